@@ -1,0 +1,196 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Value kinds: what a caller may write for an option, and the exact text that ORT or an EP parses for it.
+
+A kind knows nothing of options or EPs. Only values of exact builtin and exact numpy scalar types are read: a subclass
+can answer differently each time it is asked. What is sent is always rendered from the parsed value, never passed on.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+import numpy as np
+
+_NUMPY_SCALARS = frozenset({*(np.dtype(code).type for code in "?bhilqBHILQefd"), np.str_})
+
+
+def plain(value: object) -> bool | int | float | str:
+    """Return a value as its exact builtin type.
+
+    :raises ValueError: when it is of any other type, subclasses of the accepted ones included.
+    """
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or kind is float:
+        return value
+    if kind in _NUMPY_SCALARS:
+        return value.item()
+    raise ValueError("a value of this type is not accepted")
+
+
+def _text(value: object) -> str:
+    value = plain(value)
+    if type(value) is not str:
+        raise ValueError("not text")
+    return value
+
+
+def _whole(value: object) -> int:
+    """Read an int or plain ASCII decimal digits, of at most 20 places."""
+    value = plain(value)
+    if type(value) is int:
+        return value
+    if type(value) is str and re.fullmatch(r"-?[0-9]{1,20}", value, re.ASCII):
+        return int(value)
+    raise ValueError("not a whole number")
+
+
+class Kind:
+    """One kind of value.
+
+    ``accepts`` tells a person what may be written. ``parse`` turns that into a Python value or raises ``ValueError``
+    with the reason; ``render`` turns the Python value into what ORT is sent; ``read`` understands ORT's own spelling
+    of the value when it is read back.
+    """
+
+    accepts: str
+
+    def parse(self, value: object) -> object:
+        raise NotImplementedError
+
+    def render(self, parsed: object) -> str:
+        return str(parsed)
+
+    def read(self, text: str) -> object:
+        return self.parse(text)
+
+
+class Flag(Kind):
+    """On or off, in the spelling that the option's reader understands. ``only_off`` names why "on" is refused."""
+
+    def __init__(self, off: str = "0", on: str = "1", *, only_off: str = "") -> None:
+        self._spelling = (off, on)
+        self._only_off = only_off
+        self.accepts = "False, 0 or '0'" if only_off else "True/False, 0/1 or '0'/'1'"
+
+    def parse(self, value: object) -> bool:
+        value = plain(value)
+        if type(value) is float or value not in (0, 1, "0", "1"):
+            raise ValueError("not a flag")
+        on = value in (1, "1")
+        if on and self._only_off:
+            raise ValueError(self._only_off)
+        return on
+
+    def render(self, parsed: object) -> str:
+        return self._spelling[bool(parsed)]
+
+    def read(self, text: str) -> bool:
+        if text.lower() not in ("0", "1", "false", "true"):
+            raise ValueError("not a flag")
+        return text.lower() in ("1", "true")
+
+
+class Integer(Kind):
+    """A whole number from ``low`` to ``high``, or one of ``among``."""
+
+    def __init__(self, low: int = 0, high: int = 0, *, among: tuple[int, ...] = (), flags: bool = False) -> None:
+        self._among = among
+        self._low, self._high = (min(among), max(among)) if among else (low, high)
+        self._flags = flags
+        self.accepts = f"one of {', '.join(map(str, among))}" if among else f"a whole number from {low} to {high}"
+        if flags:
+            self.accepts = f"True/False or {self.accepts}"
+
+    def parse(self, value: object) -> int:
+        if self._flags and type(value) in (bool, np.bool_):
+            return int(value)
+        number = _whole(value)
+        if not self._low <= number <= self._high or (self._among and number not in self._among):
+            raise ValueError("out of range")
+        return number
+
+
+class Choice(Kind):
+    """One of a few exact names."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+        self.accepts = "one of " + ", ".join(map(repr, names))
+
+    def parse(self, value: object) -> str:
+        value = _text(value)
+        if value not in self._names:
+            raise ValueError("not one of the accepted names")
+        return value
+
+
+class Member(Kind):
+    """A member of one of ORT's enums, by member or by exact name."""
+
+    def __init__(self, enum_type: type, names: Iterable[str]) -> None:
+        self._type = enum_type
+        self._names = tuple(names)
+        self.accepts = f"a member of {enum_type.__name__} or its name: {', '.join(self._names)}"
+
+    def parse(self, value: object) -> object:
+        if type(value) is self._type:
+            return value
+        if type(value) is str and value in self._names:
+            return getattr(self._type, value)
+        raise ValueError("not a member of this enum")
+
+
+class Names(Kind):
+    """Known names joined by ``separator``: a reader that skips unknown names would otherwise hide a typing error."""
+
+    def __init__(self, known: Iterable[str], separator: str = ";") -> None:
+        self._known = frozenset(known)
+        self._separator = separator
+        self.accepts = f"names joined by '{separator}', of: {', '.join(sorted(self._known))}"
+
+    def parse(self, value: object) -> tuple[str, ...]:
+        names = tuple(_text(value).split(self._separator))
+        if len(names) > len(self._known) or not self._known.issuperset(names):
+            raise ValueError("a name is not known")
+        return names
+
+    def render(self, parsed: object) -> str:
+        return self._separator.join(parsed)
+
+
+class Text(Kind):
+    """Text that matches an ASCII pattern as a whole."""
+
+    def __init__(self, pattern: str, accepts: str, *, max_bytes: int = 256) -> None:
+        self._pattern = pattern
+        self._max_bytes = max_bytes
+        self.accepts = f"{accepts}, at most {max_bytes} bytes"
+
+    def parse(self, value: object) -> str:
+        value = _text(value)
+        if len(value) > self._max_bytes or not re.fullmatch(self._pattern, value, re.ASCII):
+            raise ValueError("not of the accepted form")
+        return value
+
+
+class FreeText(Kind):
+    """Any text without control, format, surrogate or line separator characters: it may end up in a log line."""
+
+    def __init__(self, *, max_bytes: int = 256) -> None:
+        self._max_bytes = max_bytes
+        self.accepts = f"text of at most {max_bytes} UTF-8 bytes without control or format characters"
+
+    def parse(self, value: object) -> str:
+        value = _text(value)
+        if len(value) > self._max_bytes:
+            raise ValueError("too long")
+        if any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") for char in value):
+            raise ValueError("has a control, format or surrogate character")
+        if len(value.encode()) > self._max_bytes:
+            raise ValueError("too long")
+        return value
