@@ -34,7 +34,7 @@ from onnxruntime.backend.allowlist_rules import Circumstances, Permitted, Refuse
 MOST_ENTRIES = 256
 
 _SHOWN = frozenset({bool, int, float, str, bytes, type(None)})
-_PHRASE = "is not permitted via the backend API"
+NOT_PERMITTED = "is not permitted via the backend API"
 
 
 class Grant(NamedTuple):
@@ -46,7 +46,7 @@ class Grant(NamedTuple):
 
 
 def show(value: object) -> str:
-    """Describe a caller's value for a message without running any code of the caller's: no ``__repr__``, no ``__str__``.
+    """Describe a caller's value for a message without running any of the caller's code, such as a ``__repr__``.
 
     :return: ASCII text of at most 80 characters.
     """
@@ -74,7 +74,7 @@ def read(keyword: str, given: object) -> list[tuple[object, object]]:
     except Exception as error:
         raise TypeError(f"{keyword} could not be read as a mapping") from error
     if len(pairs) > MOST_ENTRIES:
-        raise RuntimeError(f"{keyword} with more than {MOST_ENTRIES} entries {_PHRASE}")
+        raise RuntimeError(f"{keyword} with more than {MOST_ENTRIES} entries {NOT_PERMITTED}")
     return pairs
 
 
@@ -84,12 +84,12 @@ def session_attributes(given: Mapping[str, object]) -> dict[str, object]:
     :return: attribute name to the value to assign. Names that are no attribute are left out, as ORT always did.
     :raises RuntimeError: for a refused attribute or value.
     """
-    return _attributes("SessionOptions", SESSION_ATTRIBUTES, given)
+    return _attributes(SESSION_ATTRIBUTES, given)
 
 
 def run_attributes(given: Mapping[str, object]) -> dict[str, object]:
     """Pick the permitted ``RunOptions`` attributes out of plain keyword arguments, as :func:`session_attributes`."""
-    return _attributes("RunOptions", RUN_ATTRIBUTES, given)
+    return _attributes(RUN_ATTRIBUTES, given)
 
 
 def session_config(given: object, circumstances: Circumstances) -> dict[str, str]:
@@ -150,11 +150,11 @@ def provider_options(
         known = PROVIDERS.get(name)
         try:
             flavour = flavour_of(name)
-        except LookupError:
-            names = ", ".join(PROVIDERS)
-            raise RuntimeError(
-                f"{where} {_PHRASE}: no such execution provider is known{_suggest(name, PROVIDERS)}. Known: {names}"
-            ) from None
+        except LookupError as error:
+            if known:
+                raise RuntimeError(f"{where} cannot be used: {error}") from None
+            near = _suggest(name, PROVIDERS) or f". Known: {', '.join(PROVIDERS)}"
+            raise RuntimeError(f"{where} {NOT_PERMITTED}: no such execution provider is known{near}") from None
         rules = known.rules(flavour) if known else {}
         granted[name] = {
             option: _grant(where, option, value, rules, circumstances) for option, value in read(where, options)
@@ -178,7 +178,7 @@ def sent(grants: Mapping[str, Grant]) -> dict[str, str]:
     return texts | {carrier: json.dumps(tree) for carrier, tree in folded.items()}
 
 
-def _attributes(owner: str, rules: Mapping[str, Rule], given: Mapping[str, object]) -> dict[str, object]:
+def _attributes(rules: Mapping[str, Rule], given: Mapping[str, object]) -> dict[str, object]:
     chosen: dict[str, object] = {}
     for name, value in given.items():
         if type(name) is not str:
@@ -187,9 +187,9 @@ def _attributes(owner: str, rules: Mapping[str, Rule], given: Mapping[str, objec
         if type(rule) is Permitted:
             chosen[name] = _render("keyword argument", name, value, rule.kind)[0]
         elif type(rule) is Refused:
-            allowed = ", ".join(sorted(key for key, other in rules.items() if type(other) is Permitted))
+            permitted = ", ".join(sorted(key for key, other in rules.items() if type(other) is Permitted))
             raise RuntimeError(
-                f"{owner} attribute '{name}' {_PHRASE}: {rule.hazard}: {rule.reason}. Permitted attributes: {allowed}"
+                f"keyword argument {name} {NOT_PERMITTED}: {rule.hazard}: {rule.reason}. Permitted: {permitted}"
             )
     return chosen
 
@@ -223,7 +223,7 @@ def _render(where: str, key: object, value: object, kind) -> tuple[object, str]:
     except ValueError as error:
         place = f"{where}[{show(key)}]" if where != "keyword argument" else f"{where} {key}"
         raise RuntimeError(
-            f"{place} with the value {show(value)} {_PHRASE}: {error}. Accepted: {kind.accepts}"
+            f"{place} with the value {show(value)} {NOT_PERMITTED}: {error}. Accepted: {kind.accepts}"
         ) from None
     return parsed, kind.render(parsed)
 
@@ -246,7 +246,7 @@ def _refuse_key(where: str, key: object, rule: Refused | None, rules: Mapping[st
 
 
 def _refuse(where: str, key: object, reason: str) -> NoReturn:
-    raise RuntimeError(f"{where}[{show(key)}] {_PHRASE}: {reason}")
+    raise RuntimeError(f"{where}[{show(key)}] {NOT_PERMITTED}: {reason}")
 
 
 def _suggest(name: str, known: Mapping[str, object]) -> str:

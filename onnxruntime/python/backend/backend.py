@@ -1,0 +1,230 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Implements ONNX's backend API: a model and its configuration become a session."""
+
+from __future__ import annotations
+
+import os
+import unittest
+from collections.abc import Mapping
+
+import onnx
+from onnx import helper
+from onnx.backend.base import Backend
+from onnx.checker import check_model
+from onnxruntime import InferenceSession, SessionOptions, get_device
+from onnxruntime.backend import allowlist, configuration, execution_providers
+from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
+
+
+class OnnxRuntimeBackend(Backend):
+    """
+    `ONNX's backend API <https://github.com/onnx/onnx/blob/main/docs/ImplementingAnOnnxBackend.md>`_ on ONNX Runtime.
+
+    Keyword arguments are untrusted: what they name is permitted, applied and verified, or refused with a reason before
+    ORT sees it. Code that may use more opens its own :class:`onnxruntime.InferenceSession` and passes that to
+    :meth:`prepare`.
+    """
+
+    # ONNX's test runner and callers reach for this name.
+    allowReleasedOpsetsOnly = os.getenv("ALLOW_RELEASED_ONNX_OPSET_ONLY", "1") == "1"
+
+    @classmethod
+    def is_compatible(cls, model, device: str | None = None, **kwargs) -> bool:
+        """
+        Tell whether a model can be run on a device.
+
+        :param model: not looked at.
+        :param device: as for :meth:`supports_device`; ``None`` for the build's own.
+        """
+        return True if device is None else cls.supports_device(device)
+
+    @classmethod
+    def is_opset_supported(cls, model) -> tuple[bool, str]:
+        """
+        Tell whether ONNX has released every opset that a model imports, and why not.
+
+        :param model: an :class:`onnx.ModelProto`.
+        :return: ``(True, "")``, or ``False`` with the reason. Always true when the environment variable
+            ``ALLOW_RELEASED_ONNX_OPSET_ONLY`` is not ``1``.
+        """
+        if cls.allowReleasedOpsetsOnly:
+            for opset in model.opset_import:
+                domain = opset.domain or "ai.onnx"
+                if (domain, opset.version) not in helper.OP_SET_ID_VERSION_MAP:
+                    return False, (
+                        f"Domain '{domain}' version '{opset.version}' is not an opset that onnx {onnx.__version__} "
+                        "knows as released; set ALLOW_RELEASED_ONNX_OPSET_ONLY=0 to run it all the same."
+                    )
+        return True, ""
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """
+        Tell whether this ORT can compute on a device.
+
+        :param device: ``'CPU'``, ``'CUDA'`` or ``'GPU'``, with an index as in ``'CUDA:1'``, or another of the names
+            in :func:`onnxruntime.get_device`.
+        """
+        return execution_providers.supports_device(device)
+
+    @classmethod
+    def prepare(
+        cls,
+        model,
+        device: str | None = None,
+        *,
+        provider_options: Mapping[str, Mapping[str, object]] | None = None,
+        session_config: Mapping[str, object] | None = None,
+        run_config: Mapping[str, object] | None = None,
+        **kwargs,
+    ) -> OnnxRuntimeBackendRep:
+        """
+        Load a model and make it ready to run.
+
+        :param model: path, serialized model, :class:`onnx.ModelProto`, :class:`onnxruntime.InferenceSession` or
+            :class:`onnxruntime.backend.backend_rep.OnnxRuntimeBackendRep`.
+        :param device: device to compute on, as for :meth:`supports_device`; ``None`` for the build's own. An index,
+            as in ``'CUDA:1'``, becomes the CUDA EP's ``device_id``.
+        :param provider_options: ``{EP name: {option: value}}``. The session gets exactly these EPs in this order, then
+            the CPU EP, and no fallback; ``{}`` names none, which leaves the CPU EP. ``None``: every available EP.
+        :param session_config: ``{key: value}`` of session config entries.
+        :param run_config: ``{key: value}`` of run config entries, which every run of the result carries.
+        :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions`. Other names are ignored.
+        :return: the prepared model.
+        :raises RuntimeError: for anything that is not permitted, not available or, once applied, not so.
+        :raises TypeError: when a configuration is not a mapping.
+        :raises unittest.SkipTest: for a ``ModelProto`` with an unreleased opset, see :meth:`is_opset_supported`.
+        """
+        configuration.warn_misspelt(kwargs)
+        configuration.refuse_while_model_configures(
+            provider_options=provider_options, session_config=session_config, run_config=run_config
+        )
+        if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
+            return _prepare_open(model, provider_options, session_config, run_config)
+
+        options = SessionOptions()
+        for name, value in allowlist.session_attributes(kwargs).items():
+            setattr(options, name, value)
+        circumstances = configuration.circumstances(options, execution_providers.stock_list())
+        provider_options = execution_providers.merge_device(device, provider_options)
+        granted = None
+        if provider_options is not None:
+            granted = allowlist.provider_options(provider_options, execution_providers.flavour, circumstances)
+            execution_providers.check_device(device, granted)
+            circumstances = circumstances._replace(providers=tuple(granted))
+        entries = allowlist.session_config({} if session_config is None else session_config, circumstances)
+        run_entries = allowlist.run_config({} if run_config is None else run_config, circumstances)
+        if device is not None and not cls.supports_device(device):
+            raise RuntimeError(f"device {allowlist.show(device)} is not supported: this ORT computes on {get_device()}")
+        for key, text in entries.items():
+            options.add_session_config_entry(key, text)
+
+        source = _source(model, cls.is_opset_supported)
+        if granted is None:
+            session = InferenceSession(source, options, providers=execution_providers.stock_list())
+            # A run that fails must fail, not run elsewhere: the API's first use is testing.
+            session.disable_fallback()
+            return OnnxRuntimeBackendRep(session, run_entries, session_config=entries)
+        session = execution_providers.open_session(source, options, granted)
+        applied = execution_providers.read_back(session, granted)
+        execution_providers.warn_idle(session, list(granted))
+        return OnnxRuntimeBackendRep(session, run_entries, session_config=entries, applied=applied)
+
+    @classmethod
+    def run_model(
+        cls,
+        model,
+        inputs,
+        device: str | None = None,
+        *,
+        provider_options: Mapping[str, Mapping[str, object]] | None = None,
+        session_config: Mapping[str, object] | None = None,
+        run_config: Mapping[str, object] | None = None,
+        **kwargs,
+    ):
+        """
+        Prepare a model and run it once.
+
+        Every keyword is validated before anything is opened.
+
+        :param model: as for :meth:`prepare`.
+        :param inputs: as for :meth:`onnxruntime.backend.backend_rep.OnnxRuntimeBackendRep.run`.
+        :param device: as for :meth:`prepare`.
+        :param provider_options: as for :meth:`prepare`.
+        :param session_config: as for :meth:`prepare`.
+        :param run_config: as for :meth:`prepare`.
+        :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions` (where a session is opened) and of
+            :class:`onnxruntime.RunOptions`; a name that both have is set on both. Other names are ignored.
+        :return: list of outputs.
+        """
+        run_attributes = allowlist.run_attributes(kwargs)
+        rep = cls.prepare(
+            model,
+            device,
+            provider_options=provider_options,
+            session_config=session_config,
+            run_config=run_config,
+            **kwargs,
+        )
+        return rep.run(inputs, **run_attributes)
+
+    @classmethod
+    def run_node(cls, node, inputs, device=None, outputs_info=None, **kwargs):
+        """
+        Not implemented: a session for every node would cost far more than one for the model.
+
+        :raises NotImplementedError: always.
+        """
+        raise NotImplementedError("Running single nodes is not implemented: run a model that holds the node.")
+
+
+def _prepare_open(
+    model: InferenceSession | OnnxRuntimeBackendRep,
+    provider_options: object,
+    session_config: object,
+    run_config: object,
+) -> OnnxRuntimeBackendRep:
+    """Prepare a session that is open already: only a run config can still apply to it."""
+    # {} names no EP, which is still a statement about the session's EPs; an empty session_config states nothing.
+    if provider_options is not None or (
+        session_config is not None and allowlist.read("session_config", session_config)
+    ):
+        keyword = "session_config" if provider_options is None else "provider_options"
+        raise RuntimeError(
+            f"{keyword} {allowlist.NOT_PERMITTED} for a session that is open already, where it could not "
+            "apply: pass the model instead, or open the session with it"
+        )
+    rep = model if isinstance(model, OnnxRuntimeBackendRep) else OnnxRuntimeBackendRep(model)
+    return rep if run_config is None else rep.with_run_config(run_config)
+
+
+def _source(model, is_opset_supported) -> str | bytes:
+    """Turn a model into what a session opens: a path or bytes."""
+    if isinstance(model, bytes):
+        return model
+    if isinstance(model, (str, os.PathLike)):
+        path = os.fsdecode(model)
+        # The path's own text, whatever a subclass of str says of it: ORT opens what stands before a NUL.
+        if not str.__len__(path) or str.__contains__(path, "\0"):
+            raise RuntimeError(f"model path {allowlist.NOT_PERMITTED}: it is empty or holds a NUL")
+        return str.__str__(path)
+    if not hasattr(model, "SerializeToString"):
+        raise TypeError(
+            "model must be a path, bytes, onnx.ModelProto, onnxruntime.InferenceSession or a prepared model, not "
+            f"{allowlist.show(model)}"
+        )
+    serialized = model.SerializeToString()
+    check_model(serialized)
+    supported, reason = is_opset_supported(model)
+    if not supported:
+        raise unittest.SkipTest(reason)
+    return serialized
+
+
+is_compatible = OnnxRuntimeBackend.is_compatible
+prepare = OnnxRuntimeBackend.prepare
+run = OnnxRuntimeBackend.run_model
+supports_device = OnnxRuntimeBackend.supports_device

@@ -1,0 +1,145 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Implements ONNX's backend API: inputs become outputs, on every run, with the run config."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from types import MappingProxyType
+
+from onnx.backend.base import BackendRep
+from onnxruntime import InferenceSession, RunOptions
+from onnxruntime.backend import allowlist, configuration, execution_providers
+
+_NOTHING: Mapping = MappingProxyType({})
+_NOTHING_APPLIED = execution_providers.Applied(_NOTHING, _NOTHING)
+
+
+class OnnxRuntimeBackendRep(BackendRep):
+    """
+    A prepared model: an :class:`onnxruntime.InferenceSession`, the run config that its runs carry, and what ORT
+    reports of the configuration that was asked for.
+    """
+
+    def __init__(
+        self,
+        session: InferenceSession,
+        run_config: Mapping[str, str] = _NOTHING,
+        *,
+        session_config: Mapping[str, str] = _NOTHING,
+        applied: execution_providers.Applied = _NOTHING_APPLIED,
+    ) -> None:
+        """
+        :param session: the open session.
+        :param run_config: validated run config entries.
+        :param session_config: validated session config entries that the session was opened with.
+        :param applied: what ORT reports of the EP options that were named.
+        """
+        self._session = session
+        self._run_entries = run_config
+        self._applied = applied
+        options = session.get_session_options()
+        self._session_config = MappingProxyType({key: options.get_session_config_entry(key) for key in session_config})
+        self._input_names = [value.name for value in session.get_inputs()]
+        self._output_names = [value.name for value in session.get_outputs()]
+        # Kept for every run: ORT only reads it.
+        self._run_options = _run_options({}, run_config) if run_config else None
+
+    @property
+    def providers(self) -> tuple[str, ...]:
+        """The session's EPs, in order."""
+        return tuple(self._session.get_providers())
+
+    @property
+    def provider_options(self) -> Mapping[str, Mapping[str, str]]:
+        """EP name to the options that were named for it (and its ``device_id``), as ORT reports them."""
+        return self._applied.reported
+
+    @property
+    def unconfirmed(self) -> Mapping[str, tuple[str, ...]]:
+        """EP name to the options that were named for it and sent, but that this EP has no way to report."""
+        return self._applied.unconfirmed
+
+    @property
+    def session_config(self) -> Mapping[str, str]:
+        """The session config entries that were named, as the session holds them."""
+        return self._session_config
+
+    @property
+    def run_config(self) -> Mapping[str, str]:
+        """The run config entries that every run carries, as ORT's run options hold them."""
+        return MappingProxyType({key: self._run_options.get_run_config_entry(key) for key in self._run_entries})
+
+    @property
+    def node_assignment(self) -> Mapping[str, int] | None:
+        """EP name to the number of nodes it took; ``None`` when no EPs were named or this ORT keeps no record."""
+        return execution_providers.node_assignment(self._session)
+
+    def with_run_config(self, run_config: Mapping[str, object]) -> OnnxRuntimeBackendRep:
+        """
+        A new prepared model on the same session, with more run config entries.
+
+        :param run_config: ``{key: value}``, whose keys win over those prepared before.
+        """
+        return OnnxRuntimeBackendRep(
+            self._session,
+            {**self._run_entries, **self._permit(run_config)},
+            session_config=self._session_config,
+            applied=self._applied,
+        )
+
+    def run(self, inputs, *, run_config: Mapping[str, object] | None = None, **kwargs) -> list:
+        """
+        Compute the outputs. See :meth:`onnxruntime.InferenceSession.run`.
+
+        :param inputs: list or tuple of arrays in the order of the model's inputs, a dict of arrays by input name, or
+            the array itself for a model with one input.
+        :param run_config: ``{key: value}`` of run config entries for this run, whose keys win over the prepared ones.
+        :param kwargs: permitted attributes of :class:`onnxruntime.RunOptions`. Other names are ignored.
+        :return: list of outputs.
+        :raises RuntimeError: for anything that is not permitted, and for inputs that are not the model's.
+        """
+        options = self._run_options
+        if kwargs or run_config is not None:
+            options = self._options_for(run_config, kwargs)
+        return self._session.run(self._output_names, self._feeds(inputs), options)
+
+    def _feeds(self, inputs) -> dict:
+        names = self._input_names
+        if isinstance(inputs, (list, tuple)):
+            if len(inputs) != len(names):
+                raise RuntimeError(f"Model takes {len(names)} inputs ({', '.join(names)}), got {len(inputs)}")
+            return dict(zip(names, inputs, strict=True))
+        if len(names) != 1:
+            raise RuntimeError(f"Model takes {len(names)} inputs ({', '.join(names)}), got one array")
+        return {names[0]: inputs}
+
+    def _options_for(self, run_config: Mapping[str, object] | None, kwargs: Mapping[str, object]) -> RunOptions:
+        for keyword in ("provider_options", "session_config"):
+            if kwargs.get(keyword) is not None:
+                raise RuntimeError(
+                    f"{keyword} {allowlist.NOT_PERMITTED} for a run, whose session is open already: pass it to prepare"
+                )
+        configuration.warn_misspelt(kwargs)
+        entries = self._permit(run_config) if run_config is not None else {}
+        return _run_options(allowlist.run_attributes(kwargs), {**self._run_entries, **entries})
+
+    def _permit(self, run_config: object) -> dict[str, str]:
+        configuration.refuse_while_model_configures(run_config=run_config)
+        return allowlist.run_config(run_config, self._circumstances)
+
+    @cached_property
+    def _circumstances(self) -> allowlist.Circumstances:
+        return configuration.circumstances(self._session.get_session_options(), self._session.get_providers())
+
+
+def _run_options(attributes: Mapping[str, object], entries: Mapping[str, str]) -> RunOptions:
+    options = RunOptions()
+    for name, value in attributes.items():
+        setattr(options, name, value)
+    for key, text in entries.items():
+        options.add_run_config_entry(key, text)
+    return options
