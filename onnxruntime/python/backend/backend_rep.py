@@ -43,6 +43,8 @@ class OnnxRuntimeBackendRep(BackendRep):
         self._applied = applied
         options = session.get_session_options()
         self._session_config = MappingProxyType({key: options.get_session_config_entry(key) for key in session_config})
+        if self._session_config != session_config:
+            raise RuntimeError(f"session_config was sent as {dict(session_config)}, ORT holds {self._session_config}")
         self._input_names = [value.name for value in session.get_inputs()]
         self._output_names = [value.name for value in session.get_outputs()]
         # Kept for every run: ORT only reads it.
@@ -117,9 +119,9 @@ class OnnxRuntimeBackendRep(BackendRep):
             raise RuntimeError(f"Model takes {len(names)} inputs ({', '.join(names)}), got one array")
         return {names[0]: inputs}
 
-    def _options_for(self, run_config: Mapping[str, object] | None, kwargs: Mapping[str, object]) -> RunOptions:
+    def _options_for(self, run_config: Mapping[str, object] | None, kwargs: dict[str, object]) -> RunOptions:
         for keyword in ("provider_options", "session_config"):
-            if kwargs.get(keyword) is not None:
+            if kwargs.pop(keyword, None) is not None:
                 raise RuntimeError(
                     f"{keyword} {allowlist.NOT_PERMITTED} for a run, whose session is open already: pass it to prepare"
                 )

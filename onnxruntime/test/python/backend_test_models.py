@@ -1,0 +1,70 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""What the backend's tests share: small models, and the proof that no session was opened.
+
+IR version and opset are fixed: the newest that onnx writes may be too new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from unittest import mock
+
+import numpy as np
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+import onnxruntime
+
+IR_VERSION = 10
+OPSET = 21
+
+
+def model(
+    nodes: Sequence[NodeProto],
+    inputs: dict[str, Sequence[int | str | None]],
+    outputs: dict[str, Sequence[int | str | None] | None],
+    initializers: dict[str, np.ndarray] | None = None,
+    *,
+    elem_type: int = TensorProto.FLOAT,
+    opset: int = OPSET,
+    extra_domains: Sequence[str] = (),
+) -> ModelProto:
+    """Build a model.
+
+    :param nodes: the graph's nodes.
+    :param inputs: name to shape of each input.
+    :param outputs: name to shape of each output; ``None`` leaves the shape open.
+    :param initializers: name to array.
+    :param elem_type: element type of all inputs and outputs.
+    :param opset: of ONNX's own domain.
+    :param extra_domains: other domains that the nodes use, at version 1.
+    """
+    graph = helper.make_graph(
+        nodes,
+        "test",
+        [helper.make_tensor_value_info(name, elem_type, shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info(name, elem_type, shape) for name, shape in outputs.items()],
+        [numpy_helper.from_array(array, name) for name, array in (initializers or {}).items()],
+    )
+    imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in extra_domains)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
+
+
+def two_nodes(shape: Sequence[int | str | None] = (2, 3)) -> ModelProto:
+    """``Y = abs(-X)``: the smallest model with something to assign."""
+    nodes = [helper.make_node("Neg", ["X"], ["Z"]), helper.make_node("Abs", ["Z"], ["Y"])]
+    return model(nodes, {"X": shape}, {"Y": shape})
+
+
+def three_inputs() -> ModelProto:
+    """``Y = A + B - C`` on vectors of four."""
+    nodes = [helper.make_node("Add", ["A", "B"], ["D"]), helper.make_node("Sub", ["D", "C"], ["Y"])]
+    return model(nodes, {"A": (4,), "B": (4,), "C": (4,)}, {"Y": (4,)})
+
+
+def no_session_opens():
+    """A context in which opening a session fails the test."""
+    opened = AssertionError("a session was opened")
+    return mock.patch.object(onnxruntime.InferenceSession, "__init__", side_effect=opened)

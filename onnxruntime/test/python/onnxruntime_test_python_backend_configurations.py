@@ -1,0 +1,509 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""provider_options, session_config and run_config: where they go, what they do, and what is refused before ORT sees it."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import os
+import subprocess
+import sys
+import unittest
+import warnings
+from unittest import mock
+
+import numpy as np
+import onnx
+from backend_test_models import IR_VERSION, model, no_session_opens, two_nodes
+
+import onnxruntime
+import onnxruntime.backend
+
+X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
+CPU = "CPUExecutionProvider"
+PREPACKING = "session.disable_prepacking"
+SPINNING = "session.intra_op.allow_spinning"
+NOT_PERMITTED = "not permitted via the backend API"
+
+
+def prepare(**keywords):
+    return onnxruntime.backend.prepare(two_nodes(), **keywords)
+
+
+def sent_run_config(rep, **keywords) -> dict[str, str]:
+    """The watched run config entries that ORT was given by one ``rep.run``."""
+    with mock.patch.object(rep, "_session", wraps=rep._session) as session:
+        rep.run([X], **keywords)
+    options = session.run.call_args.args[2]
+    found = {}
+    for key in ("gpu_graph_id", "memory.enable_memory_arena_shrinkage"):
+        try:
+            found[key] = options.get_run_config_entry(key)
+        except (AttributeError, RuntimeError):  # no run options, or no such entry
+            continue
+    return found
+
+
+class AppliedTest(unittest.TestCase):
+    """What is permitted is applied, and told as ORT reports it."""
+
+    def test_session_config(self) -> None:
+        rep = prepare(session_config={PREPACKING: True, SPINNING: "0"})
+        self.assertEqual(dict(rep.session_config), {PREPACKING: "1", SPINNING: "0"})
+        options = rep._session.get_session_options()
+        self.assertEqual(options.get_session_config_entry(PREPACKING), "1")
+        np.testing.assert_array_equal(rep.run([X])[0], abs(X))
+
+    def test_session_config_keeps_the_stock_providers(self) -> None:
+        available = tuple(onnxruntime.get_available_providers())
+        self.assertEqual(prepare(session_config={PREPACKING: 1}).providers, available)
+
+    def test_every_spelling_of_a_flag(self) -> None:
+        for on in (True, 1, "1", np.bool_(True), np.int64(1), np.str_("1")):
+            self.assertEqual(prepare(session_config={PREPACKING: on}).session_config[PREPACKING], "1")
+        for off in (False, 0, "0", np.bool_(False), np.uint8(0)):
+            self.assertEqual(prepare(session_config={PREPACKING: off}).session_config[PREPACKING], "0")
+
+    def test_exactly_the_named_providers(self) -> None:
+        for named in ({CPU: {}}, {}):
+            rep = prepare(provider_options=named)
+            self.assertEqual(rep.providers, (CPU,))
+            self.assertEqual(dict(rep.node_assignment), {CPU: 2})
+            self.assertEqual(dict(rep.unconfirmed), {})
+
+    def test_echo_is_read_only(self) -> None:
+        rep = prepare(provider_options={CPU: {}}, session_config={PREPACKING: 1}, run_config={"gpu_graph_id": 1})
+        for echo in (rep.session_config, rep.run_config, rep.provider_options, rep.provider_options[CPU]):
+            with self.assertRaises(TypeError):
+                echo["key"] = "value"
+        self.assertIsInstance(rep.providers, tuple)
+        for name in ("session_config", "run_config", "provider_options", "providers", "unconfirmed"):
+            with self.assertRaises(AttributeError):
+                setattr(rep, name, None)
+
+    def test_nothing_named_nothing_echoed(self) -> None:
+        rep = prepare()
+        self.assertEqual(
+            (dict(rep.session_config), dict(rep.run_config), dict(rep.provider_options), rep.node_assignment),
+            ({}, {}, {}, None),
+        )
+
+    def test_none_is_not_given(self) -> None:
+        rep = prepare(provider_options=None, session_config=None, run_config=None)
+        self.assertEqual(rep.providers, tuple(onnxruntime.get_available_providers()))
+        self.assertEqual(sent_run_config(rep, run_config=None), {})
+
+    def test_empty_names_nothing(self) -> None:
+        rep = prepare(session_config={}, run_config={})
+        self.assertEqual((dict(rep.session_config), dict(rep.run_config)), ({}, {}))
+        self.assertEqual(sent_run_config(rep, run_config={}), {})
+
+    def test_caller_may_change_the_mapping_afterwards(self) -> None:
+        session_config, run_config = {PREPACKING: 1}, {"gpu_graph_id": 1}
+        rep = prepare(session_config=session_config, run_config=run_config)
+        session_config[SPINNING] = run_config["gpu_graph_id"] = 0
+        self.assertEqual((dict(rep.session_config), dict(rep.run_config)), ({PREPACKING: "1"}, {"gpu_graph_id": "1"}))
+
+    def test_any_mapping(self) -> None:
+        given = collections.ChainMap({PREPACKING: 1}, {SPINNING: 0})
+        self.assertEqual(dict(prepare(session_config=given).session_config), {PREPACKING: "1", SPINNING: "0"})
+
+    def test_disagreeing_readback(self) -> None:
+        with (
+            mock.patch.object(onnxruntime.SessionOptions, "get_session_config_entry", return_value="0"),
+            self.assertRaisesRegex(RuntimeError, PREPACKING),
+        ):
+            prepare(session_config={PREPACKING: 1})
+
+
+class RunConfigTest(unittest.TestCase):
+    SHRINKAGE = "memory.enable_memory_arena_shrinkage"
+
+    def test_every_run_carries_it(self) -> None:
+        rep = prepare(run_config={"gpu_graph_id": 3})
+        self.assertEqual(dict(rep.run_config), {"gpu_graph_id": "3"})
+        for _ in range(3):
+            self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"})
+
+    def test_a_run_adds_and_wins(self) -> None:
+        rep = prepare(run_config={"gpu_graph_id": 3})
+        self.assertEqual(
+            sent_run_config(rep, run_config={self.SHRINKAGE: "cpu:0"}), {"gpu_graph_id": "3", self.SHRINKAGE: "cpu:0"}
+        )
+        self.assertEqual(sent_run_config(rep, run_config={"gpu_graph_id": -1}), {"gpu_graph_id": "-1"})
+        self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"}, "the next run carries what was prepared")
+        self.assertEqual(sent_run_config(rep, log_severity_level=3), {"gpu_graph_id": "3"})
+
+    def test_preparing_a_rep_again(self) -> None:
+        first = prepare(run_config={"gpu_graph_id": 3})
+        second = onnxruntime.backend.prepare(first, run_config={self.SHRINKAGE: "cpu:0"})
+        third = onnxruntime.backend.prepare(first, run_config={"gpu_graph_id": 4})
+        self.assertIsNot(first, second)
+        self.assertIs(first._session, second._session)
+        self.assertEqual(dict(first.run_config), {"gpu_graph_id": "3"})
+        self.assertEqual(dict(second.run_config), {"gpu_graph_id": "3", self.SHRINKAGE: "cpu:0"})
+        self.assertEqual(dict(third.run_config), {"gpu_graph_id": "4"})
+        self.assertEqual(sent_run_config(first), {"gpu_graph_id": "3"})
+
+    def test_an_open_session_takes_one(self) -> None:
+        session = prepare()._session
+        rep = onnxruntime.backend.prepare(session, run_config={"gpu_graph_id": 3})
+        self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"})
+        np.testing.assert_array_equal(onnxruntime.backend.run(session, [X], run_config={"gpu_graph_id": 3})[0], abs(X))
+
+    def test_it_acts_on_each_run(self) -> None:
+        # A run that leaves 64 MiB in the arena gives it back at its end, each time: seen in the resident memory.
+        code = f"""
+import numpy as np, os, sys
+from onnx import ModelProto
+import onnxruntime.backend
+def resident():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+rep = onnxruntime.backend.prepare(ModelProto.FromString(sys.stdin.buffer.read()))
+x = np.ones((16 << 20,), np.float32)
+rep.run([x[:1]])  # the arena never gives back its first region: make that a small one
+rep.run([x])
+kept = resident()
+shrinking = onnxruntime.backend.prepare(rep, run_config={{"{self.SHRINKAGE}": "cpu:0"}})
+for run in (lambda: shrinking.run([x]), lambda: shrinking.run([x]), lambda: rep.run([x], run_config={{"{self.SHRINKAGE}": "cpu:0"}})):
+    run()
+    print(kept - resident())
+    rep.run([x])
+    assert kept - resident() < 32, "a run without it keeps the arena"
+"""
+        nodes = [
+            onnx.helper.make_node("Neg", ["X"], ["Z"]),
+            onnx.helper.make_node("ReduceMax", ["Z"], ["Y"], keepdims=1),
+        ]
+        big = model(nodes, {"X": (None,)}, {"Y": (1,)}).SerializeToString()
+        done = subprocess.run([sys.executable, "-c", code], input=big, capture_output=True, check=True)
+        given_back = [int(line) for line in done.stdout.split()]
+        self.assertEqual(len(given_back), 3)
+        self.assertGreater(min(given_back), 48)
+
+    def test_shrinkage_needs_its_arena(self) -> None:
+        for keywords, value in (({"enable_cpu_mem_arena": False}, "cpu:0"), ({}, "gpu:0"), ({}, "cpu:0;gpu:0")):
+            with no_session_opens(), self.assertRaisesRegex(RuntimeError, f"{self.SHRINKAGE}.*arena"):
+                prepare(run_config={self.SHRINKAGE: value}, **keywords)
+        rep = prepare(enable_cpu_mem_arena=False)
+        with self.assertRaisesRegex(RuntimeError, "arena"):
+            rep.run([X], run_config={self.SHRINKAGE: "cpu:0"})
+
+    def test_a_run_refuses_what_belongs_to_prepare(self) -> None:
+        rep = prepare()
+        for keyword in ("provider_options", "session_config"):
+            with self.assertRaisesRegex(RuntimeError, f"{keyword} is {NOT_PERMITTED}.*prepare"):
+                rep.run([X], **{keyword: {}})
+        rep.run([X], provider_options=None, session_config=None)
+
+    def test_a_bad_run_config_leaves_the_rep_as_it_was(self) -> None:
+        rep = prepare(run_config={"gpu_graph_id": 3})
+        for bad in ({"gpu_graph_id": 1024}, {"gpu_graph_id": "-2"}, {"no.such": 1}, {PREPACKING: 1}, {None: 1}):
+            with self.assertRaisesRegex(RuntimeError, NOT_PERMITTED):
+                rep.run([X], run_config=bad)
+        self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"})
+
+
+class OneShotTest(unittest.TestCase):
+    def test_every_keyword_goes_to_its_place(self) -> None:
+        with (
+            mock.patch.object(onnxruntime.InferenceSession, "run", autospec=True, return_value=[X]) as run,
+        ):
+            onnxruntime.backend.run(
+                two_nodes(),
+                [X],
+                "CPU",
+                provider_options={CPU: {}},
+                session_config={PREPACKING: 1},
+                run_config={"gpu_graph_id": 3},
+                intra_op_num_threads=1,
+                only_execute_path_to_fetches=True,
+                logid="both",
+            )
+        session, _names, _feeds, run_options = run.call_args.args
+        options = session.get_session_options()
+        self.assertEqual(session.get_providers(), [CPU])
+        self.assertEqual(options.get_session_config_entry(PREPACKING), "1")
+        self.assertEqual((options.intra_op_num_threads, options.logid), (1, "both"))
+        self.assertEqual(run_options.get_run_config_entry("gpu_graph_id"), "3")
+        self.assertEqual((run_options.only_execute_path_to_fetches, run_options.logid), (True, "both"))
+
+    def test_everything_is_validated_before_anything_opens(self) -> None:
+        for bad in (
+            {"provider_options": {"NoSuchExecutionProvider": {}}},
+            {"session_config": {"no.such": 1}},
+            {"run_config": {"no.such": 1}},
+            {"log_severity_level": 9},
+            {"terminate": True},
+        ):
+            with self.subTest(bad), no_session_opens(), self.assertRaisesRegex(RuntimeError, NOT_PERMITTED):
+                onnxruntime.backend.run(two_nodes(), [X], **bad)
+
+
+class MisspeltTest(unittest.TestCase):
+    def test_near_misses_warn(self) -> None:
+        for name, meant in (
+            ("provider_option", "provider_options"),
+            ("session_configs", "session_config"),
+            ("run_configs", "run_config"),
+            ("sesion_config", "session_config"),
+        ):
+            with self.subTest(name):
+                with self.assertWarnsRegex(RuntimeWarning, f"{name}.*did you mean {meant}"):
+                    prepare(**{name: {}})
+                with self.assertWarnsRegex(RuntimeWarning, f"{name}.*did you mean {meant}"):
+                    prepare().run([X], **{name: {}})
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    onnxruntime.backend.run(two_nodes(), [X], **{name: {}})
+                self.assertEqual(len(caught), 1)
+                self.assertEqual(caught[0].filename, __file__)
+
+    def test_other_unknown_names_do_not(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            prepare(providers=[], config={}, options={}, session_options={}, no_such=1)
+
+
+class Subclass:
+    """Subclasses that answer one thing when asked and another when used."""
+
+    class Str(str):
+        def __hash__(self):
+            return hash(PREPACKING)
+
+        def __eq__(self, other):
+            return other == PREPACKING
+
+        def __str__(self):
+            return "1"
+
+    class Int(int):
+        def __str__(self):
+            return "/etc/passwd"
+
+        __repr__ = __str__
+
+        def __eq__(self, other):
+            return True
+
+        def __hash__(self):
+            return 1
+
+
+class Changing(collections.abc.Mapping):
+    """A mapping that turns dangerous the second time it is read."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    def __getitem__(self, key):
+        return dict(self.items())[key]
+
+    def __len__(self):
+        return 1
+
+    def __iter__(self):
+        return iter(dict(self.items()))
+
+    def items(self):
+        self.reads += 1
+        return [(PREPACKING, "1")] if self.reads == 1 else [("session.collect_node_memory_stats_to_file", "written")]
+
+
+class Endless(dict):
+    def items(self):
+        return ((str(number), 1) for number in itertools.count())
+
+
+class Loud:
+    """Runs code when it is shown."""
+
+    def __repr__(self):
+        raise AssertionError("a caller's __repr__ ran")
+
+    __str__ = __format__ = __bytes__ = __index__ = __bool__ = __len__ = __repr__
+
+
+class LoudMeta(type):
+    @property
+    def __name__(cls):
+        raise AssertionError("a caller's metaclass ran")
+
+
+class LoudType(metaclass=LoudMeta):
+    pass
+
+
+class BadInputTest(unittest.TestCase):
+    """Each of these fails before any session exists."""
+
+    def refuse(self, keyword: str, given: object, pattern: str, error: type = RuntimeError) -> str:
+        with self.subTest(keyword=keyword, pattern=pattern), no_session_opens():
+            with self.assertRaisesRegex(error, pattern) as caught:
+                prepare(**{keyword: given})
+            self.assertTrue(str(caught.exception).isascii())
+            self.assertLess(len(str(caught.exception)), 4000)
+            return str(caught.exception)
+        return ""
+
+    def test_no_mapping(self) -> None:
+        for keyword in ("provider_options", "session_config", "run_config"):
+            for given in (1, "text", b"x", [("a", 1)], ("a",), {"a"}, True, False, 0, "", [], Loud(), LoudType()):
+                self.refuse(keyword, given, f"{keyword} must be a mapping", TypeError)
+            self.refuse(keyword, dict, f"{keyword} must be a mapping", TypeError)
+        for given in (None, 1, [("a", 1)]):
+            self.refuse(
+                "provider_options", {CPU: given}, r"provider_options\['CPUExecutionProvider'\] must be a", TypeError
+            )
+
+    def test_providers(self) -> None:
+        self.refuse("provider_options", {"NoSuchExecutionProvider": {}}, "no such execution provider is known")
+        message = self.refuse("provider_options", {"CudaExecutionProvider": {}}, NOT_PERMITTED)
+        self.assertIn("Did you mean 'CUDAExecutionProvider'?", message)
+        for name in (None, b"CPUExecutionProvider", 1, Subclass.Str(CPU), ("a",), Loud()):
+            self.refuse("provider_options", {name: {}}, NOT_PERMITTED)
+        for name in (f"{CPU}\0", f" {CPU}", f"{CPU}\n", "cpuexecutionprovider", "\ud800", "x" * 100_000):
+            self.refuse("provider_options", {name: {}}, NOT_PERMITTED)
+        self.refuse("provider_options", {CPU: {"use_arena": 1}}, "no option of this execution provider is permitted")
+
+    @unittest.skipIf("CUDAExecutionProvider" in onnxruntime.get_available_providers(), "this build has CUDA")
+    def test_unavailable_provider(self) -> None:
+        self.refuse("provider_options", {"CUDAExecutionProvider": {}}, "not available in this process, which has .*CPU")
+
+    def test_excluded_provider(self) -> None:
+        with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": CPU}):
+            self.refuse("provider_options", {CPU: {}}, f"{CPU}.*ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS")
+
+    def test_keys(self) -> None:
+        for keyword, good in (("session_config", PREPACKING), ("run_config", "gpu_graph_id")):
+            for key in (
+                None,
+                good.encode(),
+                1,
+                ("a",),
+                Subclass.Str("session.collect_node_memory_stats_to_file"),
+                Loud(),
+            ):
+                self.refuse(keyword, {key: "1"}, NOT_PERMITTED)
+            for key in (
+                f"{good}\0",
+                f"{good}\n",
+                f" {good}",
+                f"{good} ",
+                good.upper(),
+                f"\0{good}",
+                "\ud800",
+                "",
+                "x" * 2000,
+            ):
+                self.refuse(keyword, {key: "1"}, NOT_PERMITTED)
+            self.refuse(keyword, {good[:-1]: "1"}, f"Did you mean '{good}'")
+            self.refuse(keyword, {good.upper(): "1"}, f"Did you mean '{good}'")
+
+    def test_values(self) -> None:
+        bad = (
+            None,
+            b"1",
+            "true",
+            "True",
+            " 1",
+            "1 ",
+            "1\n",
+            "1\0",
+            "+1",
+            "٣",
+            "\ud800",
+            1.0,
+            1j,
+            [1],
+            {},
+            Loud(),
+            LoudType(),
+        )
+        for value in (*bad, 2, "2", -1, "1" * 10_000, 10**30, Subclass.Int(1), np.float32(1), np.array(1), LoudType):
+            self.refuse("session_config", {PREPACKING: value}, f"{PREPACKING}.*{NOT_PERMITTED}")
+        for value in (*bad, 1024, -2, "1_0", "0x1", "1e1", 10**10_000, Subclass.Int(1), np.bytes_(b"1"), "1" * 10_000):
+            self.refuse("run_config", {"gpu_graph_id": value}, f"gpu_graph_id.*{NOT_PERMITTED}")
+
+    def test_wrong_place(self) -> None:
+        self.refuse("session_config", {"gpu_graph_id": 1}, "belongs into run_config")
+        self.refuse("run_config", {PREPACKING: 1}, "belongs into session_config")
+        self.refuse("session_config", {"intra_op_num_threads": 1}, "keyword argument of its own")
+        self.refuse("session_config", {"ep.cpuexecutionprovider.x": 1}, "provider_options")
+
+    def test_messages_show_little(self) -> None:
+        message = self.refuse("session_config", {PREPACKING: "\x1b[2J" + "y" * 1000}, NOT_PERMITTED)
+        self.assertIn(r"'\x1b[2J", message)
+        self.assertNotIn("y" * 90, message)
+        self.assertIn("value of type Int", self.refuse("run_config", {"gpu_graph_id": Subclass.Int(7)}, NOT_PERMITTED))
+        self.refuse("session_config", {PREPACKING: Loud()}, "value of type Loud")
+        self.refuse("session_config", {PREPACKING: LoudType()}, "value of type LoudType")
+
+    def test_read_once(self) -> None:
+        given = Changing()
+        self.assertEqual(dict(prepare(session_config=given).session_config), {PREPACKING: "1"})
+        self.assertEqual(given.reads, 1)
+        self.assertFalse(os.path.exists("written"))
+
+    def test_endless_or_broken_mapping(self) -> None:
+        for keyword in ("provider_options", "session_config", "run_config"):
+            self.refuse(
+                keyword,
+                Endless(),
+                f"{keyword} with more than .* entries {NOT_PERMITTED}".replace(NOT_PERMITTED, f"is {NOT_PERMITTED}"),
+            )
+            self.refuse(keyword, dict.fromkeys(range(100_000)), "more than")
+
+            class Broken(dict):
+                def items(self):
+                    raise KeyError("no")
+
+            class NoPairs(dict):
+                def items(self):
+                    return [1, 2]
+
+            for given in (Broken(), NoPairs()):
+                self.refuse(keyword, given, f"{keyword} could not be read", TypeError)
+
+    def test_open_session(self) -> None:
+        rep = prepare()
+        for open_model in (rep, rep._session):
+            for keyword, given in (("provider_options", {CPU: {}}), ("session_config", {PREPACKING: 1})):
+                with self.assertRaisesRegex(RuntimeError, f"{keyword} is {NOT_PERMITTED}.*open already"):
+                    onnxruntime.backend.prepare(open_model, **{keyword: given})
+                with self.assertRaisesRegex(RuntimeError, f"{keyword} is {NOT_PERMITTED}.*open already"):
+                    onnxruntime.backend.run(open_model, [X], **{keyword: given})
+            onnxruntime.backend.prepare(open_model, session_config={})
+
+    def test_model_metadata_as_configuration(self) -> None:
+        rep = prepare()
+        with mock.patch.dict(os.environ, {"ORT_LOAD_CONFIG_FROM_MODEL": "1"}):
+            for keyword, given in (
+                ("provider_options", {CPU: {}}),
+                ("session_config", {PREPACKING: 1}),
+                ("run_config", {"gpu_graph_id": 1}),
+            ):
+                self.refuse(keyword, given, f"{keyword} is {NOT_PERMITTED}.*ORT_LOAD_CONFIG_FROM_MODEL")
+            with self.assertRaisesRegex(RuntimeError, "ORT_LOAD_CONFIG_FROM_MODEL"):
+                rep.run([X], run_config={"gpu_graph_id": 1})
+            rep.run([X])
+        prepare(run_config={"gpu_graph_id": 1})
+
+    def test_a_model_that_fails_leaves_no_state(self) -> None:
+        broken = two_nodes()
+        broken.ir_version = IR_VERSION + 1000
+        for _ in range(2):
+            with self.assertRaises(Exception):  # noqa: B017 - ORT's Fail derives from nothing closer
+                onnxruntime.backend.prepare(
+                    broken.SerializeToString(), provider_options={CPU: {}}, session_config={PREPACKING: 1}
+                )
+        self.assertEqual(dict(prepare(provider_options={CPU: {}}).session_config), {})
+
+
+if __name__ == "__main__":
+    unittest.main()

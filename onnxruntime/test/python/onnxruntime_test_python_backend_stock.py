@@ -1,0 +1,294 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""What callers of the stock backend rely on and this one keeps."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+from unittest import mock
+
+import numpy as np
+from backend_test_models import no_session_opens, three_inputs, two_nodes
+from onnx.backend.base import Backend, BackendRep
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend.backend import OnnxRuntimeBackend
+from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
+
+X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
+
+
+class ModelsTest(unittest.TestCase):
+    """Everything that may stand for a model."""
+
+    def setUp(self) -> None:
+        self.model = two_nodes()
+
+    def check(self, model) -> OnnxRuntimeBackendRep:
+        rep = onnxruntime.backend.prepare(model)
+        self.assertIsInstance(rep, OnnxRuntimeBackendRep)
+        self.assertIsInstance(rep, BackendRep)
+        np.testing.assert_array_equal(rep.run([X])[0], abs(X))
+        np.testing.assert_array_equal(onnxruntime.backend.run(model, [X])[0], abs(X))
+        return rep
+
+    def test_model_proto(self) -> None:
+        self.check(self.model)
+
+    def test_bytes(self) -> None:
+        self.check(self.model.SerializeToString())
+
+    def test_path(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "model.onnx")
+            path.write_bytes(self.model.SerializeToString())
+            self.check(str(path))
+            self.check(path)
+
+    def test_session(self) -> None:
+        session = onnxruntime.InferenceSession(self.model.SerializeToString(), providers=["CPUExecutionProvider"])
+        self.assertIs(self.check(session)._session, session)
+
+    def test_rep_comes_back_as_it_is(self) -> None:
+        rep = onnxruntime.backend.prepare(self.model)
+        self.assertIs(self.check(rep), rep)
+
+    def test_anything_else(self) -> None:
+        for other in (None, 3, ["model.onnx"], bytearray(b"model")):
+            with self.subTest(other), self.assertRaisesRegex(TypeError, "model must be"):
+                onnxruntime.backend.prepare(other)
+
+    def test_a_path_that_ort_would_cut_or_ignore(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.onnx")
+            pathlib.Path(path).write_bytes(self.model.SerializeToString())
+
+            class Lying(str):
+                def __contains__(self, item):
+                    return False
+
+                def __len__(self):
+                    return 1
+
+            for bad in ("", f"{path}\0.png", Lying(""), Lying(f"{path}\0.png")):
+                with self.subTest(bad), self.assertRaisesRegex(RuntimeError, "empty or holds a NUL"):
+                    onnxruntime.backend.prepare(bad)
+
+    def test_no_file(self) -> None:
+        with self.assertRaisesRegex(Exception, "no-such-model.onnx"):
+            onnxruntime.backend.prepare("no-such-model.onnx")
+
+    def test_broken_model(self) -> None:
+        with self.assertRaises(Exception):  # noqa: B017 - ORT's InvalidProtobuf derives from nothing closer
+            onnxruntime.backend.prepare(b"not a model")
+
+    def test_checker_sees_a_model_proto(self) -> None:
+        self.model.graph.node[0].op_type = "NoSuchOperator"
+        with self.assertRaisesRegex(Exception, "NoSuchOperator"):
+            onnxruntime.backend.prepare(self.model)
+
+
+class InputsTest(unittest.TestCase):
+    def test_one_array(self) -> None:
+        np.testing.assert_array_equal(onnxruntime.backend.prepare(two_nodes()).run(X)[0], abs(X))
+
+    def test_several_in_order(self) -> None:
+        a, b, c = np.ones(4, np.float32), np.full(4, 2, np.float32), np.full(4, 5, np.float32)
+        rep = onnxruntime.backend.prepare(three_inputs())
+        np.testing.assert_array_equal(rep.run([a, b, c])[0], a + b - c)
+        with self.assertRaisesRegex(RuntimeError, "3 inputs"):
+            rep.run(a)
+
+
+class ApiTest(unittest.TestCase):
+    def test_backend_class(self) -> None:
+        self.assertTrue(issubclass(OnnxRuntimeBackend, Backend))
+        for name in ("prepare", "supports_device", "is_compatible"):
+            self.assertEqual(getattr(onnxruntime.backend, name), getattr(OnnxRuntimeBackend, name))
+        self.assertEqual(onnxruntime.backend.run, OnnxRuntimeBackend.run_model)
+
+    def test_run_node(self) -> None:
+        with self.assertRaises(NotImplementedError):
+            OnnxRuntimeBackend.run_node(two_nodes().graph.node[0], [X])
+
+    def test_devices(self) -> None:
+        self.assertTrue(onnxruntime.backend.supports_device("CPU"))
+        self.assertTrue(onnxruntime.backend.supports_device(onnxruntime.get_device()))
+        self.assertEqual(onnxruntime.backend.supports_device("CUDA"), "GPU" in onnxruntime.get_device())
+        for other in ("", "C", "cpu", "CPU:1", "CPU:x", "CPU:", "CPU\n", "TPU", None, 0):
+            self.assertFalse(onnxruntime.backend.supports_device(other), other)
+        self.assertTrue(onnxruntime.backend.is_compatible(two_nodes()))
+        self.assertTrue(onnxruntime.backend.is_compatible(two_nodes(), "CPU"))
+        self.assertFalse(onnxruntime.backend.is_compatible(two_nodes(), "TPU"))
+
+    def test_unsupported_device(self) -> None:
+        with no_session_opens(), self.assertRaisesRegex(RuntimeError, "device 'TPU' is not supported"):
+            onnxruntime.backend.prepare(two_nodes(), "TPU")
+
+    def test_released_opsets(self) -> None:
+        model = two_nodes()
+        self.assertEqual(OnnxRuntimeBackend.is_opset_supported(model), (True, ""))
+        model.opset_import[0].version = 9999
+        supported, reason = OnnxRuntimeBackend.is_opset_supported(model)
+        self.assertFalse(supported)
+        self.assertRegex(reason, "ai.onnx.*9999")
+        model.opset_import[0].domain = "ai.onnx.ml"
+        self.assertFalse(OnnxRuntimeBackend.is_opset_supported(model)[0])
+
+    def test_unreleased_opset_is_skipped(self) -> None:
+        model = two_nodes()
+        with (
+            mock.patch.object(OnnxRuntimeBackend, "is_opset_supported", return_value=(False, "unreleased")),
+            self.assertRaisesRegex(unittest.SkipTest, "unreleased"),
+        ):
+            onnxruntime.backend.prepare(model)
+        onnxruntime.backend.prepare(model.SerializeToString())
+
+    def test_released_opsets_environment(self) -> None:
+        code = (
+            "import onnxruntime.backend.backend as b, onnx; m = onnx.ModelProto();"
+            "m.opset_import.add(version=9999); print(b.OnnxRuntimeBackend.is_opset_supported(m)[0])"
+        )
+        for value, printed in (("0", "True"), ("1", "False"), ("", "True")):
+            environment = {**os.environ, "ALLOW_RELEASED_ONNX_OPSET_ONLY": value}
+            done = subprocess.run(
+                [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+            )
+            self.assertEqual(done.stdout.strip(), printed, value)
+
+    def test_excluded_providers_environment(self) -> None:
+        available = onnxruntime.get_available_providers()
+        self.assertEqual(list(onnxruntime.backend.prepare(two_nodes()).providers), available)
+        excluded = next(name for name in available if name != "CPUExecutionProvider")
+        with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": f"NoSuch,{excluded}"}):
+            self.assertNotIn(excluded, onnxruntime.backend.prepare(two_nodes()).providers)
+
+    def test_a_failing_run_does_not_fall_back(self) -> None:
+        self.assertFalse(onnxruntime.backend.prepare(two_nodes())._session._enable_fallback)
+
+
+class AttributesTest(unittest.TestCase):
+    """Plain keyword arguments: attributes of SessionOptions and RunOptions."""
+
+    SESSION = {  # noqa: RUF012
+        "enable_cpu_mem_arena": False,
+        "enable_mem_pattern": False,
+        "enable_mem_reuse": False,
+        "execution_mode": onnxruntime.ExecutionMode.ORT_PARALLEL,
+        "execution_order": onnxruntime.ExecutionOrder.PRIORITY_BASED,
+        "graph_optimization_level": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
+        "inter_op_num_threads": 2,
+        "intra_op_num_threads": 1,
+        "log_severity_level": 3,
+        "log_verbosity_level": 1,
+        "logid": "a session",
+        "use_deterministic_compute": True,
+        "use_per_session_threads": True,
+    }
+    RUN = {  # noqa: RUF012
+        "log_severity_level": 3,
+        "log_verbosity_level": 1,
+        "logid": "a run",
+        "only_execute_path_to_fetches": True,
+    }
+
+    def test_session_attributes_are_set(self) -> None:
+        for name, value in self.SESSION.items():
+            with self.subTest(name):
+                session = onnxruntime.backend.prepare(two_nodes(), **{name: value})._session
+                self.assertEqual(getattr(session.get_session_options(), name), value)
+
+    def test_run_attributes_are_set(self) -> None:
+        rep = onnxruntime.backend.prepare(two_nodes())
+        for name, value in self.RUN.items():
+            with self.subTest(name), mock.patch.object(rep, "_session", wraps=rep._session) as session:
+                rep.run([X], **{name: value})
+                self.assertEqual(getattr(session.run.call_args.args[2], name), value)
+
+    def test_enums_by_name(self) -> None:
+        rep = onnxruntime.backend.prepare(two_nodes(), graph_optimization_level="ORT_DISABLE_ALL")
+        level = rep._session.get_session_options().graph_optimization_level
+        self.assertEqual(level, onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
+
+    def test_refused_attributes(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "written")
+            for name, value in {
+                "optimized_model_filepath": path,
+                "profile_file_prefix": path,
+                "enable_profiling": True,
+                "add_session_config_entry": ("a", "b"),
+                "register_custom_ops_library": path,
+            }.items():
+                for call in (
+                    onnxruntime.backend.prepare,
+                    lambda model, **kw: onnxruntime.backend.run(model, [X], **kw),
+                ):
+                    with self.subTest(name), self.assertRaisesRegex(RuntimeError, "not permitted via the backend API"):
+                        call(two_nodes(), **{name: value})
+            self.assertEqual(os.listdir(folder), [])
+
+    def test_refused_run_attributes(self) -> None:
+        rep = onnxruntime.backend.prepare(two_nodes())
+        for name in ("terminate", "training_mode", "add_run_config_entry", "add_active_adapter"):
+            with self.subTest(name):
+                with self.assertRaisesRegex(RuntimeError, "not permitted via the backend API"):
+                    rep.run([X], **{name: True})
+                with no_session_opens(), self.assertRaisesRegex(RuntimeError, "not permitted via the backend API"):
+                    onnxruntime.backend.run(two_nodes(), [X], **{name: True})
+
+    def test_bounds(self) -> None:
+        for name, accepted, refused in (
+            ("intra_op_num_threads", (0, 1, "2", np.int64(2)), (-1, 1025, 2.0, "-1", "1 ", "٣", [])),
+            ("log_severity_level", (-1, 0, 4, "4"), (-2, 5, "x", None)),
+            ("logid", ("", "a", "é" * 128), ("a\n", "a\0", "\u2028", "\u202e", "\ud800", "é" * 129, b"a", 1)),
+            ("enable_mem_pattern", (True, 1, "0", np.bool_(False)), (2, "True", "", None, 1.0)),
+        ):
+            for value in accepted:
+                with self.subTest(name=name, value=value):
+                    onnxruntime.backend.prepare(two_nodes(), **{name: value})
+            for value in refused:
+                with (
+                    self.subTest(name=name, value=value),
+                    self.assertRaisesRegex(RuntimeError, f"{name} with the value"),
+                ):
+                    onnxruntime.backend.prepare(two_nodes(), **{name: value})
+
+    def test_unknown_keywords_are_ignored(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            rep = onnxruntime.backend.prepare(two_nodes(), no_such_keyword=1, session=2, provider=3)
+            rep.run([X], no_such_keyword=1, enable_profiling=True)
+            onnxruntime.backend.run(two_nodes(), [X], no_such_keyword=1)
+
+    def test_an_open_session_keeps_its_options(self) -> None:
+        session = onnxruntime.backend.prepare(two_nodes())._session
+        rep = onnxruntime.backend.prepare(session, intra_op_num_threads=3, enable_profiling=True)
+        self.assertEqual(rep._session.get_session_options().intra_op_num_threads, 0)
+
+    def test_a_keyword_that_lies_about_its_name(self) -> None:
+        class Lying(str):
+            def __hash__(self):
+                return hash("logid")
+
+            def __eq__(self, other):
+                return other == "logid"
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "written")
+            with self.assertRaisesRegex(RuntimeError, "not permitted via the backend API"):
+                onnxruntime.backend.prepare(two_nodes(), **{Lying("optimized_model_filepath"): path})
+            self.assertEqual(os.listdir(folder), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
