@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+
 import onnxruntime.backend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 
