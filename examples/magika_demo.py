@@ -25,7 +25,7 @@ MODEL = MAGIKA / "models" / "standard_v3_3"
 SETTINGS = json.loads((MODEL / "config.min.json").read_text())
 CONTENT_TYPES = json.loads((MAGIKA / "config" / "content_types_kb.min.json").read_text())
 
-SESSION_CONFIG = {"session.intra_op.allow_spinning": False, "session.record_ep_graph_assignment_info": True}
+SESSION_CONFIG = {"session.intra_op.allow_spinning": False}
 RUN_CONFIG = {"memory.enable_memory_arena_shrinkage": "cpu:0"}
 
 
