@@ -1,0 +1,67 @@
+# Commands for a machine with Python 3.11 or newer, make and git:
+#   make demo            classify this repository's files with a real model
+#   make test            the tests on the default base, onnxruntime
+#   make test-openvino   the tests on onnxruntime-openvino
+#   make lint            ruff
+#   make clean           remove every environment and cache
+# Each environment is a folder .venv-NAME holding a wheel built from this tree on the environment's base.
+
+PYTHON ?= python3
+
+# An environment: BASE_name, what setup.py builds on; PACKAGES_name, what its tests need besides PACKAGES;
+# ONLY_name, endings of test files that run in no other environment.
+ENVIRONMENTS := cpu openvino
+PACKAGES := pytest hypothesis
+
+BASE_cpu := onnxruntime
+PACKAGES_cpu := magika ruff
+ONLY_cpu := magika
+
+BASE_openvino := onnxruntime-openvino
+ONLY_openvino := openvino
+
+export ORT_DISABLE_TELEMETRY := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# Stamps are named by the content that they stand for, so that no clock decides what is up to date: a deleted file, a
+# checkout of an older commit, an edit within one second and another Python all change the name.
+digest = $(shell { $(PYTHON) --version; printf '%s\n' $(1); git hash-object $(1); } | git hash-object --stdin)
+MADE := made-$(call digest,Makefile constraints.txt)
+READY := ready-$(call digest,Makefile constraints.txt setup.py pyproject.toml \
+	$(sort $(wildcard onnxruntime/python/backend/*.py)))
+
+TEST_FILES := $(sort $(wildcard onnxruntime/test/python/onnxruntime_test_python_backend*.py))
+tests_only_in = $(foreach ending,$(ONLY_$(1)),$(filter %_$(ending).py,$(TEST_FILES)))
+NOT_EVERYWHERE := $(foreach name,$(ENVIRONMENTS),$(call tests_only_in,$(name)))
+
+.PHONY: demo test lint clean $(ENVIRONMENTS:%=test-%)
+
+test: test-cpu
+
+$(ENVIRONMENTS:%=test-%): test-%: .venv-%/$(READY)
+	.venv-$*/bin/python -m pytest $(filter-out $(NOT_EVERYWHERE),$(TEST_FILES)) $(call tests_only_in,$*)
+
+demo: .venv-cpu/$(READY)
+	git ls-files -z | xargs -0 .venv-cpu/bin/python examples/magika_demo.py
+
+lint: .venv-cpu/$(READY)
+	.venv-cpu/bin/python -m ruff check
+	.venv-cpu/bin/python -m ruff format --check
+
+clean:
+	rm -rf .venv-* .pytest_cache .ruff_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(ENVIRONMENTS:%=.venv-%/$(MADE)): .venv-%/$(MADE):
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=...")'
+	rm -rf .venv-$*
+	$(PYTHON) -m venv .venv-$*
+	touch $@
+
+# pip always builds a folder anew, and replaces what an earlier build of the same version installed.
+$(ENVIRONMENTS:%=.venv-%/$(READY)): .venv-%/$(READY): .venv-%/$(MADE)
+	rm -f .venv-$*/ready-*
+	ORT_BACKEND_BASE=$(BASE_$*) .venv-$*/bin/python -m pip install --quiet --constraint constraints.txt \
+		. $(PACKAGES) $(PACKAGES_$*)
+	.venv-$*/bin/python -m pip check
+	touch $@

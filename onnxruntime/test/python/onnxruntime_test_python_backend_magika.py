@@ -1,0 +1,73 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The demo's labels are those of the magika package, which runs the same model through its own session."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+import unittest
+from pathlib import Path
+
+import magika
+
+ROOT = Path(__file__).parents[3]
+_spec = importlib.util.spec_from_file_location("magika_demo", ROOT / "examples" / "magika_demo.py")
+demo = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(demo)
+
+# Corners of the rules around the model: too little content, white space only, content shorter than the features,
+# content around the size of the blocks that are read, no text at all.
+MADE_UP = [
+    b"",
+    b"a",
+    b"1234567",
+    b"12345678",
+    b"\xff\xfe\xfd",
+    b" \n" * 9,
+    b" \n" * 4000,
+    b" \n" * 4000 + b"import os\n" * 30,
+    b"import os\n" * 30 + b" \n" * 4000,
+    b"\xff" * 3 + b" " * 5000,
+    b'{"key": [1, 2, 3]}\n',
+    bytes(range(256)) * 40,
+    *(b"<p>text</p>\n" * 400 + b"x" * size for size in range(12)),
+    *(b"int main() { return 0; }" + b" " * size for size in (999, 1000, 4071, 4072, 4073)),
+]
+
+
+class TestMagika(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.magika = magika.Magika()
+        cls.rep = demo.prepare_magika(session_config=demo.SESSION_CONFIG, run_config=demo.RUN_CONFIG)
+
+    def assert_same_labels(self, paths: list[Path]) -> set[str]:
+        labels = demo.classify(self.rep, [path.read_bytes() for path in paths])
+        theirs = [str(self.magika.identify_path(path).output.label) for path in paths]
+        self.assertEqual(dict(zip(paths, labels, strict=True)), dict(zip(paths, theirs, strict=True)))
+        return set(labels)
+
+    def test_labels_of_the_files_of_this_repository(self):
+        paths = [
+            ROOT / name for name in ("LICENSE", "Makefile", "README.md", "pyproject.toml", ".ci/run", ".gitignore")
+        ]
+        paths += sorted((ROOT / "onnxruntime").rglob("*.py"))
+        self.assertLessEqual({"python", "makefile", "markdown", "toml"}, self.assert_same_labels(paths))
+
+    def test_labels_of_corner_cases(self):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [Path(folder, str(number)) for number in range(len(MADE_UP))]
+            for path, content in zip(paths, MADE_UP, strict=True):
+                path.write_bytes(content)
+            self.assertLessEqual({"empty", "txt", "unknown"}, self.assert_same_labels(paths))
+
+    def test_files_without_need_of_the_model(self):
+        self.assertEqual(demo.classify(self.rep, [b"", b"abc"]), ["empty", "txt"])
+        self.assertEqual(demo.classify(self.rep, []), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,273 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The installed wheel is the stock one with this tree's backend, and setup.py builds nothing else."""
+
+from __future__ import annotations
+
+import csv
+import importlib.metadata
+import importlib.util
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+from pathlib import Path
+from unittest import mock
+
+import onnxruntime
+
+ROOT = Path(__file__).parents[3]
+_spec = importlib.util.spec_from_file_location("backend_setup", ROOT / "setup.py")
+setup = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(setup)
+
+
+def python(*arguments: str, **kwargs) -> str:
+    """What this environment's Python prints, errors included."""
+    command = [sys.executable, *arguments]
+    return subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **kwargs
+    ).stdout
+
+
+class TestInstalled(unittest.TestCase):
+    """The environment that these tests run in."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        owners = set(importlib.metadata.packages_distributions()["onnxruntime"])
+        if len(owners) != 1:
+            raise AssertionError(f"One distribution should hold onnxruntime, not {sorted(owners)}.")
+        cls.installed = importlib.metadata.distribution(owners.pop())
+
+    def test_version_is_the_base_version_with_a_local_label(self):
+        self.assertIn(self.installed.name, setup.BASES)
+        self.assertEqual(self.installed.version, f"{onnxruntime.__version__}+{setup.LOCAL_LABEL}")
+
+    def test_files_are_as_recorded(self):
+        rows = [row for row in csv.reader(io.StringIO(self.installed.read_text("RECORD"))) if row[1]]
+        self.assertGreater(len(rows), 300)
+        for path, recorded, _ in rows:
+            content = Path(self.installed.locate_file(path)).read_bytes()
+            self.assertEqual(setup.record_hash(content), recorded, path)
+
+    def test_backend_is_the_one_in_this_tree(self):
+        folder = Path(self.installed.locate_file(setup.BACKEND_IN_WHEEL))
+        there = {path.name: path.read_bytes() for path in folder.glob("*") if path.is_file()}
+        here = {path.name: path.read_bytes() for path in setup.BACKEND_SOURCES.glob("*.py")}
+        self.assertIn("__init__.py", here)
+        self.assertEqual(there, here)
+
+    def test_repository_root_does_not_shadow_the_package(self):
+        code = "import onnxruntime.backend; print(onnxruntime.backend.__file__)"
+        imported = python("-c", code, cwd=ROOT).splitlines()[-1]
+        self.assertEqual(Path(imported), Path(self.installed.locate_file(setup.BACKEND_IN_WHEEL), "__init__.py"))
+
+    def test_entry_points_are_kept(self):
+        names = {entry.name: entry.value for entry in self.installed.entry_points}
+        self.assertEqual(names, {"onnxruntime_test": "onnxruntime.tools.onnxruntime_test:main"})
+
+    def test_pip_check_is_clean(self):
+        self.assertIn("No broken requirements found.", python("-m", "pip", "check"))
+
+
+class TestRequestedBase(unittest.TestCase):
+    def test_accepted(self):
+        for setting, expected in (
+            ("", ("onnxruntime", "1.31.1")),
+            ("onnxruntime-openvino", ("onnxruntime-openvino", "1.24.1")),
+            ("onnxruntime-gpu==1.24.0", ("onnxruntime-gpu", "1.24.0")),
+            ("onnxruntime==1.31.2", ("onnxruntime", "1.31.2")),
+        ):
+            with self.subTest(setting), mock.patch.dict(os.environ, {setup.SETTING: setting}):
+                self.assertEqual(setup.requested_base(setting), expected)
+                self.assertEqual(setup.get_requires_for_build_wheel(), ["===".join(expected)])
+
+    def test_refused(self):
+        for setting in (
+            "onnxruntime-qnn",
+            "Onnxruntime",
+            " onnxruntime",
+            "onnxruntime==",
+            "onnxruntime==1.23.2",
+            "onnxruntime==1.32.0",
+            "onnxruntime==1.31",
+            "onnxruntime==1.31.1\n",
+            "onnxruntime==1.31.1 --index-url=x",
+            "onnxruntime>=1.31.1",
+            "numpy==1.26.0",
+        ):
+            with self.subTest(setting), self.assertRaises(SystemExit) as refused:
+                setup.requested_base(setting)
+            for part in ("ORT_BACKEND_BASE=", ascii(setting), *setup.BASES):
+                self.assertIn(part, str(refused.exception))
+
+    def test_base_must_be_the_stock_wheel(self):
+        # What is installed here is ours, so it cannot be built upon.
+        here = next(iter(set(importlib.metadata.packages_distributions()["onnxruntime"])))
+        absent = next(name for name in setup.BASES if name != here)
+        for name, message in ((here, r"\+backend\."), (absent, "is not installed")):
+            with mock.patch.dict(os.environ, {setup.SETTING: name}), self.assertRaisesRegex(SystemExit, message):
+                setup.build_wheel("nowhere")
+
+
+METADATA = """\
+Metadata-Version: 2.4
+Name: onnxruntime-gpu
+Version: 1.31.1
+Requires-Dist: numpy>=1.21.6
+Provides-Extra: symbolic
+Requires-Dist: sympy; extra == "symbolic"
+
+Release notes
+Version: 1.31.1
+"""
+WHEEL = """\
+Wheel-Version: 1.0
+Generator: setuptools (80.9.0)
+Root-Is-Purelib: false
+Tag: cp311-cp311-manylinux_2_27_x86_64
+Tag: cp311-cp311-manylinux_2_28_x86_64
+
+"""
+INFO = "onnxruntime_gpu-1.31.1.dist-info"
+STOCK = {
+    "onnxruntime/__init__.py": b"",
+    "onnxruntime/backend/__init__.py": b"stock = True\n",
+    "onnxruntime/backend/gone.py": b"",
+    "onnxruntime/capi/library.so": b"\x7fELF" * 1000,
+    "onnxruntime/tools/onnxruntime_test.py": b"def main(): pass\n",
+    f"{INFO}/METADATA": METADATA.encode(),
+    f"{INFO}/WHEEL": WHEEL.encode(),
+    f"{INFO}/entry_points.txt": b"[console_scripts]\nonnxruntime_test = onnxruntime.tools.onnxruntime_test:main\n",
+}
+
+
+class TestBuild(unittest.TestCase):
+    """setup.py on a small base."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.site = self.folder / "site-packages"
+        self.sources = self.folder / "backend"
+        # What pip adds when it installs.
+        self.record = [
+            ("../../../bin/onnxruntime_test", setup.record_hash(b""), 0),
+            ("onnxruntime/__pycache__/__init__.cpython-311.pyc", "", ""),
+            (f"{INFO}/INSTALLER", setup.record_hash(b"pip\n"), 4),
+            (f"{INFO}/RECORD", "", ""),
+        ]
+        for path, content in STOCK.items():
+            self.put(path, content)
+        (self.site / "onnxruntime/capi/library.so").chmod(0o755)
+        self.sources.mkdir()
+        (self.sources / "__init__.py").write_bytes(b"ours = True\n")
+        (self.sources / "backend.py").write_bytes(b"")
+        (self.sources / "notes.txt").write_bytes(b"no part of the wheel")
+
+    def put(self, path: str, content: bytes) -> None:
+        (self.site / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.site / path).write_bytes(content)
+        self.record.append((path, setup.record_hash(content), len(content)))
+
+    def build(self) -> Path:
+        with (self.site / INFO / "RECORD").open("w", newline="") as record:
+            csv.writer(record).writerows(self.record)
+        dist = self.folder / "dist"
+        dist.mkdir()
+        base = importlib.metadata.Distribution.at(self.site / INFO)
+        return dist / setup.write_wheel(base, dist, self.sources)
+
+    def assert_not_built(self, *message: str) -> None:
+        with self.assertRaises(SystemExit) as failed:
+            self.build()
+        for part in ("onnxruntime-gpu==1.31.1", *message):
+            self.assertIn(part, str(failed.exception))
+        self.assertEqual(list((self.folder / "dist").iterdir()), [])
+
+    def test_wheel(self):
+        built = self.build()
+        self.assertEqual(
+            built.name,
+            "onnxruntime_gpu-1.31.1+backend.1-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl",
+        )
+        info = "onnxruntime_gpu-1.31.1+backend.1.dist-info"
+        with zipfile.ZipFile(built) as wheel:
+            files = {entry.filename: wheel.read(entry) for entry in wheel.infolist()}
+            dates = {entry.date_time for entry in wheel.infolist()}
+            executable = [entry.filename for entry in wheel.infolist() if entry.external_attr >> 16 & 0o111]
+        record = list(csv.reader(io.StringIO(files.pop(f"{info}/RECORD").decode())))
+        self.assertEqual(
+            record,
+            [[path, setup.record_hash(content), str(len(content))] for path, content in files.items()]
+            + [[f"{info}/RECORD", "", ""]],
+        )
+        expected = {path.replace(INFO, info): content for path, content in STOCK.items() if "/backend/" not in path}
+        expected |= {"onnxruntime/backend/__init__.py": b"ours = True\n", "onnxruntime/backend/backend.py": b""}
+        # Only the first Version is a header; the other one stands in the description.
+        version = b"Version: 1.31.1+backend.1\nRequires-Dist: onnx\n"
+        expected[f"{info}/METADATA"] = METADATA.encode().replace(b"Version: 1.31.1\n", version, 1)
+        expected[f"{info}/WHEEL"] = WHEEL.encode().replace(b"setuptools (80.9.0)", b"onnxruntime-backend (backend.1)")
+        self.assertEqual(files, expected)
+        self.assertEqual(dates, {(1980, 1, 1, 0, 0, 0)})  # the same input gives the same wheel
+        self.assertEqual(executable, ["onnxruntime/capi/library.so"])
+
+    def test_changed_file_fails_the_build(self):
+        (self.site / "onnxruntime/capi/library.so").write_bytes(b"\x7fELF" * 999 + b"evil")
+        self.assert_not_built("not as recorded: onnxruntime/capi/library.so")
+
+    def test_missing_file_fails_the_build(self):
+        (self.site / "onnxruntime/__init__.py").unlink()
+        (self.site / INFO / "entry_points.txt").write_bytes(b"")
+        self.assert_not_built("missing: onnxruntime/__init__.py", f"not as recorded: {INFO}/entry_points.txt")
+
+    def test_file_without_a_hash_fails_the_build(self):
+        self.record = [(path, "" if path == "onnxruntime/__init__.py" else value, 0) for path, value, _ in self.record]
+        self.assert_not_built("recorded without a SHA-256: onnxruntime/__init__.py")
+
+    def test_file_outside_site_packages_fails_the_build(self):
+        # A wheel's .data files land there, and would have to go back into one.
+        self.record.append(("../../../share/model.onnx", setup.record_hash(b""), 0))
+        self.assert_not_built("installed outside site-packages: ../../../share/model.onnx")
+
+    def test_empty_record_fails_the_build(self):
+        self.record = []
+        self.assert_not_built("RECORD lists no files")
+
+    def test_installing_over_stock_replaces_it_and_uninstalling_leaves_nothing(self):
+        # pip takes only wheels whose tags fit this machine.
+        anywhere = WHEEL.partition("Tag:")[0] + "Tag: py3-none-any\n\n"
+        self.record = [row for row in self.record if row[0] != f"{INFO}/WHEEL"]
+        self.put(f"{INFO}/WHEEL", anywhere.encode())
+        ours = self.build()
+        stock = self.folder / "onnxruntime_gpu-1.31.1-py3-none-any.whl"
+        with zipfile.ZipFile(stock, "w") as wheel:
+            for path in (*STOCK, f"{INFO}/RECORD"):
+                wheel.write(self.site / path, path)
+
+        environment = self.folder / "environment"
+        python("-m", "venv", "--without-pip", str(environment))
+        bin_folder = environment / ("Scripts" if os.name == "nt" else "bin")
+        before = sorted(environment.rglob("*"))
+        pip = ("-m", "pip", "--python", str(bin_folder / "python"))
+        python(*pip, "install", "--no-index", "--no-deps", str(stock))
+        self.assertEqual(len(list(environment.rglob("gone.py"))), 1)
+        python(*pip, "install", "--no-index", "--no-deps", str(ours))
+        self.assertEqual(list(environment.rglob("gone.py")), [])
+        self.assertEqual(
+            [folder.name for folder in environment.rglob("*.dist-info")], ["onnxruntime_gpu-1.31.1+backend.1.dist-info"]
+        )
+        self.assertEqual(len(list(bin_folder.glob("onnxruntime_test*"))), 1)
+        python(*pip, "uninstall", "--yes", "onnxruntime-gpu")
+        self.assertEqual(sorted(environment.rglob("*")), before)
+
+
+if __name__ == "__main__":
+    unittest.main()

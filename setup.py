@@ -1,0 +1,204 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Build an onnxruntime wheel whose ``onnxruntime.backend`` is the one in this tree.
+
+The wheel is made out of a stock wheel, its *base*: same distribution name, same tags, same files, except
+``onnxruntime/backend/``. pip drives this module as a build backend (see pyproject.toml) and installs the base into the
+isolated build environment, where each of its files is checked against its own RECORD before it is copied.
+
+The one setting is the environment variable ``ORT_BACKEND_BASE``: a distribution named in ``BASES``, alone or followed
+by ``==`` and a version. Only the standard library is used.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import itertools
+import os
+import re
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path, PurePosixPath
+
+SETTING = "ORT_BACKEND_BASE"
+# Each distribution that can be a base, with the version taken when the setting names none. The first is the default.
+BASES = {
+    "onnxruntime": "1.31.1",
+    "onnxruntime-openvino": "1.24.1",
+    "onnxruntime-webgpu": "1.27.0",
+    "onnxruntime-gpu": "1.31.1",
+}
+SUPPORTED_MINORS = range(24, 32)  # of ORT 1.x
+# PEP 440 gives local version labels to downstream builds: `onnxruntime>=1.31` is still satisfied.
+LOCAL_LABEL = "backend.1"
+
+BACKEND_SOURCES = Path(__file__).parent / "onnxruntime" / "python" / "backend"
+BACKEND_IN_WHEEL = "onnxruntime/backend/"
+# What installers add to a .dist-info folder: no part of the wheel it came from.
+INSTALLER_FILES = {"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"}
+
+
+def requested_base(setting: str) -> tuple[str, str]:
+    """The distribution name and version that a value of ORT_BACKEND_BASE asks for; '' asks for the default.
+
+    :param setting: ``NAME`` or ``NAME==VERSION``
+    """
+    name, separator, version = (setting or next(iter(BASES))).partition("==")
+    if name in BASES and not separator:
+        return name, BASES[name]
+    match = re.fullmatch(r"1\.(\d{1,3})\.\d{1,3}", version, re.ASCII)
+    if name in BASES and match and int(match[1]) in SUPPORTED_MINORS:
+        return name, version
+    accepted = ", ".join(f"{base}=={default}" for base, default in BASES.items())
+    raise SystemExit(
+        f"{SETTING}={setting!a} is no base to build on. Accepted: {accepted}; a name alone stands for the version "
+        f"shown, and any other release from 1.{SUPPORTED_MINORS[0]}.0 to 1.{SUPPORTED_MINORS[-1]}.x of the same "
+        "distributions can be asked for in the same way, as NAME==VERSION."
+    )
+
+
+def get_requires_for_build_wheel(config_settings: dict | None = None) -> list[str]:
+    """PEP 517: what pip installs into the build environment, which is the base."""
+    # `===`, because `==` would take a wheel of ours, with its local label, if an index offers one.
+    return ["{}==={}".format(*requested_base(os.environ.get(SETTING, "")))]
+
+
+def build_wheel(
+    wheel_directory: str, config_settings: dict | None = None, metadata_directory: str | None = None
+) -> str:
+    """PEP 517: write the wheel and return its file name."""
+    name, version = requested_base(os.environ.get(SETTING, ""))
+    try:
+        base = distribution(name)
+    except PackageNotFoundError:
+        raise SystemExit(f"{name}=={version} is not installed here; build isolation would have installed it.") from None
+    if base.version != version:
+        raise SystemExit(f"The base must be {name}=={version}, but {name}=={base.version} is installed here.")
+    return write_wheel(base, Path(wheel_directory))
+
+
+def verified_files(base: Distribution) -> list[str]:
+    """The files of the base wheel, each with the SHA-256 that its RECORD gives.
+
+    :param base: the installed base
+    :return: paths relative to site-packages, with forward slashes, in RECORD's order
+    """
+    scripts = {entry.name for entry in base.entry_points if entry.group in ("console_scripts", "gui_scripts")}
+    kept, missing, changed, unverifiable, outside = [], [], [], [], []
+    for path, recorded, _ in csv.reader(io.StringIO(base.read_text("RECORD") or "")):
+        pure = PurePosixPath(path)
+        if "__pycache__" in pure.parts or path.startswith(BACKEND_IN_WHEEL):
+            continue
+        if pure.parent.suffix == ".dist-info" and pure.name in INSTALLER_FILES:
+            continue
+        if ".." in pure.parts or pure.is_absolute():
+            if pure.stem not in scripts:  # the installer writes a script for each entry point
+                outside.append(path)
+            continue
+        on_disk = Path(base.locate_file(path))
+        if not recorded.startswith("sha256="):
+            unverifiable.append(path)
+        elif not on_disk.is_file():
+            missing.append(path)
+        elif record_hash(on_disk.read_bytes()) != recorded:
+            changed.append(path)
+        else:
+            kept.append(path)
+    complaints = [
+        f"{what}: {', '.join(paths[:5])}{f' and {len(paths) - 5} more' if len(paths) > 5 else ''}"
+        for what, paths in (
+            ("missing", missing),
+            ("not as recorded", changed),
+            ("recorded without a SHA-256", unverifiable),
+            ("installed outside site-packages", outside),
+            ("RECORD lists no files", [] if kept else ["onnxruntime/"]),
+        )
+        if paths
+    ]
+    if complaints:
+        raise SystemExit(
+            f"{base.name}=={base.version}, the base, is not what its RECORD says: {'; '.join(complaints)}."
+        )
+    return kept
+
+
+def write_wheel(base: Distribution, wheel_directory: Path, sources: Path = BACKEND_SOURCES) -> str:
+    """Write the wheel made from an installed base and this tree's backend.
+
+    :param base: the installed base
+    :param wheel_directory: where to write
+    :param sources: the folder whose ``*.py`` become ``onnxruntime/backend/``
+    :return: the wheel's file name
+    """
+    stock = verified_files(base)
+    stem = f"{base.name.replace('-', '_')}-{base.version}+{LOCAL_LABEL}"
+    info = f"{stem}.dist-info"
+    record = io.StringIO()
+    rows = csv.writer(record, lineterminator="\n")
+    wheel_name = f"{stem}-{compressed_tags(base.read_text('WHEEL') or '')}.whl"
+    with zipfile.ZipFile(wheel_directory / wheel_name, "w") as wheel:
+        for path, content, executable in wheel_contents(base, stock, info, sources):
+            rows.writerow((path, record_hash(content), len(content)))
+            add_file(wheel, path, content, executable)
+        rows.writerow((f"{info}/RECORD", "", ""))
+        add_file(wheel, f"{info}/RECORD", record.getvalue().encode())
+    return wheel_name
+
+
+def wheel_contents(base: Distribution, stock: list[str], info: str, sources: Path) -> Iterator[tuple[str, bytes, bool]]:
+    """Path in the wheel, content, and whether it is executable: the backend, the stock files, then the metadata."""
+    for source in sorted(sources.glob("*.py")):
+        yield BACKEND_IN_WHEEL + source.name, source.read_bytes(), False
+    # Stable: puts .dist-info last, as the wheel format recommends, and leaves RECORD's order otherwise.
+    for path in sorted(stock, key=lambda path: ".dist-info/" in path):
+        on_disk = Path(base.locate_file(path))
+        content = on_disk.read_bytes()
+        name = re.sub(r"^[^/]+\.dist-info/", f"{info}/", path)
+        if name == f"{info}/METADATA":
+            # onnxruntime.backend imports onnx, which stock leaves to the user; this wheel exists for the backend.
+            content = replace_line(content, "Version", f"{base.version}+{LOCAL_LABEL}\nRequires-Dist: onnx")
+        elif name == f"{info}/WHEEL":
+            content = replace_line(content, "Generator", f"onnxruntime-backend ({LOCAL_LABEL})")
+        yield name, content, bool(on_disk.stat().st_mode & 0o111)
+
+
+def replace_line(content: bytes, header: str, value: str) -> bytes:
+    """The content with the value of its one header line of that name replaced."""
+    head, blank, body = content.decode().partition("\n\n")
+    head, count = re.subn(rf"^{header}: .*$", f"{header}: {value}", head, flags=re.MULTILINE)
+    if count != 1:
+        raise SystemExit(f"The base's metadata has {count} lines {header!r}, where 1 is expected.")
+    return f"{head}{blank}{body}".encode()
+
+
+def compressed_tags(wheel_metadata: str) -> str:
+    """The tags of a WHEEL file as they stand in a wheel's file name (PEP 425: sets of three, joined by dots)."""
+    tags = [tag.split("-") for tag in re.findall(r"^Tag: (\S+)$", wheel_metadata, re.MULTILINE)]
+    parts = [list(dict.fromkeys(part)) for part in zip(*tags, strict=True)]
+    if {"-".join(tag) for tag in itertools.product(*parts)} != {"-".join(tag) for tag in tags} or not tags:
+        raise SystemExit(f"The base's tags do not fit a wheel's file name: {tags}")
+    return "-".join(".".join(part) for part in parts)
+
+
+def record_hash(content: bytes) -> str:
+    """A SHA-256 as RECORD writes it."""
+    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+
+
+def add_file(wheel: zipfile.ZipFile, path: str, content: bytes, executable: bool = False) -> None:
+    """Add a file with nothing of this machine in its entry: fixed time, fixed permissions."""
+    entry = zipfile.ZipInfo(path)  # dated 1980-01-01
+    entry.create_system = 3  # Unix, whose permissions follow
+    entry.external_attr = (0o100755 if executable else 0o100644) << 16
+    # The lowest level: pip unpacks the wheel at once, and the higher ones triple the time to save a tenth.
+    wheel.writestr(entry, content, zipfile.ZIP_DEFLATED, compresslevel=1)
+
+
+if __name__ == "__main__":
+    raise SystemExit("Build with 'pip install .' or 'pip wheel --no-deps .': see README.md.")
