@@ -14,6 +14,7 @@ import onnx
 from onnx import helper
 from onnx.backend.base import Backend
 from onnx.checker import check_model
+
 from onnxruntime import InferenceSession, SessionOptions, get_device
 from onnxruntime.backend import allowlist, configuration, execution_providers
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep

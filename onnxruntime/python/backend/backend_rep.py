@@ -11,6 +11,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from onnx.backend.base import BackendRep
+
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import allowlist, configuration, execution_providers
 
