@@ -30,7 +30,7 @@ class OnnxRuntimeBackend(Backend):
     """
 
     # ONNX's test runner and callers reach for this name.
-    allowReleasedOpsetsOnly = os.getenv("ALLOW_RELEASED_ONNX_OPSET_ONLY", "1") == "1"
+    allowReleasedOpsetsOnly = os.getenv("ALLOW_RELEASED_ONNX_OPSET_ONLY", "1") == "1"  # noqa: N815
 
     @classmethod
     def is_compatible(cls, model, device: str | None = None, **kwargs) -> bool:

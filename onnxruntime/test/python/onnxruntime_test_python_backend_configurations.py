@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""provider_options, session_config and run_config: where they go, what they do, and what is refused before ORT sees it."""
+"""provider_options, session_config and run_config: where they go, what they do, what is refused before ORT sees it."""
 
 from __future__ import annotations
 
@@ -158,19 +158,19 @@ class RunConfigTest(unittest.TestCase):
         # A run that leaves 64 MiB in the arena gives it back at its end, each time: seen in the resident memory.
         code = f"""
 import numpy as np, os, sys
-from onnx import ModelProto
 import onnxruntime.backend
 def resident():
     with open("/proc/self/statm") as statm:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
-rep = onnxruntime.backend.prepare(ModelProto.FromString(sys.stdin.buffer.read()))
+rep = onnxruntime.backend.prepare(sys.stdin.buffer.read(), provider_options={{"{CPU}": {{}}}})
 x = np.ones((16 << 20,), np.float32)
 rep.run([x[:1]])  # the arena never gives back its first region: make that a small one
 rep.run([x])
 kept = resident()
-shrinking = onnxruntime.backend.prepare(rep, run_config={{"{self.SHRINKAGE}": "cpu:0"}})
-for run in (lambda: shrinking.run([x]), lambda: shrinking.run([x]), lambda: rep.run([x], run_config={{"{self.SHRINKAGE}": "cpu:0"}})):
-    run()
+shrink = {{"{self.SHRINKAGE}": "cpu:0"}}
+shrinking = onnxruntime.backend.prepare(rep, run_config=shrink)
+for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)):
+    prepared.run([x], run_config=run_config)
     print(kept - resident())
     rep.run([x])
     assert kept - resident() < 32, "a run without it keeps the arena"
