@@ -27,7 +27,7 @@ from onnxruntime.backend.allowlist_config_keys import (
     SESSION_CONFIG,
     SESSION_FAMILIES,
 )
-from onnxruntime.backend.allowlist_providers import PROVIDERS
+from onnxruntime.backend.allowlist_providers import EVERY_PROVIDER, PROVIDERS
 from onnxruntime.backend.allowlist_rules import Circumstances, Permitted, Refused, Rule
 
 # More entries than ORT has keys; a mapping that goes on after that is no configuration.
@@ -155,10 +155,12 @@ def provider_options(
                 raise RuntimeError(f"{where} cannot be used: {error}") from None
             near = _suggest(name, PROVIDERS) or f". Known: {', '.join(PROVIDERS)}"
             raise RuntimeError(f"{where} {NOT_PERMITTED}: no such execution provider is known{near}") from None
-        rules = known.rules(flavour) if known else {}
-        granted[name] = {
-            option: _grant(where, option, value, rules, circumstances) for option, value in read(where, options)
-        }
+        rules = {**EVERY_PROVIDER, **(known.rules(flavour) if known else {})}
+        grants = {option: _permit(where, option, value, rules, circumstances) for option, value in read(where, options)}
+        together = circumstances._replace(beside={option: grant.text for option, grant in grants.items()})
+        for option, grant in grants.items():
+            _check_needs(where, option, grant, together)
+        granted[name] = grants
     return granted
 
 
@@ -204,17 +206,25 @@ def _family(key: object):
 
 
 def _grant(where: str, key: object, value: object, rules: Mapping[str, Rule], circumstances: Circumstances) -> Grant:
+    grant = _permit(where, key, value, rules, circumstances)
+    _check_needs(where, key, grant, circumstances)
+    return grant
+
+
+def _permit(where: str, key: object, value: object, rules: Mapping[str, Rule], circumstances: Circumstances) -> Grant:
     rule = rules.get(key) if type(key) is str else None
     if type(rule) is not Permitted:
         _refuse_key(where, key, rule, rules)
     if rule.since > circumstances.release:
         needed, here = (".".join(map(str, release)) for release in (rule.since, circumstances.release))
         _refuse(where, key, f"it needs ORT {needed}; ORT {here} would store it and ignore it")
-    parsed, text = _render(where, key, value, rule.kind)
-    for need in rule.needs:
-        if not need.met(circumstances, text):
+    return Grant(rule, *_render(where, key, value, rule.kind))
+
+
+def _check_needs(where: str, key: object, grant: Grant, circumstances: Circumstances) -> None:
+    for need in grant.rule.needs:
+        if not need.met(circumstances, grant.text):
             _refuse(where, key, f"it needs {need.what}, without which ORT ignores or rejects it")
-    return Grant(rule, parsed, text)
 
 
 def _render(where: str, key: object, value: object, kind) -> tuple[object, str]:

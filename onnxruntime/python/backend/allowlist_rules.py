@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from onnxruntime.backend.value_kinds import Kind
@@ -36,6 +37,7 @@ class Circumstances(NamedTuple):
     :param providers: names of the EPs that the session will have, in order.
     :param parallel: whether the session runs with ``execution_mode=ORT_PARALLEL``.
     :param cpu_arena: whether the session has the CPU memory arena.
+    :param beside: the options that the caller named for the same EP, with the text of each.
     """
 
     release: tuple[int, int]
@@ -43,6 +45,7 @@ class Circumstances(NamedTuple):
     providers: tuple[str, ...]
     parallel: bool = False
     cpu_arena: bool = True
+    beside: Mapping[str, str] = MappingProxyType({})
 
 
 class Need(NamedTuple):

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import numpy as np
 
@@ -70,20 +71,25 @@ class Kind:
 
 
 class Flag(Kind):
-    """On or off, in the spelling that the option's reader understands. ``only_off`` names why "on" is refused."""
+    """On or off, in the spelling that the option's reader understands.
 
-    def __init__(self, off: str = "0", on: str = "1", *, only_off: str = "") -> None:
+    ``only_off`` names why "on" is refused, ``only_on`` why "off" is.
+    """
+
+    def __init__(self, off: str = "0", on: str = "1", *, only_off: str = "", only_on: str = "") -> None:
         self._spelling = (off, on)
-        self._only_off = only_off
-        self.accepts = "False, 0 or '0'" if only_off else "True/False, 0/1 or '0'/'1'"
+        self._refused = (only_on, only_off)
+        self.accepts = "True/False, 0/1 or '0'/'1'"
+        if only_off or only_on:
+            self.accepts = "False, 0 or '0'" if only_off else "True, 1 or '1'"
 
     def parse(self, value: object) -> bool:
         value = plain(value)
         if type(value) is float or value not in (0, 1, "0", "1"):
             raise ValueError("not a flag")
         on = value in (1, "1")
-        if on and self._only_off:
-            raise ValueError(self._only_off)
+        if self._refused[on]:
+            raise ValueError(self._refused[on])
         return on
 
     def render(self, parsed: object) -> str:
@@ -116,17 +122,23 @@ class Integer(Kind):
 
 
 class Choice(Kind):
-    """One of a few exact names."""
+    """One of a few exact names; ``spelled`` has those that are sent as another text."""
 
-    def __init__(self, *names: str) -> None:
-        self._names = names
-        self.accepts = "one of " + ", ".join(map(repr, names))
+    def __init__(self, *names: str, spelled: Mapping[str, str] = MappingProxyType({})) -> None:
+        self._spelling = {name: name for name in names} | dict(spelled)
+        self.accepts = "one of " + ", ".join(map(repr, self._spelling))
 
     def parse(self, value: object) -> str:
         value = _text(value)
-        if value not in self._names:
+        if value not in self._spelling:
             raise ValueError("not one of the accepted names")
         return value
+
+    def render(self, parsed: object) -> str:
+        return self._spelling[parsed]
+
+    def read(self, text: str) -> str:
+        return self.parse({sent: name for name, sent in self._spelling.items()}.get(text, text))
 
 
 class Member(Kind):
@@ -148,10 +160,12 @@ class Member(Kind):
 class Names(Kind):
     """Known names joined by ``separator``: a reader that skips unknown names would otherwise hide a typing error."""
 
-    def __init__(self, known: Iterable[str], separator: str = ";") -> None:
+    def __init__(self, known: Iterable[str], separator: str = ";", *, accepts: str = "") -> None:
         self._known = frozenset(known)
         self._separator = separator
-        self.accepts = f"names joined by '{separator}', of: {', '.join(sorted(self._known))}"
+        self.accepts = f"{accepts or 'names'} joined by '{separator}'"
+        if not accepts:
+            self.accepts += f", of: {', '.join(sorted(self._known))}"
 
     def parse(self, value: object) -> tuple[str, ...]:
         names = tuple(_text(value).split(self._separator))

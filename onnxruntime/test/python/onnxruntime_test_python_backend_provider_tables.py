@@ -1,0 +1,337 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The tables of provider options hold together, and looking an option up follows them. No EP is needed here."""
+
+from __future__ import annotations
+
+import json
+import re
+import unittest
+from collections.abc import Iterator
+
+from onnxruntime.backend import allowlist, allowlist_rules
+from onnxruntime.backend.allowlist_providers import EVERY_PROVIDER, PROVIDERS
+from onnxruntime.backend.allowlist_rules import Circumstances, Permitted, Refused, Rule
+from onnxruntime.backend.value_kinds import Choice, Flag, Integer, Names, Text
+
+CUDA = "CUDAExecutionProvider"
+TENSORRT = "TensorrtExecutionProvider"
+TENSORRT_RTX = "NvTensorRTRTXExecutionProvider"
+MIGRAPHX = "MIGraphXExecutionProvider"
+OPENVINO = "OpenVINOExecutionProvider"
+OPENVINO_AUTO = "OpenVINOExecutionProvider.AUTO"
+WEBGPU = "WebGpuExecutionProvider"
+HERE = Circumstances(release=(1, 31), machine="x86_64", providers=())
+
+HAZARDS = {value for name, value in vars(allowlist_rules).items() if name.isupper() and type(value) is str}
+
+# Permitted although the name sounds of files, libraries or addresses.
+HARMLESS_NAMES = {
+    "do_copy_in_default_stream",  # only on
+    "dump_om_model",  # only off
+    "num_streams",
+    "nv_persistent_context_memory",
+    "nv_use_sync_gpu_allocator",
+    "nv_weight_streaming_budget",
+    "qnn_context_priority",
+    "trt_auxiliary_streams",
+    "trt_context_memory_sharing_enable",
+    "use_ep_level_unified_stream",
+}
+
+# What the kinds with a grammar of their own accept, and what they do not.
+EXAMPLES = {
+    (OPENVINO, "device_type"): (
+        ["CPU", "GPU", "GPU.1", "NPU", "AUTO:GPU,CPU", "HETERO:GPU.0,NPU", "MULTI:CPU"],
+        ["", "cpu", "AUTO", "AUTO:", "NOPE", "CPU.0", "GPU.10", "BATCH:CPU", "CPU,GPU", "AUTO:CPU,", "CPU\n", "CPU "],
+    ),
+    (TENSORRT, "trt_tactic_sources"): (["-CUDNN", "+CUBLAS,-CUBLAS_LT"], ["", "CUDNN", "-CUDNN,", "-cudnn", "-X"]),
+    (TENSORRT, "trt_op_types_to_exclude"): (["Conv", "Conv,MatMul"], ["", "conv", "Conv, MatMul", "Conv;MatMul"]),
+    (TENSORRT_RTX, "nv_op_types_to_exclude"): (["Gemm"], ["NoSuchOperator", "Gemm,"]),
+    (TENSORRT_RTX, "nv_weight_streaming_budget"): (
+        ["0", "-1", "512M", "100%", "7%"],
+        ["", "-2", "101%", "1e9", "5X", "5MB", "٣", "9" * 16],
+    ),
+}
+
+# What must stand beside an option for it to act.
+BESIDE = {
+    (CUDA, "tunable_op_tuning_enable"): {"tunable_op_enable": 1, "tunable_op_max_tuning_duration_ms": 9},
+    (CUDA, "tunable_op_max_tuning_duration_ms"): {"tunable_op_enable": 1, "tunable_op_tuning_enable": 1},
+    (TENSORRT, "trt_dla_core"): {"trt_dla_enable": True},
+    (OPENVINO, "model_priority"): {"device_type": "GPU"},
+}
+
+
+def rules(rule_type: type) -> Iterator[tuple[str, str, str, Rule]]:
+    """Every rule of a type, as (EP, flavour, option, rule)."""
+    for name, provider in PROVIDERS.items():
+        for flavour in ("bundled", "plugin"):
+            for option, rule in provider.rules(flavour).items():
+                if type(rule) is rule_type:
+                    yield name, flavour, option, rule
+
+
+def look_up(name: str, options: dict, flavour: str = "bundled") -> dict[str, str]:
+    """What ORT would be sent."""
+    return allowlist.sent(allowlist.provider_options({name: options}, lambda _: flavour, HERE)[name])
+
+
+def names_in(accepts: str) -> list[str]:
+    return re.findall(r"'([^']*)'", accepts)
+
+
+class TableTest(unittest.TestCase):
+    """What every entry must say."""
+
+    def test_refusals_say_why(self) -> None:
+        everywhere = [("every EP", "", option, rule) for option, rule in EVERY_PROVIDER.items()]
+        for name, flavour, option, rule in [*rules(Refused), *everywhere]:
+            with self.subTest(f"{name} {flavour} {option}"):
+                self.assertIn(rule.hazard, HAZARDS)
+                self.assertRegex(rule.reason, r"\A[^\n]{10,}[^.\n]\Z")
+                self.assertTrue(rule.evidence)
+
+    def test_permissions_say_what(self) -> None:
+        for name, flavour, option, rule in rules(Permitted):
+            with self.subTest(f"{name} {flavour} {option}"):
+                self.assertRegex(rule.effect, r"\A[A-Z][^\n]{10,}\.\Z")
+                self.assertTrue(rule.default)
+                self.assertTrue(rule.evidence)
+                self.assertFalse(option in EVERY_PROVIDER)
+
+    def test_no_dangerous_name_is_permitted_unseen(self) -> None:
+        suspicious = re.compile("path|lib|file|dump|dir|stream|alloc|cache|context|config|plugin|pointer")
+        found = {option for *_, option, _ in rules(Permitted) if suspicious.search(option.lower())}
+        self.assertEqual(found, HARMLESS_NAMES)
+
+    def test_graph_capture_is_only_off(self) -> None:
+        captures = {
+            (name, option): rule
+            for name, _, option, rule in rules(Permitted)
+            if re.search("cuda_graph|hip_graph|capture", option.lower())
+        }
+        # TensorRT-RTX captures inside itself: ORT has no part in it, and runs are ordinary ones.
+        captures.pop((TENSORRT_RTX, "enable_cuda_graph")).kind.parse(True)
+        expected = {(CUDA, "enable_cuda_graph"), (TENSORRT, "trt_cuda_graph_enable"), (WEBGPU, "enableGraphCapture")}
+        self.assertEqual(set(captures), expected)
+        for rule in captures.values():
+            self.assertFalse(rule.kind.parse(False))
+            with self.assertRaisesRegex(ValueError, "replay"):
+                rule.kind.parse(True)
+
+    def test_what_ort_does_not_report(self) -> None:
+        for name in (OPENVINO, WEBGPU):
+            for option, rule in PROVIDERS[name].bundled.items():
+                self.assertFalse(type(rule) is Permitted and rule.reported, option)
+        for name, _, option, rule in rules(Permitted):
+            self.assertFalse(rule.within and rule.reported, f"{name} {option}")
+        self.assertFalse(PROVIDERS[CUDA].bundled["enable_skip_layer_norm_strict_mode"].reported)
+
+    def test_plugins_are_not_sent_options_they_ignore(self) -> None:
+        for section, name in (("CPU", OPENVINO), ("AUTO", OPENVINO_AUTO)):
+            table = PROVIDERS[name].plugin
+            permitted = {option for option, rule in table.items() if type(rule) is Permitted}
+            self.assertEqual(permitted, {"device_id", "num_of_threads", "num_streams", "precision"})
+            for option in permitted - {"device_id"}:
+                self.assertEqual(table[option].within[:2], ("load_config", section))
+
+
+class SpellingTest(unittest.TestCase):
+    """Every value is sent in a spelling that its EP parses, and read back as what was asked."""
+
+    def assert_round_trip(self, rule: Permitted, value: object) -> str:
+        parsed = rule.kind.parse(value)
+        text = rule.kind.render(parsed)
+        self.assertIs(type(text), str)
+        self.assertEqual(rule.kind.read(text), parsed)
+        return text
+
+    def assert_not_accepted(self, rule: Permitted, *values: object) -> None:
+        for value in values:
+            with self.subTest(value), self.assertRaises(ValueError):
+                rule.kind.parse(value)
+
+    def test_every_kind_is_tested_here(self) -> None:
+        for name, flavour, option, rule in rules(Permitted):
+            self.assertIn(type(rule.kind), (Flag, Integer, Choice, Text, Names), option)
+            if type(rule.kind) in (Text, Names):
+                self.assertIn((name, option), EXAMPLES, flavour)
+
+    def test_flags(self) -> None:
+        for name, flavour, option, rule in rules(Permitted):
+            if type(rule.kind) is Flag:
+                spelling = {TENSORRT: ("False", "True")}.get(name, ("0", "1"))
+                with self.subTest(f"{name} {flavour} {option}"):
+                    values = [value for value, said in ((0, "False"), (1, "True")) if said in rule.kind.accepts]
+                    self.assertTrue(values)
+                    for value in values:
+                        for written in (bool(value), value, str(value)):
+                            self.assertEqual(self.assert_round_trip(rule, written), spelling[value])
+                        # TensorRT and MIGraphX report 0 and 1, whatever they were sent.
+                        self.assertIs(rule.kind.read(str(value)), bool(value))
+                    self.assert_not_accepted(rule, "True", "true", "on", "", " 1", "1\n", 2, -1, 1.0, None, b"1")
+
+    def test_numbers(self) -> None:
+        for name, flavour, option, rule in rules(Permitted):
+            if type(rule.kind) is Integer:
+                with self.subTest(f"{name} {flavour} {option}"):
+                    low, high = map(
+                        int, re.fullmatch(r"a whole number from (-?\d+) to (\d+)", rule.kind.accepts).groups()
+                    )
+                    self.assertGreaterEqual(low, -1)
+                    for number in (low, high):
+                        self.assertEqual(self.assert_round_trip(rule, number), str(number))
+                        self.assertEqual(self.assert_round_trip(rule, str(number)), str(number))
+                    self.assert_not_accepted(rule, low - 1, high + 1, str(high + 1), True, float(high), f" {high}")
+                    self.assert_not_accepted(rule, f"{high}x", f"+{high}", f"{high}\n", "1_0", "٣", "", "1e3", "0x1")
+
+    def test_names(self) -> None:
+        for name, flavour, option, rule in rules(Permitted):
+            if type(rule.kind) is Choice:
+                with self.subTest(f"{name} {flavour} {option}"):
+                    accepted = names_in(rule.kind.accepts)
+                    self.assertTrue(accepted)
+                    for value in accepted:
+                        text = self.assert_round_trip(rule, value)
+                        self.assertEqual(text == value, not (rule.within and option == "precision"))
+                        self.assert_not_accepted(rule, value.swapcase(), value + " ", value + "\0", value.encode())
+                    self.assert_not_accepted(rule, "", "0", 0, None, ",".join(accepted * 2))
+
+    def test_grammars(self) -> None:
+        for (name, option), (good, bad) in EXAMPLES.items():
+            table = PROVIDERS[name].bundled or PROVIDERS[name].plugin
+            with self.subTest(f"{name} {option}"):
+                for value in good:
+                    self.assertEqual(self.assert_round_trip(table[option], value), value)
+                self.assert_not_accepted(table[option], *bad, 0, None, b"CPU", f"{good[0]}\0")
+
+    def test_default_is_no_value_that_ep_would_refuse(self) -> None:
+        for name, flavour, option, rule in rules(Permitted):
+            if type(rule.kind) is Choice and " " not in rule.default:
+                self.assertIn(rule.default, names_in(rule.kind.accepts), f"{name} {flavour} {option}")
+
+
+class LookUpTest(unittest.TestCase):
+    """What a caller's options become."""
+
+    def sample(self, name: str, option: str, rule: Permitted) -> object:
+        if (name, option) in EXAMPLES:
+            return EXAMPLES[name, option][0][0]
+        if type(rule.kind) is Choice:
+            return names_in(rule.kind.accepts)[0]
+        if type(rule.kind) is Integer:
+            return int(rule.kind.accepts.split()[-1])
+        return "True" in rule.kind.accepts
+
+    def test_every_permitted_option(self) -> None:
+        for name, flavour, option, rule in rules(Permitted):
+            with self.subTest(f"{name} {flavour} {option}"):
+                value = self.sample(name, option, rule)
+                sent = look_up(name, {**BESIDE.get((name, option), {}), option: value}, flavour)
+                text = rule.kind.render(rule.kind.parse(value))
+                if rule.within:
+                    carrier, section, last = rule.within
+                    self.assertEqual(json.loads(sent[carrier]), {section: {last: text}})
+                    self.assertNotIn(option, sent)
+                else:
+                    self.assertEqual(sent[option], text)
+                if (name, option) in BESIDE:
+                    with self.assertRaisesRegex(RuntimeError, "it needs "):
+                        look_up(name, {option: value}, flavour)
+
+    def test_every_refused_option(self) -> None:
+        for name, flavour, option, rule in rules(Refused):
+            with self.subTest(f"{name} {flavour} {option}"), self.assertRaises(RuntimeError) as caught:
+                look_up(name, {option: "0"}, flavour)
+            self.assertIn("not permitted via the backend API", str(caught.exception))
+            self.assertIn(f"{rule.hazard}: {rule.reason}", str(caught.exception))
+
+    def test_cuda(self) -> None:
+        sent = look_up(
+            CUDA,
+            {
+                "device_id": 1,
+                "gpu_mem_limit": 2 * 1024**3,
+                "arena_extend_strategy": "kSameAsRequested",
+                "cudnn_conv_algo_search": "HEURISTIC",
+                "do_copy_in_default_stream": True,
+                "enable_cuda_graph": False,
+                "use_tf32": 0,
+            },
+        )
+        self.assertEqual(
+            sent,
+            {
+                "device_id": "1",
+                "gpu_mem_limit": "2147483648",
+                "arena_extend_strategy": "kSameAsRequested",
+                "cudnn_conv_algo_search": "HEURISTIC",
+                "do_copy_in_default_stream": "1",
+                "enable_cuda_graph": "0",
+                "use_tf32": "0",
+            },
+        )
+        with self.assertRaisesRegex(RuntimeError, "race"):
+            look_up(CUDA, {"do_copy_in_default_stream": False})
+        self.assertEqual(look_up(CUDA, {"tunable_op_tuning_enable": False}), {"tunable_op_tuning_enable": "0"})
+
+    def test_older_ort(self) -> None:
+        older = HERE._replace(release=(1, 30))
+        with self.assertRaisesRegex(RuntimeError, r"it needs ORT 1\.31"):
+            allowlist.provider_options({CUDA: {"enable_cudnn": 1}}, lambda _: "bundled", older)
+
+    def test_openvino_devices(self) -> None:
+        for options in (
+            {"num_of_threads": 2, "num_streams": 2, "precision": "FP32"},
+            {"device_type": "GPU", "precision": "FP16", "num_streams": 2, "model_priority": "LOW"},
+            {"device_type": "HETERO:GPU,CPU", "num_of_threads": 2, "precision": "ACCURACY"},
+        ):
+            self.assertEqual(look_up(OPENVINO, options), {option: str(value) for option, value in options.items()})
+        for options in (
+            {"precision": "FP16"},
+            {"device_type": "AUTO:CPU", "precision": "FP16"},
+            {"device_type": "AUTO:CPU", "num_streams": 2},
+            {"device_type": "NPU", "num_streams": 2},
+            {"device_type": "GPU", "num_of_threads": 2},
+            {"device_type": "AUTO:GPU,CPU", "model_priority": "LOW"},
+        ):
+            with self.subTest(options), self.assertRaisesRegex(RuntimeError, "it needs .*device_type"):
+                look_up(OPENVINO, options)
+
+    def test_openvino_plugin(self) -> None:
+        options = {"num_of_threads": 2, "num_streams": 1, "precision": "FP32"}
+        properties = {"INFERENCE_NUM_THREADS": "2", "NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"}
+        for name, section in ((OPENVINO, "CPU"), (OPENVINO_AUTO, "AUTO")):
+            sent = look_up(name, options, "plugin")
+            self.assertEqual(list(sent), ["load_config"])
+            self.assertEqual(json.loads(sent["load_config"]), {section: properties})
+        with self.assertRaisesRegex(RuntimeError, "Accepted: one of 'FP32', 'ACCURACY'"):
+            look_up(OPENVINO, {"precision": "FP16"}, "plugin")
+
+    def test_amd_precisions_that_switch_each_other_off(self) -> None:
+        on = {"migraphx_fp16_enable": 1, "migraphx_bf16_enable": 1}
+        with self.assertRaisesRegex(RuntimeError, "it needs migraphx_bf16_enable off"):
+            look_up(MIGRAPHX, on)
+        look_up(MIGRAPHX, on | {"migraphx_bf16_enable": 0})
+
+    def test_the_flavour_chooses_the_table(self) -> None:
+        look_up(CUDA, {"use_tf32": 1})
+        with self.assertRaisesRegex(RuntimeError, "name it with {}"):
+            look_up(CUDA, {"use_tf32": 1}, "plugin")
+        look_up(OPENVINO, {"device_type": "CPU"})
+        with self.assertRaisesRegex(RuntimeError, "another keyword is the way in"):
+            look_up(OPENVINO, {"device_type": "CPU"}, "plugin")
+        for name in ("CPUExecutionProvider", CUDA, "AzureExecutionProvider", "SomePluginExecutionProvider"):
+            self.assertEqual(look_up(name, {}, "plugin"), {})
+
+    def test_an_unknown_plugin_takes_no_option(self) -> None:
+        for option in ("anything", *EVERY_PROVIDER):
+            with self.subTest(option), self.assertRaisesRegex(RuntimeError, "not permitted via the backend API"):
+                look_up("SomePluginExecutionProvider", {option: 1}, "plugin")
+
+
+if __name__ == "__main__":
+    unittest.main()
