@@ -15,7 +15,7 @@ import difflib
 import json
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import NamedTuple, NoReturn
 
@@ -28,7 +28,7 @@ from onnxruntime.backend.allowlist_config_keys import (
     SESSION_FAMILIES,
 )
 from onnxruntime.backend.allowlist_providers import PROVIDERS
-from onnxruntime.backend.allowlist_rules import Circumstances, Permitted, Refused, Rule
+from onnxruntime.backend.allowlist_rules import Circumstances, Need, Permitted, Refused, Rule
 
 # More entries than ORT has keys; a mapping that goes on after that is no configuration.
 MOST_ENTRIES = 256
@@ -111,6 +111,7 @@ def session_config(given: object, circumstances: Circumstances) -> dict[str, str
         if in_family[family.prefix] > family.most:
             _refuse("session_config", key, f"at most {family.most} keys of {family.prefix}* are accepted")
         entries[key] = _render("session_config", key, value, family.kind)[1]
+        _check_needs("session_config", key, family.needs, circumstances, entries[key])
         warnings.warn(
             f"session_config[{show(key)}] is known only as one of {family.prefix}*: ORT stores such a key whether it "
             f"understands it or not, and this version cannot confirm that it acts{_suggest(key, SESSION_CONFIG)}",
@@ -211,10 +212,14 @@ def _grant(where: str, key: object, value: object, rules: Mapping[str, Rule], ci
         needed, here = (".".join(map(str, release)) for release in (rule.since, circumstances.release))
         _refuse(where, key, f"it needs ORT {needed}; ORT {here} would store it and ignore it")
     parsed, text = _render(where, key, value, rule.kind)
-    for need in rule.needs:
+    _check_needs(where, key, rule.needs, circumstances, text)
+    return Grant(rule, parsed, text)
+
+
+def _check_needs(where: str, key: object, needs: Iterable[Need], circumstances: Circumstances, text: str) -> None:
+    for need in needs:
         if not need.met(circumstances, text):
             _refuse(where, key, f"it needs {need.what}, without which ORT ignores or rejects it")
-    return Grant(rule, parsed, text)
 
 
 def _render(where: str, key: object, value: object, kind) -> tuple[object, str]:
