@@ -78,30 +78,78 @@ def _arenas_exist(at: Circumstances, text: str) -> bool:
 # Names that optimization.disable_specified_optimizers was seen to act on (the pass left the log, or its nodes stayed in
 # the graph), with the release that brought them. A pass that it has no power over (MemcpyTransformer,
 # CastFloat16Transformer, RemoveDuplicateCastTransformer, EnsureUniqueDQForNodeUnit) is not among them.
-_OPTIMIZERS = dict.fromkeys(
-    """
-    AttentionFusion BiasDropoutFusion BiasGeluFusion BiasSoftmaxFusion CastChainElimination CastElimination
-    ClipQuantRewrite CommonSubexpressionElimination ConstantFolding ConstantSharing ConvActivationFusion
-    ConvAddActivationFusion ConvAddFusion ConvBNFusion ConvMulFusion DivMulFusion DoubleQDQPairsRemover
-    DynamicQuantizeMatMulFusion EliminateDropout EliminateIdentity EliminateSlice EmbedLayerNormFusion
-    ExpandElimination FastGeluFusion FreeDimensionOverrideTransformer FuseFp16InitializerToFp32NodeTransformer
-    FuseReluClip GatherSliceToSplitFusion GatherToSliceFusion GeluApproximation GeluFusionL1 GeluFusionL2
-    GemmActivationFusion GemmSumFusion GemmTransposeFusion GroupQueryAttentionFusion LayerNormFusionL1
-    LayerNormFusionL2 Level1_RuleBasedTransformer Level2_RuleBasedTransformer MatMulActivationFusion
-    MatMulAddFusion MatMulIntegerToFloatFusion MatMulNBitsFusion MatMulScaleFusion MatMul_BatchNormalization_Fusion
-    MatmulTransposeFusion NchwcTransformer NhwcTransformer NoopElimination Pad_Fusion PreShapeNodeElimination
-    QDQFinalCleanupTransformer QDQPropagationTransformer QDQS8ToU8Transformer QDQSelectorActionTransformer
-    QuickGeluFusion ReluQuantRewrite ReshapeFusion SimplifiedLayerNormFusion SkipLayerNormFusion TransposeOptimizer
-    TransposeOptimizer_CPUExecutionProvider WeightBiasQuantization WhereDummyDq
-    """.split(),
-    (1, 24),
-) | {
+_OPTIMIZERS = {
+    "AttentionFusion": (1, 24),
     "Avx2WeightS8ToU8Transformer": (1, 25),
+    "BiasDropoutFusion": (1, 24),
+    "BiasGeluFusion": (1, 24),
     "BiasSkipLayerNormFusion": (1, 25),
+    "BiasSoftmaxFusion": (1, 24),
+    "CastChainElimination": (1, 24),
+    "CastElimination": (1, 24),
+    "ClipQuantRewrite": (1, 24),
+    "CommonSubexpressionElimination": (1, 24),
+    "ConstantFolding": (1, 24),
+    "ConstantSharing": (1, 24),
+    "ConvActivationFusion": (1, 24),
+    "ConvAddActivationFusion": (1, 24),
+    "ConvAddFusion": (1, 24),
+    "ConvBNFusion": (1, 24),
+    "ConvMulFusion": (1, 24),
     "DQMatMulNBitsFusion": (1, 25),
-    "NotWhereFusion": (1, 25),
-    "SliceConcatToSpaceToDepthFusion": (1, 25),
+    "DivMulFusion": (1, 24),
+    "DoubleQDQPairsRemover": (1, 24),
+    "DynamicQuantizeMatMulFusion": (1, 24),
+    "EliminateDropout": (1, 24),
+    "EliminateIdentity": (1, 24),
+    "EliminateSlice": (1, 24),
+    "EmbedLayerNormFusion": (1, 24),
+    "ExpandElimination": (1, 24),
+    "FastGeluFusion": (1, 24),
+    "FreeDimensionOverrideTransformer": (1, 24),
+    "FuseFp16InitializerToFp32NodeTransformer": (1, 24),
+    "FuseReluClip": (1, 24),
+    "GatherSliceToSplitFusion": (1, 24),
+    "GatherToSliceFusion": (1, 24),
+    "GeluApproximation": (1, 24),
+    "GeluFusionL1": (1, 24),
+    "GeluFusionL2": (1, 24),
+    "GemmActivationFusion": (1, 24),
+    "GemmSumFusion": (1, 24),
+    "GemmTransposeFusion": (1, 24),
+    "GroupQueryAttentionFusion": (1, 24),
     "GroupQueryAttentionPreNormFusion": (1, 28),
+    "LayerNormFusionL1": (1, 24),
+    "LayerNormFusionL2": (1, 24),
+    "Level1_RuleBasedTransformer": (1, 24),
+    "Level2_RuleBasedTransformer": (1, 24),
+    "MatMulActivationFusion": (1, 24),
+    "MatMulAddFusion": (1, 24),
+    "MatMulIntegerToFloatFusion": (1, 24),
+    "MatMulNBitsFusion": (1, 24),
+    "MatMulScaleFusion": (1, 24),
+    "MatMul_BatchNormalization_Fusion": (1, 24),
+    "MatmulTransposeFusion": (1, 24),
+    "NchwcTransformer": (1, 24),
+    "NhwcTransformer": (1, 24),
+    "NoopElimination": (1, 24),
+    "NotWhereFusion": (1, 25),
+    "Pad_Fusion": (1, 24),
+    "PreShapeNodeElimination": (1, 24),
+    "QDQFinalCleanupTransformer": (1, 24),
+    "QDQPropagationTransformer": (1, 24),
+    "QDQS8ToU8Transformer": (1, 24),
+    "QDQSelectorActionTransformer": (1, 24),
+    "QuickGeluFusion": (1, 24),
+    "ReluQuantRewrite": (1, 24),
+    "ReshapeFusion": (1, 24),
+    "SimplifiedLayerNormFusion": (1, 24),
+    "SkipLayerNormFusion": (1, 24),
+    "SliceConcatToSpaceToDepthFusion": (1, 25),
+    "TransposeOptimizer": (1, 24),
+    "TransposeOptimizer_CPUExecutionProvider": (1, 24),
+    "WeightBiasQuantization": (1, 24),
+    "WhereDummyDq": (1, 24),
 }
 
 _PARALLEL = Need("execution_mode=ORT_PARALLEL", lambda at, _: at.parallel)

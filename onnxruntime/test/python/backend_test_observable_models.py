@@ -12,8 +12,9 @@ from functools import cache
 
 import ml_dtypes
 import numpy as np
-import onnxruntime
 from onnx import numpy_helper, parser
+
+import onnxruntime
 
 _HEADER = '<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1, "local": 1]>'
 

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import backend_test_observable_models as models
 import numpy as np
+
 import onnxruntime
 from onnxruntime.backend import prepare
 from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
@@ -255,7 +256,9 @@ OBSERVED: dict[str, Observation] = {
     "session.function_expansion_byte_limit": Observation(
         "1", _fails("cumulative protobuf expansion limit", models.FUNCTION)
     ),
-    "session.function_expansion_node_limit": Observation("1", _fails("cumulative node expansion limit", models.FUNCTION)),
+    "session.function_expansion_node_limit": Observation(
+        "1", _fails("cumulative node expansion limit", models.FUNCTION)
+    ),
     "session.gqa_value_layout": Observation(
         "BNHS", _fails("session.gqa_value_layout", models.in_ort_format(models.RELU))
     ),
@@ -273,7 +276,9 @@ OBSERVED: dict[str, Observation] = {
     "session.layer_assignment_settings": Observation(
         "cpu(first,=second)", _logs("Parsed 2 annotation-based layering rules")
     ),
-    "session.name_based_layer_assignment": Observation("cpu(first,second)", _logs("Parsed 2 name-based layering rules")),
+    "session.name_based_layer_assignment": Observation(
+        "cpu(first,second)", _logs("Parsed 2 name-based layering rules")
+    ),
     "session.prepack.enable_parallel": Observation(
         "1", _logs("Pre-packing constant initializers using the intra-op", models.quantized_matmul())
     ),
