@@ -127,6 +127,9 @@ _OPTIMIZERS = {
     "MatMulAddFusion": (1, 24),
     "MatMulIntegerToFloatFusion": (1, 24),
     "MatMulNBitsFusion": (1, 24),
+    # On the CPU in 1.27 only; later releases keep these two for other EPs.
+    "MatMulNBitsMlpFusion": (1, 27),
+    "MatMulNBitsQkvFusion": (1, 27),
     "MatMulScaleFusion": (1, 24),
     "MatMul_BatchNormalization_Fusion": (1, 24),
     "MatmulTransposeFusion": (1, 24),
@@ -361,6 +364,8 @@ SESSION_CONFIG: dict[str, Rule] = {
         Flag(),
         "0",
         "Rewrites int8 weights to uint8, which x86-64 CPUs without VNNI multiply without saturating.",
+        # 1.24 heeds it on CPUs without VNNI only (seen on an emulated one), and ignores it on others.
+        since=(1, 25),
         needs=(_X86_64,),
         evidence="log: Avx2WeightS8ToU8Transformer runs",
     ),

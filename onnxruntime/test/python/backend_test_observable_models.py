@@ -84,13 +84,19 @@ def quantized_matmul(dtype: type = np.uint8) -> bytes:
 
 
 @cache
-def dequantized_matmul() -> bytes:
-    """A MatMul of (4, 128) whose int4 weights are dequantized per tensor, which ORT turns into MatMulNBits."""
+def dequantized_matmul(block: int = 0) -> bytes:
+    """A MatMul of (4, 128) whose int4 weights are dequantized, which ORT turns into MatMulNBits.
+
+    :param block: weights with a scale of their own; 0: one scale for all.
+    """
+    random = _random()
+    shape = (128 // block, 128) if block else ()
+    attributes = f"<axis=0, block_size={block}>" if block else ""
     return model(
-        "(float[4, 128] x) => (float[4, 128] y) { wd = DequantizeLinear(w, s, z) y = MatMul(x, wd) }",
-        w=_random().integers(-8, 8, (128, 128)).astype(ml_dtypes.int4),
-        s=np.float32(0.07),
-        z=np.zeros((), ml_dtypes.int4),
+        f"(float[4, 128] x) => (float[4, 128] y) {{ wd = DequantizeLinear{attributes}(w, s, z) y = MatMul(x, wd) }}",
+        w=random.integers(-8, 8, (128, 128)).astype(ml_dtypes.int4),
+        s=np.asarray(random.random(shape) * 0.1, np.float32),
+        z=np.zeros(shape, ml_dtypes.int4),
     )
 
 

@@ -34,6 +34,7 @@ _X86_64 = platform.machine().lower() in ("x86_64", "amd64")
 _OPENVINO = "OpenVINOExecutionProvider"
 _CPU_ONLY = {"provider_options": {}}
 _FLOATS = np.array([0.11, 0.22, 0.33, 0.4], np.float32)
+_VALUES = np.random.default_rng(1).standard_normal((4, 128), np.float32)
 _PARALLEL = {"execution_mode": "ORT_PARALLEL", "inter_op_num_threads": 4, "intra_op_num_threads": 1}
 
 
@@ -217,12 +218,8 @@ class Observation(NamedTuple):
 OBSERVED: dict[str, Observation] = {
     "gpu_graph_id": Observation("none", _raw_run_fails),
     "memory.enable_memory_arena_shrinkage": Observation("cpu:0", _keeps_memory),
-    "mlas.qnbit.force_fp32": Observation(
-        "1", _outputs(models.matmul_nbits(4), np.random.default_rng(1).standard_normal((4, 128), np.float32))
-    ),
-    "mlas.use_lut_gemm": Observation(
-        "1", _outputs(models.matmul_nbits(2), np.random.default_rng(1).standard_normal((4, 128), np.float32))
-    ),
+    "mlas.qnbit.force_fp32": Observation("1", _outputs(models.matmul_nbits(4), _VALUES)),
+    "mlas.use_lut_gemm": Observation("1", _outputs(models.matmul_nbits(2), _VALUES)),
     "optimization.constant_folding_max_output_size_in_bytes": Observation(
         "8", _logs("Skipping constant folding", models.FOLDABLE)
     ),
@@ -274,20 +271,16 @@ OBSERVED: dict[str, Observation] = {
     ),
     "session.intra_op.spin_duration_us": Observation("0", _spins(models.matmul(), intra_op_num_threads=4)),
     "session.layer_assignment_settings": Observation(
-        "cpu(first,=second)", _logs("Parsed 2 annotation-based layering rules")
+        "cpu(first,=second)", _logs("LayeringIndex created. Matched 2 out of 2 rules")
     ),
     "session.name_based_layer_assignment": Observation(
-        "cpu(first,second)", _logs("Parsed 2 name-based layering rules")
+        "cpu(first,second)", _logs("LayeringIndex created. Matched 2 out of 2 rules")
     ),
     "session.prepack.enable_parallel": Observation(
         "1", _logs("Pre-packing constant initializers using the intra-op", models.quantized_matmul())
     ),
-    "session.qdq_matmulnbits_accuracy_level": Observation(
-        "0", _outputs(models.dequantized_matmul(), np.random.default_rng(1).standard_normal((4, 128), np.float32))
-    ),
-    "session.qdq_matmulnbits_block_size": Observation(
-        "16", _outputs(models.dequantized_matmul(), np.random.default_rng(1).standard_normal((4, 128), np.float32))
-    ),
+    "session.qdq_matmulnbits_accuracy_level": Observation("0", _outputs(models.dequantized_matmul(block=32), _VALUES)),
+    "session.qdq_matmulnbits_block_size": Observation("16", _outputs(models.dequantized_matmul(), _VALUES)),
     "session.qdqisint8allowed": Observation(
         # The default is the other way round on Arm.
         "1" if _X86_64 else "0",
