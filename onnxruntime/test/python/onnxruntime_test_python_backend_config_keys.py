@@ -414,11 +414,11 @@ class TestWithOpenVino(unittest.TestCase):
             prepare(models.RELU, provider_options={_OPENVINO: {}}, session_config={"session.disable_model_compile": 1})
 
     def test_cpu_fallback_is_disabled(self):
-        # OpenVINO leaves ORT's own operators to the CPU EP.
-        prepare(models.GELU, provider_options={_OPENVINO: {}})
+        with self.assertWarnsRegex(RuntimeWarning, _OPENVINO):
+            prepare(models.STRINGS, provider_options={_OPENVINO: {}})
         strict = {"session.disable_cpu_ep_fallback": True}
         with self.assertRaisesRegex(Exception, "fallback to CPU EP has been explicitly disabled"):
-            prepare(models.GELU, provider_options={_OPENVINO: {}}, session_config=strict)
+            prepare(models.STRINGS, provider_options={_OPENVINO: {}}, session_config=strict)
         rep = prepare(models.RELU, provider_options={_OPENVINO: {}}, session_config=strict)
         np.testing.assert_array_equal(rep.run([_FLOATS])[0], _FLOATS)
 
