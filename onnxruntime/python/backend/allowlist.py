@@ -15,7 +15,7 @@ import difflib
 import json
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import NamedTuple, NoReturn
 
@@ -28,7 +28,7 @@ from onnxruntime.backend.allowlist_config_keys import (
     SESSION_FAMILIES,
 )
 from onnxruntime.backend.allowlist_providers import EVERY_PROVIDER, PROVIDERS
-from onnxruntime.backend.allowlist_rules import Circumstances, Permitted, Refused, Rule
+from onnxruntime.backend.allowlist_rules import Circumstances, Need, Permitted, Refused, Rule
 
 # More entries than ORT has keys; a mapping that goes on after that is no configuration.
 MOST_ENTRIES = 256
@@ -111,6 +111,7 @@ def session_config(given: object, circumstances: Circumstances) -> dict[str, str
         if in_family[family.prefix] > family.most:
             _refuse("session_config", key, f"at most {family.most} keys of {family.prefix}* are accepted")
         entries[key] = _render("session_config", key, value, family.kind)[1]
+        _check_needs("session_config", key, family.needs, circumstances, entries[key])
         warnings.warn(
             f"session_config[{show(key)}] is known only as one of {family.prefix}*: ORT stores such a key whether it "
             f"understands it or not, and this version cannot confirm that it acts{_suggest(key, SESSION_CONFIG)}",
@@ -159,7 +160,7 @@ def provider_options(
         grants = {option: _permit(where, option, value, rules, circumstances) for option, value in read(where, options)}
         together = circumstances._replace(beside={option: grant.text for option, grant in grants.items()})
         for option, grant in grants.items():
-            _check_needs(where, option, grant, together)
+            _check_needs(where, option, grant.rule.needs, together, grant.text)
         granted[name] = grants
     return granted
 
@@ -207,7 +208,7 @@ def _family(key: object):
 
 def _grant(where: str, key: object, value: object, rules: Mapping[str, Rule], circumstances: Circumstances) -> Grant:
     grant = _permit(where, key, value, rules, circumstances)
-    _check_needs(where, key, grant, circumstances)
+    _check_needs(where, key, grant.rule.needs, circumstances, grant.text)
     return grant
 
 
@@ -221,9 +222,9 @@ def _permit(where: str, key: object, value: object, rules: Mapping[str, Rule], c
     return Grant(rule, *_render(where, key, value, rule.kind))
 
 
-def _check_needs(where: str, key: object, grant: Grant, circumstances: Circumstances) -> None:
-    for need in grant.rule.needs:
-        if not need.met(circumstances, grant.text):
+def _check_needs(where: str, key: object, needs: Iterable[Need], circumstances: Circumstances, text: str) -> None:
+    for need in needs:
+        if not need.met(circumstances, text):
             _refuse(where, key, f"it needs {need.what}, without which ORT ignores or rejects it")
 
 

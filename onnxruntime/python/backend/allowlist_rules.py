@@ -102,9 +102,11 @@ class Family(NamedTuple):
     :param rest: what may follow, as a pattern of ASCII characters.
     :param kind: what every member of the family accepts.
     :param most: how many keys of the family one call may name.
+    :param needs: conditions as for :class:`Permitted`.
     """
 
     prefix: str
     rest: str
     kind: Kind
     most: int
+    needs: tuple[Need, ...] = ()
