@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Mapping
 
 import numpy as np
+
 from onnxruntime import InferenceSession, OrtValue
 from onnxruntime.backend import tensor_values
 
@@ -81,9 +82,11 @@ class ModelInputs:
         return f"{', '.join(found)}; {self._signature()}" if found else None
 
     def _signature(self) -> str:
-        takes = ", ".join(map(_declaration, self._nodes.values())) or "no inputs"
-        overrides = ", ".join(map(_declaration, self._overridable.values()))
-        return f"the model takes {takes}{f', and lets be overridden: {overrides}' if overrides else ''}"
+        takes = "; ".join(map(_declaration, self._nodes.values()))
+        overrides = "; ".join(map(_declaration, self._overridable.values()))
+        count = f"{len(self._nodes)} input{'' if len(self._nodes) == 1 else 's'}"
+        optional = f", and lets be overridden ({overrides})" if overrides else ""
+        return f"the model takes {count}{f' ({takes})' if takes else ''}{optional}"
 
 
 def _fed_as_is(value_type: str) -> np.dtype | None:

@@ -16,6 +16,7 @@ from functools import cache
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
+
 from onnxruntime import NodeArg, OrtValue
 
 _STRING = np.dtype(object)
