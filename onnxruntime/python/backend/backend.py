@@ -10,13 +10,11 @@ import os
 import unittest
 from collections.abc import Mapping
 
-import onnx
-from onnx import helper
 from onnx.backend.base import Backend
 from onnx.checker import check_model
 
 from onnxruntime import InferenceSession, SessionOptions, get_device
-from onnxruntime.backend import allowlist, configuration, execution_providers
+from onnxruntime.backend import allowlist, configuration, execution_providers, model_versions
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 
 
@@ -45,21 +43,14 @@ class OnnxRuntimeBackend(Backend):
     @classmethod
     def is_opset_supported(cls, model) -> tuple[bool, str]:
         """
-        Tell whether ONNX has released every opset that a model imports, and why not.
+        Tell whether this ORT reads a model's IR version and supports the ONNX opsets that it imports, and why not.
 
         :param model: an :class:`onnx.ModelProto`.
-        :return: ``(True, "")``, or ``False`` with the reason. Always true when the environment variable
+        :return: ``(True, "")``, or ``False`` with the reason. Opsets do not matter when the environment variable
             ``ALLOW_RELEASED_ONNX_OPSET_ONLY`` is not ``1``.
         """
-        if cls.allowReleasedOpsetsOnly:
-            for opset in model.opset_import:
-                domain = opset.domain or "ai.onnx"
-                if (domain, opset.version) not in helper.OP_SET_ID_VERSION_MAP:
-                    return False, (
-                        f"Domain '{domain}' version '{opset.version}' is not an opset that onnx {onnx.__version__} "
-                        "knows as released; set ALLOW_RELEASED_ONNX_OPSET_ONLY=0 to run it all the same."
-                    )
-        return True, ""
+        reason = model_versions.too_new(model, cls.allowReleasedOpsetsOnly)
+        return not reason, reason
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
@@ -97,7 +88,7 @@ class OnnxRuntimeBackend(Backend):
         :return: the prepared model.
         :raises RuntimeError: for anything that is not permitted, not available or, once applied, not so.
         :raises TypeError: when a configuration is not a mapping.
-        :raises unittest.SkipTest: for a ``ModelProto`` with an unreleased opset, see :meth:`is_opset_supported`.
+        :raises unittest.SkipTest: for a ``ModelProto`` that is too new for this ORT, see :meth:`is_opset_supported`.
         """
         configuration.warn_misspelt(kwargs)
         configuration.refuse_while_model_configures(
@@ -124,12 +115,20 @@ class OnnxRuntimeBackend(Backend):
             options.add_session_config_entry(key, text)
 
         source = _source(model, cls.is_opset_supported)
+        try:
+            if granted is None:
+                session = InferenceSession(source, options, providers=execution_providers.stock_list())
+            else:
+                session = execution_providers.open_session(source, options, granted)
+        except Exception as error:
+            reason = model_versions.explain(error)
+            if reason:
+                raise RuntimeError(reason) from error
+            raise
         if granted is None:
-            session = InferenceSession(source, options, providers=execution_providers.stock_list())
             # A run that fails must fail, not run elsewhere: the API's first use is testing.
             session.disable_fallback()
             return OnnxRuntimeBackendRep(session, run_entries, session_config=entries)
-        session = execution_providers.open_session(source, options, granted)
         applied = execution_providers.read_back(session, granted)
         execution_providers.warn_idle(session, list(granted))
         return OnnxRuntimeBackendRep(session, run_entries, session_config=entries, applied=applied)

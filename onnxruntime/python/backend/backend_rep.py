@@ -13,7 +13,8 @@ from types import MappingProxyType
 from onnx.backend.base import BackendRep
 
 from onnxruntime import InferenceSession, RunOptions
-from onnxruntime.backend import allowlist, configuration, execution_providers
+from onnxruntime.backend import allowlist, configuration, execution_providers, tensor_values
+from onnxruntime.backend.model_inputs import ModelInputs
 
 _NOTHING: Mapping = MappingProxyType({})
 _NOTHING_APPLIED = execution_providers.Applied(_NOTHING, _NOTHING)
@@ -46,10 +47,11 @@ class OnnxRuntimeBackendRep(BackendRep):
         self._session_config = MappingProxyType({key: options.get_session_config_entry(key) for key in session_config})
         if self._session_config != session_config:
             raise RuntimeError(f"session_config was sent as {dict(session_config)}, ORT holds {self._session_config}")
-        self._input_names = [value.name for value in session.get_inputs()]
+        self._inputs = ModelInputs(session)
         self._output_names = [value.name for value in session.get_outputs()]
-        # Kept for every run: ORT only reads it.
-        self._run_options = _run_options({}, run_config) if run_config else None
+        self._plain_outputs = all(map(tensor_values.is_plain, session.get_outputs()))
+        # Kept for every run: ORT only reads it, and would make one for each run without.
+        self._run_options = _run_options({}, run_config)
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -98,8 +100,12 @@ class OnnxRuntimeBackendRep(BackendRep):
         """
         Compute the outputs. See :meth:`onnxruntime.InferenceSession.run`.
 
-        :param inputs: list or tuple of arrays in the order of the model's inputs, a dict of arrays by input name, or
-            the array itself for a model with one input.
+        Arrays have the element type that the model declares, those that numpy lacks as ml_dtypes arrays (the dtypes
+        that ``onnx.helper.tensor_dtype_to_np_dtype`` names); Python numbers, texts and lists are read as that type.
+
+        :param inputs: list or tuple in the order of the model's inputs, mapping by name, or the value of the only
+            input. A value is an array, a list for a sequence, a mapping for a map, ``None`` for an absent optional, or
+            an :class:`onnxruntime.OrtValue`.
         :param run_config: ``{key: value}`` of run config entries for this run, whose keys win over the prepared ones.
         :param kwargs: permitted attributes of :class:`onnxruntime.RunOptions`. Other names are ignored.
         :return: list of outputs.
@@ -108,17 +114,18 @@ class OnnxRuntimeBackendRep(BackendRep):
         options = self._run_options
         if kwargs or run_config is not None:
             options = self._options_for(run_config, kwargs)
-        return self._session.run(self._output_names, self._feeds(inputs), options)
-
-    def _feeds(self, inputs) -> dict:
-        names = self._input_names
-        if isinstance(inputs, (list, tuple)):
-            if len(inputs) != len(names):
-                raise RuntimeError(f"Model takes {len(names)} inputs ({', '.join(names)}), got {len(inputs)}")
-            return dict(zip(names, inputs, strict=True))
-        if len(names) != 1:
-            raise RuntimeError(f"Model takes {len(names)} inputs ({', '.join(names)}), got one array")
-        return {names[0]: inputs}
+        feeds = self._inputs.feeds(inputs)
+        try:
+            if self._plain_outputs:
+                return self._session.run(self._output_names, feeds, options)
+            values = {name: tensor_values.to_ort_value(value) for name, value in feeds.items() if value is not None}
+            outputs = self._session.run_with_ort_values(self._output_names, values, options)
+        except Exception as error:
+            problem = self._inputs.problem(feeds, error)
+            if problem:
+                raise RuntimeError(problem) from error
+            raise
+        return [tensor_values.to_array(output) for output in outputs]
 
     def _options_for(self, run_config: Mapping[str, object] | None, kwargs: dict[str, object]) -> RunOptions:
         for keyword in ("provider_options", "session_config"):

@@ -1,0 +1,148 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""A model's inputs: what a caller passes becomes what a session is fed, or an error that names what the model takes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+import numpy as np
+
+from onnxruntime import InferenceSession, OrtValue
+from onnxruntime.backend import tensor_values
+
+
+class ModelInputs:
+    """The inputs of a session's model, worked out once.
+
+    :param session: the open session.
+    """
+
+    def __init__(self, session: InferenceSession) -> None:
+        self._nodes = {node.name: node for node in session.get_inputs()}
+        self._overridable = {node.name: node for node in session.get_overridable_initializers()}
+        # What may be fed as it is. numpy keeps one dtype object for each of its types, so `is` tells them apart.
+        self._slots = [(name, _fed_as_is(node.type)) for name, node in self._nodes.items()]
+
+    def feeds(self, inputs: object) -> dict[str, object]:
+        """Name every value and make it what ORT can take.
+
+        :param inputs: list or tuple in the order of the model's inputs, mapping by name, or the only input's value.
+        :raises RuntimeError: for what cannot be a value of the model's inputs. Whether one is missing or has the wrong
+            shape is left to ORT, to cost nothing when all is well: see :meth:`problem`.
+        """
+        if not isinstance(inputs, (list, tuple)):
+            if isinstance(inputs, Mapping) and not self._is_one_map(inputs):
+                return {name: self._convert(name, value) for name, value in inputs.items()}
+            inputs = (inputs,)
+        if len(inputs) > len(self._slots):
+            raise RuntimeError(f"got {len(inputs)} inputs; {self._signature()}")
+        feeds = {}
+        for (name, dtype), value in zip(self._slots, inputs, strict=False):
+            if type(value) is np.ndarray and value.dtype is dtype:
+                feeds[name] = value
+            else:
+                feeds[name] = self._convert(name, value)
+        return feeds
+
+    def _is_one_map(self, inputs: Mapping) -> bool:
+        """Tell whether this mapping is itself the value of the only input."""
+        return len(self._nodes) == 1 and next(iter(self._nodes.values())).type.startswith("map(")
+
+    def _convert(self, name: object, value: object) -> object:
+        node = self._nodes.get(name) or self._overridable.get(name)
+        if node is None:
+            near = difflib.get_close_matches(name, self._nodes, 1) if isinstance(name, str) else []
+            hint = f" (did you mean {near[0]!a}?)" if near else ""
+            raise RuntimeError(f"got an input named {name!a}{hint}; {self._signature()}")
+        try:
+            return _value(node.type, value)
+        except ValueError as reason:
+            raise RuntimeError(f"input {name!a} got {reason}; {self._signature()}") from None
+
+    def problem(self, feeds: Mapping[str, object], error: Exception) -> str | None:
+        """Find out whether ORT refused the feeds themselves.
+
+        :param feeds: what :meth:`feeds` returned.
+        :param error: what ORT raised.
+        :return: what is wrong with them and what the model takes; ``None`` when the error has another cause.
+        """
+        found = [
+            f"input {name!a} is missing"
+            for name, node in self._nodes.items()
+            if name not in feeds and not node.type.startswith("optional(")
+        ]
+        for name, value in feeds.items():
+            node = self._nodes.get(name) or self._overridable[name]
+            if not _fits(node, value) or f"Invalid rank for input: {name} " in str(error):
+                found.append(f"input {name!a} got {tensor_values.describe(value)}")
+        return f"{', '.join(found)}; {self._signature()}" if found else None
+
+    def _signature(self) -> str:
+        takes = "; ".join(map(_declaration, self._nodes.values()))
+        overrides = "; ".join(map(_declaration, self._overridable.values()))
+        count = f"{len(self._nodes)} input{'' if len(self._nodes) == 1 else 's'}"
+        optional = f", and lets be overridden ({overrides})" if overrides else ""
+        return f"the model takes {count}{f' ({takes})' if takes else ''}{optional}"
+
+
+def _fed_as_is(value_type: str) -> np.dtype | None:
+    """The dtype of arrays that ORT takes without any preparation, if there is one."""
+    element = tensor_values.element_type(_required(value_type))
+    dtype = None if element is None else tensor_values.dtype_of(element)
+    # Text is looked through first: ORT would take the Python spelling of bytes.
+    return dtype if dtype is not None and dtype.kind in "biuf" and tensor_values.numpy_has(dtype) else None
+
+
+def _required(value_type: str) -> str:
+    """The type itself of a type that may be optional."""
+    return value_type[len("optional(") : -1] if value_type.startswith("optional(") else value_type
+
+
+def _value(value_type: str, value: object) -> object:
+    """Make a value what ORT's Python API takes for a type.
+
+    :raises ValueError: with a description of a value that is of another type.
+    """
+    if isinstance(value, OrtValue):
+        return value
+    if value is None:
+        if _required(value_type) == value_type:
+            raise ValueError("None")
+        return None
+    value_type = _required(value_type)
+    if value_type.startswith("seq(") and isinstance(value, (list, tuple)):
+        return [_value(value_type[len("seq(") : -1], item) for item in value]
+    element = tensor_values.element_type(value_type)
+    if element is None:
+        return value  # a map or a sparse tensor, which ORT reads by itself
+    array = tensor_values.as_array(value, tensor_values.dtype_of(element))
+    return array if tensor_values.numpy_has(array.dtype) else tensor_values.to_ort_value(array, element)
+
+
+def _fits(node: object, value: object) -> bool:
+    """Tell whether a converted value has the type and shape that the model declares, as far as ORT lets us know."""
+    value_type = _required(node.type)
+    if isinstance(value, OrtValue):
+        if value.data_type() != value_type:
+            return False
+        shape = value.shape() if value.is_tensor() else []
+    elif isinstance(value, np.ndarray) and value_type.startswith("tensor("):
+        shape = value.shape
+    elif value_type.startswith(("seq(", "map(")):
+        return isinstance(value, list if value_type.startswith("seq(") else Mapping)
+    else:
+        return True
+    # An empty shape stands for a scalar and for any rank.
+    return not node.shape or (
+        len(shape) == len(node.shape)
+        and all(not isinstance(fixed, int) or fixed == got for fixed, got in zip(node.shape, shape, strict=True))
+    )
+
+
+def _declaration(node: object) -> str:
+    shape = f"[{', '.join('?' if dimension is None else str(dimension) for dimension in node.shape)}]"
+    return f"{node.name}: {node.type}{shape if node.shape else ''}"

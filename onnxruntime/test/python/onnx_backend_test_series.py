@@ -1,0 +1,214 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""ONNX's whole backend test series on ``onnxruntime.backend``, held against a list of expected failures.
+
+Under pytest each test of ONNX is one test; a listed one that fails is an expected failure, one that passes is reported
+as such (``-rX``), any other failure fails the run. Run directly, this file prints a summary, and ``--update`` writes
+what it saw into the list. The list holds one entry for each ORT release, execution provider and onnx release.
+
+The environment variable ``ORT_ONNX_BACKEND_TEST_SERIES_CONFIG`` (or ``--config``) gives every test the same
+configuration, as JSON with any of ``provider_options``, ``session_config`` and ``run_config``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import re
+import sys
+import tempfile
+import unittest
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import onnx
+import onnx.backend.test
+
+import onnxruntime
+from onnxruntime.backend.backend import OnnxRuntimeBackend
+
+EXPECTED = pathlib.Path(__file__).parent / "testdata" / "onnx_backend_test_series_expected.json"
+CONFIG_VARIABLE = "ORT_ONNX_BACKEND_TEST_SERIES_CONFIG"
+CONFIG = json.loads(os.environ.get(CONFIG_VARIABLE, "{}"))
+
+# What an error says of its cause, tried in this order.
+_CAUSES = (
+    (r"Could not find an implementation for (\S+) node|Failed to find kernel for (\S+) ", "kernel missing"),
+    (r"(?:\S+:)?(\S+)\(-1\) is not a registered function/op", "kernel missing"),
+    (r"(tensor\(\w+\)) is not currently registered|Invalid (tensor data type \d+)", "type missing"),
+    (r"Failed to construct locale with name:(\S+?):", "locale missing"),
+    (r"Unsupported model IR version: (\d+)", "IR"),
+    (r"(Opset \d+) is under development", "opset"),
+    (r"INVALID_GRAPH.* Error (.{,100})|(Type Error: .{,100})", "graph refused"),
+    (r"was false\. (.{,100})|Status Message: (?!/)(.{,100})", "kernel error"),
+    (r"Mismatched elements?: (\d+ / \d+)|(\S+ (?:location )?mismatch|has incorrect shape|not equal)", "numeric"),
+    (r"(Unable to compare expected type)", "test"),
+)
+# What these compute is drawn at random, so that no seed of ONNX's matches another library's.
+_RANDOM = {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"}
+
+
+class Outcome(NamedTuple):
+    """What became of a test: ``passed``, ``failed`` or ``skipped``, and why."""
+
+    result: str
+    reason: str = ""
+
+
+def device_tests(backend: type) -> Iterator[tuple[type[unittest.TestCase], str]]:
+    """ONNX's test classes with the names of their tests on devices that a backend supports."""
+    for test_class in onnx.backend.test.BackendTest(backend, __name__).test_cases.values():
+        for name in dir(test_class):
+            if name.startswith("test_") and backend.supports_device(name.rpartition("_")[2].upper()):
+                yield test_class, name
+
+
+def configured(backend: type, config: dict) -> type:
+    """A backend that prepares every model with a configuration, and keeps the last one as ``model``."""
+
+    class Configured(backend):
+        @classmethod
+        def prepare(cls, model, device=None, **kwargs):
+            Configured.model = model
+            return super().prepare(model, device, **{**kwargs, **config})
+
+    return Configured
+
+
+def outcomes(backend: type) -> dict[str, Outcome]:
+    """Run the whole series.
+
+    :param backend: made by :func:`configured`.
+    """
+    results = {}
+    for test_class, name in device_tests(backend):
+        backend.model = None
+        try:
+            getattr(test_class(name), name)()
+            results[name] = Outcome("passed")
+        except unittest.SkipTest as skip:
+            results[name] = Outcome("skipped", str(skip))
+        except Exception as error:
+            results[name] = Outcome("failed", _cause(error, backend.model))
+    return results
+
+
+def _cause(error: Exception, model: onnx.ModelProto | None) -> str:
+    text = " ".join(str(error).split())
+    if isinstance(error, AssertionError) and model is not None:
+        functions = [node for function in model.functions for node in function.node]
+        random = {node.op_type for node in (*model.graph.node, *functions)} & _RANDOM
+        if random:
+            return f"random: {', '.join(sorted(random))}"
+    for pattern, cause in _CAUSES:
+        match = re.search(pattern, text)
+        if match:
+            return f"{cause}: {next(group for group in match.groups() if group)}"
+    return f"{type(error).__name__}: {text[:100]}"
+
+
+def _provider() -> str:
+    """The execution provider under test: the first that the configuration names, or that this ORT prefers."""
+    available = [name for name in onnxruntime.get_available_providers() if name != "AzureExecutionProvider"]
+    return next(iter(CONFIG.get("provider_options") or available))
+
+
+def _list_key() -> str:
+    return f"onnxruntime {onnxruntime.__version__} {_provider()}"
+
+
+def expected_failures() -> dict[str, str]:
+    """Test name to reason, for this ORT, execution provider and onnx."""
+    if not EXPECTED.exists():
+        return {}
+    lists = json.loads(EXPECTED.read_text()).get(_list_key(), {})
+    known = {release for releases in lists for release in releases.split()}
+    if onnx.__version__ not in known:
+        raise RuntimeError(
+            f"{EXPECTED.name} has no list for {_list_key()} with onnx {onnx.__version__} (it has "
+            f"{', '.join(sorted(known)) or 'none'}): write one with {pathlib.Path(__file__).name} --update"
+        )
+    return {
+        name: reason
+        for releases, entries in lists.items()
+        if onnx.__version__ in releases.split()
+        for name, reason in entries.items()
+    }
+
+
+def update(failed: dict[str, str]) -> None:
+    """Write what failed now into the list, and leave other ORT, EP and onnx releases as they are."""
+    everything = json.loads(EXPECTED.read_text()) if EXPECTED.exists() else {}
+    releases_of = collections.defaultdict(set)
+    for releases, entries in everything.get(_list_key(), {}).items():
+        for entry in entries.items():
+            releases_of[entry].update(release for release in releases.split() if release != onnx.__version__)
+    for entry in failed.items():
+        releases_of[entry].add(onnx.__version__)
+    groups = collections.defaultdict(dict)
+    for (name, reason), releases in sorted(releases_of.items()):
+        if releases:
+            groups[" ".join(sorted(releases))][name] = reason
+    everything[_list_key()] = dict(sorted(groups.items()))
+    EXPECTED.write_text(json.dumps(dict(sorted(everything.items())), indent=1) + "\n")
+
+
+def _define_tests(define: Callable[[str, type], None]) -> None:
+    """Define a test class for pytest for each of ONNX's, with expected failures marked."""
+    import pytest  # noqa: PLC0415  # run directly, this file needs none
+
+    expected = expected_failures()
+    tests = collections.defaultdict(dict)
+    for test_class, name in device_tests(configured(OnnxRuntimeBackend, CONFIG)):
+        test = getattr(test_class, name)
+        if name in expected:
+            # Not strict: random and numeric results may be right on another machine.
+            test = pytest.mark.xfail(reason=expected[name], strict=False)(test)
+        tests[test_class.__name__][name] = test
+    for class_name, members in tests.items():
+        define(class_name, type(class_name, (unittest.TestCase,), {**members, "__module__": __name__}))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--config", help=f"the configuration of all tests, as JSON; default: {CONFIG_VARIABLE}")
+    parser.add_argument("--update", action="store_true", help="write the failures into the list of expected ones")
+    parser.add_argument("--outcomes", help="write every test's outcome to this file, as JSON")
+    parser.add_argument("--no-list", action="store_true", help="only run, without the list of expected failures")
+    arguments = parser.parse_args()
+    if arguments.config:
+        CONFIG.update(json.loads(arguments.config))
+    onnxruntime.set_default_logger_severity(4)
+    results = outcomes(configured(OnnxRuntimeBackend, CONFIG))
+    counts = collections.Counter(outcome.result for outcome in results.values())
+    print(
+        f"{_list_key()}, onnx {onnx.__version__}: {counts['passed']} passed, {counts['failed']} failed, "
+        f"{counts['skipped']} skipped of {len(results)}"
+    )
+    if arguments.outcomes:
+        pathlib.Path(arguments.outcomes).write_text(json.dumps(results))
+    failed = {name: outcome.reason for name, outcome in results.items() if outcome.result == "failed"}
+    if arguments.update:
+        update(failed)
+    if arguments.no_list:
+        return 0
+    expected = expected_failures()
+    for name in sorted(failed.keys() - expected.keys()):
+        print(f"FAILED {name}: {failed[name]}")
+    for name in sorted(expected.keys() - failed.keys()):
+        print(f"{results[name].result if name in results else 'gone'}, but listed: {name} ({expected[name]})")
+    return 1 if failed.keys() - expected.keys() else 0
+
+
+# ONNX keeps the inputs that it makes for its few whole models here; its default is the user's home.
+_models = tempfile.TemporaryDirectory()
+os.environ.setdefault("ONNX_MODELS", _models.name)
+
+if __name__ == "__main__":
+    sys.exit(main())
+_define_tests(globals().__setitem__)
