@@ -476,6 +476,9 @@ class TestSessionAndRunConfig(unittest.TestCase):
         for key, value, enough, missing in (
             ("mlas.disable_kleidiai", "1", arm, _NEWEST),
             ("mlas.enable_gemm_fastmath_arm64_bfloat16", "1", arm._replace(machine="aarch64"), _NEWEST),
+            ("session.set_denormal_as_zero", "1", _NEWEST, arm),
+            ("mlas.qnbit.force_fp32", "1", _NEWEST, arm),
+            ("mlas.use_lut_gemm", "1", _NEWEST, arm),
             ("session.x64quantprecision", "1", _NEWEST._replace(machine="AMD64"), arm),
             ("session.inter_op.allow_spinning", "0", parallel, _NEWEST),
             ("session.inter_op.spin_duration_us", "0", parallel, _NEWEST),
