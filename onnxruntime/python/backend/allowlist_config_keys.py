@@ -371,14 +371,19 @@ SESSION_CONFIG: dict[str, Rule] = {
     ),
     # Kernels.
     "mlas.disable_kleidiai": Permitted(
-        Flag(), "0", "Switches off KleidiAI kernels.", since=(1, 25), needs=(_ARM64,), evidence="string in Arm wheels"
+        Flag(),
+        "0",
+        "Switches off KleidiAI kernels.",
+        since=(1, 25),
+        needs=(_ARM64,),
+        evidence="emulated Arm CPU: outputs of a 4-bit MatMulNBits change",
     ),
     "mlas.enable_gemm_fastmath_arm64_bfloat16": Permitted(
         Flag(),
         "0",
         "Lets float matmul compute in bfloat16, with its precision.",
         needs=(_ARM64,),
-        evidence="string in Arm wheels",
+        evidence="emulated Arm CPU: outputs of a MatMul change",
     ),
     "mlas.nchwc_depthwise_sliding": Permitted(
         Flag(),
@@ -388,10 +393,19 @@ SESSION_CONFIG: dict[str, Rule] = {
         evidence="run time of a 3x3 depthwise convolution differs by 15 %, outputs do not",
     ),
     "mlas.qnbit.force_fp32": Permitted(
-        Flag(), "0", "Computes n-bit MatMulNBits in float32.", since=(1, 31), evidence="outputs of a 4-bit one change"
+        Flag(),
+        "0",
+        "Computes n-bit MatMulNBits in float32.",
+        since=(1, 31),
+        needs=(_X86_64,),
+        evidence="outputs of a 4-bit one change; not on an emulated Arm CPU",
     ),
     "mlas.use_lut_gemm": Permitted(
-        Flag(), "0", "Uses lookup-table kernels for 2-bit MatMulNBits.", evidence="outputs change"
+        Flag(),
+        "0",
+        "Uses lookup-table kernels for 2-bit MatMulNBits.",
+        needs=(_X86_64,),
+        evidence="outputs change; not on an emulated Arm CPU",
     ),
     # Threads.
     "session.dynamic_block_base": Permitted(
@@ -454,7 +468,8 @@ SESSION_CONFIG: dict[str, Rule] = {
         "Flushes denormal numbers to zero: in the session's thread pools, and, if it is the first session of the "
         "process, in the calling thread, where it stays on for good (other sessions and numpy included); a later "
         "session leaves the calling thread as it is.",
-        evidence="1e-20 squared is 0 in a process's first session; no change in a later one",
+        needs=(_X86_64,),
+        evidence="1e-20 squared is 0 in a process's first session, not in a later one, nor on an emulated Arm CPU",
     ),
     # Memory and loading.
     "session.disable_prepacking": Permitted(

@@ -1,0 +1,607 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of the value kinds and the look-ups of the allowlist, with hostile input. No session is opened here."""
+
+from __future__ import annotations
+
+import itertools
+import unittest
+import warnings
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from onnxruntime import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
+from onnxruntime.backend import allowlist
+from onnxruntime.backend.allowlist_config_keys import (
+    RUN_ATTRIBUTES,
+    RUN_CONFIG,
+    SESSION_ATTRIBUTES,
+    SESSION_CONFIG,
+)
+from onnxruntime.backend.allowlist_rules import Circumstances, Permitted, Refused
+from onnxruntime.backend.value_kinds import Choice, Flag, FreeText, Integer, Kind, Member, Names, Text, plain
+
+_NEWEST = Circumstances((1, 31), "x86_64", ("CPUExecutionProvider",))
+_REFUSED = "not permitted via the backend API"
+_SPIN = "session.intra_op.spin_duration_us"
+
+
+class _Str(str):
+    """Claims to equal everything."""
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+
+class _Int(int):
+    """Sends something else than it compares to."""
+
+    def __str__(self) -> str:
+        return "2147483647"
+
+    __repr__ = __str__
+    __index__ = __int__ = lambda self: 2147483647
+
+
+class _Float(float):
+    pass
+
+
+class _NumpyInt(np.int64):
+    def item(self) -> int:
+        return 2147483647
+
+
+class _NumpyStr(np.str_):
+    def item(self) -> str:
+        return "evil"
+
+
+class _LoudType(type):
+    """A type that runs code whatever is asked of it."""
+
+    @property
+    def __name__(cls):
+        raise AssertionError("foreign code ran")
+
+    def __repr__(cls) -> str:
+        raise AssertionError("foreign code ran")
+
+    __str__ = __repr__
+
+
+class _Loud(metaclass=_LoudType):
+    """A value that runs code whatever is asked of it."""
+
+    def __repr__(self) -> str:
+        raise AssertionError("foreign code ran")
+
+    __str__ = __format__ = __eq__ = __hash__ = __len__ = __iter__ = __bool__ = __int__ = __index__ = __repr__
+
+
+class _Once(Mapping):
+    """A mapping that answers honestly once."""
+
+    def __init__(self, first: dict, later: dict) -> None:
+        self._answers = itertools.chain([first], itertools.repeat(later))
+
+    def items(self):
+        return next(self._answers).items()
+
+    def __getitem__(self, key):
+        return next(self._answers)[key]
+
+    def __iter__(self) -> Iterator:
+        return iter(next(self._answers))
+
+    def __len__(self) -> int:
+        return 1
+
+
+class _Endless(Mapping):
+    """A mapping without an end that calls itself small."""
+
+    def __getitem__(self, key):
+        return "1"
+
+    def __iter__(self) -> Iterator:
+        return (f"key{number}" for number in itertools.count())
+
+    def __len__(self) -> int:
+        return 1
+
+
+class _Broken(_Endless):
+    def __iter__(self) -> Iterator:
+        raise ValueError("broken")
+
+
+class TestValueKinds(unittest.TestCase):
+    def assert_parses(self, kind: Kind, accepted: dict, refused: list) -> None:
+        """``accepted`` maps what may be written to what is sent; keys are wrapped, for 1 and True are one dict key."""
+        for (value,), text in accepted.items():
+            with self.subTest(value=value, type=type(value)):
+                parsed = kind.parse(value)
+                self.assertEqual(kind.render(parsed), text)
+                self.assertIs(type(kind.render(parsed)), str)
+                self.assertEqual(kind.parse(kind.render(parsed)), parsed)
+        for value in refused:
+            with self.subTest(value=ascii(value), type=type(value)), self.assertRaises(ValueError):
+                kind.parse(value)
+
+    def test_flag(self):
+        for value in (True, 1, "1", np.True_, np.int8(1), np.uint64(1), np.str_("1")):
+            self.assertEqual(Flag().render(Flag().parse(value)), "1")
+            self.assertEqual(Flag("False", "True").render(Flag().parse(value)), "True")
+        for value in (False, 0, "0", np.False_, np.int64(0), np.str_("0")):
+            self.assertEqual(Flag().render(Flag().parse(value)), "0")
+            self.assertEqual(Flag("off", "on").render(Flag().parse(value)), "off")
+        wrong = ["true", "True", "on", "", " 1", "1 ", "01", "1\n", "\u0661", "\uff11", 2, -1, 1.0, 0.0, np.float32(1)]
+        wrong += [None, b"1", [1], (1,), 1j, _Str("1"), _Int(1), _Float(1), _NumpyInt(1), _NumpyStr("1")]
+        wrong += [np.array(1), np.array([1])]
+        for value in wrong:
+            with self.subTest(value=ascii(value), type=type(value)), self.assertRaises(ValueError):
+                Flag().parse(value)
+
+    def test_flag_that_may_only_be_off(self):
+        kind = Flag(only_off="capture is not supported yet")
+        self.assertEqual(kind.render(kind.parse(False)), "0")
+        for value in (True, 1, "1"):
+            with self.assertRaisesRegex(ValueError, "capture is not supported yet"):
+                kind.parse(value)
+
+    def test_flag_reads_what_ort_reports(self):
+        for text, on in {"1": True, "true": True, "True": True, "0": False, "false": False, "False": False}.items():
+            self.assertIs(Flag().read(text), on)
+        with self.assertRaises(ValueError):
+            Flag().read("yes")
+
+    def test_integer(self):
+        wrong = ["", "-", "--1", "+1", " 1", "1 ", "1\n", "1\0", "1_0", "0x1", "1e1", "1.0", "9" * 21, "65", "-2"]
+        wrong += ["\u0661", "\uff11", "\u00b2", "\ud800", -2, 65, 10**40, 1.0, np.float64(1), 1j, True, np.True_]
+        wrong += [None, b"1", [1], np.array(1), _Int(1), _Str("1"), _NumpyInt(1)]
+        accepted = {
+            (-1,): "-1",
+            (0,): "0",
+            (64,): "64",
+            ("64",): "64",
+            ("-1",): "-1",
+            ("007",): "7",
+            (np.int16(5),): "5",
+        }
+        self.assert_parses(Integer(-1, 64), accepted, wrong)
+
+    def test_integer_that_takes_flags(self):
+        kind = Integer(0, 64, flags=True)
+        self.assert_parses(kind, {(True,): "1", (np.False_,): "0", (64,): "64"}, [65, -1, "True", 1.0, _Int(1)])
+        self.assertIn("True/False", kind.accepts)
+
+    def test_integer_among(self):
+        self.assert_parses(
+            Integer(among=(-1, 0, 16, 32)), {(-1,): "-1", ("16",): "16"}, [-2, 1, 15, 17, 33, "2", True, 16.0]
+        )
+
+    def test_choice(self):
+        self.assert_parses(
+            Choice("", "apply"),
+            {("",): "", ("apply",): "apply", (np.str_("apply"),): "apply"},
+            ["Apply", "apply ", "apply\0", "save", None, 1, True, b"apply", _Str("save"), _NumpyStr("apply")],
+        )
+
+    def test_member(self):
+        kind = Member(ExecutionMode, ExecutionMode.__members__)
+        parallel = ExecutionMode.ORT_PARALLEL
+        self.assertIs(kind.parse("ORT_PARALLEL"), parallel)
+        self.assertEqual(kind.parse(parallel), parallel)
+        wrong = ["ort_parallel", "ORT_PARALLEL ", "__members__", "name", "mro", "", 1, True, None, b"ORT_PARALLEL"]
+        for value in [*wrong, _Str("ORT_PARALLEL"), GraphOptimizationLevel.ORT_ENABLE_ALL, ExecutionMode]:
+            with self.subTest(value=ascii(value)), self.assertRaises(ValueError):
+                kind.parse(value)
+
+    def test_names(self):
+        self.assert_parses(
+            Names(("A", "B1")),
+            {("A",): "A", ("A;B1",): "A;B1", ("A;A",): "A;A"},
+            ["", "A;", ";A", "A,B1", "A; B1", "a", "A;A;A", "C", "A\0", None, 1, True, _Str("A"), b"A"],
+        )
+
+    def test_text(self):
+        self.assert_parses(
+            Text(r"\w+(,\w+)*", "words", max_bytes=8),
+            {("a,b",): "a,b", ("x" * 8,): "x" * 8},
+            ["", "a,", "a\n", "a\0", "x" * 9, "\u00e9", "\u0661", None, 1, True, _Str("a"), b"a", _NumpyStr("a")],
+        )
+
+    def test_free_text(self):
+        wrong = ["x" * 9, "\u00e9" * 5, "\U0001f600" * 3, "x" * 10**6, None, 1, True, b"a", _Str("a"), _NumpyStr("a")]
+        # What can forge, hide or turn around the rest of a log line: Cc, Cf, Cs, Zl, Zp.
+        wrong += ["\n", "\r", "\0", "\x1b[2J", "\x7f", "\x85"]
+        wrong += ["\u200b", "\u202e", "\ufeff", "\U000e0041", "\ud800", "\u2028", "\u2029"]
+        accepted = {("",): "", ("a b;=%s",): "a b;=%s", ("\u00e9" * 4,): "\u00e9" * 4, ("x" * 8,): "x" * 8}
+        self.assert_parses(FreeText(max_bytes=8), accepted, wrong)
+
+    def test_plain_takes_exact_types_only(self):
+        for value, expected in ((np.int32(3), 3), (np.float64(0.5), 0.5), (np.str_("a"), "a"), (np.bool_(True), True)):
+            self.assertEqual((type(plain(value)), plain(value)), (type(expected), expected))
+        for value in (_Int(3), _Float(3), _Str("a"), _NumpyInt(3), _NumpyStr("a"), None, b"a", np.bytes_(b"a"), 1j, []):
+            with self.subTest(type=type(value)), self.assertRaises(ValueError):
+                plain(value)
+        for foreign in (np.longdouble(1), np.datetime64("2020"), np.complex64(1), np.void(b"1"), _Loud()):
+            with self.assertRaises(ValueError):
+                plain(foreign)
+
+    def test_every_default_in_the_tables_is_a_value_of_its_kind(self):
+        for table in (SESSION_CONFIG, RUN_CONFIG):
+            for key, rule in table.items():
+                if type(rule) is not Permitted or rule.default == "not set" or ", " in rule.default:
+                    continue
+                # No rules and no names is what an empty text means, and how it is written is to leave the key out.
+                if rule.default == "" and type(rule.kind) in (Names, Text):
+                    continue
+                with self.subTest(key=key):
+                    self.assertEqual(rule.kind.render(rule.kind.parse(rule.default)), rule.default)
+
+
+class TestAttributes(unittest.TestCase):
+    def test_every_public_name_of_this_ort_is_judged(self):
+        for owner, table in ((SessionOptions, SESSION_ATTRIBUTES), (RunOptions, RUN_ATTRIBUTES)):
+            names = {name for name in dir(owner) if not name.startswith("_")}
+            self.assertFalse(names - {*table}, f"{owner.__name__}: unjudged")
+
+    def test_every_permitted_attribute_is_one_and_takes_its_value(self):
+        other = {Flag: None, Integer: 3, FreeText: "worker 7"}
+        for owner, table, look_up in (
+            (SessionOptions, SESSION_ATTRIBUTES, allowlist.session_attributes),
+            (RunOptions, RUN_ATTRIBUTES, allowlist.run_attributes),
+        ):
+            permitted = {name: rule for name, rule in table.items() if type(rule) is Permitted}
+            self.assertEqual(len(permitted), 13 if owner is SessionOptions else 4)
+            for name, rule in permitted.items():
+                with self.subTest(name=name):
+                    options = owner()
+                    default = getattr(options, name)
+                    if type(rule.kind) is Member:
+                        value = next(v for v in type(default).__members__.values() if v != default)
+                        self.assertEqual(look_up({name: value.name}), {name: value})
+                    else:
+                        value = other[type(rule.kind)]
+                        value = not default if value is None else value
+                    chosen = look_up({name: value})
+                    setattr(options, name, chosen[name])
+                    self.assertEqual(getattr(options, name), value)
+                    self.assertNotEqual(getattr(options, name), default)
+                    self.assertEqual(getattr(default, "name", str(default)), rule.default)
+
+    def test_bounds(self):
+        bounds = {"intra_op_num_threads": (0, 1024), "inter_op_num_threads": (0, 1024), "log_severity_level": (-1, 4)}
+        for name, (low, high) in bounds.items():
+            self.assertEqual(allowlist.session_attributes({name: low}), {name: low})
+            self.assertEqual(allowlist.session_attributes({name: str(high)}), {name: high})
+            for value in (low - 1, high + 1, str(high + 1), True, 1.0, None, _Int(1)):
+                with self.subTest(name=name, value=ascii(value)), self.assertRaisesRegex(RuntimeError, _REFUSED):
+                    allowlist.session_attributes({name: value})
+        self.assertEqual(allowlist.run_attributes({"log_severity_level": 0}), {"log_severity_level": 0})
+        for level in (-1, 5):
+            with self.assertRaisesRegex(RuntimeError, _REFUSED):
+                allowlist.run_attributes({"log_severity_level": level})
+
+    def test_logid_cannot_forge_log_lines(self):
+        self.assertEqual(allowlist.session_attributes({"logid": "x" * 256}), {"logid": "x" * 256})
+        for value in ("x" * 257, "\u00e9" * 129, "a\nb", "a\rb", "\x1b[31m", "a\0b", "\u202eb", "\ud800"):
+            for look_up in (allowlist.session_attributes, allowlist.run_attributes):
+                with self.subTest(value=ascii(value)[:20]), self.assertRaisesRegex(RuntimeError, _REFUSED):
+                    look_up({"logid": value})
+
+    def test_every_refused_attribute_is_refused_with_its_reason(self):
+        for table, look_up in (
+            (SESSION_ATTRIBUTES, allowlist.session_attributes),
+            (RUN_ATTRIBUTES, allowlist.run_attributes),
+        ):
+            for name, rule in table.items():
+                if type(rule) is Refused:
+                    with self.subTest(name=name), self.assertRaises(RuntimeError) as raised:
+                        look_up({name: True})
+                    message = str(raised.exception)
+                    self.assertIn(f"{name} is {_REFUSED}: {rule.hazard}: {rule.reason}", message)
+                    self.assertIn("log_severity_level", message)
+
+    def test_names_of_the_other_class_and_unknown_names_are_left_out(self):
+        for name in ("terminate", "training_mode", "only_execute_path_to_fetches", "no_such_thing", "_secret"):
+            self.assertEqual(allowlist.session_attributes({name: True}), {})
+        for name in ("enable_profiling", "optimized_model_filepath", "no_such_thing"):
+            self.assertEqual(allowlist.run_attributes({name: True}), {})
+
+    def test_names_are_exact_str(self):
+        for name in (_Str("no_such_thing"), None, 1, b"logid"):
+            with self.assertRaisesRegex(RuntimeError, "named by a str"):
+                allowlist.session_attributes({name: True})
+
+
+class TestSessionAndRunConfig(unittest.TestCase):
+    def assert_refused(self, given: object, *parts: str, at: Circumstances = _NEWEST, run: bool = False) -> str:
+        look_up = allowlist.run_config if run else allowlist.session_config
+        with self.assertRaises(RuntimeError) as raised:
+            look_up(given, at)
+        message = str(raised.exception)
+        for part in (_REFUSED, *parts):
+            self.assertIn(part, message)
+        self.assertTrue(message.isascii() and message.isprintable(), message)
+        return message
+
+    def test_permitted_entries_are_rendered_in_order(self):
+        given = {_SPIN: "0500", "session.disable_prepacking": np.True_, "session.gqa_value_layout": "BNHS"}
+        entries = allowlist.session_config(given, _NEWEST)
+        expected = [(_SPIN, "500"), ("session.disable_prepacking", "1"), ("session.gqa_value_layout", "BNHS")]
+        self.assertEqual(list(entries.items()), expected)
+        self.assertTrue(all(type(item) is str for pair in entries.items() for item in pair))
+        self.assertEqual(allowlist.run_config({"gpu_graph_id": np.int8(-1)}, _NEWEST), {"gpu_graph_id": "-1"})
+        self.assertEqual(allowlist.session_config({}, _NEWEST), {})
+
+    def test_not_a_mapping(self):
+        for given in (None, [], [("a", "b")], "a", b"a", 1, {"a"}, iter({}), _Loud(), object, _Broken()):
+            for look_up, keyword in (
+                (allowlist.session_config, "session_config"),
+                (allowlist.run_config, "run_config"),
+            ):
+                with self.subTest(type=ascii(type.__repr__(type(given)))), self.assertRaisesRegex(TypeError, keyword):
+                    look_up(given, _NEWEST)
+
+    def test_items_that_are_no_pairs(self):
+        class NoPairs(_Endless):
+            def items(self):
+                return ["abc", 1]
+
+        with self.assertRaisesRegex(TypeError, "could not be read"):
+            allowlist.session_config(NoPairs(), _NEWEST)
+
+    def test_huge_and_endless_mappings(self):
+        self.assert_refused(_Endless(), "more than 256 entries")
+        self.assert_refused(dict.fromkeys(map(str, range(257)), "1"), "more than 256 entries")
+        # One fewer is looked at, key by key.
+        self.assert_refused(dict.fromkeys(map(str, range(256)), "1"), "session_config['0']", "no such name is known")
+
+    def test_mapping_that_changes_between_reads(self):
+        harmless = {"session.disable_prepacking": "1"}
+        harmful = {"session.collect_node_memory_stats_to_file": "written"}
+        self.assertEqual(allowlist.session_config(_Once(harmless, harmful), _NEWEST), harmless)
+        self.assert_refused(_Once(harmful, harmless), "writes files")
+
+        class Dict(dict):
+            def __getitem__(self, key):
+                return "written"
+
+            def __iter__(self):
+                return iter(harmful)
+
+        self.assertEqual(allowlist.session_config(Dict(harmless), _NEWEST), harmless)
+
+    def test_keys_that_are_not_exact(self):
+        right = "session.disable_prepacking"
+        for key in (
+            right.upper(),
+            f" {right}",
+            f"{right} ",
+            f"{right}\n",
+            f"{right}\0",
+            f"{right}\0x",
+            f"{right}\ud800",
+        ):
+            message = self.assert_refused({key: "1"}, "session_config[", "no such name is known")
+            self.assertIn(f"Did you mean '{right}'?", message)
+        for key in ("", "\0", "\ud800", "x" * 10**6, right * 1000, "session.", "session.intra_op.", "optimization."):
+            self.assertNotIn("Did you mean", self.assert_refused({key: "1"}, "no such name is known"))
+        for key in (_Str(right), _NumpyStr(right), np.str_(right), right.encode(), None, 1, True, 1.0, (right,)):
+            self.assert_refused({key: "1"}, "a name must be a str")
+
+    def test_values_that_are_not_exact(self):
+        wrong = [None, b"1", 1.0, "true", "1\n", "1\0", " 1", "\u0661", "\ud800", "x" * 10**6, 10**400, [], {}]
+        for value in [*wrong, _Str("1"), _Int(1), _Float(1), _NumpyInt(1), np.array(1), _Loud()]:
+            for key in ("session.disable_prepacking", "session.dynamic_block_base"):
+                message = self.assert_refused({key: value}, f"session_config['{key}'] with the value", "Accepted: ")
+                self.assertLess(len(message), 400)
+
+    def test_message_of_a_wrong_value(self):
+        message = self.assert_refused({_SPIN: 10_001})
+        self.assertEqual(
+            message,
+            f"session_config['{_SPIN}'] with the value 10001 is {_REFUSED}: out of range. "
+            "Accepted: a whole number from -1 to 10000",
+        )
+
+    def test_no_foreign_code_runs_in_messages(self):
+        self.assert_refused({"session.disable_prepacking": _Loud()}, "a value of type _Loud")
+        self.assert_refused({"session.disable_prepacking": _Loud}, "a value of type _LoudType")
+        with self.assertRaisesRegex(TypeError, "a value of type _Loud"):
+            allowlist.run_config(_Loud(), _NEWEST)
+        evil = type("a\nb" + "x" * 200, (), {})
+        self.assert_refused({"session.disable_prepacking": evil()}, "a value of type a\\nbxxx")
+
+    def test_values_are_shown_escaped_and_cut(self):
+        self.assertEqual(allowlist.show("a\n\u202e\ud800"), r"'a\n\u202e\ud800'")
+        for value in ("x" * 10**6, "\U0001f600" * 100, b"\xff" * 1000, 10**10_000, -(10**37), 1e308, "'" * 100):
+            self.assertLessEqual(len(allowlist.show(value)), 80)
+
+    def test_a_key_of_the_other_keyword_is_sent_there(self):
+        self.assert_refused({"gpu_graph_id": 1}, "session_config['gpu_graph_id']", "it belongs into run_config")
+        self.assert_refused({_SPIN: 1}, f"run_config['{_SPIN}']", "it belongs into session_config", run=True)
+        for run in (False, True):
+            self.assert_refused({"intra_op_num_threads": 1}, "it is a keyword argument of its own", run=run)
+        self.assert_refused({"use_tf32": 1}, "name it in provider_options")
+        self.assert_refused({"session.intra_op_num_threads": 1}, "pass intra_op_num_threads")
+
+    def test_everything_under_ep_is_refused(self):
+        for key in (
+            "ep.",
+            "ep.x",
+            "ep.openvinoexecutionprovider.dump_subgraphs",
+            "ep.cuda.new",
+            "ep.dynamic.workload_type",
+        ):
+            self.assert_refused({key: "1"})
+        self.assert_refused({"ep.qnnexecutionprovider.backend_path": "x"}, "provider_options")
+        # An exact refusal gives its own reason.
+        self.assert_refused({"ep.context_enable": "1"}, "writes files")
+
+    def test_release(self):
+        for key, rule in (SESSION_CONFIG | RUN_CONFIG).items():
+            if type(rule) is Permitted and rule.since > (1, 24):
+                needed = ".".join(map(str, rule.since))
+                before = _NEWEST._replace(release=(1, rule.since[1] - 1))
+                with self.subTest(key=key):
+                    self.assert_refused(
+                        {key: "1"}, f"it needs ORT {needed}; ORT 1.{rule.since[1] - 1} would", at=before
+                    )
+
+    def test_optimizers_of_the_release(self):
+        key = "optimization.disable_specified_optimizers"
+        old = _NEWEST._replace(release=(1, 24))
+        both = {key: "ConstantFolding;NotWhereFusion"}
+        self.assertEqual(allowlist.session_config(both, _NEWEST), both)
+        self.assertEqual(allowlist.session_config({key: "ConstantFolding"}, old), {key: "ConstantFolding"})
+        self.assert_refused(both, "NotWhereFusion 1.25", at=old)
+        self.assert_refused({key: "ConstantFolding,NotWhereFusion"}, "a name is not known")
+
+    def test_needs(self):
+        arm = _NEWEST._replace(machine="arm64")
+        cuda = _NEWEST._replace(providers=("CUDAExecutionProvider",))
+        openvino = _NEWEST._replace(providers=("OpenVINOExecutionProvider",))
+        qnn = _NEWEST._replace(providers=("QNNExecutionProvider",))
+        with_cpu = _NEWEST._replace(providers=("OpenVINOExecutionProvider", "CPUExecutionProvider"))
+        parallel = _NEWEST._replace(parallel=True)
+        for key, value, enough, missing in (
+            ("mlas.disable_kleidiai", "1", arm, _NEWEST),
+            ("mlas.enable_gemm_fastmath_arm64_bfloat16", "1", arm._replace(machine="aarch64"), _NEWEST),
+            ("session.set_denormal_as_zero", "1", _NEWEST, arm),
+            ("mlas.qnbit.force_fp32", "1", _NEWEST, arm),
+            ("mlas.use_lut_gemm", "1", _NEWEST, arm),
+            ("session.x64quantprecision", "1", _NEWEST._replace(machine="AMD64"), arm),
+            ("session.inter_op.allow_spinning", "0", parallel, _NEWEST),
+            ("session.inter_op.spin_duration_us", "0", parallel, _NEWEST),
+            ("session.inter_op.spin_backoff_max", "4", parallel, _NEWEST),
+            ("session.disable_model_compile", "1", openvino, cuda),
+            ("session.disable_cpu_ep_fallback", "1", openvino, _NEWEST),
+            ("session.disable_cpu_ep_fallback", "1", openvino, with_cpu),
+            ("session.disable_cpu_ep_fallback", "1", openvino, _NEWEST._replace(providers=())),
+            ("session.use_device_allocator_for_initializers", "1", cuda, openvino),
+            ("session.layer_assignment_settings", "gpu:1(=a.b/c,d)", cuda, _NEWEST),
+            ("session.name_based_layer_assignment", "npu(a);cpu(b)", qnn, cuda),
+        ):
+            with self.subTest(key=key, value=value):
+                self.assertEqual(allowlist.session_config({key: value}, enough), {key: value})
+                self.assert_refused({key: value}, f"session_config['{key}']", "it needs ", at=missing)
+        shrink = "memory.enable_memory_arena_shrinkage"
+        self.assertEqual(allowlist.run_config({shrink: "cpu:0;gpu:0"}, cuda), {shrink: "cpu:0;gpu:0"})
+        self.assertEqual(allowlist.run_config({shrink: "cpu:0"}, _NEWEST), {shrink: "cpu:0"})
+        for value, at in (
+            ("gpu:0", _NEWEST),
+            ("cpu:0;gpu:0", _NEWEST),
+            ("cpu:0", _NEWEST._replace(cpu_arena=False)),
+            ("gpu:0;cpu:0", cuda._replace(cpu_arena=False)),
+        ):
+            self.assert_refused({shrink: value}, "a memory arena of every device", at=at, run=True)
+        for value in ("cpu", "cpu:", "cpu:1", "CPU:0", "cpu:0;", "cpu:0 ", "gpu:100", "", "disk:0"):
+            self.assert_refused({shrink: value}, "not of the accepted form", at=cuda, run=True)
+
+    def test_placement_rules_cannot_carry_anything_into_the_log(self):
+        for key in ("session.layer_assignment_settings", "session.name_based_layer_assignment"):
+            for value in (
+                "",
+                "cpu",
+                "cpu()",
+                "cpu(a",
+                "cpu(a)b",
+                "cpu(a);",
+                "tpu(a)",
+                "cpu(a\nb)",
+                "cpu(a b)",
+                "cpu(%s)",
+                "cpu(\u00e9)",
+            ):
+                self.assert_refused({key: value}, "not of the accepted form")
+        self.assert_refused({"session.name_based_layer_assignment": "cpu(=a)"}, "not of the accepted form")
+
+    def test_families(self):
+        at = _NEWEST._replace(parallel=True)
+        keys = [f"session.intra_op.knob_{letter}" for letter in "abcdefghijklmnopq"]
+        with self.assertWarnsRegex(RuntimeWarning, "cannot confirm that it acts"):
+            entries = allowlist.session_config(dict.fromkeys(keys[:16], True), at)
+        self.assertEqual(entries, dict.fromkeys(keys[:16], "1"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            self.assert_refused(dict.fromkeys(keys, 1), "at most 16 keys of session.intra_op.*", at=at)
+            # Exact keys do not count as members.
+            self.assertEqual(len(allowlist.session_config({**dict.fromkeys(keys[:16], 1), _SPIN: 1}, at)), 17)
+            both = {keys[0]: 64, "session.inter_op.knob": False}
+            self.assertEqual(allowlist.session_config(both, at), {keys[0]: "64", "session.inter_op.knob": "0"})
+            self.assert_refused(both, "session_config['session.inter_op.knob']", "ORT_PARALLEL")
+            for value in (65, -1, "x", "/tmp", 1.0, None, _Int(1)):
+                self.assert_refused({keys[0]: value}, "Accepted: True/False or a whole number from 0 to 64")
+
+    def test_family_warning_suggests_a_near_key(self):
+        with self.assertWarnsRegex(RuntimeWarning, "Did you mean 'session.intra_op.spin_backoff_max'"):
+            allowlist.session_config({"session.intra_op.spin_backof_max": 4}, _NEWEST)
+
+    def test_what_is_no_member_of_a_family(self):
+        for rest in ("", "A", "a1", "a.b", "a-b", "a b", "a\n", "a\0", "\u00e9", "a" * 41):
+            self.assert_refused({f"session.intra_op.{rest}": 1}, "no such name is known")
+        for key in (
+            "session.intra_op",
+            "session.intra_op_thread_affinities",
+            "session.intraxop.a",
+            "Session.intra_op.a",
+        ):
+            self.assert_refused({key: 1})
+
+    def test_a_later_release_does_not_open_a_family_for_an_exact_key(self):
+        self.assert_refused({_SPIN: 1}, "it needs ORT 1.26", at=_NEWEST._replace(release=(1, 25)))
+
+
+class TestProviderOptions(unittest.TestCase):
+    def look_up(self, given: object, at: Circumstances = _NEWEST):
+        def flavour(name: str) -> str:
+            if name != "CUDAExecutionProvider":
+                raise LookupError("it is not available in this process")
+            return "bundled"
+
+        return allowlist.provider_options(given, flavour, at)
+
+    def test_messages_name_keyword_ep_option_value_reason_and_what_is_accepted(self):
+        for given, parts in (
+            (
+                {"CUDAExecutionProvider": {"device_id": 64}},
+                ("provider_options['CUDAExecutionProvider']['device_id']", "the value 64", "out of range", "0 to 63"),
+            ),
+            ({"CUDAExecutionProvider": {"device_idd": 0}}, ("no such name is known", "Did you mean 'device_id'?")),
+            ({"CUDAExecutionprovider": {}}, ("no such execution provider", "Did you mean 'CUDAExecutionProvider'?")),
+            ({_Str("CUDAExecutionProvider"): {}}, ("named by a str",)),
+            ({"CUDAExecutionProvider": {_Str("device_id"): 0}}, ("a name must be a str",)),
+            ({"CUDAExecutionProvider": {"device_id\0": 0}}, ("no such name is known",)),
+            ({"CUDAExecutionProvider": {"gpu_graph_id": 0}}, ("it belongs into run_config",)),
+        ):
+            with self.subTest(parts=parts), self.assertRaises(RuntimeError) as raised:
+                self.look_up(given)
+            for part in (_REFUSED, *parts):
+                self.assertIn(part, str(raised.exception))
+
+    def test_not_a_mapping(self):
+        for given in (
+            [],
+            "CUDAExecutionProvider",
+            {"CUDAExecutionProvider": None},
+            {"CUDAExecutionProvider": [("a", 1)]},
+        ):
+            with self.subTest(given=given), self.assertRaisesRegex(TypeError, "provider_options.* must be a mapping"):
+                self.look_up(given)
+
+    def test_known_ep_that_is_not_here(self):
+        with self.assertRaisesRegex(RuntimeError, "cannot be used: it is not available in this process"):
+            self.look_up({"CPUExecutionProvider": {}})
+
+
+if __name__ == "__main__":
+    unittest.main()
