@@ -236,7 +236,7 @@ class Capture:
                 self._lent.add(graph_id)
 
     def _checked(self, feeds: Mapping[str, np.ndarray | OrtValue]) -> dict[str, np.ndarray | OrtValue]:
-        """The feeds in the model's order, each looked at: an upload looks at nothing but the size."""
+        """The feeds in the model's order, each looked at: an upload compares sizes and copies bytes as they lie."""
         if len(feeds) > len(self._inputs):
             raise RuntimeError("a captured run takes the model's inputs only, whose initializers it has captured")
         checked = {}

@@ -54,7 +54,8 @@ class StandInValue:
         data = data.array if isinstance(data, StandInValue) else data
         if data.nbytes != self.array.nbytes:
             raise RuntimeError("size mismatch")
-        self.array.reshape(-1).view(np.uint8)[:] = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        # In the order in which they lie in memory, as ORT 1.24 does.
+        self.array.reshape(-1).view(np.uint8)[:] = data.ravel(order="K").view(np.uint8)
 
     def numpy(self) -> np.ndarray:
         return self.array.copy()
@@ -225,6 +226,9 @@ class StandInTest(unittest.TestCase):
     def test_an_upload_looks_at_the_size_only(self) -> None:
         binding = self.bound(self.xs[0])
         binding.inputs["X"].update_inplace(np.arange(8, dtype=np.int32).reshape(4, 2))
+        columns = np.asfortranarray(np.arange(8, dtype=np.float32).reshape(2, 4))
+        binding.inputs["X"].update_inplace(columns)
+        np.testing.assert_array_equal(binding.inputs["X"].numpy().ravel(), columns.T.ravel())
         with self.assertRaisesRegex(RuntimeError, "size"):
             binding.inputs["X"].update_inplace(np.zeros(9, np.float32))
 
