@@ -2,6 +2,7 @@
 #   make demo            classify this repository's files with a real model
 #   make test            the tests on the default base, onnxruntime
 #   make test-openvino   the tests on onnxruntime-openvino
+#   make test-webgpu-plugin  graph capture on the WebGPU plugin and SwiftShader (Debian: apt install chromium-common)
 #   make lint            ruff
 #   make clean           remove every environment and cache
 # Each environment is a folder .venv-NAME holding a wheel built from this tree on the environment's base.
@@ -9,8 +10,8 @@
 PYTHON ?= python3
 
 # An environment: BASE_name, what setup.py builds on; PACKAGES_name, what its tests need besides PACKAGES;
-# ONLY_name, endings of test files that run in no other environment.
-ENVIRONMENTS := cpu openvino
+# ONLY_name, endings of test files that run in no other environment; UNDER_name, a command that runs the tests.
+ENVIRONMENTS := cpu openvino webgpu-plugin
 PACKAGES := pytest hypothesis
 
 BASE_cpu := onnxruntime
@@ -19,6 +20,11 @@ ONLY_cpu := magika
 
 BASE_openvino := onnxruntime-openvino
 ONLY_openvino := openvino
+
+BASE_webgpu-plugin := onnxruntime
+PACKAGES_webgpu-plugin := onnxruntime-ep-webgpu
+ONLY_webgpu-plugin := webgpu_capture
+UNDER_webgpu-plugin := sh onnxruntime/test/python/with_software_gpu.sh
 
 export ORT_DISABLE_TELEMETRY := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -39,7 +45,7 @@ NOT_EVERYWHERE := $(foreach name,$(ENVIRONMENTS),$(call tests_only_in,$(name)))
 test: test-cpu
 
 $(ENVIRONMENTS:%=test-%): test-%: .venv-%/$(READY)
-	.venv-$*/bin/python -m pytest $(filter-out $(NOT_EVERYWHERE),$(TEST_FILES)) $(call tests_only_in,$*)
+	$(UNDER_$*) .venv-$*/bin/python -m pytest $(filter-out $(NOT_EVERYWHERE),$(TEST_FILES)) $(call tests_only_in,$*)
 
 demo: .venv-cpu/$(READY)
 	git ls-files -z | xargs -0 .venv-cpu/bin/python examples/magika_demo.py

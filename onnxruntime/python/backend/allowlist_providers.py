@@ -71,10 +71,6 @@ _PLUGIN_DEVICE = Permitted(
     reported=False,
     evidence="run",
 )
-_CAPTURE = (
-    "ORT would replay the captured graph on memory that an ordinary run has freed, and return wrong results. It needs "
-    "runs on fixed device buffers"
-)
 
 # --- Every EP ---------------------------------------------------------------------------------------------------------
 
@@ -115,7 +111,7 @@ _CUDA: dict[str, Rule] = {
         "Copies between host and device on the stream that computes.",
     ),
     "enable_cuda_graph": Permitted(
-        Flag(only_off=_CAPTURE), "0", "Captures a run into a CUDA graph and replays it on later runs."
+        Flag(), "0", "Captures a run into a CUDA graph and replays it on later runs; graph_capture.py says how."
     ),
     "enable_cudnn": Permitted(
         Flag(),
@@ -798,15 +794,15 @@ _ONE_CONTEXT = (
 )
 
 
-def _webgpu(reported: bool) -> dict[str, Rule]:
-    """The options that both WebGPU EPs know; the bundled one reports none."""
+def _webgpu(reported: bool, no_capture: str = "") -> dict[str, Rule]:
+    """The options that both WebGPU EPs know; the bundled one reports none, and has not the means to capture."""
     return {
         "preferredLayout": Permitted(
             Choice("NHWC", "NCHW"), "NHWC", "Layout that operators with one are rewritten to.", reported=reported
         ),
         "enableInt64": Permitted(Flag(), "0", "Keeps int64 operators on the GPU.", since=(1, 25), reported=reported),
         "enableGraphCapture": Permitted(
-            Flag(only_off=_CAPTURE),
+            Flag(only_off=no_capture),
             "0",
             "Captures the GPU commands of a run and replays them on later runs.",
             reported=reported,
@@ -843,12 +839,18 @@ def _webgpu(reported: bool) -> dict[str, Rule]:
     }
 
 
+_WEBGPU_BUNDLED = _webgpu(
+    reported=False,
+    no_capture="ORT would replay the captured graph on memory that an ordinary run has freed, and return zeros; its "
+    "bundled WebGPU EP, up to 1.29, has no way to allocate the device memory that captured runs need",
+)
+
 _WEBGPU_PLUGIN: dict[str, Rule] = {
     "device_id": _PLUGIN_DEVICE,
     **_webgpu(reported=True),
     **_refused(OUTSIDE_SESSION, _ONE_CONTEXT, "enableRobustness", "maxNumPendingDispatches"),
     "kvCacheQuantizationBits": Refused(NOT_VERIFIED, "rounds the memory of one attention operator to 4 or 8 bits"),
-    "sessionBufferPoolGenerations": Refused(NEEDS_REFUSED, "it keeps buffers for captured graphs"),
+    "sessionBufferPoolGenerations": Refused(NOT_VERIFIED, "says how long buffers of captured graphs are kept"),
 }
 
 # --- EPs of which no build could be run, nor its parser ---------------------------------------------------------------
@@ -945,7 +947,7 @@ PROVIDERS: dict[str, Provider] = {
         plugin=_known_by("run: onnxruntime-qnn 2.7.0 on its HTP simulator", _QNN_PLUGIN),
     ),
     "WebGpuExecutionProvider": Provider(
-        bundled=_known_by("run: onnxruntime-webgpu 1.27.0 on a software GPU", _webgpu(reported=False)),
+        bundled=_known_by("run: onnxruntime-webgpu 1.27.0 on a software GPU", _WEBGPU_BUNDLED),
         plugin=_known_by("run: onnxruntime-ep-webgpu 0.4.0 on a software GPU", _WEBGPU_PLUGIN),
     ),
     "DmlExecutionProvider": Provider(bundled=_known_by("strings: onnxruntime-directml 1.24.4; source", _DML)),

@@ -14,7 +14,14 @@ from onnx.backend.base import Backend
 from onnx.checker import check_model
 
 from onnxruntime import InferenceSession, SessionOptions, get_device
-from onnxruntime.backend import allowlist, configuration, execution_providers, model_versions
+from onnxruntime.backend import (
+    allowlist,
+    configuration,
+    execution_providers,
+    graph_capture,
+    model_versions,
+    webgpu_lock,
+)
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 
 
@@ -119,9 +126,11 @@ class OnnxRuntimeBackend(Backend):
             if granted is None:
                 session = InferenceSession(source, options, providers=execution_providers.stock_list())
             else:
-                session = execution_providers.open_session(source, options, granted)
+                with webgpu_lock.while_opening(granted):
+                    session = execution_providers.open_session(source, options, granted)
+                    webgpu_lock.of(session)
         except Exception as error:
-            reason = model_versions.explain(error)
+            reason = model_versions.explain(error) or graph_capture.explain(error)
             if reason:
                 raise RuntimeError(reason) from error
             raise

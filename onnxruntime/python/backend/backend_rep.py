@@ -7,13 +7,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import cached_property
 from types import MappingProxyType
 
 from onnx.backend.base import BackendRep
 
 from onnxruntime import InferenceSession, RunOptions
-from onnxruntime.backend import allowlist, configuration, execution_providers, tensor_values
+from onnxruntime.backend import (
+    allowlist,
+    configuration,
+    execution_providers,
+    graph_capture,
+    tensor_values,
+    webgpu_lock,
+)
 from onnxruntime.backend.model_inputs import ModelInputs
 
 _NOTHING: Mapping = MappingProxyType({})
@@ -51,7 +59,13 @@ class OnnxRuntimeBackendRep(BackendRep):
         self._output_names = [value.name for value in session.get_outputs()]
         self._plain_outputs = all(map(tensor_values.is_plain, session.get_outputs()))
         # Kept for every run: ORT only reads it, and would make one for each run without.
-        self._run_options = _run_options({}, run_config)
+        self._run_options = configuration.run_options({}, run_config)
+        self._capture = graph_capture.of(session)
+        if self._capture is not None and graph_capture.GRAPH_ID in run_config:
+            self._capture.claim(int(run_config[graph_capture.GRAPH_ID]))
+        self._lock = webgpu_lock.of(session)
+        # What every run looks at first, because most sessions need nothing else.
+        self._plain = self._plain_outputs and self._capture is None and self._lock is None
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -83,6 +97,35 @@ class OnnxRuntimeBackendRep(BackendRep):
         """EP name to the number of nodes it took; ``None`` when no EPs were named or this ORT keeps no record."""
         return execution_providers.node_assignment(self._session)
 
+    @property
+    def session(self) -> InferenceSession:
+        """
+        The session underneath, for IO binding with :meth:`run_options`. Its own ``run`` carries no run config; on a
+        session that captures graphs it is not safe to call at all.
+        """
+        return self._session
+
+    def run_options(self, run_config: Mapping[str, object] | None = None) -> RunOptions:
+        """
+        Fresh :class:`onnxruntime.RunOptions` for runs of :attr:`session` with a binding of the caller's own.
+
+        ::
+
+            binding = rep.session.io_binding()
+            ...
+            rep.session.run_with_iobinding(binding, rep.run_options())
+
+        :param run_config: ``{key: value}`` of run config entries, added to those that were prepared, its keys winning.
+        :raises RuntimeError: on a session that captures graphs, for a ``gpu_graph_id`` (0 where none is given) that
+            :meth:`run` uses.
+        """
+        entries = dict(self._run_entries)
+        if run_config is not None:
+            entries |= self._permit(run_config)
+        if self._capture is not None:
+            self._capture.lend(int(entries.get(graph_capture.GRAPH_ID, 0)))
+        return configuration.run_options({}, entries)
+
     def with_run_config(self, run_config: Mapping[str, object]) -> OnnxRuntimeBackendRep:
         """
         A new prepared model on the same session, with more run config entries.
@@ -100,6 +143,9 @@ class OnnxRuntimeBackendRep(BackendRep):
         """
         Compute the outputs. See :meth:`onnxruntime.InferenceSession.run`.
 
+        Any number of threads may call this. Runs go one after the other on a session that captures graphs, on CUDA on
+        a thread that the session has for them, and among all WebGPU sessions of the process.
+
         Arrays have the element type that the model declares, those that numpy lacks as ml_dtypes arrays (the dtypes
         that ``onnx.helper.tensor_dtype_to_np_dtype`` names); Python numbers, texts and lists are read as that type.
 
@@ -111,23 +157,35 @@ class OnnxRuntimeBackendRep(BackendRep):
         :return: list of outputs.
         :raises RuntimeError: for anything that is not permitted, and for inputs that are not the model's.
         """
-        options = self._run_options
+        attributes, entries, options = _NOTHING, self._run_entries, self._run_options
         if kwargs or run_config is not None:
-            options = self._options_for(run_config, kwargs)
+            attributes, entries = self._for_run(run_config, kwargs)
+            options = configuration.run_options(attributes, entries)
         feeds = self._inputs.feeds(inputs)
         try:
-            if self._plain_outputs:
+            if self._plain:
                 return self._session.run(self._output_names, feeds, options)
-            values = {name: tensor_values.to_ort_value(value) for name, value in feeds.items() if value is not None}
-            outputs = self._session.run_with_ort_values(self._output_names, values, options)
+            if self._capture is not None:
+                return self._capture.run(self._session, feeds, attributes, entries)
+            with self._lock or nullcontext():
+                return self._ordinary(feeds, options)
         except Exception as error:
             problem = self._inputs.problem(feeds, error)
             if problem:
                 raise RuntimeError(problem) from error
             raise
+
+    def _ordinary(self, feeds: Mapping[str, object], options: RunOptions) -> list:
+        if self._plain_outputs:
+            return self._session.run(self._output_names, feeds, options)
+        values = {name: tensor_values.to_ort_value(value) for name, value in feeds.items() if value is not None}
+        outputs = self._session.run_with_ort_values(self._output_names, values, options)
         return [tensor_values.to_array(output) for output in outputs]
 
-    def _options_for(self, run_config: Mapping[str, object] | None, kwargs: dict[str, object]) -> RunOptions:
+    def _for_run(
+        self, run_config: Mapping[str, object] | None, kwargs: dict[str, object]
+    ) -> tuple[Mapping[str, object], Mapping[str, str]]:
+        """The RunOptions attributes and the run config entries of one run."""
         for keyword in ("provider_options", "session_config"):
             if kwargs.pop(keyword, None) is not None:
                 raise RuntimeError(
@@ -135,7 +193,7 @@ class OnnxRuntimeBackendRep(BackendRep):
                 )
         configuration.warn_misspelt(kwargs)
         entries = self._permit(run_config) if run_config is not None else {}
-        return _run_options(allowlist.run_attributes(kwargs), {**self._run_entries, **entries})
+        return allowlist.run_attributes(kwargs), {**self._run_entries, **entries}
 
     def _permit(self, run_config: object) -> dict[str, str]:
         configuration.refuse_while_model_configures(run_config=run_config)
@@ -144,12 +202,3 @@ class OnnxRuntimeBackendRep(BackendRep):
     @cached_property
     def _circumstances(self) -> allowlist.Circumstances:
         return configuration.circumstances(self._session.get_session_options(), self._session.get_providers())
-
-
-def _run_options(attributes: Mapping[str, object], entries: Mapping[str, str]) -> RunOptions:
-    options = RunOptions()
-    for name, value in attributes.items():
-        setattr(options, name, value)
-    for key, text in entries.items():
-        options.add_run_config_entry(key, text)
-    return options

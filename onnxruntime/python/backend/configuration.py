@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 
 import onnxruntime
-from onnxruntime import ExecutionMode, SessionOptions
+from onnxruntime import ExecutionMode, RunOptions, SessionOptions
 from onnxruntime.backend import allowlist
 from onnxruntime.backend.allowlist_rules import Circumstances
 
@@ -57,3 +57,13 @@ def circumstances(options: SessionOptions, providers: Iterable[str]) -> Circumst
         parallel=options.execution_mode == ExecutionMode.ORT_PARALLEL,
         cpu_arena=options.enable_cpu_mem_arena,
     )
+
+
+def run_options(attributes: Mapping[str, object], entries: Mapping[str, str]) -> RunOptions:
+    """Fresh run options with these attributes and run config entries."""
+    options = RunOptions()
+    for name, value in attributes.items():
+        setattr(options, name, value)
+    for key, text in entries.items():
+        options.add_run_config_entry(key, text)
+    return options

@@ -107,20 +107,27 @@ class TableTest(unittest.TestCase):
         found = {option for *_, option, _ in rules(Permitted) if suspicious.search(option.lower())}
         self.assertEqual(found, HARMLESS_NAMES)
 
-    def test_graph_capture_is_only_off(self) -> None:
+    def test_graph_capture_where_runs_are_made_for_it(self) -> None:
         captures = {
-            (name, option): rule
-            for name, _, option, rule in rules(Permitted)
+            (name, flavour, option): rule
+            for name, flavour, option, rule in rules(Permitted)
             if re.search("cuda_graph|hip_graph|capture", option.lower())
         }
         # TensorRT-RTX captures inside itself: ORT has no part in it, and runs are ordinary ones.
-        captures.pop((TENSORRT_RTX, "enable_cuda_graph")).kind.parse(True)
-        expected = {(CUDA, "enable_cuda_graph"), (TENSORRT, "trt_cuda_graph_enable"), (WEBGPU, "enableGraphCapture")}
-        self.assertEqual(set(captures), expected)
-        for rule in captures.values():
+        permitted = {
+            (TENSORRT_RTX, "plugin", "enable_cuda_graph"),
+            (CUDA, "bundled", "enable_cuda_graph"),
+            (WEBGPU, "plugin", "enableGraphCapture"),
+        }
+        refused = {(TENSORRT, "bundled", "trt_cuda_graph_enable"), (WEBGPU, "bundled", "enableGraphCapture")}
+        self.assertEqual(set(captures), permitted | refused)
+        for switch, rule in captures.items():
             self.assertFalse(rule.kind.parse(False))
-            with self.assertRaisesRegex(ValueError, "replay"):
-                rule.kind.parse(True)
+            if switch in permitted:
+                self.assertTrue(rule.kind.parse(True))
+            else:
+                with self.assertRaisesRegex(ValueError, "replay"):
+                    rule.kind.parse(True)
 
     def test_what_ort_does_not_report(self) -> None:
         for name in (OPENVINO, WEBGPU):

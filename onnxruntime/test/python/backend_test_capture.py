@@ -1,0 +1,398 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""What graph capture must do on every execution provider, as tests that a class for each of them inherits."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
+
+import numpy as np
+from backend_test_models import model
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend import graph_capture
+
+_OPERATORS = ("Sigmoid", "Relu", "Tanh", "Neg", "Abs")
+
+
+def chain(nodes: int = 6, shape: tuple = ("N", 4)) -> ModelProto:
+    """A model of many small kernels, which is what capture is for."""
+    names = ["X", *(f"t{i}" for i in range(nodes - 1))]
+    steps = [helper.make_node(_OPERATORS[i % 5], [names[i]], [names[i + 1]]) for i in range(nodes - 1)]
+    return model([*steps, helper.make_node("Add", [names[-1], "X"], ["Y"])], {"X": shape}, {"Y": shape})
+
+
+def two_inputs() -> ModelProto:
+    """``Y = A * B``, ``Z = A - B``, so that mixed up inputs show."""
+    nodes = [helper.make_node("Mul", ["A", "B"], ["Y"]), helper.make_node("Sub", ["A", "B"], ["Z"])]
+    return model(nodes, {"A": ("N",), "B": ("N",)}, {"Y": ("N",), "Z": ("N",)})
+
+
+def picked_rows() -> ModelProto:
+    """``Y = W[I] + X`` with integer input I."""
+    rows = np.arange(12, dtype=np.float32).reshape(3, 4) ** 2
+    nodes = [helper.make_node("Gather", ["W", "I"], ["G"]), helper.make_node("Add", ["G", "X"], ["Y"])]
+    made = model(nodes, {"I": ("N",), "X": (4,)}, {"Y": ("N", 4)}, {"W": rows})
+    made.graph.input[0].type.tensor_type.elem_type = TensorProto.INT64
+    return made
+
+
+def flattened_sign() -> ModelProto:
+    """Ends in a Flatten, whose value depends on nothing but the sign of its input."""
+    nodes = [helper.make_node("HardSigmoid", ["X"], ["S"], alpha=1e6), helper.make_node("Flatten", ["S"], ["Y"])]
+    return model(nodes, {"X": ("N", 2, 2)}, {"Y": ("N", 4)})
+
+
+def flattened_integers() -> ModelProto:
+    """``Y = flatten(I)`` and ``Z = -X``."""
+    nodes = [helper.make_node("Flatten", ["I"], ["Y"]), helper.make_node("Neg", ["X"], ["Z"])]
+    made = model(nodes, {"I": (1, 2), "X": (4,)}, {"Y": (1, 2), "Z": (4,)})
+    made.graph.input[0].type.tensor_type.elem_type = TensorProto.INT32
+    made.graph.output[0].type.tensor_type.elem_type = TensorProto.INT32
+    return made
+
+
+def stale_models() -> dict[str, tuple[ModelProto, tuple[int, ...]]]:
+    """Models that WebGPU's capture gets wrong, with an input shape: their last node copies a buffer."""
+
+    def node(*arguments, **attributes):
+        return helper.make_node(*arguments, **attributes)
+
+    four = {"X": (4, 4)}
+    shape = {"S": np.array([2, 8], np.int64)}
+    axes = {"S": np.array([0], np.int64)}
+    rows = {"I": np.array([[0], [2]], np.int64), "U": np.ones((2, 4), np.float32)}
+    sigmoid = node("Sigmoid", ["X"], ["T"])
+    return {
+        "Reshape": (model([sigmoid, node("Reshape", ["T", "S"], ["Y"])], four, {"Y": (2, 8)}, shape), (4, 4)),
+        "Flatten": (model([sigmoid, node("Flatten", ["T"], ["Y"])], {"X": (2, 2, 2)}, {"Y": (2, 4)}), (2, 2, 2)),
+        "Identity": (
+            model([node("Identity", ["X"], ["Y"]), node("Neg", ["X"], ["Z"])], four, {"Y": (4, 4), "Z": (4, 4)}),
+            (4, 4),
+        ),
+        "Unsqueeze": (model([sigmoid, node("Unsqueeze", ["T", "S"], ["Y"])], four, {"Y": (1, 4, 4)}, axes), (4, 4)),
+        "Squeeze": (
+            model([sigmoid, node("Squeeze", ["T", "S"], ["Y"])], {"X": (1, 4, 4)}, {"Y": (4, 4)}, axes),
+            (1, 4, 4),
+        ),
+        "ScatterND": (model([node("ScatterND", ["X", "I", "U"], ["Y"])], four, {"Y": (4, 4)}, rows), (4, 4)),
+        "ScatterND inside": (
+            model(
+                [sigmoid, node("ScatterND", ["T", "I", "U"], ["V"]), node("Add", ["V", "T"], ["Y"])],
+                four,
+                {"Y": (4, 4)},
+                rows,
+            ),
+            (4, 4),
+        ),
+    }
+
+
+class Expected:
+    """The CPU EP's results for a model."""
+
+    def __init__(self, made: ModelProto) -> None:
+        self._session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+        self._names = [value.name for value in self._session.get_inputs()]
+
+    def __call__(self, *inputs) -> list[np.ndarray]:
+        return self._session.run(None, dict(zip(self._names, inputs, strict=True)))
+
+
+def captured_ids(rep):
+    """A context that collects the graph id of every run with an IO binding."""
+    ids = []
+
+    def watched(binding, options):
+        ids.append(int(options.get_run_config_entry("gpu_graph_id")))
+        return type(rep.session).run_with_iobinding(rep.session, binding, options)
+
+    patch = mock.patch.object(rep.session, "run_with_iobinding", watched)
+    patch.ids = ids
+    return patch
+
+
+class CaptureBehaviour:
+    """Inherited beside ``unittest.TestCase`` by a class that can prepare a capturing model."""
+
+    def prepare(self, made: ModelProto, **keywords):
+        """Prepare a model with graph capture switched on."""
+        raise NotImplementedError
+
+    def check(self, got, expected) -> None:
+        self.assertEqual(len(got), len(expected))
+        for have, want in zip(got, expected, strict=True):
+            self.assertEqual((have.shape, have.dtype), (want.shape, want.dtype))
+            np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5)
+
+    def data(self, seed: int, *shape: int) -> np.ndarray:
+        return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+    def test_every_run_has_its_own_inputs(self) -> None:
+        rep, expected = self.prepare(chain()), Expected(chain())
+        watch = captured_ids(rep)
+        with watch:
+            for i in range(200):
+                x = self.data(i, 3, 4)
+                self.check(rep.run([x]), expected(x))
+        self.assertEqual(set(watch.ids), {graph_capture.FIRST_AUTOMATIC_ID})
+        self.assertLess(len(watch.ids), 210)
+
+    def test_shapes_alternate(self) -> None:
+        rep, expected = self.prepare(chain()), Expected(chain())
+        watch = captured_ids(rep)
+        with watch:
+            for i in range(40):
+                x = self.data(i, (1, 3, 2)[i % 3], 4)
+                self.check(rep.run([x]), expected(x))
+        self.assertEqual(set(watch.ids), {1024, 1025, 1026})
+
+    def test_several_inputs_and_outputs(self) -> None:
+        rep, expected = self.prepare(two_inputs()), Expected(two_inputs())
+        for i in range(6):
+            a, b = self.data(2 * i, 5), self.data(2 * i + 1, 5)
+            self.check(rep.run([a, b]), expected(a, b))
+
+    def test_scalars_and_no_elements(self) -> None:
+        made = model([helper.make_node("Neg", ["X"], ["Y"])], {"X": ()}, {"Y": ()})
+        rep = self.prepare(made)
+        for i in range(3):
+            self.check(rep.run([np.array(i, np.float32)]), [np.array(-i, np.float32)])
+        rep = self.prepare(chain())
+        for _ in range(3):
+            self.assertEqual(rep.run([np.zeros((0, 4), np.float32)])[0].shape, (0, 4))
+
+    def test_several_graph_ids(self) -> None:
+        rep, expected = self.prepare(chain()), Expected(chain())
+        watch = captured_ids(rep)
+        with watch:
+            for i in range(30):
+                graph_id = (0, 1, 7, 1023, None)[i % 5]
+                x = self.data(i, 2 if graph_id == 7 else 3, 4)
+                config = {} if graph_id is None else {"gpu_graph_id": graph_id}
+                self.check(rep.run([x], run_config=config), expected(x))
+        self.assertEqual(set(watch.ids), {0, 1, 7, 1023, 1028})
+
+    def test_prepared_graph_id(self) -> None:
+        rep, expected = self.prepare(chain(), run_config={"gpu_graph_id": 5}), Expected(chain())
+        watch = captured_ids(rep)
+        with watch:
+            for i in range(3):
+                x = self.data(i, 3, 4)
+                self.check(rep.run([x]), expected(x))
+        self.assertEqual(set(watch.ids), {5})
+
+    def test_graph_id_with_other_shapes(self) -> None:
+        rep, expected = self.prepare(chain()), Expected(chain())
+        config = {"gpu_graph_id": 3}
+        x = self.data(0, 3, 4)
+        rep.run([x], run_config=config)
+        with self.assertRaisesRegex(RuntimeError, r"gpu_graph_id=3 .*\(3, 4\).*\(2, 4\)"):
+            rep.run([self.data(1, 2, 4)], run_config=config)
+        self.check(rep.run([x], run_config=config), expected(x))
+
+    def test_without_capture(self) -> None:
+        rep, expected = self.prepare(chain()), Expected(chain())
+        watch = captured_ids(rep)
+        with watch:
+            for i in range(12):
+                x = self.data(i, 3, 4)
+                self.check(rep.run([x], run_config={"gpu_graph_id": -1}), expected(x))
+            self.assertEqual(watch.ids, [])
+            for i in range(12):
+                x = self.data(i, 3, 4)
+                self.check(rep.run([x], run_config={"gpu_graph_id": -1} if i % 2 else None), expected(x))
+        self.check(self.prepare(chain(), run_config={"gpu_graph_id": -1}).run([x]), expected(x))
+
+    def test_eight_threads(self) -> None:
+        rep, expected = self.prepare(chain(20)), Expected(chain(20))
+        start = threading.Barrier(8)
+
+        def work(thread: int) -> None:
+            start.wait()
+            for i in range(25):
+                x = self.data(100 * thread + i, 1 + thread % 2, 4)
+                self.check(rep.run([x]), expected(x))
+
+        watch = captured_ids(rep)
+        with watch, ThreadPoolExecutor(8) as pool:
+            for done in [pool.submit(work, thread) for thread in range(8)]:
+                done.result()
+        # Two shapes, two graphs, whichever threads came first.
+        self.assertEqual(set(watch.ids), {1024, 1025})
+
+    def test_two_prepared_models_on_one_session(self) -> None:
+        first, expected = self.prepare(chain(20)), Expected(chain(20))
+        second = onnxruntime.backend.prepare(first.session, run_config={"gpu_graph_id": 9})
+        third = onnxruntime.backend.prepare(first.session)
+        start = threading.Barrier(3)
+
+        def work(rep, seed: int) -> None:
+            start.wait()
+            for i in range(30):
+                # Shapes come in another order for each: their automatic ids must not be counted apart.
+                x = self.data(seed + i, 1 + (seed + i) % 3, 4)
+                if rep is second:
+                    x = x[:1]
+                self.check(rep.run([x]), expected(x))
+
+        watch = captured_ids(first)
+        with watch, ThreadPoolExecutor(3) as pool:
+            reps = ((first, 0), (second, 1000), (third, 2001))
+            for done in [pool.submit(work, rep, seed) for rep, seed in reps]:
+                done.result()
+        self.assertEqual(len(set(watch.ids)), 4)
+        self.assertIn(9, watch.ids)
+
+    def test_two_sessions_in_two_threads(self) -> None:
+        expected = Expected(chain(20))
+        start = threading.Barrier(2)
+
+        def work(thread: int) -> None:
+            start.wait()
+            for _ in range(3):
+                rep = self.prepare(chain(20))
+                for i in range(40):
+                    x = self.data(100 * thread + i, 3, 4)
+                    self.check(rep.run([x]), expected(x))
+                del rep
+                gc.collect()
+
+        with ThreadPoolExecutor(2) as pool:
+            for done in [pool.submit(work, thread) for thread in range(2)]:
+                done.result()
+
+    def test_outputs_are_the_callers(self) -> None:
+        rep = self.prepare(chain())
+        outputs = [rep.run([self.data(i, 3, 4)])[0] for i in range(20)]
+        copies = [output.copy() for output in outputs]
+        for i in range(20):
+            rep.run([self.data(50 + i, 3, 4)])
+        for output, copy in zip(outputs, copies, strict=True):
+            np.testing.assert_array_equal(output, copy)
+        self.assertTrue(all(output.flags.writeable for output in outputs))
+        self.assertFalse(any(np.shares_memory(a, b) for i, a in enumerate(outputs) for b in outputs[:i]))
+
+    def test_what_is_uploaded_is_what_was_given(self) -> None:
+        rep, expected = self.prepare(chain()), Expected(chain())
+        for i in range(3):
+            x = self.data(i, 4, 4)
+            backwards = self.data(i, 8, 4)[::-2]
+            self.check(rep.run([np.asfortranarray(x)]), expected(x))
+            self.check(rep.run([x.astype(">f4")]), expected(x))
+            self.check(rep.run([backwards]), expected(np.ascontiguousarray(backwards)))
+            self.check(rep.run([x.tolist()]), expected(x))
+            with self.assertRaisesRegex(RuntimeError, r"'X' got float64.*tensor\(float\)"):
+                rep.run([x.astype(np.float64)])
+            # The same number of bytes, which is all that an upload looks at.
+            with self.assertRaisesRegex(RuntimeError, r"'X' got int32.*tensor\(float\)"):
+                rep.run([x.astype(np.int32)])
+            self.check(rep.run([x.reshape(-1, 4)]), expected(x))
+
+    def test_inputs_missing_or_unknown(self) -> None:
+        rep = self.prepare(two_inputs())
+        a = self.data(0, 3)
+        for feeds, message in (({"A": a}, "'B' is missing"), ({"A": a, "B": a, "C": a}, "input named 'C'")):
+            with self.assertRaisesRegex(RuntimeError, message):
+                rep.run(feeds)
+        # What reaches the buffers is looked at once more, where it cannot come from rep.run.
+        state = graph_capture.of(rep.session)
+        for wrong, got in ((a.astype(">f4"), ">f4"), (a.astype(np.int32), "int32")):
+            with self.assertRaisesRegex(RuntimeError, f"'B' takes tensor.float., got {got}"):
+                state.run(rep.session, {"A": a, "B": wrong}, {}, {})
+
+    def test_an_initializer_that_could_be_overridden(self) -> None:
+        made = two_inputs()
+        made.graph.initializer.append(numpy_helper.from_array(np.ones(3, np.float32), "B"))
+        rep, expected = self.prepare(made), Expected(two_inputs())
+        a, b = self.data(0, 3), self.data(1, 3)
+        for _ in range(2):
+            self.check(rep.run({"A": a}), expected(a, np.ones(3, np.float32)))
+        with self.assertRaisesRegex(RuntimeError, "takes the model's inputs only"):
+            rep.run({"A": a, "B": b})
+        self.check(rep.run({"A": a, "B": b}, run_config={"gpu_graph_id": -1}), expected(a, b))
+
+    def test_a_shape_that_the_model_refuses(self) -> None:
+        rep, expected = self.prepare(chain()), Expected(chain())
+        for _ in range(2):
+            with self.assertRaisesRegex(RuntimeError, r"'X' got float32\[4, 3\]"):
+                rep.run([self.data(0, 4, 3)])
+        x = self.data(0, 4, 4)
+        self.check(rep.run([x]), expected(x))
+
+    def test_live_graphs_are_bounded(self) -> None:
+        rep, expected = self.prepare(chain()), Expected(chain())
+        watch = captured_ids(rep)
+        with mock.patch.object(graph_capture, "MOST_GRAPHS", 3), watch, warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for i in range(24):
+                x = self.data(i, 1 + i % 6, 4)
+                config = {"gpu_graph_id": 40} if i % 6 == 5 else None
+                self.check(rep.run([x], run_config=config), expected(x))
+        self.assertEqual(set(watch.ids), {1024, 1025, 1026})
+        self.assertEqual([warning.category for warning in caught], [RuntimeWarning])
+        self.assertIn("3 graphs", str(caught[0].message))
+
+    def test_the_run_carries_its_configuration(self) -> None:
+        rep = self.prepare(chain())
+        x = self.data(0, 3, 4)
+        rep.run([x])
+        with mock.patch.object(rep.session, "run_with_iobinding", wraps=rep.session.run_with_iobinding) as ran:
+            rep.run([x], logid="captured", run_config={"gpu_graph_id": 11})
+            rep.run([x])
+        first, last = ran.call_args_list[0].args[1], ran.call_args_list[-1].args[1]
+        self.assertEqual((first.logid, first.get_run_config_entry("gpu_graph_id")), ("captured", "11"))
+        self.assertEqual((last.logid, last.get_run_config_entry("gpu_graph_id")), ("", "1024"))
+
+    def test_integers(self) -> None:
+        rep, expected = self.prepare(picked_rows()), Expected(picked_rows())
+        x = self.data(0, 4)
+        for rows in np.array([[1, 1], [0, 2], [2, 1], [0, 0], [-1, 1]]):
+            self.check(rep.run([rows, x]), expected(rows, x))
+
+    def test_a_graph_id_of_the_callers_own(self) -> None:
+        rep = self.prepare(chain(), run_config={"gpu_graph_id": 5})
+        x = self.data(0, 3, 4)
+        # The prepared id is taken before it ever ran.
+        with self.assertRaisesRegex(RuntimeError, "gpu_graph_id=5 belongs to run"):
+            rep.run_options()
+        rep.run([x], run_config={"gpu_graph_id": 6})
+        with self.assertRaisesRegex(RuntimeError, "gpu_graph_id=6 belongs to run"):
+            rep.run_options({"gpu_graph_id": 6})
+        self.assertEqual(rep.run_options({"gpu_graph_id": 8}).get_run_config_entry("gpu_graph_id"), "8")
+        with self.assertRaisesRegex(RuntimeError, "gpu_graph_id=8 was given away"):
+            rep.run([x], run_config={"gpu_graph_id": 8})
+        with self.assertRaisesRegex(RuntimeError, "gpu_graph_id=8 was given away"):
+            rep.with_run_config({"gpu_graph_id": 8})
+        for _ in range(2):
+            self.assertEqual(rep.run_options({"gpu_graph_id": -1}).get_run_config_entry("gpu_graph_id"), "-1")
+        # ORT takes 0 where no id is given.
+        plain = onnxruntime.backend.prepare(rep.session)
+        plain.run_options()
+        with self.assertRaisesRegex(RuntimeError, "gpu_graph_id=0 was given away"):
+            plain.run([x], run_config={"gpu_graph_id": 0})
+
+    def check_stale(self, made: ModelProto, shape: tuple[int, ...]) -> None:
+        """The first run of a model that capture gets wrong is an error, and so is every later one."""
+        rep, expected = self.prepare(made), Expected(made)
+        for i in range(2):
+            x = self.data(i, *shape)
+            with self.assertRaisesRegex(RuntimeError, "wrong values for output 'Y':.*'gpu_graph_id': -1"):
+                rep.run([x])
+            self.check(rep.run([x], run_config={"gpu_graph_id": -1}), expected(x))
+
+    def check_stale_later(self, made: ModelProto, right: list[list], changed: list) -> None:
+        """Runs that cannot show whether a graph follows its inputs do not make it trusted."""
+        rep, expected = self.prepare(made), Expected(made)
+        for inputs in right:
+            self.check(rep.run(inputs), expected(*inputs))
+        with self.assertRaisesRegex(RuntimeError, "wrong values for output 'Y'"):
+            rep.run(changed)

@@ -1,0 +1,295 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Graph capture and device values on the WebGPU plugin EP (onnxruntime-ep-webgpu).
+
+A GPU does it, and so does ``with_software_gpu.sh`` on a machine that has none.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
+
+import numpy as np
+from backend_test_capture import (
+    CaptureBehaviour,
+    Expected,
+    chain,
+    flattened_integers,
+    flattened_sign,
+    stale_models,
+    two_inputs,
+)
+from backend_test_models import model
+from onnx import ModelProto, TensorProto, helper
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime import InferenceSession, OrtValue, SessionOptions
+from onnxruntime.backend import execution_providers, webgpu_lock
+
+EP = "WebGpuExecutionProvider"
+
+
+def setUpModule() -> None:
+    try:
+        import onnxruntime_ep_webgpu  # noqa: PLC0415
+    except ImportError:
+        missing = "onnxruntime-ep-webgpu is not installed"
+    else:
+        onnxruntime.register_execution_provider_library(EP, onnxruntime_ep_webgpu.get_library_path())
+        if any(device.ep_name == EP for device in onnxruntime.get_ep_devices()):
+            unittest.addModuleCleanup(onnxruntime.unregister_execution_provider_library, EP)
+            return
+        onnxruntime.unregister_execution_provider_library(EP)
+        missing = "this machine has no GPU"
+    # Under with_software_gpu.sh nothing may be missing: that is how the tests are meant to be run.
+    if os.environ.get("ORT_TEST_SOFTWARE_GPU"):
+        raise RuntimeError(missing)
+    raise unittest.SkipTest(missing)
+
+
+def prepare(made: ModelProto, capture: bool = True, **keywords):
+    options = {"enableGraphCapture": "1"} if capture else {}
+    return onnxruntime.backend.prepare(made, provider_options={EP: options}, **keywords)
+
+
+def open_session(made: ModelProto, capture: bool = True) -> InferenceSession:
+    """A session as a caller opens it without the backend."""
+    options = SessionOptions()
+    device = next(device for device in onnxruntime.get_ep_devices() if device.ep_name == EP)
+    options.add_provider_for_devices([device], {"enableGraphCapture": str(int(capture))})
+    with webgpu_lock.WEBGPU:
+        return InferenceSession(made.SerializeToString(), options, enable_fallback=0)
+
+
+def on_device(rep, array: np.ndarray) -> OrtValue:
+    value = rep.session.create_ortvalue_from_shape_and_type(array.shape, array.dtype.type, "webgpu")
+    value.update_inplace(array)
+    return value
+
+
+def resident_mib() -> float:
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
+    """The backend on the real EP."""
+
+    def prepare(self, made: ModelProto, **keywords):
+        return prepare(made, **keywords)
+
+    def test_it_captures(self) -> None:
+        rep = self.prepare(chain())
+        self.assertEqual(rep.node_assignment[EP], 6)
+        self.assertEqual(rep.provider_options[EP]["enableGraphCapture"], "1")
+        # What makes it matter: ORT itself refuses the ordinary path on this session.
+        with self.assertRaisesRegex(ValueError, "graph capture"):
+            rep.session.run(None, {"X": self.data(0, 3, 4)})
+
+    def test_copies_are_stale(self) -> None:
+        for name, (made, shape) in stale_models().items():
+            with self.subTest(name):
+                self.check_stale(made, shape)
+
+    def test_a_stale_output_that_did_not_change_at_first(self) -> None:
+        x = np.ones((1, 2, 2), np.float32)
+        self.check_stale_later(flattened_sign(), [[x], [2 * x], [3 * x]], [-x])
+
+    def test_a_stale_input_that_had_one_value(self) -> None:
+        one, x = np.array([[7, 7]], np.int32), self.data(0, 4)
+        self.check_stale_later(flattened_integers(), [[one, x], [one, x + 1]], [one + 1, x])
+
+    def test_outputs_of_shapes_and_constants(self) -> None:
+        nodes = [helper.make_node("Shape", ["X"], ["S"]), helper.make_node("Neg", ["X"], ["Y"])]
+        made = model(nodes, {"X": ("N", 4)}, {"S": (2,), "Y": ("N", 4)})
+        made.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+        rep, expected = self.prepare(made), Expected(made)
+        for i in range(6):
+            x = self.data(i, 1 + i % 2, 4)
+            self.check(rep.run([x]), expected(x))
+
+    def test_a_session_that_the_caller_opened(self) -> None:
+        rep, expected = onnxruntime.backend.prepare(open_session(chain())), Expected(chain())
+        for i in range(10):
+            x = self.data(i, 1 + i % 2, 4)
+            self.check(rep.run([x]), expected(x))
+
+    def test_opening_beside_running(self) -> None:
+        rep, expected = self.prepare(chain(20)), Expected(chain(20))
+        ordinary = prepare(chain(20), capture=False)
+        stop = threading.Event()
+
+        def run(which) -> None:
+            i = 0
+            while not stop.is_set():
+                i += 1
+                x = self.data(i, 3, 4)
+                self.check(which.run([x]), expected(x))
+
+        with ThreadPoolExecutor(2) as pool:
+            runs = [pool.submit(run, which) for which in (rep, ordinary)]
+            try:
+                for _ in range(10):
+                    prepare(chain(20), capture=False).run([self.data(0, 3, 4)])
+                    gc.collect()
+            finally:
+                stop.set()
+            for done in runs:
+                done.result()
+
+    def test_opened_under_the_lock(self) -> None:
+        lock, seen = webgpu_lock.WEBGPU._lock, []
+
+        def look() -> None:
+            seen.append(not lock.acquire(blocking=False))
+            if not seen[-1]:
+                lock.release()
+
+        def watched(*arguments):
+            # From another thread: the lock is re-entrant.
+            thread = threading.Thread(target=look)
+            thread.start()
+            thread.join()
+            return open_session(*arguments)
+
+        open_session = execution_providers.open_session
+        with mock.patch.object(execution_providers, "open_session", watched):
+            prepare(chain())
+        self.assertEqual(seen, [True])
+
+    def test_requirements(self) -> None:
+        def graph(name: str, operator: str):
+            value = helper.make_tensor_value_info(name, TensorProto.FLOAT, (2,))
+            return helper.make_graph([helper.make_node(operator, ["X"], [name])], operator, [], [value])
+
+        branches = {"then_branch": graph("a", "Neg"), "else_branch": graph("b", "Abs")}
+        branching = model([helper.make_node("If", ["C"], ["Y"], **branches)], {"X": (2,), "C": ()}, {"Y": (2,)})
+        branching.graph.input[1].type.tensor_type.elem_type = TensorProto.BOOL
+        with self.assertRaisesRegex(RuntimeError, "there may be no If, Loop or Scan.*control flow nodes"):
+            self.prepare(branching)
+
+        elsewhere = model([helper.make_node("Det", ["X"], ["Y"])], {"X": (2, 2)}, {"Y": ()})
+        with self.assertRaisesRegex(RuntimeError, "every node must run on the EP that captures"):
+            self.prepare(elsewhere)
+
+        shaped = model([helper.make_node("Reshape", ["X", "S"], ["Y"])], {"X": (2, 4), "S": (2,)}, {"Y": ("M", "N")})
+        shaped.graph.input[1].type.tensor_type.elem_type = TensorProto.INT64
+        with self.assertRaisesRegex(RuntimeError, "'S' is read on the CPU"):
+            self.prepare(shaped)
+
+    def test_memory_stays(self) -> None:
+        rep = self.prepare(chain(10, (64, 64)))
+        x = self.data(0, 64, 64)
+        for i in range(2000):
+            if i == 200:
+                before = resident_mib()
+            rep.run([x])
+        self.assertLessEqual(resident_mib() - before, 4)
+
+
+class DeviceValueTest(unittest.TestCase):
+    """OrtValues as inputs of rep.run, and IO binding by the caller with the run config applied."""
+
+    def setUp(self) -> None:
+        self.a, self.b = (np.random.default_rng(i).standard_normal(5).astype(np.float32) for i in range(2))
+        self.right = [self.a * self.b, self.a - self.b]
+
+    def check(self, outputs) -> None:
+        for got, want in zip(outputs, self.right, strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-5)
+
+    def test_inputs_of_run(self) -> None:
+        for capture in (False, True):
+            rep = prepare(two_inputs(), capture)
+            on_cpu = OrtValue.ortvalue_from_numpy
+            for _ in range(3):
+                a, b = on_device(rep, self.a), on_device(rep, self.b)
+                for inputs in ([a, b], [self.a, b], [a, on_cpu(self.b)], [on_cpu(self.a), self.b]):
+                    with self.subTest(capture=capture):
+                        self.check(rep.run(inputs))
+            self.check(rep.run([a, b], run_config={"gpu_graph_id": -1}))
+        with self.assertRaisesRegex(RuntimeError, r"'A' got OrtValue tensor\(int32\)"):
+            rep.run([on_device(rep, self.a.astype(np.int32)), b])
+
+    # On a capturing session ORT refuses each of these bindings unless the run config's -1 arrives.
+
+    def bound(self):
+        rep = prepare(two_inputs(), run_config={"gpu_graph_id": -1})
+        return rep, rep.session.io_binding()
+
+    def run_bound(self, rep, binding) -> None:
+        with self.assertRaisesRegex(ValueError, "graph capture"):
+            rep.session.run_with_iobinding(binding, onnxruntime.RunOptions())
+        rep.session.run_with_iobinding(binding, rep.run_options())
+
+    def test_input_copied_to_the_device(self) -> None:
+        rep, binding = self.bound()
+        binding.bind_cpu_input("A", self.a)
+        binding.bind_cpu_input("B", self.b)
+        for name in ("Y", "Z"):
+            binding.bind_output(name)
+        self.run_bound(rep, binding)
+        self.check(binding.copy_outputs_to_cpu())
+
+    def test_input_on_the_device(self) -> None:
+        rep, binding = self.bound()
+        a, b = on_device(rep, self.a), on_device(rep, self.b)
+        binding.bind_ortvalue_input("A", a)
+        binding.bind_ortvalue_input("B", b)
+        for name in ("Y", "Z"):
+            binding.bind_output(name)
+        self.run_bound(rep, binding)
+        self.check(binding.copy_outputs_to_cpu())
+
+    def test_input_and_output_on_the_device(self) -> None:
+        rep, binding = self.bound()
+        for name, array in (("A", self.a), ("B", self.b)):
+            binding.bind_ortvalue_input(name, on_device(rep, array))
+        outputs = [on_device(rep, np.zeros(5, np.float32)) for _ in range(2)]
+        for name, value in zip(("Y", "Z"), outputs, strict=True):
+            binding.bind_ortvalue_output(name, value)
+        rep.session.run_with_iobinding(binding, rep.run_options())
+        self.check(binding.copy_outputs_to_cpu())
+        # -1 arrived, so nothing was captured: id 0 takes other buffers, 7 given for this run pins them.
+        other = rep.session.io_binding()
+        for name, array in (("A", self.a), ("B", self.b)):
+            other.bind_ortvalue_input(name, on_device(rep, array))
+        for name, value in zip(("Y", "Z"), outputs, strict=True):
+            other.bind_ortvalue_output(name, value)
+        rep.session.run_with_iobinding(other, rep.run_options({"gpu_graph_id": 7}))
+        self.check(other.copy_outputs_to_cpu())
+        with self.assertRaisesRegex(ValueError, "graph 7"):
+            rep.session.run_with_iobinding(binding, rep.run_options({"gpu_graph_id": 7}))
+
+    def test_output_allocated_on_the_device(self) -> None:
+        rep, binding = self.bound()
+        for name, array in (("A", self.a), ("B", self.b)):
+            binding.bind_ortvalue_input(name, on_device(rep, array))
+        for name in ("Y", "Z"):
+            binding.bind_output(name, "webgpu")
+        self.run_bound(rep, binding)
+        self.assertEqual([value.device_name() for value in binding.get_outputs()], ["webgpu", "webgpu"])
+        # The next run's inputs without a way over the CPU.
+        product, difference = binding.get_outputs()
+        again = rep.run([product, difference])
+        np.testing.assert_allclose(again[0], self.right[0] * self.right[1], rtol=1e-5)
+
+    def test_ortvalues_directly(self) -> None:
+        rep, _ = self.bound()
+        feeds = {"A": on_device(rep, self.a), "B": on_device(rep, self.b)}
+        with self.assertRaisesRegex(ValueError, "graph capture"):
+            rep.session.run_with_ort_values(None, feeds)
+        outputs = rep.session.run_with_ort_values(None, feeds, rep.run_options())
+        self.check([value.numpy() for value in outputs])
+
+
+if __name__ == "__main__":
+    unittest.main()
