@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 import onnx
 import onnx.backend.test
+from backend_test_models import two_nodes
 
 import onnxruntime
 from onnxruntime.backend.backend import OnnxRuntimeBackend
@@ -69,12 +70,18 @@ def device_tests(backend: type) -> Iterator[tuple[type[unittest.TestCase], str]]
 
 
 def configured(backend: type, config: dict) -> type:
-    """A backend that prepares every model with a configuration, and keeps the last one as ``model``."""
+    """A backend that prepares every model with a configuration, and keeps the last ``ModelProto`` as ``model``.
+
+    :raises RuntimeError: at once when the configuration is refused, instead of from every test.
+    """
+    if config:
+        backend.prepare(two_nodes(), **config)
 
     class Configured(backend):
         @classmethod
         def prepare(cls, model, device=None, **kwargs):
-            Configured.model = model
+            if isinstance(model, onnx.ModelProto):
+                Configured.model = model
             return super().prepare(model, device, **{**kwargs, **config})
 
     return Configured
@@ -160,7 +167,7 @@ def update(failed: dict[str, str]) -> None:
 
 def _define_tests(define: Callable[[str, type], None]) -> None:
     """Define a test class for pytest for each of ONNX's, with expected failures marked."""
-    import pytest  # noqa: PLC0415  # run directly, this file needs none
+    import pytest  # noqa: PLC0415  # needed nowhere else
 
     expected = expected_failures()
     tests = collections.defaultdict(dict)
@@ -211,4 +218,5 @@ os.environ.setdefault("ONNX_MODELS", _models.name)
 
 if __name__ == "__main__":
     sys.exit(main())
-_define_tests(globals().__setitem__)
+if "pytest" in sys.modules:
+    _define_tests(globals().__setitem__)
