@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """How ONNX's backend tests do on this backend, on the stock one and on bare sessions, side by side and by cause.
 
-A test that fails here but passes on a bare ``InferenceSession``, with values made by onnx's helpers and ``OrtValue``, is
+A test that fails here but passes on a bare ``InferenceSession`` with values made by onnx's helpers and ``OrtValue`` is
 this backend's failure; so is one that the stock backend passes. Either makes the exit status 1.
 """
 
