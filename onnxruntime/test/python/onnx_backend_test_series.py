@@ -45,8 +45,10 @@ _CAUSES = (
     (r"Failed to construct locale with name:(\S+?):", "locale missing"),
     (r"Unsupported model IR version: (\d+)", "IR"),
     (r"(Opset \d+) is under development", "opset"),
-    (r"INVALID_GRAPH.* Error (.{,100})|(Type Error: .{,100})", "graph refused"),
-    (r"was false\. (.{,100})|Status Message: (?!/)(.{,100})", "kernel error"),
+    (r"does not support the following ONNX operations: (\S+)", "kernel missing"),
+    (r"ONNX node '<Node\((\w+)\)|\[OpenVINO-EP\].*(?:failed at|Exception from) \S+ (.{,100})", "kernel error"),
+    (r"INVALID_GRAPH.* Error (.{,100})|(Type Error: .{,100})|\[ShapeInferenceError\] (.{,100})", "graph refused"),
+    (r"was false\. (.{,100})|Status Message: (?!/)(.{1,100})|while running (\S+) node", "kernel error"),
     (r"Mismatched elements?: (\d+ / \d+)|(\S+ (?:location )?mismatch|has incorrect shape|not equal)", "numeric"),
     (r"(Unable to compare expected type)", "test"),
 )
