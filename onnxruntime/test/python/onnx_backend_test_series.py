@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 import onnx
 import onnx.backend.test
+from backend_test_models import two_nodes
 
 import onnxruntime
 from onnxruntime.backend.backend import OnnxRuntimeBackend
@@ -44,8 +45,10 @@ _CAUSES = (
     (r"Failed to construct locale with name:(\S+?):", "locale missing"),
     (r"Unsupported model IR version: (\d+)", "IR"),
     (r"(Opset \d+) is under development", "opset"),
-    (r"INVALID_GRAPH.* Error (.{,100})|(Type Error: .{,100})", "graph refused"),
-    (r"was false\. (.{,100})|Status Message: (?!/)(.{,100})", "kernel error"),
+    (r"does not support the following ONNX operations: (\S+)", "kernel missing"),
+    (r"ONNX node '<Node\((\w+)\)|\[OpenVINO-EP\].*(?:failed at|Exception from) \S+ (.{,100})", "kernel error"),
+    (r"INVALID_GRAPH.* Error (.{,100})|(Type Error: .{,100})|\[ShapeInferenceError\] (.{,100})", "graph refused"),
+    (r"was false\. (.{,100})|Status Message: (?!/)(.{1,100})|while running (\S+) node", "kernel error"),
     (r"Mismatched elements?: (\d+ / \d+)|(\S+ (?:location )?mismatch|has incorrect shape|not equal)", "numeric"),
     (r"(Unable to compare expected type)", "test"),
 )
@@ -69,12 +72,18 @@ def device_tests(backend: type) -> Iterator[tuple[type[unittest.TestCase], str]]
 
 
 def configured(backend: type, config: dict) -> type:
-    """A backend that prepares every model with a configuration, and keeps the last one as ``model``."""
+    """A backend that prepares every model with a configuration, and keeps the last ``ModelProto`` as ``model``.
+
+    :raises RuntimeError: at once when the configuration is refused, instead of from every test.
+    """
+    if config:
+        backend.prepare(two_nodes(), **config)
 
     class Configured(backend):
         @classmethod
         def prepare(cls, model, device=None, **kwargs):
-            Configured.model = model
+            if isinstance(model, onnx.ModelProto):
+                Configured.model = model
             return super().prepare(model, device, **{**kwargs, **config})
 
     return Configured
@@ -160,7 +169,7 @@ def update(failed: dict[str, str]) -> None:
 
 def _define_tests(define: Callable[[str, type], None]) -> None:
     """Define a test class for pytest for each of ONNX's, with expected failures marked."""
-    import pytest  # noqa: PLC0415  # run directly, this file needs none
+    import pytest  # noqa: PLC0415  # needed nowhere else
 
     expected = expected_failures()
     tests = collections.defaultdict(dict)
@@ -211,4 +220,5 @@ os.environ.setdefault("ONNX_MODELS", _models.name)
 
 if __name__ == "__main__":
     sys.exit(main())
-_define_tests(globals().__setitem__)
+if "pytest" in sys.modules:
+    _define_tests(globals().__setitem__)

@@ -1,0 +1,137 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""How ONNX's backend tests do on this backend, on the stock one and on bare sessions, side by side and by cause.
+
+A test that fails here but passes on a bare ``InferenceSession`` with values made by onnx's helpers and ``OrtValue`` is
+this backend's failure; so is one that the stock backend passes. Either makes the exit status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import ctypes
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+import onnx_backend_test_series as series
+from onnx import TensorProto, numpy_helper
+from onnx.backend.base import Backend, BackendRep
+
+import onnxruntime
+from onnxruntime import InferenceSession, OrtValue
+from onnxruntime.backend.backend import OnnxRuntimeBackend
+
+# Numpy has none of bfloat16, float8e5m2, float4e2m1, int4, uint2...
+_NUMPY_LACKS = re.compile(r"tensor\((bfloat16|float8\w+|float4\w+|u?int[24])\)")
+
+
+class BareBackend(Backend):
+    """ORT without any backend layer, to tell whose a failure is. It shares no code with the backend under test."""
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        return device == "CPU"
+
+    @classmethod
+    def prepare(cls, model, device="CPU", **kwargs) -> BareRep:
+        return BareRep(InferenceSession(model.SerializeToString(), providers=onnxruntime.get_available_providers()))
+
+
+class BareRep(BackendRep):
+    """A session that takes and returns what ONNX's test runner does."""
+
+    def __init__(self, session: InferenceSession) -> None:
+        self._session = session
+
+    def run(self, inputs, **kwargs) -> list:
+        feeds = {node.name: _to_ort(value) for node, value in zip(self._session.get_inputs(), inputs, strict=False)}
+        outputs = self._session.get_outputs()
+        names = [node.name for node in outputs]
+        if any(_NUMPY_LACKS.search(node.type) for node in outputs):
+            return [_from_ort(value) for value in self._session.run_with_ort_values(names, feeds)]
+        return self._session.run(names, feeds)
+
+
+def _to_ort(value: object) -> object:
+    if value is None or isinstance(value, list):
+        return value
+    tensor = numpy_helper.from_array(np.asarray(value))
+    if tensor.data_type == TensorProto.STRING:
+        return value
+    result = OrtValue.ortvalue_from_shape_and_type(list(tensor.dims), tensor.data_type)
+    ctypes.memmove(result.data_ptr(), tensor.raw_data, len(tensor.raw_data))
+    return result
+
+
+def _from_ort(value: OrtValue) -> np.ndarray:
+    data = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+    return numpy_helper.to_array(TensorProto(data_type=value.element_type(), dims=value.shape(), raw_data=data))
+
+
+def _stock(python: str) -> dict[str, series.Outcome]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "outcomes.json")
+        command = [python, "-W", "ignore", series.__file__, "--no-list", "--outcomes", str(path)]
+        print(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout, end="")
+        return {name: series.Outcome(*outcome) for name, outcome in json.loads(path.read_text()).items()}
+
+
+def _by_cause(causes: dict[str, str]) -> None:
+    groups = collections.defaultdict(lambda: collections.defaultdict(list))
+    for name, reason in sorted(causes.items()):
+        cause, _, detail = reason.partition(": ")
+        groups[cause][detail].append(name)
+    for cause, details in sorted(groups.items()):
+        print(f"  {cause}: {sum(map(len, details.values()))}")
+        for detail, names in sorted(details.items()):
+            print(f"    {len(names):3} {detail}: {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("stock", help="the Python of an environment with the stock wheel and the same onnx")
+    arguments = parser.parse_args()
+    onnxruntime.set_default_logger_severity(4)
+    columns = {
+        "stock": _stock(arguments.stock),
+        "ours": series.outcomes(series.configured(OnnxRuntimeBackend, {})),
+        "bare": series.outcomes(series.configured(BareBackend, {})),
+    }
+    ours = columns["ours"]
+    if any(column.keys() != ours.keys() for column in columns.values()):
+        raise SystemExit("The environments do not have the same tests: they must have the same onnx.")
+    print(f"\nonnxruntime {onnxruntime.__version__}, onnx {onnx.__version__}: {len(ours)} tests")
+    print(f"{'':8}{'passed':>8}{'failed':>8}{'skipped':>8}")
+    for title, column in columns.items():
+        counts = collections.Counter(outcome.result for outcome in column.values())
+        print(f"{title:8}{counts['passed']:8}{counts['failed']:8}{counts['skipped']:8}")
+
+    failed = {name: outcome.reason for name, outcome in ours.items() if outcome.result == "failed"}
+    print("\nFailures by cause:")
+    _by_cause(failed)
+    not_passed = [name for name, outcome in ours.items() if outcome.result != "passed"]
+    to_answer_for = {
+        "pass on a bare session, so the failure is this backend's": "bare",
+        "pass on the stock backend": "stock",
+    }
+    status = 0
+    for meaning, title in to_answer_for.items():
+        names = [name for name in not_passed if columns[title][name].result == "passed"]
+        print(f"\nOf those that do not pass, {len(names)} {meaning}")
+        for name in names:
+            print(f"  {name}: {ours[name].reason}")
+            status = 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
