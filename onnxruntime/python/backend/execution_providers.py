@@ -31,6 +31,9 @@ _ON_GPU = (CUDA, TENSORRT, "NvTensorRTRTXExecutionProvider", "MIGraphXExecutionP
 # The EPs that are there whatever the device, so that their presence says nothing of it.
 _ON_ANY = {CPU, "AzureExecutionProvider"}
 _EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
+_MISSING = (
+    "The device, or a library that the EP needs (CUDA and cuDNN, for one) may be missing; ORT's log may tell which"
+)
 _RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 
 
@@ -160,8 +163,7 @@ def check_device(device: str | None, session: InferenceSession) -> None:
     got = session.get_providers()
     if device is not None and _split(device)[0] not in ("", "CPU") and _ON_ANY.issuperset(got):
         raise RuntimeError(
-            f"device {device!r} was asked for, but ORT opened the session with {', '.join(got)} alone. A library that "
-            "the device's EP needs (such as CUDA or cuDNN) may be missing, or the device itself"
+            f"device {device!r} was asked for, but ORT opened the session with {', '.join(got)} alone. {_MISSING}"
         )
 
 
@@ -215,8 +217,7 @@ def _attach(options: SessionOptions, granted: Mapping[str, Mapping[str, Grant]])
             options.add_provider(name, texts)
         except Exception as error:
             raise RuntimeError(
-                f"provider_options names {name}, which could not be attached. A library that it needs (such as CUDA or "
-                f"cuDNN) may be missing, or a device that fits the options; ORT's log may tell. ORT says: {error}"
+                f"provider_options names {name}, which could not be attached. {_MISSING}. ORT says: {error}"
             ) from error
     return None
 
@@ -234,8 +235,8 @@ def _verify_order(session: InferenceSession, named: list[str]) -> None:
     missing = [name for name in named if name not in got]
     if missing:
         raise RuntimeError(
-            f"provider_options names {', '.join(missing)}, but ORT opened the session with {', '.join(got)} alone. A "
-            "library that the EP needs (such as CUDA or cuDNN) may be missing; ORT's log may tell"
+            f"provider_options names {', '.join(missing)}, but ORT opened the session with {', '.join(got)} alone. "
+            f"{_MISSING}"
         )
     if [name for name in got if name in named] != named:
         raise RuntimeError(
