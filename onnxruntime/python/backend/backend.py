@@ -125,12 +125,12 @@ class OnnxRuntimeBackend(Backend):
 
         source = _source(model, cls.is_opset_supported)
         try:
-            if granted is None:
-                session = InferenceSession(source, options, providers=providers)
-            else:
-                with webgpu_lock.while_opening(granted):
+            with webgpu_lock.while_opening(providers):
+                if granted is None:
+                    session = InferenceSession(source, options, providers=providers)
+                else:
                     session = execution_providers.open_session(source, options, granted)
-                    webgpu_lock.of(session)
+                webgpu_lock.of(session)
         except Exception as error:
             reason = model_versions.explain(error) or graph_capture.explain(error)
             if reason:

@@ -32,8 +32,6 @@ _ON_GPU = (CUDA, TENSORRT, "NvTensorRTRTXExecutionProvider", "MIGraphXExecutionP
 _ON_ANY = {CPU, "AzureExecutionProvider"}
 _EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
 _MISSING = "The device, or a library that the EP needs (such as CUDA or cuDNN), may be missing; ORT's log may tell"
-    "The device, or a library that the EP needs (CUDA and cuDNN, for one) may be missing; ORT's log may tell which"
-)
 _RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 
 
