@@ -27,7 +27,7 @@ import onnxruntime.backend
 EP = "OpenVINOExecutionProvider"
 
 
-class TestBundledOpenVino(unittest.TestCase):
+class BundledOpenVinoTest(unittest.TestCase):
     def test_it_takes_every_node_and_computes_right(self) -> None:
         made, array = convolutions(), image()
         rep = onnxruntime.backend.prepare(made, provider_options={EP: {"precision": "FP32"}})

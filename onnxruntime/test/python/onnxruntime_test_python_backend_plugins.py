@@ -61,7 +61,7 @@ def prepare(options: dict, model=None, **keywords):
     return onnxruntime.backend.prepare(model or convolutions(), provider_options=options, **keywords)
 
 
-class TestOpenVinoPlugin(unittest.TestCase):
+class OpenVinoPluginTest(unittest.TestCase):
     def test_it_takes_every_node_and_computes_right(self) -> None:
         made, array = convolutions(), image()
         rep = prepare({OPENVINO: {"precision": "FP32"}}, made)
@@ -143,7 +143,7 @@ class TestOpenVinoPlugin(unittest.TestCase):
         np.testing.assert_allclose(rep.run([array])[0], on_cpu(made, array), atol=1e-4)
 
 
-class TestQnnPlugin(unittest.TestCase):
+class QnnPluginTest(unittest.TestCase):
     def test_backend_type_makes_it_compute(self) -> None:
         made, array = convolutions(), image()
         rep = prepare({QNN: HTP}, made, session_config=NO_CPU)
@@ -179,7 +179,7 @@ class TestQnnPlugin(unittest.TestCase):
             prepare({QNN: HTP}, doubled_text(), session_config=NO_CPU)
 
 
-class TestPlugins(unittest.TestCase):
+class PluginsTest(unittest.TestCase):
     def test_the_caller_orders(self) -> None:
         for names in ((OPENVINO, QNN), (QNN, OPENVINO), (OPENVINO, "AzureExecutionProvider", QNN)):
             with self.subTest(names), self.assertWarnsRegex(RuntimeWarning, f"{names[-1]} .*took no node"):

@@ -49,7 +49,7 @@ def in_gpu_memory(rep) -> set[str]:
     return {info.name for info in (*session.get_input_memory_infos(), *session.get_output_memory_infos())}
 
 
-class TestWebGpu(unittest.TestCase):
+class WebGpuTest(unittest.TestCase):
     def test_it_computes_in_its_own_memory(self) -> None:
         made, array = convolutions(), image()
         rep = prepare({}, made, session_config=NO_CPU)
