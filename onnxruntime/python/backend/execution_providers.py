@@ -174,9 +174,8 @@ def open_session(model: str | bytes, options: SessionOptions, granted: Mapping[s
     :return: the :class:`onnxruntime.InferenceSession`.
     :raises RuntimeError: when an EP cannot be attached, or the session came up without it.
     """
-    if hasattr(InferenceSession, "get_provider_graph_assignment_info"):
-        options.add_session_config_entry(_RECORD_ASSIGNMENT, "1")
-    named = ", ".join(granted)
+    _record_assignment(options)
+    named = ", ".join(granted) or "no EP"
     providers = _attach(options, granted)
     try:
         session = InferenceSession(model, options, providers=providers, enable_fallback=0)
@@ -185,6 +184,15 @@ def open_session(model: str | bytes, options: SessionOptions, granted: Mapping[s
         raise RuntimeError(f"provider_options names {named}, with which ORT opened no session: {error}") from error
     _verify_order(session, list(granted))
     return session
+
+
+def _record_assignment(options: SessionOptions) -> None:
+    """Have ORT record which nodes each EP takes, unless the caller decided on that."""
+    if hasattr(InferenceSession, "get_provider_graph_assignment_info"):
+        try:
+            options.get_session_config_entry(_RECORD_ASSIGNMENT)
+        except RuntimeError:  # there is none
+            options.add_session_config_entry(_RECORD_ASSIGNMENT, "1")
 
 
 def _attach(options: SessionOptions, granted: Mapping[str, Mapping[str, Grant]]) -> list[tuple[str, dict]] | None:
@@ -204,15 +212,16 @@ def _attach(options: SessionOptions, granted: Mapping[str, Mapping[str, Grant]])
         return [(name, sent(grants)) for name, grants in granted.items()]
     for name, grants in granted.items():
         texts = sent(grants)
-        if devices[name]:
-            _attach_plugin(options, name, devices[name], texts)
-            continue
-        # Either alone loses options: add_provider those of OpenVINO that its factory parses again from these entries,
-        # and the entries everything that other EPs read from the call. They must be there before the EP is added.
-        for option, text in texts.items():
-            options.add_session_config_entry(f"ep.{name.lower()}.{option}", text)
+        chosen = _choose_device(name, devices[name], texts)
         try:
-            options.add_provider(name, texts)
+            if chosen:
+                options.add_provider_for_devices([chosen], texts)
+            else:
+                # Either alone loses options: add_provider those of OpenVINO that its factory parses again from the
+                # entries, and the entries everything that other EPs read from the call. They must be there first.
+                for option, text in texts.items():
+                    options.add_session_config_entry(f"ep.{name.lower()}.{option}", text)
+                options.add_provider(name, texts)
         except Exception as error:
             raise RuntimeError(
                 f"provider_options names {name}, which could not be attached. {_MISSING}. ORT says: {error}"
@@ -220,12 +229,18 @@ def _attach(options: SessionOptions, granted: Mapping[str, Mapping[str, Grant]])
     return None
 
 
-def _attach_plugin(options: SessionOptions, name: str, devices: list, texts: dict[str, str]) -> None:
-    # One device: WebGPU refuses two, and a device_id among the options would be ignored or refused by the plugins.
+def _choose_device(name: str, devices: list, texts: dict[str, str]) -> object | None:
+    """Choose a plugin EP's device: the one that ``device_id`` means, else the first. The WebGPU EP refuses two.
+
+    :param texts: the EP's options, which lose ``device_id``: the EP would ignore or refuse it.
+    :return: the device; ``None`` where the EP is no plugin.
+    """
+    if not devices:
+        return None
     index = int(texts.pop("device_id", 0))
     if index >= len(devices):
         raise RuntimeError(f"provider_options['{name}']['device_id'] is {index}, but it has {len(devices)} device(s)")
-    options.add_provider_for_devices([devices[index]], texts)
+    return devices[index]
 
 
 def _verify_order(session: InferenceSession, named: list[str]) -> None:

@@ -223,6 +223,12 @@ class WhichTest(unittest.TestCase):
         with self.assertRaisesRegex(Exception, "fallback to CPU EP has been explicitly disabled"):
             prepare({AZURE: {}}, session_config=NO_CPU)
 
+    def test_who_switches_the_record_off_has_none(self) -> None:
+        key = "session.record_ep_graph_assignment_info"
+        rep = prepare({AZURE: {}}, session_config={key: False})
+        self.assertEqual(dict(rep.session_config), {key: "0"})
+        self.assertIsNone(rep.node_assignment)
+
     def test_memory_of_its_own_is_proof_of_work(self) -> None:
         name = "WebGpuExecutionProvider"
         for memory, warns in (("WebGPU_Buf", False), ("Cpu", True)):
