@@ -2,7 +2,10 @@
 #   make demo            classify this repository's files with a real model
 #   make test            the tests on the default base, onnxruntime
 #   make test-openvino   the tests on onnxruntime-openvino
-#   make test-webgpu-plugin  graph capture on the WebGPU plugin and SwiftShader (Debian: apt install chromium-common)
+#   make test-webgpu-plugin  the tests and graph capture on the WebGPU plugin and SwiftShader
+#   make test-webgpu     the EP of onnxruntime-webgpu on SwiftShader (Debian: apt install chromium-common)
+#   make test-plugins    the plugin EPs of OpenVINO and Qualcomm
+#   make test-cuda       the EP of onnxruntime-gpu, with a GPU or without (255 MB)
 #   make lint            ruff
 #   make clean           remove every environment and cache
 # Each environment is a folder .venv-NAME holding a wheel built from this tree on the environment's base.
@@ -10,21 +13,34 @@
 PYTHON ?= python3
 
 # An environment: BASE_name, what setup.py builds on; PACKAGES_name, what its tests need besides PACKAGES;
-# ONLY_name, endings of test files that run in no other environment; UNDER_name, a command that runs the tests.
-ENVIRONMENTS := cpu openvino webgpu-plugin
+# ONLY_name, endings of test files that run in no environment without it; UNDER_name, a command that runs the tests.
+# Those in ALONE run no other test files: they are there for an EP, and what that changes of the others is not ours.
+ENVIRONMENTS := cpu openvino webgpu-plugin webgpu plugins cuda
+ALONE := webgpu plugins cuda
 PACKAGES := pytest hypothesis
 
 BASE_cpu := onnxruntime
 PACKAGES_cpu := magika ruff
-ONLY_cpu := magika
+ONLY_cpu := magika execution_providers
 
 BASE_openvino := onnxruntime-openvino
 ONLY_openvino := openvino
 
 BASE_webgpu-plugin := onnxruntime
 PACKAGES_webgpu-plugin := onnxruntime-ep-webgpu
-ONLY_webgpu-plugin := webgpu_capture
+ONLY_webgpu-plugin := webgpu_capture webgpu
 UNDER_webgpu-plugin := sh onnxruntime/test/python/with_software_gpu.sh
+
+BASE_webgpu := onnxruntime-webgpu
+ONLY_webgpu := webgpu
+UNDER_webgpu := $(UNDER_webgpu-plugin)
+
+BASE_plugins := onnxruntime
+PACKAGES_plugins := onnxruntime-ep-openvino onnxruntime-qnn
+ONLY_plugins := plugins
+
+BASE_cuda := onnxruntime-gpu
+ONLY_cuda := cuda
 
 export ORT_DISABLE_TELEMETRY := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -45,7 +61,8 @@ NOT_EVERYWHERE := $(foreach name,$(ENVIRONMENTS),$(call tests_only_in,$(name)))
 test: test-cpu
 
 $(ENVIRONMENTS:%=test-%): test-%: .venv-%/$(READY)
-	$(UNDER_$*) .venv-$*/bin/python -m pytest $(filter-out $(NOT_EVERYWHERE),$(TEST_FILES)) $(call tests_only_in,$*)
+	$(UNDER_$*) .venv-$*/bin/python -m pytest $(if $(filter $*,$(ALONE)),,$(filter-out $(NOT_EVERYWHERE),$(TEST_FILES))) \
+		$(call tests_only_in,$*)
 
 demo: .venv-cpu/$(READY)
 	git ls-files -z | xargs -0 .venv-cpu/bin/python examples/magika_demo.py

@@ -107,33 +107,36 @@ class OnnxRuntimeBackend(Backend):
         options = SessionOptions()
         for name, value in allowlist.session_attributes(kwargs).items():
             setattr(options, name, value)
-        circumstances = configuration.circumstances(options, execution_providers.stock_list())
+        if device is not None and not cls.supports_device(device):
+            raise RuntimeError(f"device {allowlist.show(device)} is not supported: this ORT computes on {get_device()}")
+        providers = execution_providers.stock_list()
+        circumstances = configuration.circumstances(options, providers)
         provider_options = execution_providers.merge_device(device, provider_options)
         granted = None
         if provider_options is not None:
             granted = allowlist.provider_options(provider_options, execution_providers.flavour, circumstances)
-            execution_providers.check_device(device, granted)
+            granted = execution_providers.settle_device(device, granted, circumstances)
+            providers = list(granted)
             circumstances = circumstances._replace(providers=tuple(granted))
         entries = allowlist.session_config({} if session_config is None else session_config, circumstances)
         run_entries = allowlist.run_config({} if run_config is None else run_config, circumstances)
-        if device is not None and not cls.supports_device(device):
-            raise RuntimeError(f"device {allowlist.show(device)} is not supported: this ORT computes on {get_device()}")
         for key, text in entries.items():
             options.add_session_config_entry(key, text)
 
         source = _source(model, cls.is_opset_supported)
         try:
-            if granted is None:
-                session = InferenceSession(source, options, providers=execution_providers.stock_list())
-            else:
-                with webgpu_lock.while_opening(granted):
+            with webgpu_lock.while_opening(providers):
+                if granted is None:
+                    session = InferenceSession(source, options, providers=providers)
+                else:
                     session = execution_providers.open_session(source, options, granted)
-                    webgpu_lock.of(session)
+                webgpu_lock.of(session)
         except Exception as error:
             reason = model_versions.explain(error) or graph_capture.explain(error)
             if reason:
                 raise RuntimeError(reason) from error
             raise
+        execution_providers.check_device(device, session)
         if granted is None:
             # A run that fails must fail, not run elsewhere: the API's first use is testing.
             session.disable_fallback()

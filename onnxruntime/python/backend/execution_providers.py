@@ -4,9 +4,9 @@
 # --------------------------------------------------------------------------
 """Which execution providers (EPs) a session gets, in which order, through which of ORT's doors, and the proof of it.
 
-ORT has three ways to attach an EP from Python and each silently loses something for some EPs: naming a plugin EP in
-``providers=`` gives a CPU session, ``add_provider`` drops options that bundled OpenVINO reads only from session config
-entries, and bundled WebGPU reads nothing but those. :func:`open_session` is the one place that chooses.
+ORT has three doors through which an EP comes in from Python, and each silently loses something of some EP: naming a
+plugin EP in ``providers=`` gives a CPU session, ``add_provider`` drops options that bundled OpenVINO reads only from
+session config entries, and bundled WebGPU reads nothing but those. :func:`_attach` is the one place that chooses.
 """
 
 from __future__ import annotations
@@ -20,14 +20,18 @@ from typing import NamedTuple
 
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend.allowlist import Grant, sent
+from onnxruntime.backend import allowlist
+from onnxruntime.backend.allowlist import Circumstances, Grant, sent
 
 CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"
-# ORT registers TensorRT's plugin operators only for EPs that come through providers=.
-_NEEDS_PROVIDERS_ARGUMENT = "TensorrtExecutionProvider"
-# The EPs that run on the device which ONNX calls CUDA.
-_ON_CUDA = (CUDA, "TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider")
+TENSORRT = "TensorrtExecutionProvider"
+# The EPs of GPU builds, which run on the device that ONNX calls CUDA and ORT calls GPU.
+_ON_GPU = (CUDA, TENSORRT, "NvTensorRTRTXExecutionProvider", "MIGraphXExecutionProvider", "ROCMExecutionProvider")
+# The EPs that are there whatever the device, so that their presence says nothing of it.
+_ON_ANY = {CPU, "AzureExecutionProvider"}
+_EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
+_MISSING = "The device, or a library that the EP needs (such as CUDA or cuDNN), may be missing; ORT's log may tell"
 _RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 
 
@@ -39,19 +43,28 @@ class Applied(NamedTuple):
 
 
 def _excluded() -> list[str]:
-    return os.getenv("ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS", default="").split(",")
+    return os.getenv(_EXCLUDE, default="").split(",")
 
 
 def stock_list() -> list[str]:
-    """The EPs for a caller who names none: all available ones, less those that the environment excludes."""
+    """The EPs for a caller who names none: all available ones, less those that the environment excludes.
+
+    A plugin EP of a name that ORT does not know itself is not among them. ORT would attach it behind the CPU EP.
+    """
     excluded = _excluded()
-    return [name for name in onnxruntime.get_available_providers() if name not in excluded]
+    known = onnxruntime.get_all_providers()
+    return [
+        name
+        for name in onnxruntime.get_available_providers()
+        if name not in excluded and (name in known or not _plugin_devices(name))
+    ]
 
 
 def _plugin_devices(name: str) -> list:
     """The devices of a plugin EP whose library the application has registered."""
     if not hasattr(onnxruntime, "get_ep_devices"):
         return []
+    # A bundled EP can have devices too; only those of a plugin say where its library is.
     devices = onnxruntime.get_ep_devices()
     return [device for device in devices if device.ep_name == name and "library_path" in device.ep_metadata]
 
@@ -63,21 +76,20 @@ def flavour(name: str) -> str:
     :raises LookupError: when there is none.
     """
     if name in _excluded():
-        raise RuntimeError(f"provider_options names {name}, which ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS excludes")
+        raise RuntimeError(f"{name} was named, and the environment variable {_EXCLUDE} excludes it")
     if _plugin_devices(name):
         return "plugin"
     available = onnxruntime.get_available_providers()
     if name in available:
         return "bundled"
-    raise LookupError(f"it is not available in this process, which has {', '.join(available)}")
-
-
-def device_index(device: str | None) -> int | None:
-    """The index in a device such as ``'CUDA:1'`` (the syntax of :class:`onnx.backend.base.Device`)."""
-    return None if device is None else _split(device)[1]
+    raise LookupError(
+        f"it is not available in this process, which has {', '.join(available)}. A plugin EP is available once its "
+        "library is registered and has found a device that it supports"
+    )
 
 
 def _split(device: str) -> tuple[str, int | None]:
+    """Divide a device such as ``'CUDA:1'``, the syntax of :class:`onnx.backend.base.Device`."""
     match = re.fullmatch(r"([A-Z0-9_]+)(?::([0-9]{1,2}))?", device, re.ASCII) if type(device) is str else None
     if match is None:
         return "", None
@@ -90,45 +102,67 @@ def supports_device(device: str) -> bool:
     :param device: ``'CPU'``, ``'CUDA'`` (or ``'GPU'``), ``'CUDA:1'``, or another of the names in
         :func:`onnxruntime.get_device`, whole.
     """
-    if device == onnxruntime.get_device():
+    if type(device) is str and device == onnxruntime.get_device():
         return True
     name, index = _split(device)
-    if name == "CUDA":
-        name = "GPU"
-    if name == "GPU" and any(map(_plugin_devices, _ON_CUDA)):
-        return True
-    # OPENVINO_CPU and CPU-OPENVINO_CPU are what ORT calls its own device; only whole names of it count.
-    return name in onnxruntime.get_device().split("-") and (index in (None, 0) or name == "GPU")
+    # CPU-OPENVINO_CPU is how ORT names the devices of a build; only whole names count.
+    built_for = onnxruntime.get_device().split("-")
+    if name in ("CUDA", "GPU"):
+        return "GPU" in built_for or any(len(_plugin_devices(ep)) > (index or 0) for ep in _ON_GPU)
+    return name in built_for and not index
 
 
 def merge_device(device: str | None, provider_options: object) -> object:
-    """Let an index in ``device`` name the CUDA EP where the caller named no EP.
+    """Let ``'CUDA:1'`` name the CUDA EP where the caller named no EP.
 
     :return: the ``provider_options`` to look up.
     """
-    index = device_index(device)
-    if index is None or provider_options is not None or _split(device)[0] == "CPU":
+    if device is None or provider_options is not None:
         return provider_options
-    return {CUDA: {"device_id": index}}
-
-
-def check_device(device: str | None, granted: Mapping[str, Mapping[str, Grant]]) -> None:
-    """Check that the named EPs run on the device that was asked for.
-
-    :raises RuntimeError: when they contradict each other.
-    """
-    if device is None:
-        return
     name, index = _split(device)
-    if name in ("CUDA", "GPU"):
-        here = [ep for ep in granted if ep in _ON_CUDA]
-        if not here:
-            raise RuntimeError(f"device {device!r} contradicts provider_options, which names no EP of that device")
-        for ep in here if index is not None else ():
-            named = granted[ep].get("device_id")
-            if named is None or named.value != index:
-                was = "nothing" if named is None else named.text
-                raise RuntimeError(f"device {device!r} contradicts provider_options['{ep}'], whose device_id is {was}")
+    return {CUDA: {"device_id": index}} if name in ("CUDA", "GPU") and index is not None else None
+
+
+def settle_device(
+    device: str | None, granted: dict[str, dict[str, Grant]], circumstances: Circumstances
+) -> dict[str, dict[str, Grant]]:
+    """Give the index in ``device`` to the named EPs that run there.
+
+    :return: what was granted, with that index as ``device_id``.
+    :raises RuntimeError: when the device and the named EPs contradict each other.
+    """
+    name, index = _split(device)
+    on_gpu = [ep for ep in granted if ep in _ON_GPU]
+    if name == "CPU" and on_gpu:
+        raise RuntimeError(f"device {device!r} contradicts provider_options, which names {', '.join(on_gpu)}")
+    if name not in ("CUDA", "GPU"):
+        return granted
+    if not on_gpu:
+        raise RuntimeError(f"device {device!r} contradicts provider_options, which names no EP of that device")
+    if index is None:
+        return granted
+    granted = dict(granted)
+    for ep in on_gpu:
+        asked = allowlist.provider_options({ep: {"device_id": index}}, flavour, circumstances)[ep]
+        if granted[ep].get("device_id", asked["device_id"]).value != index:
+            raise RuntimeError(
+                f"device {device!r} contradicts provider_options['{ep}'], whose device_id is "
+                f"{granted[ep]['device_id'].text}"
+            )
+        granted[ep] = {**granted[ep], **asked}
+    return granted
+
+
+def check_device(device: str | None, session: InferenceSession) -> None:
+    """Check that a session can be on the device that was asked for: ORT falls back to the CPU without a word.
+
+    :raises RuntimeError: when the device is not the CPU and the session has only EPs that need no device.
+    """
+    got = session.get_providers()
+    if device is not None and _split(device)[0] not in ("", "CPU") and _ON_ANY.issuperset(got):
+        raise RuntimeError(
+            f"device {device!r} was asked for, but ORT opened the session with {', '.join(got)} alone. {_MISSING}"
+        )
 
 
 def open_session(model: str | bytes, options: SessionOptions, granted: Mapping[str, Mapping[str, Grant]]):
@@ -140,38 +174,73 @@ def open_session(model: str | bytes, options: SessionOptions, granted: Mapping[s
     :return: the :class:`onnxruntime.InferenceSession`.
     :raises RuntimeError: when an EP cannot be attached, or the session came up without it.
     """
-    if hasattr(InferenceSession, "get_provider_graph_assignment_info"):
-        options.add_session_config_entry(_RECORD_ASSIGNMENT, "1")
-    if _NEEDS_PROVIDERS_ARGUMENT in granted:
-        session = InferenceSession(
-            model, options, providers=[(name, sent(grants)) for name, grants in granted.items()], enable_fallback=0
-        )
-    else:
-        for name, grants in granted.items():
-            try:
-                _attach(options, name, sent(grants))
-            except Exception as error:
-                raise RuntimeError(
-                    f"{name} was named in provider_options and could not be attached: {error}"
-                ) from error
-        session = InferenceSession(model, options, enable_fallback=0)
+    _record_assignment(options)
+    named = ", ".join(granted) or "no EP"
+    providers = _attach(options, granted)
+    try:
+        session = InferenceSession(model, options, providers=providers, enable_fallback=0)
+    except (RuntimeError, ValueError) as error:
+        # ORT's own exceptions, which say what is wrong with a model, are neither: this is an EP's.
+        raise RuntimeError(f"provider_options names {named}, with which ORT opened no session: {error}") from error
     _verify_order(session, list(granted))
     return session
 
 
-def _attach(options: SessionOptions, name: str, texts: dict[str, str]) -> None:
-    devices = _plugin_devices(name)
-    if devices:
-        index = int(texts.pop("device_id", 0))
-        if index >= len(devices):
-            raise RuntimeError(f"device_id {index} is out of range: it has {len(devices)} device(s)")
-        options.add_provider_for_devices([devices[index]], texts)
-        return
-    # Either alone loses options: add_provider those of OpenVINO that its factory parses again from these entries,
-    # and the entries everything that other EPs read from the call. They must be there before the EP is added.
-    for option, text in texts.items():
-        options.add_session_config_entry(f"ep.{name.lower()}.{option}", text)
-    options.add_provider(name, texts)
+def _record_assignment(options: SessionOptions) -> None:
+    """Have ORT record which nodes each EP takes, unless the caller decided on that."""
+    if hasattr(InferenceSession, "get_provider_graph_assignment_info"):
+        try:
+            options.get_session_config_entry(_RECORD_ASSIGNMENT)
+        except RuntimeError:  # there is none
+            options.add_session_config_entry(_RECORD_ASSIGNMENT, "1")
+
+
+def _attach(options: SessionOptions, granted: Mapping[str, Mapping[str, Grant]]) -> list[tuple[str, dict]] | None:
+    """Lead each EP through the door that loses nothing of it.
+
+    :return: what to pass as ``providers=``; ORT then ignores every EP that is attached to the session options.
+    """
+    devices = {name: _plugin_devices(name) for name in granted}
+    # ORT registers TensorRT's plugin operators only for EPs that come in by this argument. CUDA and CPU can as well.
+    if TENSORRT in granted and not devices[TENSORRT]:
+        others = [name for name in granted if devices[name]]
+        if others:
+            raise RuntimeError(
+                f"provider_options names {TENSORRT} and {', '.join(others)}, which cannot be in one session: ORT "
+                "ignores plugin EPs where TensorRT is attached. Name only one of them"
+            )
+        return [(name, sent(grants)) for name, grants in granted.items()]
+    for name, grants in granted.items():
+        texts = sent(grants)
+        chosen = _choose_device(name, devices[name], texts)
+        try:
+            if chosen:
+                options.add_provider_for_devices([chosen], texts)
+            else:
+                # Either alone loses options: add_provider those of OpenVINO that its factory parses again from the
+                # entries, and the entries everything that other EPs read from the call. They must be there first.
+                for option, text in texts.items():
+                    options.add_session_config_entry(f"ep.{name.lower()}.{option}", text)
+                options.add_provider(name, texts)
+        except Exception as error:
+            raise RuntimeError(
+                f"provider_options names {name}, which could not be attached. {_MISSING}. ORT says: {error}"
+            ) from error
+    return None
+
+
+def _choose_device(name: str, devices: list, texts: dict[str, str]) -> object | None:
+    """Choose a plugin EP's device: the one that ``device_id`` means, else the first. The WebGPU EP refuses two.
+
+    :param texts: the EP's options, which lose ``device_id``: the EP would ignore or refuse it.
+    :return: the device; ``None`` where the EP is no plugin.
+    """
+    if not devices:
+        return None
+    index = int(texts.pop("device_id", 0))
+    if index >= len(devices):
+        raise RuntimeError(f"provider_options['{name}']['device_id'] is {index}, but it has {len(devices)} device(s)")
+    return devices[index]
 
 
 def _verify_order(session: InferenceSession, named: list[str]) -> None:
@@ -179,8 +248,8 @@ def _verify_order(session: InferenceSession, named: list[str]) -> None:
     missing = [name for name in named if name not in got]
     if missing:
         raise RuntimeError(
-            f"provider_options names {', '.join(missing)}, but ORT opened the session without it: it has "
-            f"{', '.join(got)}. A library that the EP needs (such as CUDA or cuDNN) could not be loaded"
+            f"provider_options names {', '.join(missing)}, but ORT opened the session with {', '.join(got)} alone. "
+            f"{_MISSING}"
         )
     if [name for name in got if name in named] != named:
         raise RuntimeError(
@@ -197,23 +266,30 @@ def read_back(session: InferenceSession, granted: Mapping[str, Mapping[str, Gran
     reported, unconfirmed = {}, {}
     for name, grants in granted.items():
         texts = everything.get(name, {})
-        shown, silent = {}, []
-        for option, grant in grants.items():
-            if not grant.rule.reported or option not in texts:
-                silent.append(option)
-            elif grant.rule.kind.read(texts[option]) != grant.value:
+        for option, text in sent(grants).items():
+            if option in texts and not _same(texts[option], text, grants.get(option)):
                 raise RuntimeError(
-                    f"provider_options['{name}']['{option}'] was sent as {grant.text!r}, but ORT reports "
-                    f"{texts[option]!r}"
+                    f"provider_options['{name}']['{option}'] was sent as {text!r}, but ORT reports {texts[option]!r}"
                 )
-            else:
-                shown[option] = texts[option]
+        # An option that travels inside another one is named by no EP: ORT repeats the text that carried it, no more.
+        shown = {option: texts[option] for option, grant in grants.items() if grant.rule.reported and option in texts}
+        silent = tuple(option for option in grants if option not in shown)
         if "device_id" in texts:
             shown.setdefault("device_id", texts["device_id"])
         reported[name] = MappingProxyType(shown)
         if silent:
-            unconfirmed[name] = tuple(silent)
+            unconfirmed[name] = silent
     return Applied(MappingProxyType(reported), MappingProxyType(unconfirmed))
+
+
+def _same(reported: str, text: str, grant: Grant | None) -> bool:
+    """Tell whether ORT reports what was sent, in whichever spelling; without a grant, text that carries options."""
+    if grant is None or not grant.rule.reported:
+        return reported == text
+    try:
+        return grant.rule.kind.read(reported) == grant.value
+    except ValueError:
+        return False
 
 
 def node_assignment(session: InferenceSession) -> Mapping[str, int] | None:
@@ -231,20 +307,20 @@ def node_assignment(session: InferenceSession) -> Mapping[str, int] | None:
 def warn_idle(session: InferenceSession, named: list[str]) -> None:
     """Warn of each named EP that took no node: ORT permits that, and silence would mislead."""
     counts = node_assignment(session)
-    memories = " ".join(info.name for info in (*session.get_input_memory_infos(), *session.get_output_memory_infos()))
+    if counts is None:
+        return
+    # ORT's record is partial for WebGPU in NHWC layout; an input or output in the EP's own memory is proof too.
+    infos = (*session.get_input_memory_infos(), *session.get_output_memory_infos())
+    memories = " ".join(info.name for info in infos).lower()
     for name in named:
-        # ORT's record is partial for WebGPU in NHWC layout; an input or output in the EP's own memory is proof too.
-        if (
-            name == CPU
-            or counts is None
-            or counts.get(name)
-            or name.removesuffix("ExecutionProvider").lower() in memories.lower()
-        ):
+        if name == CPU or counts.get(name) or name.removesuffix("ExecutionProvider").lower() in memories:
             continue
+        advice = "Check that it supports the model's operators and types"
+        if counts.get(CPU) and CPU not in named:
+            advice += ", or set session_config={'session.disable_cpu_ep_fallback': '1'} to make this an error"
+        others = ", ".join(ep for ep, count in counts.items() if count) or "no EP"
         warnings.warn(
-            f"{name} was named in provider_options and took no node of this model, which runs on "
-            f"{', '.join(ep for ep, count in counts.items() if count)} instead. Check that the EP supports the model's "
-            "operators and types, or set session_config={'session.disable_cpu_ep_fallback': '1'} to make this an error",
+            f"{name} was named in provider_options and took no node of this model, which runs on {others}. {advice}",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=3,
         )

@@ -4,8 +4,8 @@
 # --------------------------------------------------------------------------
 """One lock for everything that WebGPU sessions do in this process.
 
-Two sessions of the WebGPU plugin EP used from two threads crash the process (ORT 1.31.1), and so does opening one while
-another runs. Opening, running and releasing all go through :data:`WEBGPU`.
+Two WebGPU sessions used from two threads fail or crash the process, and so does opening one while another runs: with
+the plugin EP of ORT 1.31.1 and with the EP inside 1.27. Opening, running and releasing all go through :data:`WEBGPU`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,96 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""What the tests of execution providers share: a model that every EP can take whole, and how to see what really ran."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from backend_test_models import model
+from onnx import ModelProto, TensorProto, helper
+
+import onnxruntime
+
+CPU = "CPUExecutionProvider"
+NO_CPU = {"session.disable_cpu_ep_fallback": "1"}
+
+
+def convolutions(channels: int = 3, size: int = 16) -> ModelProto:
+    """Four convolutions of 16 channels with their activations, then ten numbers: 11 nodes."""
+    random = np.random.default_rng(0)
+    nodes, weights, last, inputs = [], {}, "X", channels
+    for i in range(4):
+        weights[f"W{i}"] = random.standard_normal((16, inputs, 3, 3)).astype(np.float32) / 5
+        nodes += [
+            helper.make_node("Conv", [last, f"W{i}"], [f"C{i}"], pads=[1, 1, 1, 1]),
+            helper.make_node("Relu", [f"C{i}"], [f"R{i}"]),
+        ]
+        last, inputs = f"R{i}", 16
+    weights["W"] = random.standard_normal((16, 10)).astype(np.float32)
+    nodes += [
+        helper.make_node("GlobalAveragePool", [last], ["G"]),
+        helper.make_node("Flatten", ["G"], ["F"]),
+        helper.make_node("Gemm", ["F", "W"], ["Y"]),
+    ]
+    return model(nodes, {"X": (1, channels, size, size)}, {"Y": (1, 10)}, weights)
+
+
+def doubled_text() -> ModelProto:
+    """``Y = X + X`` on text, which the CPU EP alone can do."""
+    node = helper.make_node("StringConcat", ["X", "X"], ["Y"])
+    return model([node], {"X": (1,)}, {"Y": (1,)}, elem_type=TensorProto.STRING)
+
+
+def image(channels: int = 3, size: int = 16) -> np.ndarray:
+    return np.random.default_rng(1).standard_normal((1, channels, size, size)).astype(np.float32)
+
+
+def on_cpu(made: ModelProto, array: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=[CPU])
+    return session.run(None, {"X": array})[0]
+
+
+def share_of_busiest_thread(call: Callable[[], object], seconds: float = 1.0) -> float:
+    """How much of the CPU time of some calls one thread of this process spent: 1.0 when it did all the work.
+
+    CPU seconds per wall second would say it too, on a machine that does nothing else.
+    """
+    call()
+    before, started = _thread_times(), time.process_time()
+    while time.process_time() - started < seconds:
+        call()
+    spent = [after - before.get(thread, 0) for thread, after in _thread_times().items()]
+    return max(spent) / sum(spent)
+
+
+def _thread_times() -> dict[str, int]:
+    """CPU time of each thread of this process, from Linux."""
+    times = {}
+    for thread in os.listdir("/proc/self/task"):
+        fields = Path(f"/proc/self/task/{thread}/stat").read_text().rpartition(")")[2].split()
+        times[thread] = int(fields[11]) + int(fields[12])
+    return times
+
+
+def run_in_a_new_process(code: str, *command: str, **environment: str) -> str:
+    """Run code in a process where no EP was loaded or registered yet, and return what it printed."""
+    done = subprocess.run(
+        [*command, sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        cwd=Path(__file__).parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise AssertionError(f"the process ended with {done.returncode}: {done.stdout}")
+    return done.stdout

@@ -1,0 +1,170 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The CUDA EP that ORT was built with (onnxruntime-gpu): for real where there is a GPU, else that it fails loudly."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import unittest
+from unittest import mock
+
+import numpy as np
+from backend_test_execution_providers import CPU, NO_CPU, convolutions, doubled_text, image, on_cpu
+from backend_test_models import no_session_opens
+
+import onnxruntime.backend
+from onnxruntime.backend.allowlist_providers import PROVIDERS
+from onnxruntime.backend.allowlist_rules import Permitted
+
+EP = "CUDAExecutionProvider"
+TENSORRT = "TensorrtExecutionProvider"
+
+
+def gpus() -> int:
+    """How many GPUs the driver sees, without asking ORT."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
+    count = ctypes.c_int()
+    return count.value if driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 else 0
+
+
+GPUS = gpus()
+
+
+def prepare(options: dict | None, device: str | None = None, model=None, **keywords):
+    return onnxruntime.backend.prepare(model or convolutions(), device, provider_options=options, **keywords)
+
+
+class CudaBuildTest(unittest.TestCase):
+    def test_bad_values_open_no_session(self) -> None:
+        for options in (
+            {"use_tf32": "maybe"},
+            {"device_id": -1},
+            {"gpu_mem_limit": "1e9"},
+            {"arena_extend_strategy": "kSomething"},
+            {"user_compute_stream": "1"},
+            {"no_such_option": "1"},
+        ):
+            with self.subTest(options), no_session_opens(), self.assertRaisesRegex(RuntimeError, "not permitted"):
+                prepare({EP: options})
+
+    def test_excluded_is_unavailable(self) -> None:
+        with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": EP}), no_session_opens():
+            for options, device in (({EP: {}}, None), (None, "CUDA:0")):
+                with self.assertRaisesRegex(RuntimeError, f"{EP}.*ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"):
+                    prepare(options, device)
+
+    def test_devices(self) -> None:
+        for device in ("CUDA", "CUDA:0", "CUDA:63", "GPU"):
+            self.assertTrue(onnxruntime.backend.supports_device(device), device)
+        for device in ("CPU", "CUD", "cuda", "CUDA:", "CUDA:-1", "CUDA:100", "CUDA:0 ", "CUDA:\u0661"):
+            self.assertFalse(onnxruntime.backend.supports_device(device), device)
+
+    def test_contradictions_open_no_session(self) -> None:
+        for options, device in (({EP: {"device_id": 1}}, "CUDA:0"), ({}, "CUDA:0"), ({CPU: {}}, "CUDA")):
+            with self.subTest(device), no_session_opens(), self.assertRaisesRegex(RuntimeError, "contradicts"):
+                prepare(options, device)
+
+
+@unittest.skipIf(GPUS, "this machine has a GPU")
+class WithoutGpuTest(unittest.TestCase):
+    def test_every_request_for_cuda_fails(self) -> None:
+        for options, device in (
+            ({EP: {}}, None),
+            ({EP: {"device_id": 0, "use_tf32": False}}, None),
+            ({EP: {}, CPU: {}}, None),
+            ({CPU: {}, EP: {}}, None),
+            ({TENSORRT: {}}, None),
+            ({TENSORRT: {"trt_fp16_enable": True}, EP: {}}, None),
+            ({EP: {}}, "CUDA:0"),
+            (None, "CUDA:0"),
+            (None, "CUDA"),
+            (None, "GPU"),
+        ):
+            with self.subTest(options=options, device=device):
+                with self.assertRaisesRegex(RuntimeError, "CUDA|Tensorrt|GPU"):
+                    prepare(options, device)
+                with self.assertRaisesRegex(RuntimeError, "CUDA|Tensorrt|GPU"):
+                    onnxruntime.backend.run(convolutions(), [image()], device, provider_options=options)
+
+    def test_the_error_says_what_may_be_missing(self) -> None:
+        with self.assertRaisesRegex(RuntimeError, f"{EP}.*could not be attached.*CUDA or cuDNN.*may be missing"):
+            prepare({EP: {}})
+
+    def test_who_asks_for_nothing_gets_the_cpu(self) -> None:
+        made, array = convolutions(), image()
+        for options in (None, {}, {CPU: {}}):
+            rep = prepare(options, model=made)
+            self.assertEqual(rep.providers, (CPU,))
+            np.testing.assert_array_equal(rep.run([array])[0], on_cpu(made, array))
+
+
+@unittest.skipUnless(GPUS, "this machine has no GPU")
+class WithGpuTest(unittest.TestCase):
+    def test_it_takes_every_node_and_computes_right(self) -> None:
+        made, array = convolutions(), image()
+        rep = prepare({EP: {"use_tf32": False}}, model=made, session_config=NO_CPU)
+        self.assertEqual(rep.providers, (EP, CPU))
+        self.assertGreaterEqual(rep.node_assignment[EP], 5)  # some are fused
+        self.assertEqual(rep.node_assignment[CPU], 0)
+        self.assertEqual({info.name for info in rep._session.get_input_memory_infos()}, {"Cuda"})
+        np.testing.assert_allclose(rep.run([array])[0], on_cpu(made, array), atol=1e-3)
+
+    def test_every_option_is_set_and_read_back(self) -> None:
+        options = {
+            "device_id": 0,
+            "gpu_mem_limit": 2**31,
+            "arena_extend_strategy": "kSameAsRequested",
+            "cudnn_conv_algo_search": "HEURISTIC",
+            "cudnn_conv_use_max_workspace": False,
+            "cudnn_conv1d_pad_to_nc1d": True,
+            "do_copy_in_default_stream": True,
+            "enable_cudnn": True,
+            "enable_skip_layer_norm_strict_mode": True,
+            "external_data_loader_reading_threads": 2,
+            "fuse_conv_bias": True,
+            "prefer_nhwc": True,
+            "sdpa_kernel": 1,
+            "tunable_op_enable": True,
+            "tunable_op_tuning_enable": True,
+            "tunable_op_max_tuning_duration_ms": 5,
+            "use_ep_level_unified_stream": True,
+            "use_tf32": False,
+        }
+        table = PROVIDERS[EP].rules("bundled")
+        permitted = {option for option, rule in table.items() if type(rule) is Permitted}
+        self.assertEqual(options.keys(), permitted - {"enable_cuda_graph"})  # graph capture has tests of its own
+        rep = prepare({EP: options})
+        # That ORT reports the values which were sent is checked by prepare, which knows ORT's spelling of each.
+        self.assertEqual(rep.unconfirmed.get(EP), ("enable_skip_layer_norm_strict_mode",))
+        self.assertEqual(rep.provider_options[EP].keys(), options.keys() - set(rep.unconfirmed[EP]))
+        rep.run([image()])
+
+    def test_a_memory_limit_is_kept(self) -> None:
+        array = image(16, 512)
+        rep = prepare({EP: {"gpu_mem_limit": 2**20}}, model=convolutions(16, 512))
+        with self.assertRaisesRegex(Exception, "memory"):
+            rep.run([array])
+
+    def test_the_device_of_a_call_is_the_device_of_the_ep(self) -> None:
+        for options in (None, {EP: {}}, {EP: {"device_id": 0}}):
+            rep = prepare(options, "CUDA:0")
+            self.assertEqual(rep.provider_options[EP]["device_id"], "0")
+            self.assertEqual(rep.providers, (EP, CPU))
+        with self.assertRaises(RuntimeError):
+            prepare(None, f"CUDA:{GPUS}")
+
+    def test_no_node_is_a_warning_or_an_error(self) -> None:
+        with self.assertWarnsRegex(RuntimeWarning, f"{EP} .*took no node.*disable_cpu_ep_fallback"):
+            prepare({EP: {}}, model=doubled_text())
+        with self.assertRaisesRegex(Exception, "fallback to CPU EP has been explicitly disabled"):
+            prepare({EP: {}}, model=doubled_text(), session_config=NO_CPU)
+
+
+if __name__ == "__main__":
+    unittest.main()

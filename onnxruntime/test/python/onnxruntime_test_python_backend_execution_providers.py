@@ -1,0 +1,344 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Which execution providers a session gets, through which doors: what any build shows, and doors that need no hardware
+behind them to be tried. The EPs themselves are tested for real where they can be had, in files named after them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import unittest
+import warnings
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+from backend_test_execution_providers import CPU, NO_CPU
+from backend_test_models import no_session_opens, two_nodes
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime import SessionOptions
+from onnxruntime.backend import allowlist, configuration, execution_providers
+
+AZURE = "AzureExecutionProvider"  # in every build for the desktop; it takes no node that an ordinary model has
+CUDA = "CUDAExecutionProvider"
+OPENVINO = "OpenVINOExecutionProvider"
+QNN = "QNNExecutionProvider"
+TENSORRT = "TensorrtExecutionProvider"
+UNKNOWN = "UnheardOfExecutionProvider"
+
+
+def prepare(options: object, device: str | None = None, **keywords):
+    return onnxruntime.backend.prepare(two_nodes(), device, provider_options=options, **keywords)
+
+
+def device_of(name: str, plugin: bool = True) -> SimpleNamespace:
+    return SimpleNamespace(ep_name=name, ep_metadata={"library_path": "lib.so"} if plugin else {"version": "1"})
+
+
+@contextlib.contextmanager
+def process_with(bundled: tuple[str, ...] = (), plugins: tuple[str, ...] = (), build: str = "CPU", devices=()):
+    """A process whose ORT has these EPs, as far as it can be asked. A name among plugins twice has two devices."""
+    here = [*(device_of(name) for name in plugins), *devices]
+    available = [*bundled, CPU, *dict.fromkeys(plugins)]
+    with (
+        mock.patch.object(onnxruntime, "get_available_providers", lambda: available),
+        mock.patch.object(onnxruntime, "get_ep_devices", lambda: here),
+        mock.patch.object(onnxruntime, "get_device", lambda: build),
+    ):
+        yield here
+
+
+def circumstances() -> allowlist.Circumstances:
+    return configuration.circumstances(SessionOptions(), ())
+
+
+def granted(options: dict) -> dict:
+    return allowlist.provider_options(options, execution_providers.flavour, circumstances())
+
+
+class Options:
+    """Session options that only note what is done to them."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple] = []
+
+    def __getattr__(self, name: str):
+        return lambda *arguments: self.calls.append((name, *arguments))
+
+    def of(self, *names: str) -> list[tuple]:
+        return [call for call in self.calls if call[0] in names]
+
+
+def opened(options: dict, got: list[str] | None = None) -> tuple[Options, dict]:
+    """Open a session that comes up with the EPs it ``got``, and tell what ORT was given."""
+    noted, keywords = Options(), {}
+
+    def session(_model, _options, **given):
+        keywords.update(given)
+        return SimpleNamespace(get_providers=lambda: [*options, CPU] if got is None else got)
+
+    grants = granted(options)
+    with mock.patch.object(execution_providers, "InferenceSession", session):
+        execution_providers.open_session(b"", noted, grants)
+    return noted, keywords
+
+
+class DoorTest(unittest.TestCase):
+    def test_bundled(self) -> None:
+        """By both doors of bundled EPs, entries first: one alone loses options of OpenVINO or of WebGPU."""
+        with process_with(bundled=(CUDA, OPENVINO)):
+            noted, keywords = opened({OPENVINO: {"num_of_threads": 1}, CUDA: {"use_tf32": False}})
+        self.assertEqual(
+            noted.of("add_session_config_entry", "add_provider", "add_provider_for_devices")[-4:],
+            [
+                ("add_session_config_entry", "ep.openvinoexecutionprovider.num_of_threads", "1"),
+                ("add_provider", OPENVINO, {"num_of_threads": "1"}),
+                ("add_session_config_entry", "ep.cudaexecutionprovider.use_tf32", "0"),
+                ("add_provider", CUDA, {"use_tf32": "0"}),
+            ],
+        )
+        self.assertEqual(keywords, {"providers": None, "enable_fallback": 0})
+
+    def test_plugin(self) -> None:
+        with process_with(plugins=(QNN, QNN)) as devices:
+            noted, keywords = opened({QNN: {"backend_type": "htp", "device_id": 1}})
+            self.assertEqual(
+                noted.of("add_provider", "add_provider_for_devices"),
+                [("add_provider_for_devices", [devices[1]], {"backend_type": "htp"})],
+            )
+            self.assertEqual(keywords, {"providers": None, "enable_fallback": 0})
+            noted, _ = opened({QNN: {}})
+            self.assertEqual(noted.of("add_provider_for_devices"), [("add_provider_for_devices", [devices[0]], {})])
+            with self.assertRaisesRegex(RuntimeError, "'device_id'.* is 2, but it has 2 device"):
+                opened({QNN: {"device_id": 2}})
+
+    def test_options_of_a_plugin_can_travel_in_another_one(self) -> None:
+        with process_with(plugins=(OPENVINO,)):
+            noted, _ = opened({OPENVINO: {"num_of_threads": 1, "precision": "FP32"}})
+        ((_, _, texts),) = noted.of("add_provider_for_devices")
+        self.assertEqual(
+            texts, {"load_config": '{"CPU": {"INFERENCE_NUM_THREADS": "1", "INFERENCE_PRECISION_HINT": "f32"}}'}
+        )
+
+    def test_a_bundled_ep_with_devices_is_no_plugin(self) -> None:
+        name = "WebGpuExecutionProvider"
+        with process_with(bundled=(name,), devices=[device_of(name, plugin=False)]):
+            noted, _ = opened({name: {}})
+        self.assertEqual(noted.of("add_provider", "add_provider_for_devices"), [("add_provider", name, {})])
+
+    def test_tensorrt_comes_in_by_the_argument(self) -> None:
+        with process_with(bundled=(TENSORRT, CUDA)):
+            noted, keywords = opened({TENSORRT: {"trt_fp16_enable": True}, CUDA: {"device_id": 0}})
+        self.assertEqual(noted.of("add_provider", "add_provider_for_devices"), [])
+        self.assertEqual(
+            keywords,
+            {
+                "providers": [(TENSORRT, {"trt_fp16_enable": "True"}), (CUDA, {"device_id": "0"})],
+                "enable_fallback": 0,
+            },
+        )
+
+    def test_tensorrt_and_a_plugin_exclude_each_other(self) -> None:
+        with (
+            process_with(bundled=(TENSORRT,), plugins=(QNN,)),
+            self.assertRaisesRegex(RuntimeError, f"{TENSORRT} and {QNN}, which cannot be in one session"),
+        ):
+            opened({TENSORRT: {}, QNN: {}})
+
+    def test_an_ep_that_did_not_come_up_is_an_error(self) -> None:
+        with process_with(bundled=(CUDA, OPENVINO)):
+            for options, got, message in (
+                ({CUDA: {}}, [CPU], f"names {CUDA}, but ORT opened the session with {CPU} alone"),
+                ({CUDA: {}, OPENVINO: {}}, [OPENVINO, CPU], f"names {CUDA}, but"),
+                ({CUDA: {}, OPENVINO: {}}, [OPENVINO, CUDA, CPU], "in this order"),
+            ):
+                with self.subTest(got), self.assertRaisesRegex(RuntimeError, message):
+                    opened(options, got)
+
+    def test_an_ep_that_cannot_be_attached_is_an_error(self) -> None:
+        """ORT lists CUDA here, but has none: what adds it to the session options raises."""
+        with process_with(bundled=(CUDA,)), self.assertRaisesRegex(RuntimeError, f"{CUDA}.*could not be attached"):
+            execution_providers.open_session(b"", SessionOptions(), granted({CUDA: {}}))
+
+
+class ReadBackTest(unittest.TestCase):
+    def session(self, **reported: dict) -> SimpleNamespace:
+        return SimpleNamespace(get_provider_options=lambda: reported)
+
+    def test_another_value_than_was_sent_is_an_error(self) -> None:
+        with process_with(bundled=(CUDA,)):
+            grants = granted({CUDA: {"use_tf32": False, "device_id": 0}})
+        texts = {"use_tf32": "0", "device_id": "0", "gpu_mem_limit": "1", "user_compute_stream": "0"}
+        applied = execution_providers.read_back(self.session(**{CUDA: texts}), grants)
+        self.assertEqual(applied.reported, {CUDA: {"use_tf32": "0", "device_id": "0"}})
+        self.assertEqual(applied.unconfirmed, {})
+        for wrong in ("1", "", "perhaps"):
+            with self.assertRaisesRegex(RuntimeError, "'use_tf32'.* was sent as '0', but ORT reports"):
+                execution_providers.read_back(self.session(**{CUDA: texts | {"use_tf32": wrong}}), grants)
+
+    def test_text_that_carries_options_is_compared_and_not_shown(self) -> None:
+        with process_with(plugins=(OPENVINO,)):
+            grants = granted({OPENVINO: {"num_of_threads": 1}})
+        carried = {"load_config": '{"CPU": {"INFERENCE_NUM_THREADS": "1"}}'}
+        # Even an ORT that repeats the option does not show that the EP, which ignores it there, knows of it.
+        applied = execution_providers.read_back(self.session(**{OPENVINO: carried | {"num_of_threads": "1"}}), grants)
+        self.assertEqual(applied.reported, {OPENVINO: {}})
+        self.assertEqual(applied.unconfirmed, {OPENVINO: ("num_of_threads",)})
+        with self.assertRaisesRegex(RuntimeError, "'load_config'.*but ORT reports '{}'"):
+            execution_providers.read_back(self.session(**{OPENVINO: {"load_config": "{}"}}), grants)
+
+
+class WhichTest(unittest.TestCase):
+    def test_the_named_ones_in_order_then_the_cpu(self) -> None:
+        for names, want in (
+            ((), (CPU,)),
+            ((CPU,), (CPU,)),
+            ((AZURE,), (AZURE, CPU)),
+            ((AZURE, CPU), (AZURE, CPU)),
+            ((CPU, AZURE), (CPU, AZURE)),
+        ):
+            with self.subTest(names):
+                expected = self.assertWarns(RuntimeWarning) if AZURE in names else contextlib.nullcontext()
+                with expected:
+                    rep = prepare({name: {} for name in names})
+                self.assertEqual(rep.providers, want)
+                self.assertEqual(dict(rep.node_assignment), {CPU: 2} | ({AZURE: 0} if AZURE in names else {}))
+                np.testing.assert_array_equal(rep.run([np.float32([[-1, 2, 3]] * 2)])[0], [[1, 2, 3]] * 2)
+
+    def test_none_named_is_every_one(self) -> None:
+        rep = prepare(None)
+        self.assertEqual(list(rep.providers), onnxruntime.get_available_providers())
+        self.assertIsNone(rep.node_assignment)
+
+    def test_no_node_is_a_warning_or_an_error(self) -> None:
+        with self.assertWarnsRegex(RuntimeWarning, f"{AZURE} .*runs on {CPU}.*disable_cpu_ep_fallback") as caught:
+            prepare({AZURE: {}})
+        self.assertEqual(caught.filename, __file__)
+        with self.assertWarnsRegex(RuntimeWarning, "took no node") as caught:
+            prepare({AZURE: {}, CPU: {}})
+        self.assertNotIn("disable_cpu_ep_fallback", str(caught.warning))
+        with self.assertRaisesRegex(Exception, "fallback to CPU EP has been explicitly disabled"):
+            prepare({AZURE: {}}, session_config=NO_CPU)
+
+    def test_who_switches_the_record_off_has_none(self) -> None:
+        key = "session.record_ep_graph_assignment_info"
+        rep = prepare({AZURE: {}}, session_config={key: False})
+        self.assertEqual(dict(rep.session_config), {key: "0"})
+        self.assertIsNone(rep.node_assignment)
+
+    def test_memory_of_its_own_is_proof_of_work(self) -> None:
+        name = "WebGpuExecutionProvider"
+        for memory, warns in (("WebGPU_Buf", False), ("Cpu", True)):
+            session = SimpleNamespace(
+                get_providers=lambda: [name, CPU],
+                get_provider_graph_assignment_info=list,
+                get_input_memory_infos=lambda memory=memory: [SimpleNamespace(name=memory)],
+                get_output_memory_infos=list,
+            )
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                execution_providers.warn_idle(session, [name])
+            self.assertEqual(bool(caught), warns)
+
+    def test_excluded(self) -> None:
+        with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": f"{CUDA},{AZURE}"}):
+            self.assertEqual(prepare(None).providers, (CPU,))
+            for name in (AZURE, CUDA):
+                with no_session_opens(), self.assertRaisesRegex(RuntimeError, f"{name}.*EXCLUDE_PROVIDERS"):
+                    prepare({name: {}})
+
+    def test_missing(self) -> None:
+        with no_session_opens(), self.assertRaisesRegex(RuntimeError, f"{CUDA}.*not available.*{CPU}"):
+            prepare({CUDA: {}})
+        with no_session_opens(), self.assertRaisesRegex(RuntimeError, "not permitted.*no such execution provider"):
+            prepare({UNKNOWN: {}})
+
+    def test_a_plugin_of_another_name_attaches_only_when_named(self) -> None:
+        """ORT's own list would put it behind the CPU EP."""
+        with process_with(bundled=(AZURE,), plugins=(QNN, UNKNOWN)):
+            self.assertEqual(execution_providers.stock_list(), [AZURE, CPU, QNN])
+
+    def test_an_unknown_plugin_is_named_without_options(self) -> None:
+        with process_with(plugins=(UNKNOWN,)):
+            noted, _ = opened({UNKNOWN: {}})
+            self.assertEqual([len(noted.of(door)) for door in ("add_provider_for_devices", "add_provider")], [1, 0])
+            for option in ("device_id", "anything", "shared_lib_path"):
+                with self.assertRaisesRegex(RuntimeError, "not permitted"):
+                    granted({UNKNOWN: {option: "1"}})
+
+    def test_the_table_is_that_of_the_door(self) -> None:
+        with process_with(plugins=(OPENVINO,)), self.assertRaisesRegex(RuntimeError, "'device_type'.*not permitted"):
+            granted({OPENVINO: {"device_type": "CPU"}})
+        with process_with(bundled=(OPENVINO,)):
+            self.assertEqual(granted({OPENVINO: {"device_type": "CPU"}})[OPENVINO]["device_type"].text, "CPU")
+
+
+class DeviceTest(unittest.TestCase):
+    def test_supported(self) -> None:
+        never = ("", "cpu", "CPU:", "CPU:0 ", "CUDA:100", "CUDA:-1", "CUDA:\u0661", None, 0)
+        for build, plugins, yes, no in (
+            ("CPU", (), "CPU CPU:0", "CUDA CUDA:0 GPU CPU:1"),
+            ("GPU", (), "GPU CUDA CUDA:0 CUDA:63 GPU:1", "CPU"),
+            ("CPU-OPENVINO_CPU", (), "CPU OPENVINO_CPU CPU-OPENVINO_CPU", "OPEN O OPENVINO CPU- VINO_CPU"),
+            ("CPU", (CUDA, CUDA), "CUDA CUDA:1 GPU", "CUDA:2"),
+        ):
+            with process_with(plugins=plugins, build=build):
+                for device in yes.split():
+                    self.assertTrue(onnxruntime.backend.supports_device(device), (build, device))
+                for device in [*no.split(), *never]:
+                    self.assertFalse(onnxruntime.backend.supports_device(device), (build, device))
+
+    def settled(self, device: str, options: dict | None) -> dict[str, dict[str, str]]:
+        with process_with(bundled=(TENSORRT, CUDA, OPENVINO), build="GPU"):
+            grants = granted(execution_providers.merge_device(device, options))
+            grants = execution_providers.settle_device(device, grants, circumstances())
+        return {name: allowlist.sent(options) for name, options in grants.items()}
+
+    def test_an_index_is_the_device_id(self) -> None:
+        one = {"device_id": "1"}
+        self.assertEqual(self.settled("CUDA:1", None), {CUDA: one})
+        self.assertEqual(self.settled("CUDA:1", {CUDA: {}}), {CUDA: one})
+        self.assertEqual(self.settled("CUDA:1", {CUDA: {"device_id": 1}}), {CUDA: one})
+        self.assertEqual(self.settled("CUDA:1", {CUDA: {"use_tf32": 0}}), {CUDA: one | {"use_tf32": "0"}})
+        self.assertEqual(self.settled("CUDA:1", {TENSORRT: {}, CUDA: {}}), {TENSORRT: one, CUDA: one})
+        self.assertEqual(self.settled("CUDA:1", {OPENVINO: {}, CUDA: {}}), {OPENVINO: {}, CUDA: one})
+        self.assertEqual(self.settled("CUDA", {CUDA: {"device_id": 1}}), {CUDA: one})
+
+    def test_a_contradiction_is_an_error(self) -> None:
+        for device, options in (
+            ("CUDA:0", {CUDA: {"device_id": 1}}),
+            ("CUDA:1", {TENSORRT: {"device_id": 0}, CUDA: {"device_id": 1}}),
+            ("CUDA:1", {}),
+            ("CUDA", {OPENVINO: {}}),
+            ("GPU", {CPU: {}}),
+            ("CPU", {CUDA: {}}),
+        ):
+            with self.subTest(device=device, options=options), self.assertRaisesRegex(RuntimeError, "contradicts"):
+                self.settled(device, options)
+
+    def test_a_device_alone_names_no_ep(self) -> None:
+        for device in ("CPU", "CPU:0", "CUDA", "GPU", None):
+            self.assertIsNone(execution_providers.merge_device(device, None))
+
+    def test_a_session_on_the_cpu_alone_is_no_session_on_a_gpu(self) -> None:
+        """As ORT opens it without a word where CUDA's libraries are missing."""
+        with mock.patch.object(onnxruntime, "get_device", lambda: "GPU"):
+            for device in ("CUDA", "GPU"):
+                with self.assertRaisesRegex(RuntimeError, f"'{device}' was asked for.*{CPU} alone"):
+                    prepare(None, device)
+            self.assertEqual(prepare({CPU: {}}).providers, (CPU,))
+
+    def test_an_unsupported_one_opens_no_session(self) -> None:
+        for device in ("CUDA", "CUDA:0", "CPU:1", "NPU", "", "cpu", b"CPU"):
+            for options in (None, {CPU: {}}):
+                with no_session_opens(), self.assertRaisesRegex(RuntimeError, "not supported"):
+                    prepare(options, device)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,115 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The OpenVINO EP that ORT was built with (onnxruntime-openvino), for real."""
+
+from __future__ import annotations
+
+import os
+import unittest
+from unittest import mock
+
+import numpy as np
+from backend_test_execution_providers import (
+    CPU,
+    NO_CPU,
+    convolutions,
+    doubled_text,
+    image,
+    on_cpu,
+    share_of_busiest_thread,
+)
+from backend_test_models import no_session_opens
+
+import onnxruntime.backend
+
+EP = "OpenVINOExecutionProvider"
+
+
+class BundledOpenVinoTest(unittest.TestCase):
+    def test_it_takes_every_node_and_computes_right(self) -> None:
+        made, array = convolutions(), image()
+        rep = onnxruntime.backend.prepare(made, provider_options={EP: {"precision": "FP32"}})
+        self.assertEqual(rep.providers, (EP, CPU))
+        self.assertEqual(dict(rep.node_assignment), {EP: 11, CPU: 0})
+        np.testing.assert_allclose(rep.run([array])[0], on_cpu(made, array), atol=1e-4)
+
+    def test_a_single_run_takes_the_same_options(self) -> None:
+        made, array = convolutions(), image()
+        (got,) = onnxruntime.backend.run(made, [array], provider_options={EP: {"num_of_threads": 1}})
+        np.testing.assert_allclose(got, on_cpu(made, array), atol=1e-4)
+
+    def test_num_of_threads_is_how_many_threads_work(self) -> None:
+        made, array = convolutions(16, 112), image(16, 112)
+        shares = {}
+        for threads in (1, 2):
+            rep = onnxruntime.backend.prepare(made, provider_options={EP: {"num_of_threads": threads}})
+            shares[threads] = share_of_busiest_thread(lambda rep=rep: rep.run([array]))
+        self.assertGreater(shares[1], 0.95)
+        self.assertLess(shares[2], 0.85, "this needs a machine with two cores or more")
+
+    def test_options_that_it_cannot_report_are_unconfirmed(self) -> None:
+        options = {"num_of_threads": 1, "device_type": "CPU"}
+        rep = onnxruntime.backend.prepare(convolutions(), provider_options={EP: options})
+        self.assertEqual(dict(rep.provider_options[EP]), {})
+        self.assertEqual(rep.unconfirmed[EP], tuple(options))
+
+    def test_bad_values_open_no_session(self) -> None:
+        for options in (
+            {"num_of_threads": "abc"},
+            {"num_of_threads": 0},
+            {"device_type": "NOPE"},
+            {"precision": "FP64"},
+            {"Num_of_threads": 1},
+            {"load_config": "{}"},
+        ):
+            with self.subTest(options), no_session_opens(), self.assertRaisesRegex(RuntimeError, "not permitted"):
+                onnxruntime.backend.prepare(convolutions(), provider_options={EP: options})
+
+    def test_an_absent_device_is_an_error(self) -> None:
+        with self.assertRaisesRegex(RuntimeError, f"{EP}.*could not be attached"):
+            onnxruntime.backend.prepare(convolutions(), provider_options={EP: {"device_type": "GPU.9"}})
+
+    def test_excluded_is_unavailable(self) -> None:
+        with (
+            mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": f"Other,{EP}"}),
+            no_session_opens(),
+            self.assertRaisesRegex(RuntimeError, f"{EP}.*ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"),
+        ):
+            onnxruntime.backend.prepare(convolutions(), provider_options={EP: {}})
+
+    def test_the_caller_orders(self) -> None:
+        with self.assertWarnsRegex(RuntimeWarning, f"{EP} .*took no node"):
+            rep = onnxruntime.backend.prepare(convolutions(), provider_options={CPU: {}, EP: {}})
+        self.assertEqual(rep.providers, (CPU, EP))
+        self.assertEqual(dict(rep.node_assignment), {CPU: 11, EP: 0})
+
+    def test_leaving_nodes_to_the_cpu_can_be_an_error(self) -> None:
+        rep = onnxruntime.backend.prepare(convolutions(), provider_options={EP: {}}, session_config=NO_CPU)
+        self.assertEqual(rep.node_assignment[EP], 11)
+        with self.assertWarnsRegex(RuntimeWarning, "disable_cpu_ep_fallback"):
+            onnxruntime.backend.prepare(doubled_text(), provider_options={EP: {}})
+        with self.assertRaisesRegex(Exception, "fallback to CPU EP has been explicitly disabled"):
+            onnxruntime.backend.prepare(doubled_text(), provider_options={EP: {}}, session_config=NO_CPU)
+
+    def test_devices_are_compared_whole(self) -> None:
+        for device in ("CPU", "CPU:0", "OPENVINO_CPU", "CPU-OPENVINO_CPU"):
+            self.assertTrue(onnxruntime.backend.supports_device(device), device)
+            rep = onnxruntime.backend.prepare(convolutions(), device, provider_options={EP: {}})
+            self.assertEqual(rep.node_assignment[EP], 11)
+        for device in ("", "O", "OPEN", "VINO", "CPU:1", "cpu", "GPU", "CUDA", "CUDA:0"):
+            self.assertFalse(onnxruntime.backend.supports_device(device), device)
+            with self.assertRaisesRegex(RuntimeError, "not supported"):
+                onnxruntime.backend.prepare(convolutions(), device, provider_options={EP: {}})
+
+    def test_a_device_that_the_session_does_not_have_is_an_error(self) -> None:
+        with (
+            mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": EP}),
+            self.assertRaisesRegex(RuntimeError, "'OPENVINO_CPU' was asked for"),
+        ):
+            onnxruntime.backend.prepare(convolutions(), "OPENVINO_CPU")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,199 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The plugin EPs of OpenVINO (onnxruntime-ep-openvino) and Qualcomm (onnxruntime-qnn), for real, alone and together.
+
+Qualcomm's EP computes on a simulator. OpenVINO's offers itself for Intel's hardware only: on another CPU these tests
+correct the vendor in ORT's record of it, because OpenVINO computes there as well.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import unittest
+from pathlib import Path
+
+import numpy as np
+import onnxruntime_ep_openvino
+import onnxruntime_qnn
+from backend_test_execution_providers import (
+    CPU,
+    NO_CPU,
+    convolutions,
+    doubled_text,
+    image,
+    on_cpu,
+    run_in_a_new_process,
+    share_of_busiest_thread,
+)
+from backend_test_models import no_session_opens
+
+import onnxruntime.backend
+
+OPENVINO = "OpenVINOExecutionProvider"
+AUTO = "OpenVINOExecutionProvider.AUTO"
+QNN = "QNNExecutionProvider"
+HTP = {"backend_type": "htp"}
+# Qualcomm's library takes any name for its EP: under this one nothing is known of it.
+UNKNOWN = "UnheardOfExecutionProvider"
+INTEL, AMD = 0x8086, 0x1022
+
+
+def set_cpu_vendor(vendor: int) -> None:
+    """Correct the vendor in ORT's record of the CPU, an OrtHardwareDevice, whose second field it is."""
+    device = next(device for device in onnxruntime.get_ep_devices() if device.ep_name == CPU).device
+    record = ctypes.c_void_p.from_address(id(device) + object.__basicsize__).value  # what pybind11 wraps
+    field = ctypes.c_uint32.from_address(record + ctypes.sizeof(ctypes.c_int))
+    if field.value != device.vendor_id:
+        raise AssertionError("ORT keeps its record of devices in another form than this test knows")
+    field.value = vendor
+
+
+def setUpModule() -> None:
+    set_cpu_vendor(INTEL)
+    onnxruntime.register_execution_provider_library(OPENVINO, onnxruntime_ep_openvino.get_library_path())
+    onnxruntime.register_execution_provider_library(QNN, onnxruntime_qnn.get_library_path())
+    onnxruntime.register_execution_provider_library(UNKNOWN, onnxruntime_qnn.get_library_path())
+
+
+def prepare(options: dict, model=None, **keywords):
+    return onnxruntime.backend.prepare(model or convolutions(), provider_options=options, **keywords)
+
+
+class OpenVinoPluginTest(unittest.TestCase):
+    def test_it_takes_every_node_and_computes_right(self) -> None:
+        made, array = convolutions(), image()
+        rep = prepare({OPENVINO: {"precision": "FP32"}}, made)
+        self.assertEqual(rep.providers, (OPENVINO, CPU))
+        self.assertEqual(dict(rep.node_assignment), {OPENVINO: 11, CPU: 0})
+        np.testing.assert_allclose(rep.run([array])[0], on_cpu(made, array), atol=1e-4)
+
+    def test_precision_is_what_it_computes_in(self) -> None:
+        made, array = convolutions(), image()
+        want = on_cpu(made, array)
+        error = {}
+        for precision in ("FP32", None):
+            options = {} if precision is None else {"precision": precision}
+            (got,) = onnxruntime.backend.run(made, [array], provider_options={OPENVINO: options})
+            error[precision] = np.abs(got - want).max()
+        self.assertLess(error["FP32"], 1e-4)
+        if "bf16" in Path("/proc/cpuinfo").read_text():
+            self.assertGreater(error[None], 1e-3, "its default is bfloat16 where the CPU has it")
+
+    def test_num_of_threads_is_how_many_threads_work(self) -> None:
+        made, array = convolutions(16, 112), image(16, 112)
+        shares = {}
+        for threads in (1, 2):
+            rep = prepare({OPENVINO: {"num_of_threads": threads}}, made)
+            shares[threads] = share_of_busiest_thread(lambda rep=rep: rep.run([array]))
+        self.assertGreater(shares[1], 0.95)
+        self.assertLess(shares[2], 0.85, "this needs a machine with two cores or more")
+
+    def test_options_that_travel_in_another_one_are_unconfirmed(self) -> None:
+        rep = prepare({OPENVINO: {"num_of_threads": 1, "precision": "FP32", "device_id": 0}})
+        self.assertEqual(dict(rep.provider_options[OPENVINO]), {})
+        self.assertEqual(rep.unconfirmed[OPENVINO], ("num_of_threads", "precision", "device_id"))
+
+    def test_bad_values_open_no_session(self) -> None:
+        for options in (
+            {"num_of_threads": "abc"},
+            {"num_of_threads": 0},
+            {"precision": "FP16"},
+            {"load_config": '{"CPU": {"INFERENCE_NUM_THREADS": "1"}}'},
+            {"device_type": "CPU"},
+            {"model_priority": "HIGH"},
+            {"ep.cuda.dump_subgraphs": "here"},
+        ):
+            with self.subTest(options), no_session_opens(), self.assertRaisesRegex(RuntimeError, "not permitted"):
+                prepare({OPENVINO: options})
+
+    def test_a_device_that_it_does_not_have_is_an_error(self) -> None:
+        with no_session_opens(), self.assertRaisesRegex(RuntimeError, r"\['device_id'\] is 7, but it has 1 device"):
+            prepare({OPENVINO: {"device_id": 7}})
+
+    def test_registered_without_a_device_it_is_unavailable(self) -> None:
+        printed = run_in_a_new_process(
+            "import onnxruntime_test_python_backend_plugins as tests\n"
+            "tests.set_cpu_vendor(tests.AMD)\n"
+            "path = tests.onnxruntime_ep_openvino.get_library_path()\n"
+            "tests.onnxruntime.register_execution_provider_library(tests.OPENVINO, path)\n"
+            "try: tests.prepare({tests.OPENVINO: {}})\n"
+            "except RuntimeError as error: print(error)\n"
+        )
+        self.assertRegex(printed, f"{OPENVINO}.*not available.*found a device")
+
+    def test_not_registered_it_is_unavailable(self) -> None:
+        printed = run_in_a_new_process(
+            "import onnxruntime_test_python_backend_plugins as tests\n"
+            "for name in (tests.OPENVINO, tests.QNN):\n"
+            "    try: tests.prepare({name: {}})\n"
+            "    except RuntimeError as error: print(error)\n"
+        )
+        self.assertRegex(printed, f"{OPENVINO}.*not available")
+        self.assertRegex(printed, f"{QNN}.*not available")
+
+    def test_its_second_name_attaches_only_when_named(self) -> None:
+        self.assertIn(AUTO, onnxruntime.get_available_providers())
+        rep = onnxruntime.backend.prepare(convolutions())
+        self.assertNotIn(AUTO, rep.providers)
+        made, array = convolutions(), image()
+        rep = prepare({AUTO: {"precision": "FP32"}}, made)
+        self.assertEqual(dict(rep.node_assignment), {AUTO: 11, CPU: 0})
+        np.testing.assert_allclose(rep.run([array])[0], on_cpu(made, array), atol=1e-4)
+
+
+class QnnPluginTest(unittest.TestCase):
+    def test_backend_type_makes_it_compute(self) -> None:
+        made, array = convolutions(), image()
+        rep = prepare({QNN: HTP}, made, session_config=NO_CPU)
+        self.assertEqual(dict(rep.provider_options[QNN]), HTP)
+        self.assertGreaterEqual(rep.node_assignment[QNN], 11)
+        self.assertEqual(rep.node_assignment[CPU], 0)
+        np.testing.assert_allclose(rep.run([array])[0], on_cpu(made, array), atol=1e-3)
+        with self.assertRaisesRegex(RuntimeError, f"names {QNN}.*default backend path"):
+            prepare({QNN: {}}, made)
+
+    def test_a_single_run_takes_the_same_options(self) -> None:
+        made, array = convolutions(), image()
+        (got,) = onnxruntime.backend.run(made, [array], provider_options={QNN: HTP})
+        np.testing.assert_allclose(got, on_cpu(made, array), atol=1e-3)
+
+    def test_bad_values_open_no_session(self) -> None:
+        for options in (
+            {"backend_type": "saver"},
+            {"backend_type": "nope"},
+            HTP | {"rpc_control_latency": "abc"},
+            HTP | {"qnn_context_priority": "zzz"},
+            HTP | {"backend_path": "libQnnHtp.so"},
+            HTP | {"no_such_option": "1"},
+        ):
+            with self.subTest(options), no_session_opens(), self.assertRaisesRegex(RuntimeError, "not permitted"):
+                prepare({QNN: options})
+
+    def test_no_node_is_a_warning_or_an_error(self) -> None:
+        with self.assertWarnsRegex(RuntimeWarning, f"{QNN} .*took no node.*disable_cpu_ep_fallback"):
+            rep = prepare({QNN: HTP}, doubled_text())
+        self.assertEqual(dict(rep.node_assignment), {QNN: 0, CPU: 1})
+        with self.assertRaisesRegex(Exception, "fallback to CPU EP has been explicitly disabled"):
+            prepare({QNN: HTP}, doubled_text(), session_config=NO_CPU)
+
+
+class PluginsTest(unittest.TestCase):
+    def test_the_caller_orders(self) -> None:
+        for names in ((OPENVINO, QNN), (QNN, OPENVINO), (OPENVINO, "AzureExecutionProvider", QNN)):
+            with self.subTest(names), self.assertWarnsRegex(RuntimeWarning, f"{names[-1]} .*took no node"):
+                rep = prepare({name: HTP if name == QNN else {} for name in names})
+            self.assertEqual(rep.providers, (*names, CPU))
+            self.assertGreaterEqual(rep.node_assignment[names[0]], 11)
+
+    def test_an_unknown_one_is_named_without_options(self) -> None:
+        with no_session_opens(), self.assertRaisesRegex(RuntimeError, "not permitted.*name it with {}"):
+            prepare({UNKNOWN: HTP})
+        # What it says to {} is its own: it cannot do without an option.
+        with self.assertRaisesRegex(RuntimeError, f"names {UNKNOWN}.*default backend path"):
+            prepare({UNKNOWN: {}})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,145 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The WebGPU EP for real: the one that ORT was built with (onnxruntime-webgpu), or the plugin (onnxruntime-ep-webgpu).
+
+A GPU does it, and so does ``with_software_gpu.sh`` on a machine that has none.
+"""
+
+from __future__ import annotations
+
+import threading
+import unittest
+
+import numpy as np
+from backend_test_execution_providers import (
+    CPU,
+    NO_CPU,
+    convolutions,
+    doubled_text,
+    image,
+    on_cpu,
+    run_in_a_new_process,
+)
+from backend_test_models import no_session_opens
+
+import onnxruntime.backend
+
+EP = "WebGpuExecutionProvider"
+BUNDLED = EP in onnxruntime.get_available_providers()
+# An empty class of devices, and no driver for Vulkan: what a machine without a GPU has.
+WITHOUT_DEVICES = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=4k tmpfs /sys/class; exec "$@"', "sh")
+NO_DRIVER = {"VK_ICD_FILENAMES": "/nonexistent", "VK_DRIVER_FILES": "/nonexistent"}
+
+
+def setUpModule() -> None:
+    if EP not in onnxruntime.get_available_providers():
+        import onnxruntime_ep_webgpu  # noqa: PLC0415
+
+        onnxruntime.register_execution_provider_library(EP, onnxruntime_ep_webgpu.get_library_path())
+
+
+def prepare(options: dict, model=None, **keywords):
+    return onnxruntime.backend.prepare(model or convolutions(), provider_options={EP: options}, **keywords)
+
+
+def in_gpu_memory(rep) -> set[str]:
+    session = rep._session
+    return {info.name for info in (*session.get_input_memory_infos(), *session.get_output_memory_infos())}
+
+
+class WebGpuTest(unittest.TestCase):
+    def test_it_computes_in_its_own_memory(self) -> None:
+        made, array = convolutions(), image()
+        rep = prepare({}, made, session_config=NO_CPU)
+        self.assertEqual(rep.providers, (EP, CPU))
+        self.assertEqual(in_gpu_memory(rep), {"WebGPU_Buf"})
+        np.testing.assert_allclose(rep.run([array])[0], on_cpu(made, array), atol=1e-3)
+
+    def test_preferred_layout_is_the_layout_it_computes_in(self) -> None:
+        made, array = convolutions(), image()
+        nodes = {}
+        for layout in ("NCHW", "NHWC"):
+            rep = prepare({"preferredLayout": layout}, made)
+            self.assertEqual(in_gpu_memory(rep), {"WebGPU_Buf"})
+            np.testing.assert_allclose(rep.run([array])[0], on_cpu(made, array), atol=1e-3)
+            nodes[layout] = rep.node_assignment[EP]
+        # In the layout of the model its nodes stay as they are. In the other they are replaced: by new ones which the
+        # bundled EP's record lacks, and with a transposition at either end.
+        self.assertEqual(nodes["NCHW"], 11)
+        self.assertEqual(nodes["NHWC"], 2 if BUNDLED else 13)
+
+    def test_what_it_cannot_report_is_unconfirmed(self) -> None:
+        rep = prepare({"preferredLayout": "NCHW"})
+        self.assertEqual(dict(rep.provider_options[EP]), {} if BUNDLED else {"preferredLayout": "NCHW"})
+        self.assertEqual(rep.unconfirmed.get(EP), ("preferredLayout",) if BUNDLED else None)
+
+    def test_a_single_run_takes_the_same_options(self) -> None:
+        made, array = convolutions(), image()
+        (got,) = onnxruntime.backend.run(made, [array], provider_options={EP: {"preferredLayout": "NCHW"}})
+        np.testing.assert_allclose(got, on_cpu(made, array), atol=1e-3)
+
+    def test_bad_values_open_no_session(self) -> None:
+        for options in (
+            {"preferredLayout": "nchw"},
+            {"preferredlayout": "NCHW"},
+            {"enableInt64": "yes"},
+            {"validationMode": "full"},
+            {"dawnProcTable": "1"},
+            {"no_such_option": "1"},
+        ):
+            with self.subTest(options), no_session_opens(), self.assertRaisesRegex(RuntimeError, "not permitted"):
+                prepare(options)
+
+    def test_no_node_is_a_warning_or_an_error(self) -> None:
+        with self.assertWarnsRegex(RuntimeWarning, f"{EP} .*took no node.*disable_cpu_ep_fallback"):
+            prepare({}, doubled_text())
+        with self.assertRaisesRegex(Exception, "fallback to CPU EP has been explicitly disabled"):
+            prepare({}, doubled_text(), session_config=NO_CPU)
+
+    def test_without_a_device_it_is_unavailable(self) -> None:
+        printed = run_in_a_new_process(
+            "import onnxruntime_test_python_backend_webgpu as tests\n"
+            "tests.setUpModule()\n"
+            "try: tests.prepare({})\n"
+            "except RuntimeError as error: print(error)\n",
+            *WITHOUT_DEVICES,
+            **NO_DRIVER,
+        )
+        self.assertRegex(printed, f"{EP}.*could not be attached" if BUNDLED else f"{EP}.*not available.*found a device")
+
+    def test_sessions_take_turns(self) -> None:
+        """Without their lock, two sessions in two threads fail, or crash the process, within a hundred runs."""
+        made, array = convolutions(size=8), image(size=8)
+        want = on_cpu(made, array)
+        reps = [prepare({}, made) for _ in range(2)]
+        failures: list[Exception] = []
+
+        def runs(rep) -> None:
+            for _ in range(150):
+                np.testing.assert_allclose(rep.run([array])[0], want, atol=1e-3)
+
+        def openings() -> None:
+            for i in range(40):
+                options = {EP: {}} if i % 2 or not BUNDLED else None  # the bundled one also comes without a name
+                runs_once = onnxruntime.backend.prepare(made, provider_options=options)
+                np.testing.assert_allclose(runs_once.run([array])[0], want, atol=1e-3)
+
+        def kept(work, *arguments) -> None:
+            try:
+                work(*arguments)
+            except Exception as failure:
+                failures.append(failure)
+
+        threads = [threading.Thread(target=kept, args=(runs, rep)) for rep in reps]
+        threads.append(threading.Thread(target=kept, args=(openings,)))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
