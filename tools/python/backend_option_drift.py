@@ -140,7 +140,9 @@ def _keys(library: Library) -> dict[str, str]:
     options = {
         f"ep.{ep.lower()}.{option}" for ep, provider in PROVIDERS.items() for option in provider.rules(library.flavour)
     }
-    judged = {*SESSION_CONFIG, *RUN_CONFIG, *options}
+    # Some options are named like keys. They count for the EP that most of the library's options belong to.
+    own = max(PROVIDERS.values(), key=lambda provider: len(library.texts.keys() & provider.rules(library.flavour)))
+    judged = {*SESSION_CONFIG, *RUN_CONFIG, *options, *own.rules(library.flavour)}
     suspects = {text: whole for text, whole in library.texts.items() if _KEY.fullmatch(text) and text not in judged}
     others = {*library.texts, *judged}
     return {text: "looks like a key" for text, whole in suspects.items() if whole or not _is_piece(text, others)}
