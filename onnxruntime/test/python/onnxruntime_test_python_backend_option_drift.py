@@ -1,0 +1,135 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The allowlist keeps step with the installed ORT: every option and key name in its native libraries is judged.
+
+That the check can notice a new name is shown on copies of a real library in which a known name was changed to another,
+in each of the three forms that a compiler gives to names.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+import tempfile
+import unittest
+from importlib import metadata
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools" / "python"))
+
+import backend_option_drift as drift
+from backend_option_names import Image, Section, uses
+
+from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
+
+# Expected names that the libraries of x86-64 lack.
+_ELSEWHERE = {"mlas.enable_gemm_fastmath_arm64_bfloat16": "only in builds for Arm"}
+
+
+@functools.cache
+def _installed() -> list[drift.Distribution]:
+    return drift.read_installed()
+
+
+class TestInstalledOrt(unittest.TestCase):
+    def test_every_name_is_judged(self):
+        for distribution in _installed():
+            with self.subTest(distribution.name):
+                self.assertEqual(drift.unjudged(distribution), {})
+
+    def test_at_least_95_percent_of_the_expected_names_are_found(self):
+        for distribution in _installed():
+            with self.subTest(distribution.name):
+                expected, gone = drift.expected(distribution), drift.gone(distribution)
+                self.assertGreater(len(expected), 10)
+                self.assertLessEqual(len(gone), 0.05 * len(expected))
+                self.assertEqual(gone - {*_ELSEWHERE}, set())
+
+    def test_noise_is_not_judged(self):
+        for text in drift.NOISE:
+            self.assertNotIn(text, SESSION_CONFIG)
+            self.assertNotIn(text, RUN_CONFIG)
+
+
+class TestPlantedNames(unittest.TestCase):
+    """A copy of the installed ORT's main library, in which known names were changed to others of the same length."""
+
+    split: dict[str, str]
+    found: dict[str, str]
+
+    @classmethod
+    def setUpClass(cls):
+        bundled = [
+            Path(file.locate())
+            for distribution in metadata.distributions()
+            if distribution.metadata["Name"].startswith("onnxruntime")
+            for file in distribution.files or ()
+            if file.name.startswith("libonnxruntime.so")
+        ]
+        content = bundled[0].read_bytes()
+        library = next(lib for at in _installed() for lib in at.libraries if lib.name == bundled[0].name)
+        keys = [key for key in library.texts if key in SESSION_CONFIG and key.encode() not in content]
+        # A key whose first piece belongs to no other, with one letter changed that no other piece repeats.
+        cls.split = {
+            key: re.sub(r"(?<=\.)\w", "z", key, count=1)
+            for key in keys
+            if content.count(key[:16].encode()) == 1 and len(key) - 16 > key.index(".") + 1
+        }
+        content = content.replace(b"\0session.disable_quant_qdq\0", b"\0session.planted_in_rodata\0")
+        content = content.replace(b"cache_di", b"plantedx")  # in the data, or eight characters in code
+        for key, planted in cls.split.items():
+            content = content.replace(key[:16].encode(), planted[:16].encode())
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "capi", library.name)
+            path.parent.mkdir()
+            path.write_bytes(content)
+            cls.found = drift.unjudged(drift.Distribution("planted", "0.0", [drift.read_library(path)]))
+
+    def test_key_that_stands_whole_in_the_data(self):
+        self.assertIn("session.planted_in_rodata", self.found)
+
+    def test_option_of_at_most_nine_characters(self):
+        self.assertIn("OpenVINOExecutionProvider", self.found["plantedxr"])
+
+    def test_key_that_the_compiler_split(self):
+        self.assertTrue(self.split)
+        for planted in self.split.values():
+            self.assertIn(planted, self.found)
+
+    def test_nothing_else_is_found(self):
+        planted = {"session.planted_in_rodata", "plantedxr", *self.split.values()}
+        self.assertEqual(self.found.keys() - planted, set())
+
+
+class TestPlantedInMachineCode(unittest.TestCase):
+    def test_option_of_at_most_nine_characters(self):
+        names = ("num_streams", "layout", "precision", "plantedxn", "planted")
+        code = b"".join(_short_string(name, 8 + 0x18 * index) for index, name in enumerate(names))
+        image = Image([Section(0x1000, code + bytes(64), True)], [0x1000], [], True)
+        places = uses(image)
+        texts = {use.text: use.whole for place in places for use in place}
+        library = drift.Library("libonnxruntime_providers_planted.so", "bundled", texts, places)
+        found = drift.unjudged(drift.Distribution("planted", "0.0", [library]))
+        self.assertEqual([*found], ["planted", "plantedxn"])
+
+
+def _short_string(text: str, slot: int) -> bytes:
+    """The code with which GCC 14 makes a std::string of up to 15 characters on the stack."""
+    characters, at = text.encode(), 0
+    # mov qword [rbp + slot - 8], length
+    code = b"\x48\xc7\x45" + bytes([slot - 8]) + len(characters).to_bytes(4, "little")
+    if len(characters) >= 8:  # movabs rax, characters; mov [rbp + slot], rax
+        code += b"\x48\xb8" + characters[:8] + b"\x48\x89\x45" + bytes([slot])
+        at = 8
+    for size, move in ((4, b"\xc7\x45"), (2, b"\x66\xc7\x45"), (1, b"\xc6\x45")):  # mov [rbp + slot], characters
+        if len(characters) - at >= size:
+            code += move + bytes([slot + at]) + characters[at : at + size]
+            at += size
+    return code + b"\xc6\x45" + bytes([slot + at, 0])  # mov byte [rbp + slot + length], 0
+
+
+if __name__ == "__main__":
+    unittest.main()

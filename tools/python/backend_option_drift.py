@@ -1,0 +1,214 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Compare the backend's allowlist with the option and key names in ORT's native libraries.
+
+    python backend_option_drift.py [WHEEL or FOLDER ...]
+
+Without an argument it reads the installed distributions whose names begin with onnxruntime. It lists what the libraries
+hold and nobody judged, which fails, and what was judged with this distribution as evidence and is not there.
+
+A name counts as a key when it begins like one (session., ep., mlas. and so on), wherever it is. It counts as an option
+of an execution provider when it is used among known options of that provider: in the same function, or in the same
+table of pointers. What this misses: an option that is used away from all others, or alone in a new library; a name that
+does not begin with a lower-case letter; a piece of code that looks like the middle of a known name; an unprefixed key;
+and names that code for AVX puts together, which no wheel's parsers are compiled to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+from typing import NamedTuple
+
+from backend_option_names import Use, data_texts, load, uses
+from backend_option_noise import NOISE
+
+from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist_providers import PROVIDERS
+from onnxruntime.backend.allowlist_rules import Permitted
+
+_LIBRARY = re.compile(r"(lib)?onnxruntime.*\.(so(\.[0-9.]+)?|dll|pyd)")
+_KEY = re.compile(r"(session|ep|mlas|optimization|memory|qnn|test|arena)\.[A-Za-z0-9_.]*[A-Za-z0-9_]")
+_OPTION = re.compile(r"[a-z][A-Za-z0-9_.]*[A-Za-z0-9]")
+# A text is among the options of an EP when this many of its neighbours, of so many to each side, are such options.
+_NEIGHBOURS, _KNOWN = 8, 3
+
+
+class Library(NamedTuple):
+    """What a native library holds.
+
+    :param flavour: whether its EPs are ``"bundled"`` in ORT or it is a ``"plugin"`` to be registered.
+    :param texts: every text that may be a name, and whether it is certainly whole.
+    :param places: the texts by the function or table that uses them, in order.
+    """
+
+    name: str
+    flavour: str
+    texts: dict[str, bool]
+    places: list[list[Use]]
+
+
+class Distribution(NamedTuple):
+    """An unpacked wheel: its name and release as its metadata gives them, and its libraries."""
+
+    name: str
+    version: str
+    libraries: list[Library]
+
+
+def read_folder(folder: Path) -> Distribution:
+    """Read an unpacked wheel.
+
+    :raises ValueError: when the folder holds no metadata of a distribution, or no native library of ORT.
+    """
+    for info in folder.glob("*.dist-info"):
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        return _read(metadata.PathDistribution(info), files)
+    raise ValueError(f"{folder} holds no *.dist-info: it is no unpacked wheel")
+
+
+def read_wheel(wheel: Path) -> Distribution:
+    """Read a wheel, as :func:`read_folder`."""
+    with tempfile.TemporaryDirectory() as folder:
+        with zipfile.ZipFile(wheel) as archive:
+            members = [
+                name for name in archive.namelist() if ".dist-info/" in name or _LIBRARY.fullmatch(Path(name).name)
+            ]
+            archive.extractall(folder, members)
+        return read_folder(Path(folder))
+
+
+def read_installed() -> list[Distribution]:
+    """Read every installed distribution of ORT and its plugins."""
+    found = {}
+    for distribution in metadata.distributions():
+        name = distribution.metadata["Name"]
+        if name.startswith("onnxruntime") and name not in found:
+            found[name] = _read(distribution, [Path(file.locate()) for file in distribution.files or ()])
+    return list(found.values())
+
+
+def _read(distribution: metadata.Distribution, files: Iterable[Path]) -> Distribution:
+    libraries, seen = [], set()
+    for path in sorted(files):
+        if not _LIBRARY.fullmatch(path.name) or not path.is_file():
+            continue
+        content = path.read_bytes()
+        if content in seen:  # a wheel has no symbolic links, only copies
+            continue
+        seen.add(content)
+        libraries.append(read_library(path))
+    name, version = distribution.metadata["Name"], distribution.version.partition("+")[0]
+    if not libraries:
+        raise ValueError(f"{name} {version} holds no native library of ORT")
+    return Distribution(name, version, libraries)
+
+
+def read_library(path: Path) -> Library:
+    """Read one native library."""
+    image = load(path)
+    places = uses(image)
+    texts = {use.text: False for place in places for use in place}
+    texts |= {use.text: True for place in places for use in place if use.whole}
+    # Constants of 16 bytes, the pieces of longer texts, stand between others of their size.
+    texts |= {text: len(text) % 16 != 0 or texts.get(text, False) for text in data_texts(image)}
+    return Library(path.name, "bundled" if path.parent.name == "capi" else "plugin", texts, places)
+
+
+def unjudged(distribution: Distribution) -> dict[str, str]:
+    """The names in a distribution's libraries that the allowlist does not judge and that are not listed as noise.
+
+    :return: name to where it is and what it looks like.
+    """
+    found: dict[str, str] = {}
+    for library in distribution.libraries:
+        for text, what in (*_keys(library).items(), *_options(library).items()):
+            if text not in NOISE:
+                found.setdefault(text, f"{what}, {library.name}")
+    return dict(sorted(found.items()))
+
+
+def _keys(library: Library) -> dict[str, str]:
+    options = {
+        f"ep.{ep.lower()}.{option}" for ep, provider in PROVIDERS.items() for option in provider.rules(library.flavour)
+    }
+    # Some options are named like keys. They count for the EP that most of the library's options belong to.
+    own = max(PROVIDERS.values(), key=lambda provider: len(library.texts.keys() & provider.rules(library.flavour)))
+    judged = {*SESSION_CONFIG, *RUN_CONFIG, *options, *own.rules(library.flavour)}
+    suspects = {text: whole for text, whole in library.texts.items() if _KEY.fullmatch(text) and text not in judged}
+    others = {*library.texts, *judged}
+    return {text: "looks like a key" for text, whole in suspects.items() if whole or not _is_piece(text, others)}
+
+
+def _is_piece(text: str, others: Iterable[str]) -> bool:
+    return any(text in other and text != other for other in others)
+
+
+def _options(library: Library) -> dict[str, str]:
+    tables = {ep: {*provider.rules(library.flavour)} for ep, provider in PROVIDERS.items()}
+    tables = {ep: options for ep, options in tables.items() if len(options) >= _KNOWN}
+    every = set().union(*tables.values())
+    found: dict[str, str] = {}
+    for place in library.places:
+        whole = {use.text: False for use in place} | {use.text: True for use in place if use.whole}
+        texts = [text for text in whole if text in every or whole[text] or not _is_piece(text, every | {*whole})]
+        for index, text in enumerate(texts):
+            near = {*texts[max(index - _NEIGHBOURS, 0) : index + _NEIGHBOURS + 1]}
+            among = [ep for ep, options in tables.items() if len(near & options - {text}) >= _KNOWN]
+            judged = text in SESSION_CONFIG or text in RUN_CONFIG or any(text in tables[ep] for ep in among)
+            if among and not judged and _OPTION.fullmatch(text):
+                found[text] = f"stands among options of {', '.join(among)}"
+    return found
+
+
+def expected(distribution: Distribution) -> set[str]:
+    """The judged names that should be in a distribution: its evidence names it, or its release has the key."""
+    names = {
+        option
+        for provider in PROVIDERS.values()
+        for rules in provider
+        for option, rule in (rules or {}).items()
+        if f"run: {distribution.name} " in rule.evidence and not (type(rule) is Permitted and rule.within)
+    }
+    release = tuple(map(int, distribution.version.split(".")[:2]))
+    if any("pybind11" in library.name for library in distribution.libraries):
+        keys = SESSION_CONFIG | RUN_CONFIG
+        names |= {key for key, rule in keys.items() if type(rule) is Permitted and rule.since <= release}
+    return names
+
+
+def gone(distribution: Distribution) -> set[str]:
+    """The expected names that are nowhere in a distribution's libraries."""
+    there = {text for library in distribution.libraries for text in library.texts}
+    return expected(distribution) - there - {text.rpartition(".")[2] for text in there if text.startswith("ep.")}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("path", nargs="*", type=Path, help="a wheel, or the folder that one was unpacked to")
+    paths = parser.parse_args().path
+    distributions = (read_folder(path) if path.is_dir() else read_wheel(path) for path in paths)
+    failed = False
+    for distribution in distributions if paths else read_installed():
+        new, missing = unjudged(distribution), gone(distribution)
+        recovered = len(expected(distribution)) - len(missing)
+        print(f"{distribution.name} {distribution.version}: {', '.join(lib.name for lib in distribution.libraries)}")
+        print(f"  {recovered} of {len(expected(distribution))} expected names are there, {len(new)} are unjudged")
+        for name in sorted(missing):
+            print(f"  gone: {name}")
+        for name, where in new.items():
+            print(f"  unjudged: {name} ({where})")
+        failed |= bool(new)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,407 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Read names out of a native library: the texts it holds as data, and those its compiler turned into machine code.
+
+A C++ compiler does not keep every literal whole. One of up to 15 characters often becomes a few stores of immediate
+values; a longer one is copied or compared in pieces of 16, 8, 4, 2 or 1 bytes, some of which overlap. This module finds
+the pieces and puts them together by the address that they are stored to or compared with. It understands ELF and PE
+files and the code of x86-64; of other CPUs it reads the data only.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+NAME = rb"[A-Za-z][A-Za-z0-9_.]{2,79}"
+_PIECE = rb"[A-Za-z0-9_.]"
+# Pieces of one text stand close together in the code, and so do a constant and the store of it.
+_REACH = 320
+
+
+class Section(NamedTuple):
+    """A part of the file that is mapped into memory."""
+
+    address: int
+    data: bytes
+    code: bool
+
+
+class Image(NamedTuple):
+    """A native library: its sections, where its functions start, and the pointers that its loader fills in."""
+
+    sections: list[Section]
+    functions: list[int]
+    pointers: list[tuple[int, int]]
+    x86_64: bool
+
+    def at(self, address: int, size: int) -> bytes:
+        """The bytes at an address, fewer or none where the file holds fewer."""
+        for section in self.sections:
+            if section.address <= address < section.address + len(section.data):
+                return section.data[address - section.address : address - section.address + size]
+        return b""
+
+
+class Use(NamedTuple):
+    """A text in the place where it is used.
+
+    :param whole: whether its end is certain; otherwise it may be a piece of a longer text.
+    """
+
+    text: str
+    whole: bool
+
+
+def load(path: Path) -> Image:
+    """Read a 64-bit little-endian ELF or PE library.
+
+    :raises ValueError: when the file is none.
+    """
+    data = path.read_bytes()
+    if data[:6] == b"\x7fELF\x02\x01":
+        return _load_elf(data)
+    if data[:2] == b"MZ":
+        return _load_pe(data)
+    raise ValueError(f"{path.name} is neither a 64-bit little-endian ELF file nor a PE file")
+
+
+def _load_elf(data: bytes) -> Image:
+    machine = struct.unpack_from("<H", data, 18)[0]
+    table = struct.unpack_from("<Q", data, 40)[0]
+    width, count = struct.unpack_from("<HH", data, 58)
+    sections, functions, pointers = [], [], []
+    headers = [struct.unpack_from("<IIQQQQIIQQ", data, table + index * width) for index in range(count)]
+    names_at = headers[struct.unpack_from("<H", data, 62)[0]][4]
+    for name_at, kind, flags, address, offset, size, *_ in headers:
+        if kind == 1 and flags & 2:  # PROGBITS, mapped
+            sections.append(Section(address, data[offset : offset + size], bool(flags & 4)))
+        elif kind == 4:  # RELA; the type is R_X86_64_RELATIVE or R_AARCH64_RELATIVE
+            for where, info, target in struct.iter_unpack("<QQq", data[offset : offset + size]):
+                if info & 0xFFFFFFFF in (8, 1027):
+                    pointers.append((where, target))
+        if data[names_at + name_at :].startswith(b".eh_frame_hdr\0") and data[offset + 3] == 0x3B:
+            many = struct.unpack_from("<I", data, offset + 8)[0]
+            pairs = struct.iter_unpack("<ii", data[offset + 12 : offset + 12 + many * 8])
+            functions = [address + start for start, _ in pairs]
+    return Image(sections, functions, sorted(pointers), machine == 62)
+
+
+def _load_pe(data: bytes) -> Image:
+    header = struct.unpack_from("<I", data, 60)[0]
+    machine, count = struct.unpack_from("<HH", data, header + 4)
+    table = header + 24 + struct.unpack_from("<H", data, header + 20)[0]
+    sections, functions = [], []
+    for at in range(table, table + 40 * count, 40):
+        name, _, address, size, offset = struct.unpack_from("<8sIIII", data, at)
+        flags = struct.unpack_from("<I", data, at + 36)[0]
+        sections.append(Section(address, data[offset : offset + size], bool(flags & 0x20000000)))
+        if name == b".pdata\0\0" and machine == 0x8664:
+            functions = sorted(
+                start for start, _, _ in struct.iter_unpack("<III", data[offset : offset + size // 12 * 12])
+            )
+    return Image(sections, functions, [], machine == 0x8664)
+
+
+def data_texts(image: Image) -> set[str]:
+    """The texts of data that stand between NULs and look like a name."""
+    return {
+        match[1].decode()
+        for section in image.sections
+        if not section.code
+        for match in re.finditer(rb"(?<![^\0])(" + NAME + rb")\0", section.data)
+    }
+
+
+def uses(image: Image) -> list[list[Use]]:
+    """The texts that look like names, in order, by the function or the table of pointers that they are used in.
+
+    The names that one parser understands are used in one function, or stand in one table: what is used together
+    with known options is likely one.
+    """
+    by_place: dict[object, list[tuple[int, Use]]] = defaultdict(list)
+    previous = place = 0
+    for where, target in image.pointers:
+        # An array of records may hold other things between its pointers.
+        place = place if where - previous <= 64 else where
+        previous = where
+        text = _c_string(image, target)
+        if text:
+            by_place["table", place].append((where, Use(text, True)))
+    for section in image.sections if image.x86_64 else ():
+        if section.code:
+            for position, use in _code_uses(image, section):
+                address = section.address + position
+                by_place["function", bisect_right(image.functions, address)].append((address, use))
+    return [[use for _, use in sorted(found)] for found in by_place.values()]
+
+
+def _c_string(image: Image, address: int) -> str:
+    """The text at an address, or the one that ends there: code may hold a pointer to either."""
+    match = re.match(rb"(" + NAME + rb")\0", image.at(address, 96))
+    if match is None and image.at(address, 1) == b"\0":
+        match = re.search(rb"\0(" + NAME + rb")\Z", image.at(address - 96, 96))
+    return match[1].decode() if match else ""
+
+
+_LEA = re.compile(rb"[\x48\x4c]\x8d[\x05\x0d\x15\x1d\x25\x2d\x35\x3d](....)", re.DOTALL)
+# What a piece of a text looks like: eight or four bytes for a register, three or four for a store or a comparison, or a
+# load of sixteen or eight bytes of data.
+_SEED = re.compile(
+    rb"[\x48\x49][\xb8-\xbf]" + _PIECE + rb"{8}|"
+    rb"[\xc7\x81].{1,6}?" + _PIECE + rb"{3}[A-Za-z0-9_.\0]|"
+    rb"[\xb8-\xbf]" + _PIECE + rb"{4}|"
+    rb"(?:\x0f[\x6f\x28\x10\x74\xef\x7e]|[\x48-\x4f]\x8b)[\x05\x0d\x15\x1d\x25\x2d\x35\x3d](....)",
+    re.DOTALL,
+)
+
+
+def _code_uses(image: Image, section: Section) -> Iterator[tuple[int, Use]]:
+    known: dict[int, str] = {}
+    for match in _LEA.finditer(section.data):
+        target = section.address + match.end() + int.from_bytes(match[1], "little", signed=True)
+        if target not in known:
+            known[target] = _c_string(image, target)
+        if known[target]:
+            yield match.start(), Use(known[target], True)
+    for low, high in _windows(image, section):
+        yield from _assemble(_pieces(image, section, low, high))
+
+
+def _windows(image: Image, section: Section) -> Iterator[tuple[int, int]]:
+    """The stretches of code in which a text may be put together."""
+    low = high = 0
+    for match in _SEED.finditer(section.data):
+        if match[1] is not None:
+            target = section.address + match.end() + int.from_bytes(match[1], "little", signed=True)
+            if not re.fullmatch(_PIECE + rb"{8}", image.at(target, 8)):
+                continue
+        if match.start() - _REACH > high:
+            if high:
+                yield low, high
+            low = max(match.start() - _REACH, 0)
+        high = match.end() + _REACH
+    if high:
+        yield low, high
+
+
+# --- Pieces: constants, followed through registers to memory ---
+
+
+class _Memory(NamedTuple):
+    """An operand in memory: the registers that it is relative to, and the offset."""
+
+    base: object
+    offset: int
+
+
+class _Piece(NamedTuple):
+    """Bytes that are stored to memory or compared with it; with ``length``, a text's length instead.
+
+    A piece without bytes is a call.
+    """
+
+    position: int
+    memory: _Memory
+    data: bytes = b""
+    length: int = 0
+
+
+# Second byte of the instructions between memory and vector registers.
+_VECTOR = dict.fromkeys((0x6F, 0x28, 0x10, 0x7E), "load")
+_VECTOR |= dict.fromkeys((0x11, 0x29, 0x7F, 0xD6), "store") | dict.fromkeys((0x74, 0xEF), "compare")
+
+
+def _pieces(image: Image, section: Section, low: int, high: int) -> Iterator[_Piece]:
+    """Find the pieces in a stretch of code.
+
+    Every byte is taken for the beginning of an instruction; one that is none rarely fits the few forms looked for.
+    """
+    code = section.data
+    held: dict[object, tuple[int, bytes]] = {}  # register to the constant in it
+    origin: dict[int, _Memory] = {}  # vector register to the memory that it was loaded from
+    at, high = low, min(high, len(code) - 24)
+
+    def constant(register: object, size: int) -> bytes:
+        position, value = held.get(register, (low, b""))
+        return value[:size] if here - position <= _REACH and _is_text(value[:size]) else b""
+
+    def place(memory: _Memory, end: int) -> _Memory:
+        return _Memory("rip", section.address + end + memory.offset) if memory.base == "rip" else memory
+
+    def stored(memory: object, end: int, size: int) -> bytes:
+        is_data = type(memory) is _Memory and memory.base == "rip"
+        return image.at(section.address + end + memory.offset, size) if is_data else b""
+
+    while at < high:
+        here, at = at, at + 1
+        step, prefix = here, 0
+        while code[step] in (0x66, 0xF3, 0xF2):
+            prefix, step = code[step], step + 1
+        rex = code[step] if code[step] & 0xF0 == 0x40 else 0
+        step += bool(rex)
+        opcode = code[step]
+        wide = 8 if rex & 8 else 2 if prefix == 0x66 else 4
+        if opcode & 0xF8 == 0xB8:  # mov register, immediate
+            value = code[step + 1 : step + 1 + wide]
+            # Other values are not noted: many of them would be bytes in the middle of an instruction.
+            if _is_text(value):
+                held[opcode & 7 | (rex & 1) << 3] = here, value
+                at = step + 1 + wide
+        elif opcode in (0xC7, 0xC6, 0x81, 0x80):  # mov / cmp memory, immediate
+            if code[step + 1] >> 3 & 7 != (0 if opcode & 0x40 else 7):
+                continue
+            _, memory, end = _operand(code, step + 1, rex)
+            size = 1 if opcode in (0xC6, 0x80) else min(wide, 4)
+            value = code[end : end + size]
+            if type(memory) is not _Memory:
+                continue
+            memory = place(memory, end + size)
+            if opcode == 0xC7 and wide == 8 and value < b"\x80" and value[1:] == b"\0\0\0":
+                yield _Piece(here, memory, length=value[0])
+            elif _is_text(value) or (opcode == 0xC6 and value == b"\0"):
+                yield _Piece(here, memory, value)
+                at = end + size
+        elif opcode in (0x89, 0x88, 0x39, 0x38, 0x33, 0x3B):  # mov / cmp / xor of a register and memory
+            register, memory, end = _operand(code, step + 1, rex)
+            value = constant(register, wide if opcode & 1 else 1)
+            if type(memory) is _Memory and value:
+                yield _Piece(here, place(memory, end), value)
+            elif opcode == 0x89 and type(memory) is not _Memory:
+                held.pop(memory, None)
+        elif opcode == 0xE8:
+            target = step + 5 + int.from_bytes(code[step + 1 : step + 5], "little", signed=True)
+            if -0x10000 < target < len(code):  # the linker's stubs stand before the code
+                yield _Piece(here, _Memory(None, 0))
+        elif opcode == 0x8B or (opcode == 0x0F and code[step + 1] in (0xB6, 0xB7)):  # load of a register
+            register, memory, end = _operand(code, step + (1 if opcode == 0x8B else 2), rex)
+            held[register] = here, stored(memory, end, wide if opcode == 0x8B else code[step + 1] - 0xB5)
+        elif opcode == 0x0F and code[step + 1] in _VECTOR:
+            register, memory, end = _operand(code, step + 2, rex)
+            if type(memory) is not _Memory:
+                continue
+            role = _VECTOR[code[step + 1]]
+            size = 8 if code[step + 1] == 0xD6 or (code[step + 1] == 0x7E and prefix == 0xF3) else 16
+            if role == "store":
+                value = constant(("vector", register), size)
+                if value:
+                    yield _Piece(here, place(memory, end), value)
+            elif role == "load":
+                held["vector", register] = here, stored(memory, end, size)
+                origin[register] = memory
+            elif register in origin and _is_text(stored(memory, end, size)):
+                yield _Piece(here, origin[register], stored(memory, end, size))
+
+
+def _operand(code: bytes, at: int, rex: int) -> tuple[int, int | _Memory, int]:
+    """Read a ModRM byte and what belongs to it.
+
+    :return: the register operand, the other operand (a register or memory), and where the instruction goes on.
+    """
+    mode, register, other = code[at] >> 6, (code[at] >> 3 & 7) | (rex & 4) << 1, code[at] & 7
+    base: object = other | (rex & 1) << 3
+    at += 1
+    if mode == 3:
+        return register, base, at
+    if other == 4:
+        scaled = code[at]
+        base = (scaled & 7) | (rex & 1) << 3
+        at += 1
+        if scaled >> 3 & 7 != 4 or rex & 2:
+            base = (base, scaled >> 3, rex & 2)
+        if scaled & 7 == 5 and mode == 0:
+            mode, base = 2, ("none", base)
+    elif other == 5 and mode == 0:
+        mode, base = 2, "rip"
+    size = (0, 1, 4)[mode]
+    return register, _Memory(base, int.from_bytes(code[at : at + size], "little", signed=True)), at + size
+
+
+def _is_text(value: bytes) -> bool:
+    return re.fullmatch(_PIECE + rb"+\0*", value) is not None
+
+
+# --- Texts: pieces put together ---
+
+
+class _Chain(NamedTuple):
+    """Pieces that were put together."""
+
+    position: int
+    memory: _Memory
+    data: bytes
+
+
+# The registers that a call does not keep.
+_VOLATILE = frozenset({0, 1, 2, 6, 7, 8, 9, 10, 11})
+
+
+def _assemble(pieces: Iterator[_Piece]) -> Iterator[tuple[int, Use]]:
+    """Put pieces together that touch or overlap in memory and agree where they overlap.
+
+    A chain that grew stays open, because comparisons with several names share pieces; only what did not grow further
+    counts as a text.
+    """
+    chains: list[_Chain] = []
+    grown: set[_Chain] = set()
+    lengths: dict[_Memory, int] = {}
+    for piece in pieces:
+        gone = _take(chains, lambda chain, now=piece.position: now - chain.position > _REACH)
+        if piece.memory.base is None:
+            gone += _take(chains, lambda chain: chain.memory.base in _VOLATILE)
+        yield from _texts(gone, grown, lengths)
+        if piece.length:
+            lengths[piece.memory] = piece.length
+        if not piece.data:
+            continue
+        joined = _Chain(piece.position, piece.memory, piece.data)
+        for longer in (0, 1):  # with what it touches, then with what lies on the other side
+            fits = [(*fit, chain) for chain in chains if (fit := _join(chain, joined))]
+            fits = [fit for fit in fits if len(fit[1].data) >= len(joined.data) + longer]
+            if not fits:
+                break
+            _, joined, chain = max(fits, key=lambda fit: (fit[0], fit[2] not in grown, fit[2].position))
+            if len(joined.data) > len(chain.data):
+                grown.add(chain)
+        chains.append(joined)
+    yield from _texts(chains, grown, lengths)
+
+
+def _take(chains: list[_Chain], which: Callable[[_Chain], bool]) -> list[_Chain]:
+    taken = [chain for chain in chains if which(chain)]
+    chains[:] = [chain for chain in chains if not which(chain)]
+    return taken
+
+
+def _join(chain: _Chain, new: _Chain) -> tuple[int, _Chain] | None:
+    """Join two chains.
+
+    :return: how many bytes they share, and the result; ``None`` when they do not fit.
+    """
+    if chain.memory.base != new.memory.base:
+        return None
+    first, second = (chain, new) if chain.memory.offset <= new.memory.offset else (new, chain)
+    ahead = second.memory.offset - first.memory.offset
+    shared = first.data[ahead : ahead + len(second.data)]
+    if ahead > len(first.data) or shared != second.data[: len(shared)]:
+        return None
+    data = first.data[:ahead] + second.data + first.data[ahead + len(second.data) :]
+    return len(shared), _Chain(new.position, first.memory, data)
+
+
+def _texts(chains: list[_Chain], grown: set[_Chain], lengths: dict[_Memory, int]) -> Iterator[tuple[int, Use]]:
+    for chain in chains:
+        if chain in grown:
+            continue
+        # A short std::string holds its length in the eight bytes before its characters.
+        length = lengths.get(_Memory(chain.memory.base, chain.memory.offset - 8), 0)
+        for text in chain.data.split(b"\0"):
+            if re.fullmatch(NAME, text):
+                yield chain.position, Use(text.decode(), length == len(text) <= 15)
