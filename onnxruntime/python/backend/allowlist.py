@@ -37,7 +37,7 @@ _SHOWN = frozenset({bool, int, float, str, bytes, type(None)})
 NOT_PERMITTED = "is not permitted via the backend API"
 
 
-class Refusal(RuntimeError):
+class NotPermittedError(RuntimeError):
     """An entry that is not permitted. ``place`` tells which, as the message does: ``session_config['the.key']``."""
 
     def __init__(self, message: str, place: str = "") -> None:
@@ -161,9 +161,11 @@ def provider_options(
             flavour = flavour_of(name)
         except LookupError as error:
             if known:
-                raise Refusal(f"{where} cannot be used: {error}", where) from None
+                raise NotPermittedError(f"{where} cannot be used: {error}", where) from None
             near = _suggest(name, PROVIDERS) or f". Known: {', '.join(PROVIDERS)}"
-            raise Refusal(f"{where} {NOT_PERMITTED}: no such execution provider is known{near}", where) from None
+            raise NotPermittedError(
+                f"{where} {NOT_PERMITTED}: no such execution provider is known{near}", where
+            ) from None
         rules = {**EVERY_PROVIDER, **(known.rules(flavour) if known else {})}
         grants = {option: _permit(where, option, value, rules, circumstances) for option, value in read(where, options)}
         together = circumstances._replace(beside={option: grant.text for option, grant in grants.items()})
@@ -241,7 +243,7 @@ def _render(where: str, key: object, value: object, kind) -> tuple[object, str]:
         parsed = kind.parse(value)
     except ValueError as error:
         place = f"{where}[{show(key)}]" if where != "keyword argument" else f"{where} {key}"
-        raise Refusal(
+        raise NotPermittedError(
             f"{place} with the value {show(value)} {NOT_PERMITTED}: {error}. Accepted: {kind.accepts}", place
         ) from None
     return parsed, kind.render(parsed)
@@ -266,7 +268,7 @@ def _refuse_key(where: str, key: object, rule: Refused | None, rules: Mapping[st
 
 def _refuse(where: str, key: object, reason: str) -> NoReturn:
     place = f"{where}[{show(key)}]"
-    raise Refusal(f"{place} {NOT_PERMITTED}: {reason}", place)
+    raise NotPermittedError(f"{place} {NOT_PERMITTED}: {reason}", place)
 
 
 def _suggest(name: str, known: Mapping[str, object]) -> str:

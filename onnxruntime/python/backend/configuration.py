@@ -123,11 +123,11 @@ class Given(NamedTuple):
         """Let the refusal of an entry that the environment added say where it comes from."""
         try:
             yield
-        except allowlist.Refusal as refusal:
+        except allowlist.NotPermittedError as refusal:
             if refusal.place not in self.added:
                 raise
             message = f"{refusal} (from the environment variable {ENVIRONMENT})"
-            raise allowlist.Refusal(message, refusal.place) from None
+            raise allowlist.NotPermittedError(message, refusal.place) from None
 
 
 def with_environment(given: Mapping[str, object], apply: Iterable[str] = KEYWORDS) -> Given:
@@ -161,7 +161,9 @@ def _merge(where: str, given: object, entries: Mapping[str, object], added: set[
     merged: dict[str, object] = {}
     for key, value in () if given is None else allowlist.read(where, given):
         if type(key) is not str:
-            raise allowlist.Refusal(f"{where}[{allowlist.show(key)}] {allowlist.NOT_PERMITTED}: a name must be a str")
+            raise allowlist.NotPermittedError(
+                f"{where}[{allowlist.show(key)}] {allowlist.NOT_PERMITTED}: a name must be a str"
+            )
         merged[key] = value
     for key, value in entries.items():
         place = f"{where}[{allowlist.show(key)}]"
