@@ -110,10 +110,9 @@ class OnnxRuntimeBackend(Backend):
         for name, value in allowlist.session_attributes(kwargs).items():
             setattr(options, name, value)
         circumstances = configuration.circumstances(options, execution_providers.stock_list())
+        # Before the environment is asked: a device of the caller's own is a keyword argument too.
+        configurations["provider_options"] = execution_providers.merge_device(device, provider_options)
         given = configuration.with_environment(configurations)
-        given.configurations["provider_options"] = execution_providers.merge_device(
-            device, given.configurations["provider_options"]
-        )
         with given.naming_the_environment():
             granted, entries, run_entries = configuration.look_up(
                 given.configurations, execution_providers.flavour, circumstances
