@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib.metadata
 import os
 import platform
@@ -234,8 +235,10 @@ def _scopes(scope: str | None) -> Iterator[tuple[str, Mapping[str, Rule]]]:
     name = scope and command_run.provider_named(scope)
     if name and name not in PROVIDERS:
         if name not in _flavours_here():
-            known = ", ".join(known.removesuffix("ExecutionProvider") for known in PROVIDERS)
-            raise command_run.MistakeError(f"{scope!a} is neither session, run nor a known EP: {known}")
+            known = [known.removesuffix("ExecutionProvider") for known in PROVIDERS]
+            near = difflib.get_close_matches(scope.lower(), {*map(str.lower, known), "session", "run"}, 1)
+            hint = f"; did you mean {near[0]}?" if near else f": {', '.join(known)}"
+            raise command_run.MistakeError(f"{scope!a} is neither session, run nor a known EP{hint}")
         yield name, {}
     for known, provider in PROVIDERS.items():
         for flavour in ("bundled", "plugin"):

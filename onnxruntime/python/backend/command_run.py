@@ -297,8 +297,8 @@ def _value(node, text: str) -> object:
         )
     try:
         return tensor_values.as_array(value, tensor_values.dtype_of(element))
-    except ValueError as reason:
-        raise MistakeError(f"--input {node.name}: {reason} does not fit {node.type}") from None
+    except ValueError:
+        raise MistakeError(f"--input {node.name}: {text!a} does not fit {node.type}") from None
 
 
 # --- outputs ---

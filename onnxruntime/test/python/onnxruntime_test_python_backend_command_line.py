@@ -170,7 +170,8 @@ class OptionsTest(CommandTest):
         for name in ("CUDA", "cuda", "cudaexecutionprovider"):
             self.assertEqual(self.tell("options", name), expected)
         self.assertIn("Nothing permitted is there.", self.tell("options", "CPU"))
-        self.assertIn("'CDUA'", self.mistake("options", "CDUA"))
+        self.assertIn("'CDUA' is neither session, run nor a known EP; did you mean", self.mistake("options", "CDUA"))
+        self.assertIn("known EP: CPU, CUDA, ", self.mistake("options", "x"))
 
     def test_search(self) -> None:
         out = self.tell("options", "--search", "SPINNING")
