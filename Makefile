@@ -13,6 +13,9 @@ PYTHON ?= python3
 # ONLY_name, endings of test files that run in no other environment; UNDER_name, a command that runs the tests.
 ENVIRONMENTS := cpu openvino webgpu-plugin
 PACKAGES := pytest hypothesis
+# Whose files the tests and examples take real models from; put beside the environment's packages, because what they
+# require is not needed.
+MODELS := magika silero-vad
 
 BASE_cpu := onnxruntime
 PACKAGES_cpu := magika ruff
@@ -70,4 +73,6 @@ $(ENVIRONMENTS:%=.venv-%/$(READY)): .venv-%/$(READY): .venv-%/$(MADE)
 	ORT_BACKEND_BASE=$(BASE_$*) .venv-$*/bin/python -m pip install --quiet --constraint constraints.txt \
 		. $(PACKAGES) $(PACKAGES_$*)
 	.venv-$*/bin/python -m pip check
+	.venv-$*/bin/python -m pip install --quiet --constraint constraints.txt --no-deps --upgrade \
+		--target .venv-$*/models $(MODELS)
 	touch $@

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import importlib
 import importlib.metadata
 import os
 import platform
@@ -73,10 +74,10 @@ def _parser() -> argparse.ArgumentParser:
     plugin = _Parser(add_help=False)
     plugin.add_argument(
         "--plugin",
-        metavar="NAME=LIBRARY",
+        metavar="PACKAGE|EP=LIBRARY",
         action="append",
         default=[],
-        help="register the library of a plugin EP first, under any name",
+        help="register a plugin EP first: its Python package, such as onnxruntime_ep_openvino, or its library",
     )
     parser = _Parser(
         prog=PROGRAM,
@@ -122,9 +123,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _register(plugin: str) -> None:
     name, _, library = plugin.partition("=")
-    if not name or not library:
-        raise command_run.MistakeError(f"--plugin takes NAME=LIBRARY, not {plugin}")
     try:
+        if not library:
+            package = importlib.import_module(name)
+            # Not any name will do: QNN takes it for its own, and OpenVINO has devices under its own name only.
+            name, library = package.get_ep_name(), package.get_library_path()
         onnxruntime.register_execution_provider_library(name, os.path.abspath(library))
     except Exception as error:  # ORT has many types of them, with no common base of their own
         raise command_run.MistakeError(f"--plugin {plugin}: {error}") from None

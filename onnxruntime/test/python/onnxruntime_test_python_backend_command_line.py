@@ -115,7 +115,8 @@ class HelpTest(CommandTest):
             (["run"], "MODEL"),
             (["run", "m", "--repeat", "0"], "from 1 to 1000000"),
             (["run", "m", "--repeat", "1_0"], "from 1 to 1000000"),
-            (["info", "--plugin", "x"], "NAME=LIBRARY"),
+            (["info", "--plugin", "no_such_package"], "No module named 'no_such_package'"),
+            (["info", "--plugin", "json"], "--plugin json: "),
             (["info", "--plugin", "x=/no/such/library.so"], "library.so"),
         ):
             with self.subTest(arguments):
