@@ -282,7 +282,7 @@ class RunTest(CommandTest):
         path = self.put("two_nodes.onnx", two_nodes())
         told = self.run_json(path, "--session-config", f"{PREPACKING}=1", "--compare")
         self.assertGreater(told.pop("median_ms"), 0)
-        self.assertEqual(told.pop("nodes")[CPU], 2)
+        self.assertEqual(sum(told.pop("nodes").values()), 2)
         self.assertEqual(
             told,
             {
@@ -310,7 +310,7 @@ class RunTest(CommandTest):
     def test_compare_tells_a_difference(self) -> None:
         path = self.put("gelu.onnx", GELU)
         approximated = ("--session-config", "optimization.enable_gelu_approximation=1")
-        told = self.run_json(path, *approximated, "--compare")
+        told = self.run_json(path, "--provider-option", "CPU", *approximated, "--compare")
         self.assertGreater(told["outputs"][0]["difference"], 1e-6)
         # The reference asks nothing of the environment.
         with mock.patch.dict(os.environ, {VARIABLE: '{"session_config": {"session.disable_prepacking": 3}}'}):
