@@ -18,6 +18,9 @@ PYTHON ?= python3
 ENVIRONMENTS := cpu openvino webgpu-plugin webgpu plugins cuda
 ALONE := webgpu plugins cuda
 PACKAGES := pytest hypothesis
+# Whose files the tests and examples take real models from; put beside the environment's packages, because what they
+# require is not needed.
+MODELS := magika silero-vad
 
 BASE_cpu := onnxruntime
 PACKAGES_cpu := magika ruff
@@ -87,4 +90,6 @@ $(ENVIRONMENTS:%=.venv-%/$(READY)): .venv-%/$(READY): .venv-%/$(MADE)
 	ORT_BACKEND_BASE=$(BASE_$*) .venv-$*/bin/python -m pip install --quiet --constraint constraints.txt \
 		. $(PACKAGES) $(PACKAGES_$*)
 	.venv-$*/bin/python -m pip check
+	.venv-$*/bin/python -m pip install --quiet --constraint constraints.txt --no-deps --upgrade \
+		--target .venv-$*/models $(MODELS)
 	touch $@

@@ -37,6 +37,14 @@ _SHOWN = frozenset({bool, int, float, str, bytes, type(None)})
 NOT_PERMITTED = "is not permitted via the backend API"
 
 
+class NotPermittedError(RuntimeError):
+    """An entry that is not permitted. ``place`` tells which, as the message does: ``session_config['the.key']``."""
+
+    def __init__(self, message: str, place: str = "") -> None:
+        super().__init__(message)
+        self.place = place
+
+
 class Grant(NamedTuple):
     """A permitted option with its value: as parsed, and as the text that is sent."""
 
@@ -116,7 +124,7 @@ def session_config(given: object, circumstances: Circumstances) -> dict[str, str
             f"session_config[{show(key)}] is known only as one of {family.prefix}*: ORT stores such a key whether it "
             f"understands it or not, and this version cannot confirm that it acts{_suggest(key, SESSION_CONFIG)}",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return entries
 
@@ -153,9 +161,11 @@ def provider_options(
             flavour = flavour_of(name)
         except LookupError as error:
             if known:
-                raise RuntimeError(f"{where} cannot be used: {error}") from None
+                raise NotPermittedError(f"{where} cannot be used: {error}", where) from None
             near = _suggest(name, PROVIDERS) or f". Known: {', '.join(PROVIDERS)}"
-            raise RuntimeError(f"{where} {NOT_PERMITTED}: no such execution provider is known{near}") from None
+            raise NotPermittedError(
+                f"{where} {NOT_PERMITTED}: no such execution provider is known{near}", where
+            ) from None
         rules = {**EVERY_PROVIDER, **(known.rules(flavour) if known else {})}
         grants = {option: _permit(where, option, value, rules, circumstances) for option, value in read(where, options)}
         together = circumstances._replace(beside={option: grant.text for option, grant in grants.items()})
@@ -233,8 +243,8 @@ def _render(where: str, key: object, value: object, kind) -> tuple[object, str]:
         parsed = kind.parse(value)
     except ValueError as error:
         place = f"{where}[{show(key)}]" if where != "keyword argument" else f"{where} {key}"
-        raise RuntimeError(
-            f"{place} with the value {show(value)} {NOT_PERMITTED}: {error}. Accepted: {kind.accepts}"
+        raise NotPermittedError(
+            f"{place} with the value {show(value)} {NOT_PERMITTED}: {error}. Accepted: {kind.accepts}", place
         ) from None
     return parsed, kind.render(parsed)
 
@@ -257,7 +267,8 @@ def _refuse_key(where: str, key: object, rule: Refused | None, rules: Mapping[st
 
 
 def _refuse(where: str, key: object, reason: str) -> NoReturn:
-    raise RuntimeError(f"{where}[{show(key)}] {NOT_PERMITTED}: {reason}")
+    place = f"{where}[{show(key)}]"
+    raise NotPermittedError(f"{place} {NOT_PERMITTED}: {reason}", place)
 
 
 def _suggest(name: str, known: Mapping[str, object]) -> str:

@@ -83,6 +83,9 @@ class OnnxRuntimeBackend(Backend):
         """
         Load a model and make it ready to run.
 
+        The environment variable ``ORT_ONNX_BACKEND_CONFIG`` adds to the three configurations, through the same
+        allowlist: see :func:`onnxruntime.backend.configuration.with_environment`.
+
         :param model: path, serialized model, :class:`onnx.ModelProto`, :class:`onnxruntime.InferenceSession` or
             :class:`onnxruntime.backend.backend_rep.OnnxRuntimeBackendRep`.
         :param device: device to compute on, as for :meth:`supports_device`; ``None`` for the build's own. An index,
@@ -98,11 +101,10 @@ class OnnxRuntimeBackend(Backend):
         :raises unittest.SkipTest: for a ``ModelProto`` that is too new for this ORT, see :meth:`is_opset_supported`.
         """
         configuration.warn_misspelt(kwargs)
-        configuration.refuse_while_model_configures(
-            provider_options=provider_options, session_config=session_config, run_config=run_config
-        )
+        configurations = dict(zip(configuration.KEYWORDS, (provider_options, session_config, run_config), strict=True))
+        configuration.refuse_while_model_configures(**configurations)
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
-            return _prepare_open(model, provider_options, session_config, run_config)
+            return _prepare_open(model, configurations)
 
         options = SessionOptions()
         for name, value in allowlist.session_attributes(kwargs).items():
@@ -111,15 +113,16 @@ class OnnxRuntimeBackend(Backend):
             raise RuntimeError(f"device {allowlist.show(device)} is not supported: this ORT computes on {get_device()}")
         providers = execution_providers.stock_list()
         circumstances = configuration.circumstances(options, providers)
-        provider_options = execution_providers.merge_device(device, provider_options)
-        granted = None
-        if provider_options is not None:
-            granted = allowlist.provider_options(provider_options, execution_providers.flavour, circumstances)
+        # Before the environment is asked: a device of the caller's own is a keyword argument too.
+        configurations["provider_options"] = execution_providers.merge_device(device, provider_options)
+        given = configuration.with_environment(configurations)
+        with given.naming_the_environment():
+            granted, entries, run_entries = configuration.look_up(
+                given.configurations, execution_providers.flavour, circumstances
+            )
+        if granted is not None:
             granted = execution_providers.settle_device(device, granted, circumstances)
             providers = list(granted)
-            circumstances = circumstances._replace(providers=tuple(granted))
-        entries = allowlist.session_config({} if session_config is None else session_config, circumstances)
-        run_entries = allowlist.run_config({} if run_config is None else run_config, circumstances)
         for key, text in entries.items():
             options.add_session_config_entry(key, text)
 
@@ -194,23 +197,26 @@ class OnnxRuntimeBackend(Backend):
 
 
 def _prepare_open(
-    model: InferenceSession | OnnxRuntimeBackendRep,
-    provider_options: object,
-    session_config: object,
-    run_config: object,
+    model: InferenceSession | OnnxRuntimeBackendRep, configurations: dict[str, object]
 ) -> OnnxRuntimeBackendRep:
     """Prepare a session that is open already: only a run config can still apply to it."""
+    session_config = configurations["session_config"]
     # {} names no EP, which is still a statement about the session's EPs; an empty session_config states nothing.
-    if provider_options is not None or (
+    if configurations["provider_options"] is not None or (
         session_config is not None and allowlist.read("session_config", session_config)
     ):
-        keyword = "session_config" if provider_options is None else "provider_options"
+        keyword = "session_config" if configurations["provider_options"] is None else "provider_options"
         raise RuntimeError(
             f"{keyword} {allowlist.NOT_PERMITTED} for a session that is open already, where it could not "
             "apply: pass the model instead, or open the session with it"
         )
-    rep = model if isinstance(model, OnnxRuntimeBackendRep) else OnnxRuntimeBackendRep(model)
-    return rep if run_config is None else rep.with_run_config(run_config)
+    is_rep = isinstance(model, OnnxRuntimeBackendRep)
+    # What the environment names is in a prepared model already, beneath what its caller named.
+    given = configuration.with_environment(configurations, () if is_rep else ("run_config",))
+    rep = model if is_rep else OnnxRuntimeBackendRep(model)
+    run_config = given.configurations["run_config"]
+    with given.naming_the_environment():
+        return rep if run_config is None else rep.with_run_config(run_config)
 
 
 def _source(model, is_opset_supported) -> str | bytes:

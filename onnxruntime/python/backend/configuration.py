@@ -2,15 +2,22 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The three configurations as a whole: which keywords they are, and what the look-ups must know of their session."""
+"""The three configurations as a whole: which keywords they are, what the environment adds to them, how they are looked
+up together, and what the look-ups must know of their session.
+"""
 
 from __future__ import annotations
 
 import difflib
+import json
+import math
 import os
 import platform
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
 
 import onnxruntime
 from onnxruntime import ExecutionMode, RunOptions, SessionOptions
@@ -18,6 +25,157 @@ from onnxruntime.backend import allowlist
 from onnxruntime.backend.allowlist_rules import Circumstances
 
 KEYWORDS = ("provider_options", "session_config", "run_config")
+ENVIRONMENT = "ORT_ONNX_BACKEND_CONFIG"
+# Of a file: more than a hundred times what every permitted key with its longest value takes.
+_MOST_CHARACTERS = 1 << 24
+
+
+class Granted(NamedTuple):
+    """What the look-ups made of the three configurations; ``providers`` is ``None`` where no EPs were named."""
+
+    providers: dict[str, dict[str, allowlist.Grant]] | None
+    session: dict[str, str]
+    run: dict[str, str]
+
+
+def look_up(given: Mapping[str, object], flavour_of: Callable[[str], str], circumstances: Circumstances) -> Granted:
+    """Look all three configurations up.
+
+    :param given: each of ``KEYWORDS`` with what was given for it, ``None`` for nothing.
+    :param flavour_of: as for :func:`allowlist.provider_options`.
+    :param circumstances: of a session without any EPs named.
+    """
+    granted = None
+    if given["provider_options"] is not None:
+        granted = allowlist.provider_options(given["provider_options"], flavour_of, circumstances)
+        circumstances = circumstances._replace(providers=tuple(granted))
+    session_config, run_config = ({} if given[name] is None else given[name] for name in KEYWORDS[1:])
+    return Granted(
+        granted,
+        allowlist.session_config(session_config, circumstances),
+        allowlist.run_config(run_config, circumstances),
+    )
+
+
+def parse(text: str) -> dict[str, dict]:
+    """Read configurations from JSON text: an object with any of ``KEYWORDS``.
+
+    :raises ValueError: for anything else, a key that stands twice and numbers that are not finite.
+    """
+
+    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            twice = next(name for name, _ in pairs if sum(name == other for other, _ in pairs) > 1)
+            raise ValueError(f"the key {allowlist.show(twice)} stands twice in one object")
+        return found
+
+    def finite(number: str) -> float:
+        if not math.isfinite(float(number)):
+            raise ValueError(f"{allowlist.show(number)} is not a finite number")
+        return float(number)
+
+    try:
+        config = json.loads(text, object_pairs_hook=unique, parse_float=finite, parse_constant=finite)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON: {error}") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    objects = {"the whole": config}
+    if type(config) is dict:
+        for name in config:
+            if name not in KEYWORDS:
+                near = difflib.get_close_matches(name[:100], KEYWORDS, 1)
+                raise ValueError(
+                    f"{allowlist.show(name)} is not a configuration"
+                    + (f"; did you mean {near[0]}?" if near else f": those are {', '.join(KEYWORDS)}")
+                )
+        objects |= config
+        providers = config.get("provider_options")
+        if type(providers) is dict:
+            objects |= {f"provider_options[{allowlist.show(name)}]": options for name, options in providers.items()}
+    for name, value in objects.items():
+        if type(value) is not dict:
+            raise ValueError(f"{name} must be an object, as in {{...}}, not {allowlist.show(value)}")
+    return config
+
+
+def parse_file(path: str) -> dict[str, dict]:
+    """Read configurations from a JSON file, as :func:`parse` does from text.
+
+    :raises OSError: when it cannot be read.
+    """
+    with Path(path).open(encoding="utf-8-sig") as file:
+        text = file.read(_MOST_CHARACTERS + 1)
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError("the file is too long for a configuration")
+    return parse(text)
+
+
+class Given(NamedTuple):
+    """The three configurations of a call, and the places of the entries that the environment added to them."""
+
+    configurations: dict[str, object]
+    added: frozenset[str] = frozenset()
+
+    @contextmanager
+    def naming_the_environment(self) -> Iterator[None]:
+        """Let the refusal of an entry that the environment added say where it comes from."""
+        try:
+            yield
+        except allowlist.NotPermittedError as refusal:
+            if refusal.place not in self.added:
+                raise
+            message = f"{refusal} (from the environment variable {ENVIRONMENT})"
+            raise allowlist.NotPermittedError(message, refusal.place) from None
+
+
+def with_environment(given: Mapping[str, object], apply: Iterable[str] = KEYWORDS) -> Given:
+    """Add what the environment variable ``ORT_ONNX_BACKEND_CONFIG`` names and the caller does not.
+
+    It holds JSON text for :func:`parse`, or ``@`` and the path of a file of it. The caller's entries win key by key,
+    and option by option inside an EP; the caller's EPs come first.
+
+    :param given: each of ``KEYWORDS`` with what the caller gave for it, ``None`` for nothing.
+    :param apply: those of ``KEYWORDS`` that can apply; what the environment names for the others does not count.
+    :raises RuntimeError: when the variable cannot be understood.
+    """
+    text = os.environ.get(ENVIRONMENT)
+    if not text:
+        return Given(dict(given))
+    try:
+        named = parse_file(text[1:]) if text.startswith("@") else parse(text)
+        named = {keyword: entries for keyword, entries in named.items() if keyword in apply}
+        refuse_while_model_configures(**named)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {error}") from None
+    added: set[str] = set()
+    merged = dict(given)
+    for keyword, entries in named.items():
+        merged[keyword] = _merge(keyword, given[keyword], entries, added)
+    return Given(merged, frozenset(added))
+
+
+def _merge(where: str, given: object, entries: Mapping[str, object], added: set[str]) -> dict[str, object]:
+    """The caller's mapping, read once, and the entries it lacks, whose places are noted in ``added``."""
+    merged: dict[str, object] = {}
+    for key, value in () if given is None else allowlist.read(where, given):
+        if type(key) is not str:
+            raise allowlist.NotPermittedError(
+                f"{where}[{allowlist.show(key)}] {allowlist.NOT_PERMITTED}: a name must be a str"
+            )
+        merged[key] = value
+    for key, value in entries.items():
+        place = f"{where}[{allowlist.show(key)}]"
+        if where == "provider_options" and key in merged:
+            merged[key] = _merge(place, merged[key], value, added)
+        elif where == "provider_options":
+            merged[key] = _merge(place, None, value, added)
+            added.add(place)
+        elif key not in merged:
+            merged[key] = value
+            added.add(place)
+    return merged
 
 
 def warn_misspelt(given: Mapping[str, object]) -> None:

@@ -133,8 +133,6 @@ def settle_device(
     """
     name, index = _split(device)
     on_gpu = [ep for ep in granted if ep in _ON_GPU]
-    if name == "CPU" and on_gpu:
-        raise RuntimeError(f"device {device!r} contradicts provider_options, which names {', '.join(on_gpu)}")
     if name not in ("CUDA", "GPU"):
         return granted
     if not on_gpu:

@@ -1,0 +1,274 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Every code block of README.md and docs/ is run, or its commands are checked, and what is said to be printed is.
+
+Each document has a folder of its own, where its blocks run one after the other: Python in a new interpreter each,
+shell commands in bash. It holds ``model.onnx`` (``Y = abs(-X)`` on float32 of 2 by 3), ``models`` with what ``make``
+takes out of the packages of real models, and this repository's ``examples``, ``tools`` and ``onnxruntime/test``.
+
+- ``<!-- needs NAME -->`` before a block names an EP or a Python package. Where that is not here, the block must fail,
+  and say that it is not.
+- A shell block with a command that builds, installs or copies is not run: the targets, files and packages that it names
+  must exist.
+- A text block right behind another block tells what that one prints; ``...`` stands for anything.
+"""
+
+from __future__ import annotations
+
+import doctest
+import glob
+import importlib.util
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from backend_test_models import two_nodes
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend import configuration
+
+ROOT = Path(__file__).parents[3]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+_FENCE = re.compile(
+    r"^(?:<!-- needs (?P<needs>\S+) -->\n)?^(?P<indent> *)```(?P<kind>\w*)\n(?P<body>.*?)^(?P=indent)```$",
+    re.MULTILINE | re.DOTALL,
+)
+# Commands that change more than the folder they run in.
+_NOT_RUN = re.compile(r"^(\w+=\S* )?(make|pip|cp|rm|python -m pytest)\b", re.MULTILINE)
+
+
+class Block(NamedTuple):
+    line: int
+    kind: str
+    body: str
+    needs: str
+    follows: bool
+
+
+def blocks(document: Path) -> list[Block]:
+    text = document.read_text(encoding="utf-8")
+    found = list(_FENCE.finditer(text))
+    ends = [0, *(block.end() for block in found)]
+    return [
+        Block(
+            line=text.count("\n", 0, block.start()) + 1,
+            kind=block["kind"],
+            body=textwrap.dedent(block["body"]),
+            needs=block["needs"] or "",
+            follows=not text[end : block.start()].strip(),
+        )
+        for end, block in zip(ends, found, strict=False)
+    ]
+
+
+@cache
+def is_here(name: str) -> bool:
+    """Whether an EP or a Python package can be used."""
+    if not name.endswith("ExecutionProvider"):
+        return importlib.util.find_spec(name) is not None
+    try:
+        # An EP may be in the wheel and still not work, as CUDA's on a machine without a GPU.
+        onnxruntime.backend.prepare(two_nodes(), provider_options={name: {}})
+    except RuntimeError:
+        return False
+    return True
+
+
+def environment() -> dict[str, str]:
+    """For the processes that run a document: none of make's variables, none of ours, and this Python first."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("MAKE", "MFLAGS", "ORT_")) and name != "PYTHONPATH"
+    }
+    return kept | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "ORT_DISABLE_TELEMETRY": "1",
+    }
+
+
+def start(command: list[str], folder: Path) -> subprocess.CompletedProcess:
+    return subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
+
+
+class DocumentTest(unittest.TestCase):
+    def prepare_folder(self) -> Path:
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        folder = Path(made.name)
+        (folder / "model.onnx").write_bytes(two_nodes((2, 3)).SerializeToString())
+        (folder / "models").symlink_to(Path(sys.prefix, "models"))
+        for name in ("examples", "tools", "onnxruntime/test"):
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).symlink_to(ROOT / name)
+        return folder
+
+    def check_document(self, document: Path) -> None:
+        folder = self.prepare_folder()
+        printed: str | None = None
+        for block in blocks(document):
+            with self.subTest(f"{document.name}:{block.line}"):
+                before, printed = printed, None
+                if block.kind == "text":
+                    if block.follows and before is not None:  # None: that block cannot run here
+                        self.check_printed(block.body, before)
+                elif block.kind == "json":
+                    configuration.parse(block.body)
+                elif block.kind == "sh" and _NOT_RUN.search(block.body):
+                    for line in block.body.replace("\\\n", " ").splitlines():
+                        self.check_command(shlex.split(line, comments=True))
+                else:
+                    printed = self.run_block(block, folder)
+
+    def run_block(self, block: Block, folder: Path) -> str | None:
+        interpreters = {"python": [sys.executable, "-c"], "sh": ["bash", "-euo", "pipefail", "-c"]}
+        ran = start([*interpreters[block.kind], block.body], folder)
+        if block.needs and not is_here(block.needs):
+            self.assertNotEqual(ran.returncode, 0)
+            unavailable = rf"{block.needs}.*(not available|could not be attached|without it)"
+            self.assertRegex(ran.stderr, rf"{unavailable}|No module named '{block.needs}'")
+            return None
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        return ran.stdout
+
+    def check_printed(self, expected: str, printed: str) -> None:
+        options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+        checker = doctest.OutputChecker()
+        example = doctest.Example("", expected)
+        if not checker.check_output(expected, printed, options):
+            self.fail(checker.output_difference(example, printed, options))
+
+    def check_command(self, words: list[str]) -> None:
+        """Check that what a command names is there."""
+        while words and re.fullmatch(r"\w+=.*", words[0]):
+            name, _, value = words.pop(0).partition("=")
+            if name == "ORT_BACKEND_BASE":
+                setup().requested_base(value)
+        if not words:
+            return
+        command, *arguments = words
+        plain = [argument for argument in arguments if not argument.startswith("-")]
+        if command == "make":
+            made = start(["make", "--dry-run", *arguments], ROOT)
+            self.assertEqual(made.returncode, 0, made.stderr)
+        elif command == "pip":
+            known = (ROOT / "constraints.txt").read_text() + " ".join(setup().BASES)
+            for name in plain[1:]:
+                folder = name == "." or f"{name}/" in (ROOT / ".gitignore").read_text() or name in ("models", "wheels")
+                self.assertTrue(folder or name.partition("==")[0] in known, name)
+        elif command in ("cp", "rm"):
+            for pattern in plain[:-1] if command == "cp" else plain:
+                # Braces are bash's, not glob's.
+                (choices,) = re.findall(r"\{(.*)\}", pattern) or [""]
+                for choice in choices.split(","):
+                    name = re.sub(r"\{.*\}", choice, pattern.removeprefix("CHECKOUT/"))
+                    self.assertTrue(glob.glob(str(ROOT / name)), name)
+        elif words[:3] == ["python", "-m", "pytest"]:
+            self.assertTrue((ROOT / arguments[2]).is_file(), arguments[2])
+        elif command == "python" and not arguments[0].startswith("-"):
+            self.assertTrue((ROOT / arguments[0]).is_file(), arguments[0])
+        else:
+            self.fail(f"Nobody checks {words}: put it in a block of its own, where it is run.")
+
+
+@cache
+def setup():
+    spec = importlib.util.spec_from_file_location("backend_setup", ROOT / "setup.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _test_of(document: Path):
+    return lambda self: self.check_document(document)
+
+
+for _document in DOCUMENTS:
+    setattr(DocumentTest, f"test_{_document.stem.lower().replace('-', '_')}", _test_of(_document))
+
+
+class FormTest(unittest.TestCase):
+    def test_every_block_is_fenced_and_of_a_kind_that_is_checked(self) -> None:
+        for document in DOCUMENTS:
+            text = document.read_text(encoding="utf-8")
+            found = blocks(document)
+            with self.subTest(document.name):
+                self.assertEqual(text.count("```"), 2 * len(found))
+                self.assertEqual(text.count("<!--"), sum(bool(block.needs) for block in found))
+                self.assertLessEqual({block.kind for block in found}, {"python", "sh", "json", "text"})
+                self.assertNotRegex(_FENCE.sub("", text), r"(?m)\n\n {4,}\S", "an indented block, which nothing checks")
+
+    def test_links_lead_somewhere(self) -> None:
+        for document in DOCUMENTS:
+            for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
+                if "://" not in target:
+                    self.assertTrue((document.parent / target).exists(), f"{document.name}: {target}")
+
+    def test_first_steps_are_few(self) -> None:
+        (steps,) = [
+            block
+            for block in blocks(ROOT / "README.md")
+            if block.body.startswith("python -m onnxruntime.backend info\n")
+        ]
+        commands = steps.body.strip().splitlines()
+        self.assertLessEqual(len(commands), 8)
+        self.assertRegex(commands[-1], r"backend run \$MODEL .*--session-config \S+=\S+")
+
+
+class ExampleTest(unittest.TestCase):
+    """The examples on real models; conformance.py and openvino_threads.py are run by the documents."""
+
+    def test_silero_vad(self) -> None:
+        model = Path(sys.prefix, "models", "silero_vad", "data", "silero_vad.onnx")
+        ran = start([sys.executable, str(ROOT / "examples" / "silero_vad.py"), str(model)], ROOT)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertRegex(
+            ran.stdout, r"\Asilence +no speech .*\nnoise +no speech .*\nbabble +speech +at most 0\.[5-9]\d\n"
+        )
+        self.assertIn("{'session.intra_op.allow_spinning': '0'}", ran.stdout)
+
+
+class CheckerTest(unittest.TestCase):
+    """The checks above can fail."""
+
+    def check(self, text: str) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            document = Path(folder, "document.md")
+            document.write_text(text)
+            DocumentTest().check_document(document)
+
+    def test_what_must_not_pass(self) -> None:
+        for text in (
+            "```python\nraise ValueError\n```\n",
+            "```sh\nfalse\n```\n",
+            "```sh\nno-such-command\n```\n",
+            "```sh\nfalse | true\n```\n",
+            "```sh\nmake no-such-target\n```\n",
+            "```sh\npip install no-such-package\n```\n",
+            "```sh\nrm CHECKOUT/onnxruntime/no_such_file.py\n```\n",
+            "```sh\nmake test\npython no_such_example.py\n```\n",
+            "```sh\nmake test\nls\n```\n",
+            "```python\nprint(1)\n```\n\n```text\n2\n```\n",
+            "<!-- needs NoSuchExecutionProvider -->\n```python\nprint(1)\n```\n",
+            "<!-- needs no_such_package -->\n```python\nraise ValueError\n```\n",
+        ):
+            with self.subTest(text), self.assertRaises(AssertionError):
+                self.check(text)
+        self.check(f"```json\n{json.dumps({'session_config': {}})}\n```\n")
+        self.check("```python\nprint('a b c')\n```\n\n```text\na ... c\n```\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
