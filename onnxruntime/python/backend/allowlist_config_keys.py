@@ -204,11 +204,9 @@ SESSION_ATTRIBUTES: dict[str, Rule] = {
         UNSAFE_MEMORY, "the session takes weights out of the caller's buffers at offsets that the model names"
     ),
     "add_free_dimension_override_by_denotation": Refused(
-        NO_EFFECT, "a method, not an attribute; ORT ignores a name that the model lacks and cuts a name at a NUL"
+        NO_EFFECT, "ORT ignores a denotation that the model lacks; free_dimension_overrides takes names"
     ),
-    "add_free_dimension_override_by_name": Refused(
-        NO_EFFECT, "a method, not an attribute; ORT ignores a name that the model lacks and cuts a name at a NUL"
-    ),
+    "add_free_dimension_override_by_name": Refused(OTHER_DOOR, "sizes are named in free_dimension_overrides"),
     "add_initializer": Refused(UNSAFE_MEMORY, "the session goes on using the memory of the value it is given"),
     "add_provider": Refused(OTHER_DOOR, "execution providers are named in provider_options"),
     "add_provider_for_devices": Refused(OTHER_DOOR, "execution providers are named in provider_options"),

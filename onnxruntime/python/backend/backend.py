@@ -18,6 +18,7 @@ from onnxruntime.backend import (
     allowlist,
     configuration,
     execution_providers,
+    free_dimensions,
     graph_capture,
     model_versions,
     webgpu_lock,
@@ -78,6 +79,7 @@ class OnnxRuntimeBackend(Backend):
         provider_options: Mapping[str, Mapping[str, object]] | None = None,
         session_config: Mapping[str, object] | None = None,
         run_config: Mapping[str, object] | None = None,
+        free_dimension_overrides: Mapping[str, int] | None = None,
         **kwargs,
     ) -> OnnxRuntimeBackendRep:
         """
@@ -94,6 +96,7 @@ class OnnxRuntimeBackend(Backend):
             the CPU EP, and no fallback; ``{}`` names none, which leaves the CPU EP. ``None``: every available EP.
         :param session_config: ``{key: value}`` of session config entries.
         :param run_config: ``{key: value}`` of run config entries, which every run of the result carries.
+        :param free_dimension_overrides: ``{name: size}`` of named dimensions that the model's inputs leave open.
         :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions`. Other names are ignored.
         :return: the prepared model.
         :raises RuntimeError: for anything that is not permitted, not available or, once applied, not so.
@@ -104,8 +107,9 @@ class OnnxRuntimeBackend(Backend):
         configurations = dict(zip(configuration.KEYWORDS, (provider_options, session_config, run_config), strict=True))
         configuration.refuse_while_model_configures(**configurations)
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
-            return _prepare_open(model, configurations)
+            return _prepare_open(model, configurations, free_dimension_overrides)
 
+        sizes = {} if free_dimension_overrides is None else free_dimensions.look_up(free_dimension_overrides)
         options = SessionOptions()
         for name, value in allowlist.session_attributes(kwargs).items():
             setattr(options, name, value)
@@ -127,6 +131,7 @@ class OnnxRuntimeBackend(Backend):
             options.add_session_config_entry(key, text)
 
         source = _source(model, cls.is_opset_supported)
+        shapes = free_dimensions.apply(options, sizes, source)
         try:
             with webgpu_lock.while_opening(providers):
                 if granted is None:
@@ -140,6 +145,7 @@ class OnnxRuntimeBackend(Backend):
                 raise RuntimeError(reason) from error
             raise
         execution_providers.check_device(device, session)
+        free_dimensions.verify(session, shapes)
         if granted is None:
             # A run that fails must fail, not run elsewhere: the API's first use is testing.
             session.disable_fallback()
@@ -158,6 +164,7 @@ class OnnxRuntimeBackend(Backend):
         provider_options: Mapping[str, Mapping[str, object]] | None = None,
         session_config: Mapping[str, object] | None = None,
         run_config: Mapping[str, object] | None = None,
+        free_dimension_overrides: Mapping[str, int] | None = None,
         **kwargs,
     ):
         """
@@ -171,6 +178,7 @@ class OnnxRuntimeBackend(Backend):
         :param provider_options: as for :meth:`prepare`.
         :param session_config: as for :meth:`prepare`.
         :param run_config: as for :meth:`prepare`.
+        :param free_dimension_overrides: as for :meth:`prepare`.
         :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions` (where a session is opened) and of
             :class:`onnxruntime.RunOptions`; a name that both have is set on both. Other names are ignored.
         :return: list of outputs.
@@ -182,6 +190,7 @@ class OnnxRuntimeBackend(Backend):
             provider_options=provider_options,
             session_config=session_config,
             run_config=run_config,
+            free_dimension_overrides=free_dimension_overrides,
             **kwargs,
         )
         return rep.run(inputs, **run_attributes)
@@ -197,19 +206,20 @@ class OnnxRuntimeBackend(Backend):
 
 
 def _prepare_open(
-    model: InferenceSession | OnnxRuntimeBackendRep, configurations: dict[str, object]
+    model: InferenceSession | OnnxRuntimeBackendRep, configurations: dict[str, object], free_dimension_overrides: object
 ) -> OnnxRuntimeBackendRep:
     """Prepare a session that is open already: only a run config can still apply to it."""
-    session_config = configurations["session_config"]
-    # {} names no EP, which is still a statement about the session's EPs; an empty session_config states nothing.
-    if configurations["provider_options"] is not None or (
-        session_config is not None and allowlist.read("session_config", session_config)
+    # An empty mapping states nothing, except that {} names no EP, which says what the session's EPs are to be.
+    for keyword, given, states in (
+        ("provider_options", configurations["provider_options"], True),
+        ("session_config", configurations["session_config"], False),
+        (free_dimensions.KEYWORD, free_dimension_overrides, False),
     ):
-        keyword = "session_config" if configurations["provider_options"] is None else "provider_options"
-        raise RuntimeError(
-            f"{keyword} {allowlist.NOT_PERMITTED} for a session that is open already, where it could not "
-            "apply: pass the model instead, or open the session with it"
-        )
+        if given is not None and (states or allowlist.read(keyword, given)):
+            raise RuntimeError(
+                f"{keyword} {allowlist.NOT_PERMITTED} for a session that is open already, where it could not "
+                "apply: pass the model instead, or open the session with it"
+            )
     is_rep = isinstance(model, OnnxRuntimeBackendRep)
     # What the environment names is in a prepared model already, beneath what its caller named.
     given = configuration.with_environment(configurations, () if is_rep else ("run_config",))

@@ -186,7 +186,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         self, run_config: Mapping[str, object] | None, kwargs: dict[str, object]
     ) -> tuple[Mapping[str, object], Mapping[str, str]]:
         """The RunOptions attributes and the run config entries of one run."""
-        for keyword in ("provider_options", "session_config"):
+        for keyword in ("provider_options", "session_config", "free_dimension_overrides"):
             if kwargs.pop(keyword, None) is not None:
                 raise RuntimeError(
                     f"{keyword} {allowlist.NOT_PERMITTED} for a run, whose session is open already: pass it to prepare"

@@ -181,7 +181,7 @@ def _merge(where: str, given: object, entries: Mapping[str, object], added: set[
 def warn_misspelt(given: Mapping[str, object]) -> None:
     """Warn of a keyword that is nearly one of ours: unknown keywords are ignored, so the typing error would be too."""
     for name in given:
-        near = difflib.get_close_matches(name[:100], KEYWORDS, 1, 0.85)
+        near = difflib.get_close_matches(name[:100], (*KEYWORDS, "free_dimension_overrides"), 1, 0.85)
         if near:
             warnings.warn(
                 f"keyword argument {allowlist.show(name)} is ignored; did you mean {near[0]}?",

@@ -44,7 +44,7 @@ def setUpModule() -> None:
         missing = "onnxruntime-ep-webgpu is not installed"
     else:
         if EP not in onnxruntime.get_available_providers():  # another module's tests may have come first
-        onnxruntime.register_execution_provider_library(EP, onnxruntime_ep_webgpu.get_library_path())
+            onnxruntime.register_execution_provider_library(EP, onnxruntime_ep_webgpu.get_library_path())
         if any(device.ep_name == EP for device in onnxruntime.get_ep_devices()):
             unittest.addModuleCleanup(onnxruntime.unregister_execution_provider_library, EP)
             return

@@ -1,0 +1,101 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Free dimension overrides: sizes for the named dimensions that a model's inputs leave open, applied and proven.
+
+ORT ignores a name that the model lacks and cuts a name at a NUL, so the names are held against the model before they
+are given to ORT, and the inputs' shapes against the sizes afterwards.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+
+import onnx
+
+from onnxruntime import InferenceSession, SessionOptions
+from onnxruntime.backend import allowlist
+from onnxruntime.backend.value_kinds import Integer
+
+KEYWORD = "free_dimension_overrides"
+# ORT takes sizes that no index of its own can hold.
+_SIZE = Integer(1, 2**31 - 1)
+
+
+def look_up(given: object) -> dict[str, int]:
+    """Turn ``free_dimension_overrides`` into names and sizes.
+
+    :param given: the caller's mapping of dimension names to sizes, 1 to 2**31-1.
+    :raises TypeError: when it is not a mapping.
+    :raises RuntimeError: for a name or a size that is none.
+    """
+    sizes: dict[str, int] = {}
+    for name, size in allowlist.read(KEYWORD, given):
+        place = f"{KEYWORD}[{allowlist.show(name)}]"
+        if type(name) is not str or not name or "\0" in name:
+            raise RuntimeError(
+                f"{place} {allowlist.NOT_PERMITTED}: a dimension is named by a str, not empty, without NUL"
+            )
+        try:
+            sizes[name] = _SIZE.parse(size)
+        except ValueError as error:
+            raise RuntimeError(
+                f"{place} with the value {allowlist.show(size)} {allowlist.NOT_PERMITTED}: {error}. "
+                f"Accepted: {_SIZE.accepts}"
+            ) from None
+    return sizes
+
+
+def apply(options: SessionOptions, sizes: Mapping[str, int], source: str | bytes) -> dict[str, dict[int, int]]:
+    """Set the sizes on a session's options.
+
+    :param options: the options that the session will be opened with.
+    :param sizes: what :func:`look_up` returned.
+    :param source: the model's path or bytes.
+    :return: input name to the size that each of its overridden axes must have, for :func:`verify`.
+    :raises RuntimeError: for a name that no input of the model has.
+    """
+    axes = _named_axes(source) if sizes else {}
+    names = {name for named in axes.values() for name in named.values()}
+    for name, size in sizes.items():
+        if name not in names:
+            has = ", ".join(sorted(map(ascii, names))) or "none"
+            raise RuntimeError(
+                f"{KEYWORD}[{allowlist.show(name)}] {allowlist.NOT_PERMITTED}: no input of the model has a dimension of "
+                f"that name. It has: {has}"
+            )
+        options.add_free_dimension_override_by_name(name, size)
+    return {node: {axis: sizes[name] for axis, name in named.items() if name in sizes} for node, named in axes.items()}
+
+
+def verify(session: InferenceSession, expected: Mapping[str, Mapping[int, int]]) -> None:
+    """Hold the open session's inputs against the sizes.
+
+    :param expected: what :func:`apply` returned.
+    :raises RuntimeError: when one is of another size.
+    """
+    for node in session.get_inputs() if expected else ():
+        for axis, size in expected.get(node.name, {}).items():
+            if node.shape[axis] != size:
+                raise RuntimeError(
+                    f"{KEYWORD} sets axis {axis} of input {node.name!a} to {size}, but in the session it is "
+                    f"{node.shape[axis]!a}"
+                )
+
+
+def _named_axes(source: str | bytes) -> dict[str, dict[int, str]]:
+    """Input name to its named dimensions by axis."""
+    try:
+        model = onnx.load(source if isinstance(source, str) else io.BytesIO(source), load_external_data=False)
+    except Exception as error:
+        raise RuntimeError(f"{KEYWORD} needs a model that onnx reads, to know its dimensions: {error}") from error
+    return {
+        node.name: {
+            axis: dimension.dim_param
+            for axis, dimension in enumerate(node.type.tensor_type.shape.dim)
+            if dimension.dim_param
+        }
+        for node in model.graph.input
+    }
