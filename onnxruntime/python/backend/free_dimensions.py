@@ -63,8 +63,8 @@ def apply(options: SessionOptions, sizes: Mapping[str, int], source: str | bytes
         if name not in names:
             has = ", ".join(sorted(map(ascii, names))) or "none"
             raise RuntimeError(
-                f"{KEYWORD}[{allowlist.show(name)}] {allowlist.NOT_PERMITTED}: no input of the model has a dimension of "
-                f"that name. It has: {has}"
+                f"{KEYWORD}[{allowlist.show(name)}] {allowlist.NOT_PERMITTED}: no input of the model has a dimension "
+                f"of that name. It has: {has}"
             )
         options.add_free_dimension_override_by_name(name, size)
     return {node: {axis: sizes[name] for axis, name in named.items() if name in sizes} for node, named in axes.items()}

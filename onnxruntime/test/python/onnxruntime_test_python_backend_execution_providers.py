@@ -316,7 +316,6 @@ class DeviceTest(unittest.TestCase):
             ("CUDA:1", {}),
             ("CUDA", {OPENVINO: {}}),
             ("GPU", {CPU: {}}),
-            ("CPU", {CUDA: {}}),
         ):
             with self.subTest(device=device, options=options), self.assertRaisesRegex(RuntimeError, "contradicts"):
                 self.settled(device, options)
