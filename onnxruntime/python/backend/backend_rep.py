@@ -170,7 +170,7 @@ class OnnxRuntimeBackendRep(BackendRep):
             with self._lock or nullcontext():
                 return self._ordinary(feeds, options)
         except Exception as error:
-            problem = self._inputs.problem(feeds, error)
+            problem = self._inputs.problem(feeds)
             if problem:
                 raise RuntimeError(problem) from error
             raise

@@ -63,12 +63,11 @@ class ModelInputs:
         except ValueError as reason:
             raise RuntimeError(f"input {name!a} got {reason}; {self._signature()}") from None
 
-    def problem(self, feeds: Mapping[str, object], error: Exception) -> str | None:
-        """Find out whether ORT refused the feeds themselves.
+    def problem(self, feeds: Mapping[str, object]) -> str | None:
+        """Find out, once ORT has raised an error, whether that was about the feeds.
 
         :param feeds: what :meth:`feeds` returned.
-        :param error: what ORT raised.
-        :return: what is wrong with them and what the model takes; ``None`` when the error has another cause.
+        :return: what is wrong with them and what the model takes; ``None`` when nothing is.
         """
         found = [
             f"input {name!a} is missing"
@@ -77,7 +76,7 @@ class ModelInputs:
         ]
         for name, value in feeds.items():
             node = self._nodes.get(name) or self._overridable[name]
-            if not _fits(node, value) or f"Invalid rank for input: {name} " in str(error):
+            if not _fits(node, value):
                 found.append(f"input {name!a} got {tensor_values.describe(value)}")
         return f"{', '.join(found)}; {self._signature()}" if found else None
 
@@ -136,7 +135,7 @@ def _fits(node: object, value: object) -> bool:
         return isinstance(value, list if value_type.startswith("seq(") else Mapping)
     else:
         return True
-    # An empty shape stands for a scalar and for any rank.
+    # An empty shape stands for a scalar and for any rank; ORT takes any for either.
     return not node.shape or (
         len(shape) == len(node.shape)
         and all(not isinstance(fixed, int) or fixed == got for fixed, got in zip(node.shape, shape, strict=True))

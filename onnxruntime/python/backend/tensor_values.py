@@ -54,7 +54,10 @@ def as_array(value: object, dtype: np.dtype) -> np.ndarray:
     if isinstance(value, (bool, int, float, str, bytes, list, tuple)) and not isinstance(value, np.generic):
         return _from_plain(value, dtype)
     array = np.asarray(value)
-    if dtype == _STRING and array.dtype.kind in "OSTU":
+    if dtype == _STRING:
+        # Without __array__ that is any object, which numpy wrapped as it knew no better.
+        if array.dtype.kind not in ("OSTU" if hasattr(value, "__array__") else "STU"):
+            raise ValueError(describe(value))
         return _texts(array)
     # ORT takes the bytes of an array in foreign byte order for its own, and crashes on such text.
     if array.dtype.newbyteorder("=") != dtype:
@@ -63,30 +66,31 @@ def as_array(value: object, dtype: np.dtype) -> np.ndarray:
 
 
 def _from_plain(value: object, dtype: np.dtype) -> np.ndarray:
-    found = np.asarray(value)  # a ragged list raises ValueError here
+    found = np.asarray(value, dtype=object if dtype == _STRING else None)  # a ragged list raises ValueError here
+    if dtype == _STRING:
+        if not all(isinstance(text, (str, bytes)) for text in found.flat):
+            raise ValueError(describe(value))
+        return _texts(found)
     if found.size == 0:
         return found.astype(dtype)
-    if dtype == _STRING:
-        if found.dtype.kind not in "OSU":
-            raise ValueError(describe(value))
-        return _texts(np.asarray(value, dtype=object))
     if found.dtype == dtype:
         return found
     whole = dtype.name.startswith(("int", "uint"))
     if found.dtype.kind not in ("biu" if whole else "biuf") or dtype.kind == "b":
         raise ValueError(describe(value))
     array = found.astype(dtype)
-    if whole and (array.astype(found.dtype) != found).any():
+    # Compared as Python's numbers, as numpy's would wrap around the same way again.
+    if whole and np.any(array.astype(object) != found.astype(object)):
         raise ValueError(f"{describe(value)} out of range")
     return array
 
 
 def _texts(array: np.ndarray) -> np.ndarray:
-    if array.dtype.kind in "TU":
-        return array.astype(object)
-    if array.dtype.kind == "O" and any(type(text) is bytes for text in array.flat):
+    """Text as an array of ``str``: ORT would take the Python spelling of ``bytes`` in it."""
+    array = array.astype(object, copy=False)
+    if any(isinstance(text, bytes) for text in array.flat):
         texts = np.empty(array.shape, dtype=object)
-        texts.flat = [text.decode() if type(text) is bytes else text for text in array.flat]
+        texts.flat = [text.decode() if isinstance(text, bytes) else text for text in array.flat]
         return texts
     return array
 

@@ -1,0 +1,103 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Whether ONNX's tests that pass still do with each permitted config key away from its default.
+
+Every key gets a process and a whole test series of its own. A test that passes without the key and not with it, or the
+other way round, must be explained in ``EXPLAINED``; otherwise the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import onnx_backend_test_series as series
+
+from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist_rules import Permitted
+from onnxruntime.backend.value_kinds import Flag
+
+# What to set where it is not simply the other value of a flag: the value that is farthest from the default.
+VALUES = {
+    "optimization.constant_folding_max_output_size_in_bytes": 1,
+    "optimization.disable_specified_optimizers": "ConstantFolding;Level1_RuleBasedTransformer;MatMulAddFusion",
+    "optimization.minimal_build_optimizations": "apply",
+    "session.function_expansion_byte_limit": 1,
+    "session.function_expansion_node_limit": 1,
+    "session.gqa_value_layout": "BNHS",
+    "session.graph_optimizations_loop_level": 2,
+    "session.qdq_matmulnbits_accuracy_level": 0,
+    "session.qdq_matmulnbits_block_size": 256,
+    "session.dynamic_block_base": 128,
+    "session.inter_op.spin_backoff_max": 64,
+    "session.inter_op.spin_duration_us": 10000,
+    "session.intra_op.spin_backoff_max": 64,
+    "session.intra_op.spin_duration_us": 10000,
+    "session.layer_assignment_settings": "cpu(encoder)",
+    "session.name_based_layer_assignment": "cpu(test)",
+    "gpu_graph_id": 1,
+    "memory.enable_memory_arena_shrinkage": "cpu:0",
+}
+# Why a key changes which tests pass.
+EXPLAINED: dict[str, str] = {}
+
+
+def _configurations() -> dict[str, dict]:
+    """Key to the configuration that sets it."""
+    result = {}
+    for keyword, table in (("session_config", SESSION_CONFIG), ("run_config", RUN_CONFIG)):
+        for key, rule in table.items():
+            if isinstance(rule, Permitted):
+                value = VALUES[key] if key in VALUES else rule.default[0] != "1"
+                if key not in VALUES and not isinstance(rule.kind, Flag):
+                    raise SystemExit(f"VALUES has none for {key}")
+                result[key] = {keyword: {key: value}}
+                if key.startswith("session.inter_op."):
+                    result[key]["execution_mode"] = "ORT_PARALLEL"
+    return result
+
+
+def _passed(config: dict) -> frozenset[str]:
+    """The tests that pass with a configuration.
+
+    :raises RuntimeError: when it is refused.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "outcomes.json")
+        command = [sys.executable, "-W", "ignore", series.__file__, "--no-list", "--outcomes", str(path)]
+        done = subprocess.run([*command, "--config", json.dumps(config)], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip().splitlines()[-1])
+        return frozenset(name for name, outcome in json.loads(path.read_text()).items() if outcome[0] == "passed")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("keys", nargs="*", help="the keys to try; default: every permitted one")
+    keys = parser.parse_args().keys
+    configurations = _configurations()
+    without = _passed({})
+    print(f"without configuration: {len(without)} tests pass", flush=True)
+    status = 0
+    for key in keys or configurations:
+        try:
+            found = _passed(configurations[key])
+        except RuntimeError as refusal:
+            print(f"{json.dumps(configurations[key])}: not here: {refusal}", flush=True)
+            continue
+        lost, won = sorted(without - found), sorted(found - without)
+        print(f"{json.dumps(configurations[key])}: {len(lost)} pass no longer, {len(won)} pass now", flush=True)
+        if lost or won:
+            print(f"  {EXPLAINED.get(key, 'NOT EXPLAINED')}: {', '.join(lost + won)}", flush=True)
+            status |= key not in EXPLAINED
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
