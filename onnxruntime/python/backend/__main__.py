@@ -157,7 +157,7 @@ def _info(_: argparse.Namespace) -> int:
         rules = PROVIDERS[name].rules(flavour) if name in PROVIDERS else {}
         count = sum(type(rule) is Permitted for rule in rules.values())
         print(f"  {name:34} {flavour:8} {count or 'none'}")
-        for index, device in enumerate(execution_providers._plugin_devices(name)):
+        for index, device in enumerate(execution_providers.plugin_devices(name)):
             _paragraph(f"device {index}: {device.device.type.name} of {device.device.vendor or 'unnamed vendor'}")
     if not any(flavour == "plugin" for flavour in here.values()):
         print("  no plugin, which --plugin would add")
@@ -178,7 +178,7 @@ def _flavours_here() -> dict[str, str]:
     names = onnxruntime.get_available_providers()
     if hasattr(onnxruntime, "get_ep_devices"):
         names += [device.ep_name for device in onnxruntime.get_ep_devices()]
-    return {name: "plugin" if execution_providers._plugin_devices(name) else "bundled" for name in dict.fromkeys(names)}
+    return {name: "plugin" if execution_providers.plugin_devices(name) else "bundled" for name in dict.fromkeys(names)}
 
 
 # --- options ---

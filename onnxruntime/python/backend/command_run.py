@@ -140,6 +140,10 @@ def command(chosen: argparse.Namespace) -> int:
         "session_config": session_config,
         "run_config": dict(rep.run_config),
         "nodes": None if rep.node_assignment is None else dict(rep.node_assignment),
+        "inputs": [
+            {"name": node.name, **_described(value)}
+            for node, value in zip(rep._session.get_inputs(), feeds, strict=True)
+        ],
         **result,
     }
     print(json.dumps(result, indent=2, allow_nan=False) if chosen.json else _told(result))
@@ -229,7 +233,11 @@ def _inputs(nodes: list, given: list[str], shapes: list[str]) -> list[object]:
         if node.name not in dimensions and not all(isinstance(size, int) for size in node.shape)
     ]
     if needed:
-        raise MistakeError(f"the model leaves shapes open; give them, such as {' '.join(needed)}")
+        takes = "; ".join(
+            f"{node.name}: {node.type}{[size if isinstance(size, int) else '?' for size in node.shape]}"
+            for node in nodes
+        ).replace("'", "")
+        raise MistakeError(f"the model leaves shapes open ({takes}); give them, such as {' '.join(needed)}")
     return [
         _random(node, dimensions.get(node.name, node.shape), seed)
         if node in random
@@ -352,16 +360,13 @@ def _told(result: dict) -> str:
         named = result["provider_options"]
         counts = [f"{count} on {name}" for name, count in result["nodes"].items() if count or name in named]
         tell("nodes", ", ".join(counts))
-    for output in result["outputs"]:
-        tell(
-            "output", f"{output['name']}: {output['type']} {'' if output['shape'] is None else output['shape']}".strip()
-        )
-        if "difference" in output:
-            difference = output["difference"]
-            tell(
-                "",
-                f"  largest difference from CPU: {difference if isinstance(difference, str) else f'{difference:.3g}'}",
-            )
+    for label in ("input", "output"):
+        for value in result[f"{label}s"]:
+            shape = "" if value["shape"] is None else f" {value['shape']}"
+            tell(label, f"{value['name']}: {value['type']}{shape}")
+            if "difference" in value:
+                found = value["difference"]
+                tell("", f"  largest difference from CPU: {found if isinstance(found, str) else f'{found:.3g}'}")
     tell("latency", f"{result['median_ms']:.3g} ms, median of {result['repeat']} runs after a first one")
     return "\n".join(lines)
 

@@ -56,11 +56,11 @@ def stock_list() -> list[str]:
     return [
         name
         for name in onnxruntime.get_available_providers()
-        if name not in excluded and (name in known or not _plugin_devices(name))
+        if name not in excluded and (name in known or not plugin_devices(name))
     ]
 
 
-def _plugin_devices(name: str) -> list:
+def plugin_devices(name: str) -> list:
     """The devices of a plugin EP whose library the application has registered."""
     if not hasattr(onnxruntime, "get_ep_devices"):
         return []
@@ -77,7 +77,7 @@ def flavour(name: str) -> str:
     """
     if name in _excluded():
         raise RuntimeError(f"{name} was named, and the environment variable {_EXCLUDE} excludes it")
-    if _plugin_devices(name):
+    if plugin_devices(name):
         return "plugin"
     available = onnxruntime.get_available_providers()
     if name in available:
@@ -108,7 +108,7 @@ def supports_device(device: str) -> bool:
     # CPU-OPENVINO_CPU is how ORT names the devices of a build; only whole names count.
     built_for = onnxruntime.get_device().split("-")
     if name in ("CUDA", "GPU"):
-        return "GPU" in built_for or any(len(_plugin_devices(ep)) > (index or 0) for ep in _ON_GPU)
+        return "GPU" in built_for or any(len(plugin_devices(ep)) > (index or 0) for ep in _ON_GPU)
     return name in built_for and not index
 
 
@@ -198,7 +198,7 @@ def _attach(options: SessionOptions, granted: Mapping[str, Mapping[str, Grant]])
 
     :return: what to pass as ``providers=``; ORT then ignores every EP that is attached to the session options.
     """
-    devices = {name: _plugin_devices(name) for name in granted}
+    devices = {name: plugin_devices(name) for name in granted}
     # ORT registers TensorRT's plugin operators only for EPs that come in by this argument. CUDA and CPU can as well.
     if TENSORRT in granted and not devices[TENSORRT]:
         others = [name for name in granted if devices[name]]

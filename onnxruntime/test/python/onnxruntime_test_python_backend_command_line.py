@@ -272,6 +272,7 @@ class RunTest(CommandTest):
             f"session_config    {SPINNING} = 0",
             "run_config        gpu_graph_id = 3",
             f"nodes             2 on {CPU}",
+            "input             X: float32 [2, 3]",
             "output            Y: float32 [2, 3]",
             "                    largest difference from CPU: 0",
         ):
@@ -292,6 +293,7 @@ class RunTest(CommandTest):
                 "unconfirmed": {},
                 "session_config": {PREPACKING: "1"},
                 "run_config": {},
+                "inputs": [{"name": "X", "type": "float32", "shape": [2, 3]}],
                 "outputs": [{"name": "Y", "type": "float32", "shape": [2, 3], "difference": 0.0}],
                 "repeat": 2,
             },
@@ -370,7 +372,7 @@ class RunTest(CommandTest):
 
     def test_open_shapes(self) -> None:
         path = self.put("open.onnx", two_nodes((None, 3)))
-        self.assertIn("--shape X=1x3", self.mistake("run", path))
+        self.assertIn("(X: tensor(float)[?, 3]); give them, such as --shape X=1x3", self.mistake("run", path))
         self.assertEqual(self.run_json(path, "--shape", "X=5x3")["outputs"][0]["shape"], [5, 3])
         self.assertEqual(self.run_json(path, "--shape", "X=0x3")["outputs"][0]["shape"], [0, 3])
         np.save(self.folder / "x.npy", np.zeros((7, 3), np.float32))
