@@ -1,0 +1,417 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Whatever a caller names, only what the tables permit reaches ORT.
+
+Each example is a call of ``prepare`` or ``run`` with spies in the place of ORT's classes: it either ends in a
+``RuntimeError`` or ``TypeError``, or everything that reached the spies is a permitted name with a text that its kind
+allows, checked here without the kinds' own parsers. Most examples are entries of the tables with a change that must
+not slip through. ``ORT_BACKEND_EXAMPLES`` is how many are tried; without it a few, the same ones each time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import re
+import sys
+import unicodedata
+import unittest
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+from backend_test_models import two_nodes
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend import backend, backend_rep, execution_providers
+from onnxruntime.backend.allowlist_config_keys import (
+    RUN_ATTRIBUTES,
+    RUN_CONFIG,
+    SESSION_ATTRIBUTES,
+    SESSION_CONFIG,
+    SESSION_FAMILIES,
+)
+from onnxruntime.backend.allowlist_providers import EVERY_PROVIDER, PROVIDERS
+from onnxruntime.backend.allowlist_rules import Permitted, Rule
+from onnxruntime.backend.value_kinds import Choice, Flag, FreeText, Integer, Kind, Member, Names, Text
+
+EXAMPLES = int(os.environ.get("ORT_BACKEND_EXAMPLES", "0"))
+MODEL = two_nodes().SerializeToString()
+INPUT = np.ones((2, 3), np.float32)
+RECORD = "session.record_ep_graph_assignment_info"  # the backend sets it for its own use
+
+# --- Spies ---
+
+
+class Reached(BaseException):
+    """A session was about to be opened. It derives from no class that the backend handles."""
+
+
+class Options(onnxruntime.SessionOptions):
+    """Session options that keep a record of what was set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        object.__setattr__(self, "record", {"attributes": {}, "entries": {}, "providers": {}})
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self.record["attributes"][name] = value
+        super().__setattr__(name, value)
+
+    def add_session_config_entry(self, key: str, value: str) -> None:
+        self.record["entries"][key] = value
+        super().add_session_config_entry(key, value)
+
+    def add_provider(self, name: str, options: dict[str, str]) -> None:
+        self.record["providers"][name] = options
+
+    def add_provider_for_devices(self, devices: list, options: dict[str, str]) -> None:
+        self.record["providers"][devices[0].ep_name] = options
+
+
+class Session:
+    def __init__(self, model: object, options: Options, providers: list | None = None, **_: object) -> None:
+        named = (provider for provider in providers or () if type(provider) is tuple)
+        options.record["providers"].update(named)
+        raise Reached(options.record)
+
+
+class RunOptions(onnxruntime.RunOptions):
+    """Run options that keep a record of what was set."""
+
+    last: dict[str, dict[str, object]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        RunOptions.last = {"attributes": {}, "entries": {}, "providers": {}}
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self.last["attributes"][name] = value
+        super().__setattr__(name, value)
+
+    def add_run_config_entry(self, key: str, value: str) -> None:
+        self.last["entries"][key] = value
+        super().add_run_config_entry(key, value)
+
+
+def spied(plugins: bool):
+    """ORT as a build that has every EP, or in which every EP that may be a plugin is one."""
+    flavoured = {name for name, provider in PROVIDERS.items() if provider.plugin is not None} if plugins else set()
+    devices = [SimpleNamespace(ep_name=name, ep_metadata={"library_path": "x"}) for name in flavoured]
+    return (
+        mock.patch.object(backend, "SessionOptions", Options),
+        mock.patch.object(backend, "InferenceSession", Session),
+        mock.patch.object(execution_providers, "InferenceSession", Session),
+        mock.patch.object(backend_rep, "RunOptions", RunOptions),
+        mock.patch.object(onnxruntime, "get_available_providers", lambda: [*PROVIDERS]),
+        mock.patch.object(onnxruntime, "get_ep_devices", lambda: devices, create=True),
+    )
+
+
+# --- What a text must be like, said a second time ---
+
+
+def allowed(kind: Kind, text: object) -> bool:
+    """Whether a kind allows a text to be sent, judged by what the kind was made with."""
+    if type(text) is not str or len(text.encode()) > 4096:
+        return False
+    if type(kind) is FreeText:
+        return not {unicodedata.category(char) for char in text} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    if not re.fullmatch(r"[ -~]*", text, re.ASCII):
+        return False
+    if type(kind) is Flag:
+        off, on = kind._spelling
+        return (text == off and not kind._refused[0]) or (text == on and not kind._refused[1])
+    if type(kind) is Integer:
+        return (
+            re.fullmatch(r"0|-?[1-9][0-9]*", text) is not None
+            and kind._low <= int(text) <= kind._high
+            and (not kind._among or int(text) in kind._among)
+        )
+    if type(kind) is Choice:
+        return text in kind._spelling.values()
+    if type(kind) is Names:
+        return all(name in kind._known for name in text.split(kind._separator))
+    if type(kind) is Text:
+        return re.fullmatch(kind._pattern, text) is not None
+    raise AssertionError(f"a kind that this test does not know: {kind}")
+
+
+CASE = unittest.TestCase()
+
+
+def check_text(rules: dict[str, Rule], name: object, text: object, given: dict) -> None:
+    CASE.assertIs(type(name), str)
+    rule = rules.get(name)
+    if rule is None:
+        rule = next((family for family in SESSION_FAMILIES if name.startswith(family.prefix)), None)
+        CASE.assertTrue(rule is not None and rules is SESSION_CONFIG, f"{name!r} is in no table")
+        CASE.assertRegex(name, r"\Asession\.int(er|ra)_op\.[a-z_]{1,40}\Z")
+    else:
+        CASE.assertIs(type(rule), Permitted, name)
+    CASE.assertTrue(allowed(rule.kind, text), f"{name!r} was sent as {text!r}")
+    CASE.assertEqual(rule.kind.render(rule.kind.read(text)), text)
+    check_given(rule.kind, given[name])
+
+
+def check_given(kind: Kind, value: object) -> None:
+    """Check that what a caller wrote was worth accepting: no subclass, and text as plain as what is sent."""
+    if type(kind) is Member and type(value) is kind._type:
+        return
+    CASE.assertTrue(type(value) in (bool, int, float, str) or type(value).__module__ == "numpy", type(value))
+    if isinstance(value, str) and type(kind) is not FreeText:
+        CASE.assertRegex(value, r"\A[!-~]*\Z")
+
+
+def check_attribute(rules: dict[str, Rule], name: str, value: object, given: dict) -> None:
+    CASE.assertIs(type(rules.get(name)), Permitted, name)
+    kind = rules[name].kind
+    check_given(kind, given[name])
+    if type(kind) is Member:
+        CASE.assertIs(type(value), kind._type)
+    else:
+        CASE.assertIn(type(value), (bool, int, str))
+        CASE.assertTrue(allowed(kind, kind.render(value)))
+
+
+def check_options(rules: dict[str, Rule], texts: dict[str, str], given: dict) -> None:
+    inside = {rule.within: name for name, rule in rules.items() if type(rule) is Permitted and rule.within}
+    for option, text in texts.items():
+        if option in {path[0] for path in inside}:  # written by the backend
+            for path, leaf in leaves(json.loads(text), (option,)):
+                check_text(rules, inside[path], leaf, given)
+        else:
+            check_text(rules, option, text, given)
+
+
+def leaves(tree: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], object]]:
+    if type(tree) is not dict:
+        yield path, tree
+        return
+    for key, branch in tree.items():
+        yield from leaves(branch, (*path, key))
+
+
+def check(record: dict, call: dict, plugins: bool, tables: tuple) -> None:
+    """Check what reached the spies against the tables and the call."""
+    attributes, entries, keyword = tables
+    for name, value in record["attributes"].items():
+        check_attribute(attributes, name, value, call)
+    for name, texts in record["providers"].items():
+        rules = PROVIDERS[name].rules("plugin" if plugins and PROVIDERS[name].plugin is not None else "bundled")
+        check_options(rules, texts, call["provider_options"][name])
+    again = {  # the options that some EPs read from entries
+        f"ep.{name.lower()}.{option}": text
+        for name, texts in record["providers"].items()
+        for option, text in texts.items()
+    }
+    for key, text in record["entries"].items():
+        if key in again:
+            CASE.assertEqual(text, again[key])
+        elif key == RECORD and key not in (call.get(keyword) or {}):
+            CASE.assertEqual(text, "1")
+        else:
+            check_text(entries, key, text, call[keyword])
+
+
+# --- Examples ---
+
+
+class Str(str):
+    """Claims to equal everything, and is sent as something else."""
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __str__(self) -> str:
+        return "1"
+
+
+class Int(int):
+    """Compares as one number and is sent as another."""
+
+    def __str__(self) -> str:
+        return "2147483647"
+
+    __repr__ = __str__
+    __index__ = __int__ = lambda self: 2147483647
+
+
+ARABIC = {code: code + 0x630 for code in range(0x30, 0x3A)}
+FULL_WIDTH = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
+CYRILLIC = str.maketrans("aeiops", "\u0430\u0435\u0456\u043e\u0440\u0455")
+
+AFFIXES = ("\0", "\0x", " ", "\n", "\t", "x", "_", ".", "\u200b", "\ud800", "\u0301", ",", ";", "=1")
+PREFIXES = ("ep.", "ep.cuda.", "session.", "trt_", " ", "\0", "\ufeff")
+NAME_CHANGES = [
+    str.upper, str.lower, str.swapcase, str.title, Str, str.encode, lambda name: name[:-1], lambda name: name[1:],
+    lambda name: name.translate(CYRILLIC), lambda name: name.translate(FULL_WIDTH), lambda name: None,
+    lambda name: name.replace("i", "\u0131"), lambda name: name * 40,
+    *(lambda name, affix=affix: name + affix for affix in AFFIXES),
+    *(lambda name, prefix=prefix: prefix + name for prefix in PREFIXES),
+]  # fmt: skip
+VALUE_CHANGES = [
+    lambda value: None, lambda value: [value], lambda value: str(value).encode(errors="replace"), Str,
+    lambda value: str(value).translate(ARABIC), lambda value: str(value).translate(FULL_WIDTH), lambda value: "",
+    lambda value: str(value).upper(), lambda value: str(value).lower(), lambda value: str(value).swapcase(),
+    lambda value: f"+{value}", lambda value: f"-{value}", lambda value: f"0x{value}", lambda value: f"{value}.0",
+    lambda value: f"1_{value}", lambda value: f"{value}{value}", lambda value: value == "1", lambda value: object,
+    lambda value: Int(1), lambda value: 1.0, lambda value: float("nan"), lambda value: np.int64(1),
+    lambda value: np.array([1]), lambda value: 2**64, lambda value: f"{value};{value}", np.str_,
+    *(lambda value, affix=affix: f"{value}{affix}" for affix in AFFIXES),
+    *(lambda value, prefix=prefix: f"{prefix}{value}" for prefix in PREFIXES),
+]  # fmt: skip
+
+HOSTILE = st.sampled_from(["1", "0", "true", "a.so", "a.json", "../a", "1" * 5000, "cpu:0", "18446744073709551616"])
+
+
+def values(rule: Rule) -> st.SearchStrategy:
+    """Values that a rule accepts, and those just outside."""
+    kind = rule.kind if type(rule) is Permitted else None
+    if type(kind) is Flag:
+        return st.sampled_from([True, False, 0, 1, "0", "1", np.bool_(True), np.int8(0), *kind._spelling])
+    if type(kind) is Integer:
+        bounds = [kind._low, kind._high, kind._low - 1, kind._high + 1, *kind._among]
+        return st.sampled_from([*bounds, *map(str, bounds)]) | st.integers(kind._low, kind._high)
+    if type(kind) is Choice:
+        return st.sampled_from([*kind._spelling, *kind._spelling.values()])
+    if type(kind) is Names:
+        known = st.lists(st.sampled_from(sorted(kind._known)), min_size=1, max_size=3)
+        return known.map(kind._separator.join)
+    if type(kind) is Member:
+        return st.sampled_from([*kind._names, *(getattr(kind._type, name) for name in kind._names)])
+    if type(kind) is Text:
+        return st.from_regex(re.compile(kind._pattern, re.ASCII), fullmatch=True)
+    if type(kind) is FreeText:
+        return st.text(st.sampled_from("ab \u00e9\u200b\u2028\u202e\n\x7f\ud800"), max_size=4)
+    return HOSTILE
+
+
+ANYTHING = st.one_of(
+    st.text(max_size=20), st.integers(), st.floats(), st.none(), st.booleans(), st.binary(max_size=5), HOSTILE
+)
+SCOPES = {
+    "session attribute": SESSION_ATTRIBUTES,
+    "run attribute": RUN_ATTRIBUTES,
+    "session_config": SESSION_CONFIG,
+    "run_config": RUN_CONFIG,
+    "bundled": {(name, option): rule for name, ep in PROVIDERS.items()
+                for option, rule in {**EVERY_PROVIDER, **(ep.bundled or {})}.items()},
+    "plugin": {(name, option): rule for name, ep in PROVIDERS.items()
+               for option, rule in {**EVERY_PROVIDER, **(ep.plugin or {})}.items()},
+}  # fmt: skip
+NAMED = {
+    scope: [
+        [name for name, rule in rules.items() if type(rule) is Permitted],
+        [name for name, rule in rules.items() if type(rule) is not Permitted],
+    ]
+    for scope, rules in SCOPES.items()
+}
+FAMILY_MEMBER = st.tuples(
+    st.sampled_from([family.prefix for family in SESSION_FAMILIES]),
+    st.sampled_from(["new_key", "a" * 40, "a" * 41, "B", "a.b"]),
+).map("".join)
+
+
+@st.composite
+def calls(draw) -> tuple[str, str, dict]:
+    """A scope, what was done to a table's entry (or that there was none), and keyword arguments."""
+    scope = draw(st.sampled_from([*SCOPES]))
+    what = draw(st.sampled_from(["changed"] * 14 + ["nothing"] * 5 + ["made up"]))
+    rules = SCOPES[scope]
+    names = NAMED[scope][draw(st.integers(0, 5)) == 0]
+    name = draw(st.sampled_from(names))
+    value = draw(values(rules[name]))
+    provider, name = name if type(name) is tuple else ("", name)
+    if scope == "session_config" and draw(st.integers(0, 5)) == 0:
+        name, value = draw(FAMILY_MEMBER), draw(st.sampled_from([1, 64, True, 65]))
+    if what == "changed":
+        if draw(st.booleans()):
+            name = draw(st.sampled_from(NAME_CHANGES))(name)
+        else:
+            value = draw(st.sampled_from(VALUE_CHANGES))(value)
+    elif what == "made up":
+        name, value = draw(ANYTHING), draw(ANYTHING)
+    mapping = {name: value}
+    if what == "nothing" and draw(st.integers(0, 3)) == 0:
+        more = draw(st.sampled_from(NAMED[scope][0]))
+        if not provider or more[0] == provider:
+            mapping[more[1] if provider else more] = draw(values(rules[more]))
+    if not provider:
+        return scope, what, mapping if scope.endswith("attribute") else {scope: mapping}
+    if what == "made up" and draw(st.booleans()):
+        return scope, what, {"provider_options": draw(st.one_of(ANYTHING, st.just({name: mapping})))}
+    return scope, what, {"provider_options": {provider: mapping}}
+
+
+COUNTS: Counter[str] = Counter()
+
+
+@functools.cache
+def prepared():
+    """A session that was opened with ORT's own classes."""
+    return onnxruntime.backend.prepare(onnxruntime.InferenceSession(MODEL, providers=["CPUExecutionProvider"]))
+
+
+def outcome_of(scope: str, keywords: dict) -> str:
+    """Make a call and check what reached ORT."""
+    plugins = scope == "plugin"
+    with contextlib.ExitStack() as stack:
+        rep = prepared()
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        for patch in spied(plugins):
+            stack.enter_context(patch)
+        try:
+            if scope in ("run attribute", "run_config"):
+                RunOptions.last = {"attributes": {}, "entries": {}, "providers": {}}
+                rep.run([INPUT], **keywords)
+                record, tables = RunOptions.last, (RUN_ATTRIBUTES, RUN_CONFIG, "run_config")
+            else:
+                onnxruntime.backend.prepare(MODEL, **keywords)
+        except Reached as reached:
+            record, tables = reached.args[0], (SESSION_ATTRIBUTES, SESSION_CONFIG, "session_config")
+        except (RuntimeError, TypeError) as error:
+            CASE.assertTrue(str(error).isprintable(), "a message carries raw characters")
+            return "refused"
+    check(record, keywords, plugins, tables)
+    return "permitted" if record["attributes"] or record["providers"] or {*record["entries"]} - {RECORD} else "ignored"
+
+
+@settings(
+    max_examples=EXAMPLES or 2500,
+    derandomize=not EXAMPLES,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(calls())
+def only_what_is_permitted_reaches_ort(example: tuple[str, str, dict]) -> None:
+    scope, what, call = example
+    outcome = outcome_of(scope, {name: value for name, value in call.items() if type(name) is str})
+    COUNTS.update(("examples", what, outcome))
+
+
+class TestProperties(unittest.TestCase):
+    def test_only_what_is_permitted_reaches_ort(self) -> None:
+        COUNTS.clear()
+        only_what_is_permitted_reaches_ort()
+        print(f"\nproperty examples: {dict(COUNTS)}", file=sys.stderr)
+        self.assertGreaterEqual(COUNTS["changed"], COUNTS["examples"] / 2)
+        self.assertGreater(min(COUNTS["permitted"], COUNTS["refused"]), COUNTS["examples"] / 10)
+
+
+if __name__ == "__main__":
+    unittest.main()
