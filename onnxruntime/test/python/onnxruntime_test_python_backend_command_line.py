@@ -471,8 +471,13 @@ class ProcessTest(CommandTest):
         self.assertEqual(json.loads(ran.stdout)["outputs"][0]["name"], "Y")
 
     def test_ort_logs_nothing_beside_the_error(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
-        for arguments in (["run", path, "--shape", "X=2x4"], ["run", self.put("text.onnx", "no model")]):
+        gathering = model([helper.make_node("Gather", ["data", "X"], ["Y"])], {"X": (1,)}, {"Y": (1,)}, elem_type=7)
+        gathering.graph.initializer.append(helper.make_tensor("data", TensorProto.INT64, [2], [0, 1]))
+        path = self.put("gathering.onnx", gathering)
+        for arguments in (
+            ["run", path, "--provider-option", "CPU", "--input", "X=[9]"],
+            ["run", self.put("text.onnx", "no model")],
+        ):
             ran = self.start(*arguments)
             self.assertEqual((ran.returncode, ran.stdout), (1, ""))
             self.assertRegex(ran.stderr, r"\Aerror: [^\n]+\n\Z")

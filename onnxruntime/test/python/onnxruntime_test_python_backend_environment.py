@@ -176,9 +176,20 @@ class PrecedenceTest(unittest.TestCase):
                 Changing.reads += 1
                 return [(SPINNING, "0")] if Changing.reads == 1 else [(WRITES, "written")]
 
+        class Unhashable(dict):
+            def items(self):
+                return [([], "1")]
+
         with environment({"session_config": {PREPACKING: 1}}):
             with no_session_opens():
-                for bad in ({Liar("x"): 1}, {None: 1}, {b"session.x": 1}, {WRITES: "x"}, {PREPACKING: "x"}):
+                for bad in (
+                    Unhashable(x=1),
+                    {Liar("x"): 1},
+                    {None: 1},
+                    {b"session.x": 1},
+                    {WRITES: "x"},
+                    {PREPACKING: "x"},
+                ):
                     with self.assertRaisesRegex(RuntimeError, "not permitted via the backend API") as refused:
                         prepare(session_config=bad)
                     self.assertNotIn(VARIABLE, str(refused.exception))
