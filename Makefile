@@ -6,6 +6,9 @@
 #   make test-webgpu     the EP of onnxruntime-webgpu on SwiftShader (Debian: apt install chromium-common)
 #   make test-plugins    the plugin EPs of OpenVINO and Qualcomm
 #   make test-cuda       the EP of onnxruntime-gpu, with a GPU or without (255 MB)
+#   make conformance     ONNX's whole backend test series; conformance-openvino and conformance-webgpu on those bases
+#   make conformance-numbers  the series on this backend, the stock one and bare sessions side by side, for each of $(ONNX)
+#   make conformance-keys  the series with each permitted config key away from its default (long)
 #   make lint            ruff
 #   make clean           remove every environment and cache
 # Each environment is a folder .venv-NAME holding a wheel built from this tree on the environment's base.
@@ -21,6 +24,9 @@ PACKAGES := pytest hypothesis
 # Whose files the tests and examples take real models from; put beside the environment's packages, because what they
 # require is not needed.
 MODELS := magika silero-vad
+
+# Releases of onnx whose series the numbers are counted on.
+ONNX := 1.21.0 1.22.0 1.23.2
 
 BASE_cpu := onnxruntime
 PACKAGES_cpu := magika ruff
@@ -59,13 +65,40 @@ TEST_FILES := $(sort $(wildcard onnxruntime/test/python/onnxruntime_test_python_
 tests_only_in = $(foreach ending,$(ONLY_$(1)),$(filter %_$(ending).py,$(TEST_FILES)))
 NOT_EVERYWHERE := $(foreach name,$(ENVIRONMENTS),$(call tests_only_in,$(name)))
 
-.PHONY: demo test lint clean $(ENVIRONMENTS:%=test-%)
+.PHONY: demo test lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
+	conformance-webgpu conformance-keys conformance-numbers $(ONNX:%=numbers-%)
 
 test: test-cpu
 
 $(ENVIRONMENTS:%=test-%): test-%: .venv-%/$(READY)
 	$(UNDER_$*) .venv-$*/bin/python -m pytest $(if $(filter $*,$(ALONE)),,$(filter-out $(NOT_EVERYWHERE),$(TEST_FILES))) \
 		$(call tests_only_in,$*)
+
+# ONNX's string tests need the locale en_US.UTF-8. Without being root (Debian's package locales has the sources):
+#   localedef -i en_US -f UTF-8 "$PWD/.venv-locale/en_US.UTF-8"; make conformance LOCPATH="$PWD/.venv-locale"
+conformance: conformance-cpu
+
+conformance-cpu conformance-openvino conformance-webgpu: conformance-%: .venv-%/$(READY)
+	$(UNDER_$*) .venv-$*/bin/python -m pytest -q -rX onnxruntime/test/python/onnx_backend_test_series.py
+
+conformance-keys: .venv-cpu/$(READY)
+	.venv-cpu/bin/python -W ignore onnxruntime/test/python/onnx_backend_test_keys.py
+
+conformance-numbers: $(ONNX:%=numbers-%)
+
+$(ONNX:%=numbers-%): numbers-%: .venv-onnx-%/$(READY)
+	.venv-onnx-$*/bin/python -W ignore onnxruntime/test/python/onnx_backend_test_numbers.py .venv-onnx-$*/stock/bin/python
+
+$(ONNX:%=.venv-onnx-%/$(READY)): .venv-onnx-%/$(READY):
+	rm -rf .venv-onnx-$*
+	$(PYTHON) -m venv .venv-onnx-$*
+	$(PYTHON) -m venv .venv-onnx-$*/stock
+	grep -v '^onnx==' constraints.txt > .venv-onnx-$*/constraints.txt
+	.venv-onnx-$*/bin/python -m pip install --quiet --constraint .venv-onnx-$*/constraints.txt . onnx==$*
+	release=$$(.venv-onnx-$*/bin/python -c 'import onnxruntime; print(onnxruntime.__version__)') && \
+	.venv-onnx-$*/stock/bin/python -m pip install --quiet --constraint .venv-onnx-$*/constraints.txt \
+		onnxruntime==$$release onnx==$*
+	touch $@
 
 demo: .venv-cpu/$(READY)
 	git ls-files -z | xargs -0 .venv-cpu/bin/python examples/magika_demo.py

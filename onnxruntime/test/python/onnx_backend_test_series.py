@@ -8,8 +8,8 @@ Under pytest each test of ONNX is one test; a listed one that fails is an expect
 as such (``-rX``), any other failure fails the run. Run directly, this file prints a summary, and ``--update`` writes
 what it saw into the list. The list holds one entry for each ORT release, execution provider and onnx release.
 
-The environment variable ``ORT_ONNX_BACKEND_TEST_SERIES_CONFIG`` (or ``--config``) gives every test the same
-configuration, as JSON with any of ``provider_options``, ``session_config`` and ``run_config``.
+A configuration for every test comes from the backend's own environment variable ``ORT_ONNX_BACKEND_CONFIG``, or, run
+directly, from ``--config``: ``prepare``'s keyword arguments as JSON. The list stays that of no configuration.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ import onnxruntime
 from onnxruntime.backend.backend import OnnxRuntimeBackend
 
 EXPECTED = pathlib.Path(__file__).parent / "testdata" / "onnx_backend_test_series_expected.json"
-CONFIG_VARIABLE = "ORT_ONNX_BACKEND_TEST_SERIES_CONFIG"
-CONFIG = json.loads(os.environ.get(CONFIG_VARIABLE, "{}"))
 
 # What an error says of its cause, tried in this order.
 _CAUSES = (
@@ -71,20 +69,15 @@ def device_tests(backend: type) -> Iterator[tuple[type[unittest.TestCase], str]]
                 yield test_class, name
 
 
-def configured(backend: type, config: dict) -> type:
-    """A backend that prepares every model with a configuration, and keeps the last ``ModelProto`` as ``model``.
-
-    :raises RuntimeError: at once when the configuration is refused, instead of from every test.
-    """
-    if config:
-        backend.prepare(two_nodes(), **config)
+def configured(backend: type, arguments: dict) -> type:
+    """A backend that prepares every model with these arguments, and keeps the last ``ModelProto`` as ``model``."""
 
     class Configured(backend):
         @classmethod
         def prepare(cls, model, device=None, **kwargs):
             if isinstance(model, onnx.ModelProto):
                 Configured.model = model
-            return super().prepare(model, device, **{**kwargs, **config})
+            return super().prepare(model, device, **{**kwargs, **arguments})
 
     return Configured
 
@@ -121,25 +114,26 @@ def _cause(error: Exception, model: onnx.ModelProto | None) -> str:
     return f"{type(error).__name__}: {text[:100]}"
 
 
-def _provider() -> str:
-    """The execution provider under test: the first that the configuration names, or that this ORT prefers."""
-    available = [name for name in onnxruntime.get_available_providers() if name != "AzureExecutionProvider"]
-    return next(iter(CONFIG.get("provider_options") or available))
+def list_key(backend: type) -> str:
+    """The name of the list for a backend: ORT's release and the first execution provider of its sessions.
+
+    :raises RuntimeError: when the backend's configuration is refused: once, instead of from every test.
+    """
+    # Azure's is there for one operator that no test has.
+    providers = [name for name in backend.prepare(two_nodes())._session.get_providers() if not name.startswith("Azure")]
+    return f"onnxruntime {onnxruntime.__version__} {providers[0]}"
 
 
-def _list_key() -> str:
-    return f"onnxruntime {onnxruntime.__version__} {_provider()}"
+def expected_failures(key: str) -> dict[str, str]:
+    """Test name to reason, from a list for this onnx.
 
-
-def expected_failures() -> dict[str, str]:
-    """Test name to reason, for this ORT, execution provider and onnx."""
-    if not EXPECTED.exists():
-        return {}
-    lists = json.loads(EXPECTED.read_text()).get(_list_key(), {})
+    :param key: the list, as :func:`list_key` names it.
+    """
+    lists = json.loads(EXPECTED.read_text()).get(key, {})
     known = {release for releases in lists for release in releases.split()}
     if onnx.__version__ not in known:
         raise RuntimeError(
-            f"{EXPECTED.name} has no list for {_list_key()} with onnx {onnx.__version__} (it has "
+            f"{EXPECTED.name} has no list for {key} with onnx {onnx.__version__} (it has "
             f"{', '.join(sorted(known)) or 'none'}): write one with {pathlib.Path(__file__).name} --update"
         )
     return {
@@ -150,11 +144,11 @@ def expected_failures() -> dict[str, str]:
     }
 
 
-def update(failed: dict[str, str]) -> None:
-    """Write what failed now into the list, and leave other ORT, EP and onnx releases as they are."""
-    everything = json.loads(EXPECTED.read_text()) if EXPECTED.exists() else {}
+def update(key: str, failed: dict[str, str]) -> None:
+    """Write what failed now into a list, and leave the other lists and other onnx releases as they are."""
+    everything = json.loads(EXPECTED.read_text())
     releases_of = collections.defaultdict(set)
-    for releases, entries in everything.get(_list_key(), {}).items():
+    for releases, entries in everything.get(key, {}).items():
         for entry in entries.items():
             releases_of[entry].update(release for release in releases.split() if release != onnx.__version__)
     for entry in failed.items():
@@ -163,7 +157,7 @@ def update(failed: dict[str, str]) -> None:
     for (name, reason), releases in sorted(releases_of.items()):
         if releases:
             groups[" ".join(sorted(releases))][name] = reason
-    everything[_list_key()] = dict(sorted(groups.items()))
+    everything[key] = dict(sorted(groups.items()))
     EXPECTED.write_text(json.dumps(dict(sorted(everything.items())), indent=1) + "\n")
 
 
@@ -171,9 +165,9 @@ def _define_tests(define: Callable[[str, type], None]) -> None:
     """Define a test class for pytest for each of ONNX's, with expected failures marked."""
     import pytest  # noqa: PLC0415  # needed nowhere else
 
-    expected = expected_failures()
+    expected = expected_failures(list_key(OnnxRuntimeBackend))
     tests = collections.defaultdict(dict)
-    for test_class, name in device_tests(configured(OnnxRuntimeBackend, CONFIG)):
+    for test_class, name in device_tests(OnnxRuntimeBackend):
         test = getattr(test_class, name)
         if name in expected:
             # Not strict: random and numeric results may be right on another machine.
@@ -185,28 +179,28 @@ def _define_tests(define: Callable[[str, type], None]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--config", help=f"the configuration of all tests, as JSON; default: {CONFIG_VARIABLE}")
+    parser.add_argument("--config", type=json.loads, default={}, help="prepare's keyword arguments, as JSON")
     parser.add_argument("--update", action="store_true", help="write the failures into the list of expected ones")
     parser.add_argument("--outcomes", help="write every test's outcome to this file, as JSON")
     parser.add_argument("--no-list", action="store_true", help="only run, without the list of expected failures")
     arguments = parser.parse_args()
-    if arguments.config:
-        CONFIG.update(json.loads(arguments.config))
     onnxruntime.set_default_logger_severity(4)
-    results = outcomes(configured(OnnxRuntimeBackend, CONFIG))
+    backend = configured(OnnxRuntimeBackend, arguments.config)
+    key = list_key(backend)
+    results = outcomes(backend)
     counts = collections.Counter(outcome.result for outcome in results.values())
     print(
-        f"{_list_key()}, onnx {onnx.__version__}: {counts['passed']} passed, {counts['failed']} failed, "
+        f"{key}, onnx {onnx.__version__}: {counts['passed']} passed, {counts['failed']} failed, "
         f"{counts['skipped']} skipped of {len(results)}"
     )
     if arguments.outcomes:
         pathlib.Path(arguments.outcomes).write_text(json.dumps(results))
     failed = {name: outcome.reason for name, outcome in results.items() if outcome.result == "failed"}
     if arguments.update:
-        update(failed)
+        update(key, failed)
     if arguments.no_list:
         return 0
-    expected = expected_failures()
+    expected = expected_failures(key)
     for name in sorted(failed.keys() - expected.keys()):
         print(f"FAILED {name}: {failed[name]}")
     for name in sorted(expected.keys() - failed.keys()):
