@@ -13,6 +13,7 @@ import numpy as np
 
 from onnxruntime import InferenceSession, OrtValue
 from onnxruntime.backend import tensor_values
+from onnxruntime.backend.allowlist import show
 
 
 class ModelInputs:
@@ -57,7 +58,7 @@ class ModelInputs:
         if node is None:
             near = difflib.get_close_matches(name, self._nodes, 1) if isinstance(name, str) else []
             hint = f" (did you mean {near[0]!a}?)" if near else ""
-            raise RuntimeError(f"got an input named {name!a}{hint}; {self._signature()}")
+            raise RuntimeError(f"got an input named {show(name)}{hint}; {self._signature()}")
         try:
             return _value(node.type, value)
         except ValueError as reason:
