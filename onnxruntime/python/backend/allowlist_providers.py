@@ -63,7 +63,7 @@ _ARENA_BYTES = Integer(2**20, 2**48)
 _ARENA_GROWTH = Choice("kNextPowerOfTwo", "kSameAsRequested")
 # An operator type that does not exist excludes nothing, and ORT would not say so.
 _OPERATORS = Names(
-    {schema.name for schema in get_all_schemas()}, ",", accepts="operator types of ONNX, such as 'Conv',"
+    lambda: {schema.name for schema in get_all_schemas()}, ",", accepts="operator types of ONNX, such as 'Conv',"
 )
 _PLUGIN_DEVICE = Permitted(
     _DEVICE_INDEX,

@@ -28,6 +28,25 @@ class ModelInputs:
         # What may be fed as it is. numpy keeps one dtype object for each of its types, so `is` tells them apart.
         self._slots = [(name, _fed_as_is(node.type)) for name, node in self._nodes.items()]
 
+    def as_they_are(self, inputs: object) -> dict[str, np.ndarray] | None:
+        """Name arrays that ORT takes without any preparation.
+
+        :param inputs: what a caller passed: a list or tuple of them, or one.
+        :return: the feeds, or ``None`` for anything that is not exactly that: see :meth:`feeds`.
+        """
+        if type(inputs) is not list and type(inputs) is not tuple:
+            if type(inputs) is not np.ndarray:
+                return None
+            inputs = (inputs,)
+        if len(inputs) != len(self._slots):
+            return None
+        feeds = {}
+        for (name, dtype), value in zip(self._slots, inputs):  # noqa: B905 # as long as each other; strict= costs time
+            if type(value) is not np.ndarray or value.dtype is not dtype:
+                return None
+            feeds[name] = value
+        return feeds
+
     def feeds(self, inputs: object) -> dict[str, object]:
         """Name every value and make it what ORT can take.
 
@@ -41,13 +60,7 @@ class ModelInputs:
             inputs = (inputs,)
         if len(inputs) > len(self._slots):
             raise RuntimeError(f"got {len(inputs)} inputs; {self._signature()}")
-        feeds = {}
-        for (name, dtype), value in zip(self._slots, inputs, strict=False):
-            if type(value) is np.ndarray and value.dtype is dtype:
-                feeds[name] = value
-            else:
-                feeds[name] = self._convert(name, value)
-        return feeds
+        return {name: self._convert(name, value) for name, value in zip(self._nodes, inputs, strict=False)}
 
     def _is_one_map(self, inputs: Mapping) -> bool:
         """Tell whether this mapping is itself the value of the only input."""

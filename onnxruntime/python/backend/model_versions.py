@@ -17,8 +17,8 @@ from onnx import ModelProto, TensorProto, helper
 
 from onnxruntime import InferenceSession, SessionOptions, __version__
 
-_IR = re.compile(r"Unsupported model IR version: (\d+), max supported IR version: (\d+)")
-_OPSET = re.compile(r"Opset (\d+) is under development .* support for domain (\S+) is till opset (\d+)")
+_IR = r"Unsupported model IR version: (\d+), max supported IR version: (\d+)"
+_OPSET = r"Opset (\d+) is under development .* support for domain (\S+) is till opset (\d+)"
 _FAR_AHEAD = 2**31 - 1
 
 
@@ -47,9 +47,9 @@ def _reasons(model: ModelProto, released_only: bool) -> Iterator[str]:
 
 def explain(error: Exception) -> str | None:
     """Put into plain words what ORT raised for a model that is too new for it; ``None`` for any other error."""
-    if match := _IR.search(str(error)):
+    if match := re.search(_IR, str(error)):
         return _ir_reason(*match.groups())
-    if match := _OPSET.search(str(error)):
+    if match := re.search(_OPSET, str(error)):
         return _opset_reason(*match.groups())
     return None
 
@@ -67,13 +67,13 @@ def _opset_reason(version: object, domain: object, newest: object) -> str:
 
 @cache
 def _newest_ir() -> int | None:
-    match = _IR.search(_refusal(_FAR_AHEAD, "", 1))
+    match = re.search(_IR, _refusal(_FAR_AHEAD, "", 1))
     return int(match[2]) if match else None
 
 
 @cache
 def _newest_opset(domain: str) -> int | None:
-    match = _OPSET.search(_refusal(10, "" if domain == "ai.onnx" else domain, _FAR_AHEAD))
+    match = re.search(_OPSET, _refusal(10, "" if domain == "ai.onnx" else domain, _FAR_AHEAD))
     return int(match[3]) if match else None
 
 
