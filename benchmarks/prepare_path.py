@@ -76,7 +76,7 @@ _TIMED_IMPORT = "from time import perf_counter as now; began = now(); import {};
 
 
 def _open(model: str | bytes) -> InferenceSession:
-    return InferenceSession(model, SessionOptions(), providers=["CPUExecutionProvider"])
+    return InferenceSession(model, SessionOptions(), providers=onnxruntime.get_available_providers())
 
 
 def _open_configured(model: str | bytes) -> InferenceSession:
