@@ -59,8 +59,9 @@ class OnnxRuntimeBackendRep(BackendRep):
         if self._session_config != session_config:
             raise RuntimeError(f"session_config was sent as {dict(session_config)}, ORT holds {self._session_config}")
         self._inputs = ModelInputs(session)
-        self._output_names = [value.name for value in session.get_outputs()]
-        self._plain_outputs = all(map(tensor_values.is_plain, session.get_outputs()))
+        outputs = session.get_outputs()
+        self._output_names = [node.name for node in outputs]
+        self._plain_outputs = all(tensor_values.is_plain(node.type) for node in outputs)
         # Kept for every run: ORT only reads it, and would make one for each run without.
         self._run_options = configuration.run_options({}, run_config)
         self._capture = graph_capture.of(session)

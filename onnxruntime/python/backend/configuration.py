@@ -16,6 +16,7 @@ import platform
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -192,13 +193,12 @@ def warn_misspelt(given: Mapping[str, object]) -> None:
 
 def refuse_while_model_configures(**configurations: object) -> None:
     """Refuse every configuration while ORT would replace session options by what the model's metadata says."""
-    if os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") == "1":
-        for keyword, given in configurations.items():
-            if given is not None:
-                raise RuntimeError(
-                    f"{keyword} {allowlist.NOT_PERMITTED} while the environment variable "
-                    "ORT_LOAD_CONFIG_FROM_MODEL is 1: ORT would replace the session's options by the model's metadata"
-                )
+    for keyword, given in configurations.items():
+        if given is not None and os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") == "1":
+            raise RuntimeError(
+                f"{keyword} {allowlist.NOT_PERMITTED} while the environment variable "
+                "ORT_LOAD_CONFIG_FROM_MODEL is 1: ORT would replace the session's options by the model's metadata"
+            )
 
 
 def circumstances(options: SessionOptions, providers: Iterable[str]) -> Circumstances:
@@ -207,14 +207,21 @@ def circumstances(options: SessionOptions, providers: Iterable[str]) -> Circumst
     :param options: its session options.
     :param providers: the names of its EPs.
     """
-    major, minor = onnxruntime.__version__.split(".")[:2]
+    release, machine = _here()
     return Circumstances(
-        release=(int(major), int(minor)),
-        machine=platform.machine(),
+        release=release,
+        machine=machine,
         providers=tuple(providers),
         parallel=options.execution_mode == ExecutionMode.ORT_PARALLEL,
         cpu_arena=options.enable_cpu_mem_arena,
     )
+
+
+@cache
+def _here() -> tuple[tuple[int, int], str]:
+    """ORT's release and the CPU family."""
+    major, minor = onnxruntime.__version__.split(".")[:2]
+    return (int(major), int(minor)), platform.machine()
 
 
 def run_options(attributes: Mapping[str, object], entries: Mapping[str, str]) -> RunOptions:

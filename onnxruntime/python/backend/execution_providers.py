@@ -15,6 +15,7 @@ import os
 import re
 import warnings
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -90,7 +91,12 @@ def flavour(name: str) -> str:
 
 def _split(device: str) -> tuple[str, int | None]:
     """Divide a device such as ``'CUDA:1'``, the syntax of :class:`onnx.backend.base.Device`."""
-    match = re.fullmatch(r"([A-Z0-9_]+)(?::([0-9]{1,2}))?", device, re.ASCII) if type(device) is str else None
+    return _parse(device) if type(device) is str else ("", None)
+
+
+@lru_cache
+def _parse(device: str) -> tuple[str, int | None]:
+    match = re.fullmatch(r"([A-Z0-9_]+)(?::([0-9]{1,2}))?", device, re.ASCII)
     if match is None:
         return "", None
     return match[1], None if match[2] is None else int(match[2])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 
@@ -102,6 +103,7 @@ class ModelInputs:
         return f"the model takes {count}{f' ({takes})' if takes else ''}{optional}"
 
 
+@lru_cache
 def _fed_as_is(value_type: str) -> np.dtype | None:
     """The dtype of arrays that ORT takes without any preparation, if there is one."""
     element = tensor_values.element_type(_required(value_type))
