@@ -169,9 +169,10 @@ def provider_options(
             ) from None
         rules = {**EVERY_PROVIDER, **(known.rules(flavour) if known else {})}
         grants = {option: _permit(where, option, value, rules, circumstances) for option, value in read(where, options)}
-        together = circumstances._replace(beside={option: grant.text for option, grant in grants.items()})
-        for option, grant in grants.items():
-            _check_needs(where, option, grant.rule.needs, together, grant.text)
+        if grants:
+            together = circumstances._replace(beside={option: grant.text for option, grant in grants.items()})
+            for option, grant in grants.items():
+                _check_needs(where, option, grant.rule.needs, together, grant.text)
         granted[name] = grants
     return granted
 

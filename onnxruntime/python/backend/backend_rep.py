@@ -54,10 +54,14 @@ class OnnxRuntimeBackendRep(BackendRep):
         self._session = session
         self._run_entries = run_config
         self._applied = applied
-        options = session.get_session_options()
-        self._session_config = MappingProxyType({key: options.get_session_config_entry(key) for key in session_config})
-        if self._session_config != session_config:
-            raise RuntimeError(f"session_config was sent as {dict(session_config)}, ORT holds {self._session_config}")
+        self._session_config = _NOTHING
+        if session_config:
+            held = session.get_session_options().get_session_config_entry
+            self._session_config = MappingProxyType({key: held(key) for key in session_config})
+            if self._session_config != session_config:
+                raise RuntimeError(
+                    f"session_config was sent as {dict(session_config)}, ORT holds {self._session_config}"
+                )
         self._inputs = ModelInputs(session)
         outputs = session.get_outputs()
         self._output_names = [node.name for node in outputs]
