@@ -51,12 +51,14 @@ def judge(comparison: Comparison, measured: dict, of_stock: dict | None) -> dict
     if of_stock:
         which = RATIO if BY_HAND in samples else VALUE
         row["stock"] = figure(which, of_stock["samples"])
-        row[OF_STOCK] = [row[which][0] / row["stock"][0]]
+        if row["stock"][0]:  # memory may not grow at all
+            row[OF_STOCK] = (row[which][0] / row["stock"][0],)
     row["disturbance"] = measured["disturbance"] or (of_stock or {}).get("disturbance", "")
-    # To the digits that are printed.
     row["met"] = None
     if comparison.limit is not None and comparison.judged in row and not row["disturbance"]:
-        row["met"] = round(row[comparison.judged][0], 9 if comparison.judged == EXCESS else 3) <= comparison.limit
+        judged = row[comparison.judged][0]
+        # A ratio to the digits that are printed.
+        row["met"] = (judged if comparison.judged in (VALUE, EXCESS) else round(judged, 3)) <= comparison.limit
     return row
 
 

@@ -37,7 +37,7 @@ def timed(namespace: dict[str, object], **statements: str) -> dict[str, Callable
 def interleaved(sides: Mapping[str, Callable[[], float]], rounds: int) -> tuple[dict[str, list[float]], str]:
     """Measure all sides in every round, in alternating order.
 
-    :return: the samples of each side, and why they prove nothing (empty where the machine was quiet).
+    :return: the samples of each side, and why times among them prove nothing (empty where the machine was quiet).
     """
     samples = {side: [] for side in sides}
     calibration = timeit.Timer("for _ in range(20_000): pass")
@@ -51,6 +51,8 @@ def interleaved(sides: Mapping[str, Callable[[], float]], rounds: int) -> tuple[
 
 
 def _unsteady(loops: list[float]) -> str:
+    if len(loops) < 4:
+        return ""
     low, middle, high = quantiles(loops, n=4)
     spread = (high - low) / middle
     return f"a loop that always does the same took times {spread:.0%} apart" if spread > MOST_SPREAD else ""
