@@ -115,22 +115,24 @@ class OnnxRuntimeBackend(Backend):
         if device is not None and not cls.supports_device(device):
             raise RuntimeError(f"device {allowlist.show(device)} is not supported: this ORT computes on {get_device()}")
         providers = execution_providers.stock_list()
-        circumstances = configuration.circumstances(options, providers)
         # Before the environment is asked: a device of the caller's own is a keyword argument too.
         configurations["provider_options"] = execution_providers.merge_device(device, provider_options)
         given = configuration.with_environment(configurations)
-        with given.naming_the_environment():
-            granted, entries, run_entries = configuration.look_up(
-                given.configurations, execution_providers.flavour, circumstances
-            )
-        if granted is not None:
-            granted = execution_providers.settle_device(device, granted, circumstances)
-            providers = list(granted)
+        granted, entries, run_entries = None, {}, {}
+        if given.anything:
+            circumstances = configuration.circumstances(options, providers)
+            with given.naming_the_environment():
+                granted, entries, run_entries = configuration.look_up(
+                    given.configurations, execution_providers.flavour, circumstances
+                )
+            if granted is not None:
+                granted = execution_providers.settle_device(device, granted, circumstances)
+                providers = list(granted)
         for key, text in entries.items():
             options.add_session_config_entry(key, text)
 
         source = _source(model, cls.is_opset_supported)
-        shapes = free_dimensions.apply(options, sizes, source)
+        shapes = free_dimensions.apply(options, sizes, source) if sizes else {}
         try:
             with webgpu_lock.while_opening(providers):
                 if granted is None:

@@ -119,6 +119,11 @@ class Given(NamedTuple):
     configurations: dict[str, object]
     added: frozenset[str] = frozenset()
 
+    @property
+    def anything(self) -> bool:
+        """Whether any of the three was given."""
+        return any(given is not None for given in self.configurations.values())
+
     @contextmanager
     def naming_the_environment(self) -> Iterator[None]:
         """Let the refusal of an entry that the environment added say where it comes from."""
