@@ -11,7 +11,6 @@ is read once; only the copy is used.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import warnings
@@ -65,6 +64,13 @@ def show(value: object) -> str:
         text = ascii(value[:80] if kind in (str, bytes) else value)
         return text if len(text) <= 80 else text[:77] + "..."
     return f"a value of type {ascii(type.__dict__['__name__'].__get__(kind))[1:-1][:60]}"
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float) -> str:
+    """Find the known name that a misspelt one comes near to; ``""`` for none."""
+    import difflib  # noqa: PLC0415 # most programs misspell nothing
+
+    return next(iter(difflib.get_close_matches(name[:100], known, 1, cutoff)), "")
 
 
 def read(keyword: str, given: object) -> list[tuple[object, object]]:
@@ -283,5 +289,5 @@ def _refuse(where: str, key: object, reason: str) -> NoReturn:
 def _suggest(name: str, known: Mapping[str, object]) -> str:
     """A near miss among the permitted names, as the end of a message."""
     by_form = {key.lower(): key for key, rule in known.items() if type(rule) is not Refused}
-    near = difflib.get_close_matches(name[:100].strip().lower(), by_form, 1, 0.8)
-    return f". Did you mean '{by_form[near[0]]}'?" if near and by_form[near[0]] != name else ""
+    near = nearest(name[:100].strip().lower(), by_form, 0.8)
+    return f". Did you mean '{by_form[near]}'?" if near and by_form[near] != name else ""

@@ -138,7 +138,7 @@ class OnnxRuntimeBackend(Backend):
                 if granted is None:
                     session = InferenceSession(source, options, providers=providers)
                 else:
-                    session = execution_providers.open_session(source, options, granted)
+                    session = execution_providers.open_session(source, options, granted, entries)
                 webgpu_lock.of(session)
         except Exception as error:
             reason = model_versions.explain(error) or graph_capture.explain(error)
@@ -234,25 +234,29 @@ def _source(model, is_opset_supported) -> str | bytes:
     """Turn a model into what a session opens: a path or bytes."""
     if isinstance(model, bytes):
         return model
+    if not hasattr(model, "SerializeToString"):
+        return _path(model)
+    serialized = model.SerializeToString()
+    check_model(serialized)
+    supported, reason = is_opset_supported(model)
+    if not supported:
+        from unittest import SkipTest  # noqa: PLC0415 # long to import, and seldom needed
+
+        raise SkipTest(reason)
+    return serialized
+
+
+def _path(model) -> str:
     if isinstance(model, (str, os.PathLike)):
         path = os.fsdecode(model)
         # The path's own text, whatever a subclass of str says of it: ORT opens what stands before a NUL.
         if not str.__len__(path) or str.__contains__(path, "\0"):
             raise RuntimeError(f"model path {allowlist.NOT_PERMITTED}: it is empty or holds a NUL")
         return str.__str__(path)
-    if not hasattr(model, "SerializeToString"):
-        raise TypeError(
-            "model must be a path, bytes, onnx.ModelProto, onnxruntime.InferenceSession or a prepared model, not "
-            f"{allowlist.show(model)}"
-        )
-    serialized = model.SerializeToString()
-    check_model(serialized)
-    supported, reason = is_opset_supported(model)
-    if not supported:
-        from unittest import SkipTest  # noqa: PLC0415 # an eighth of this package's import time, and rarely needed
-
-        raise SkipTest(reason)
-    return serialized
+    raise TypeError(
+        "model must be a path, bytes, onnx.ModelProto, onnxruntime.InferenceSession or a prepared model, not "
+        f"{allowlist.show(model)}"
+    )
 
 
 is_compatible = OnnxRuntimeBackend.is_compatible

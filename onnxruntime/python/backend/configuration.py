@@ -8,7 +8,6 @@ up together, and what the look-ups must know of their session.
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import os
@@ -86,10 +85,10 @@ def parse(text: str) -> dict[str, dict]:
     if type(config) is dict:
         for name in config:
             if name not in KEYWORDS:
-                near = difflib.get_close_matches(name[:100], KEYWORDS, 1)
+                near = allowlist.nearest(name, KEYWORDS, 0.6)
                 raise ValueError(
                     f"{allowlist.show(name)} is not a configuration"
-                    + (f"; did you mean {near[0]}?" if near else f": those are {', '.join(KEYWORDS)}")
+                    + (f"; did you mean {near}?" if near else f": those are {', '.join(KEYWORDS)}")
                 )
         objects |= config
         providers = config.get("provider_options")
@@ -187,10 +186,12 @@ def _merge(where: str, given: object, entries: Mapping[str, object], added: set[
 def warn_misspelt(given: Mapping[str, object]) -> None:
     """Warn of a keyword that is nearly one of ours: unknown keywords are ignored, so the typing error would be too."""
     for name in given:
-        near = difflib.get_close_matches(name[:100], (*KEYWORDS, "free_dimension_overrides"), 1, 0.85)
+        if name in allowlist.SESSION_ATTRIBUTES or name in allowlist.RUN_ATTRIBUTES:
+            continue
+        near = allowlist.nearest(name, (*KEYWORDS, "free_dimension_overrides"), 0.85)
         if near:
             warnings.warn(
-                f"keyword argument {allowlist.show(name)} is ignored; did you mean {near[0]}?",
+                f"keyword argument {allowlist.show(name)} is ignored; did you mean {near}?",
                 RuntimeWarning,
                 stacklevel=4,
             )

@@ -6,15 +6,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
-from onnxruntime import InferenceSession, OrtValue
+from onnxruntime import InferenceSession, NodeArg, OrtValue
 from onnxruntime.backend import tensor_values
-from onnxruntime.backend.allowlist import show
+from onnxruntime.backend.allowlist import nearest, show
 
 
 class ModelInputs:
@@ -24,10 +23,17 @@ class ModelInputs:
     """
 
     def __init__(self, session: InferenceSession) -> None:
-        self._nodes = {node.name: node for node in session.get_inputs()}
-        self._overridable = {node.name: node for node in session.get_overridable_initializers()}
+        self._declared = session.get_inputs(), session.get_overridable_initializers()
         # What may be fed as it is. numpy keeps one dtype object for each of its types, so `is` tells them apart.
-        self._slots = [(name, _fed_as_is(node.type)) for name, node in self._nodes.items()]
+        self._slots = [(node.name, _fed_as_is(node.type)) for node in self._declared[0]]
+
+    @cached_property
+    def _nodes(self) -> dict[str, NodeArg]:
+        return {node.name: node for node in self._declared[0]}
+
+    @cached_property
+    def _overridable(self) -> dict[str, NodeArg]:
+        return {node.name: node for node in self._declared[1]}
 
     def as_they_are(self, inputs: object) -> dict[str, np.ndarray] | None:
         """Name arrays that ORT takes without any preparation.
@@ -70,8 +76,8 @@ class ModelInputs:
     def _convert(self, name: object, value: object) -> object:
         node = self._nodes.get(name) or self._overridable.get(name)
         if node is None:
-            near = difflib.get_close_matches(name, self._nodes, 1) if isinstance(name, str) else []
-            hint = f" (did you mean {near[0]!a}?)" if near else ""
+            near = nearest(name, self._nodes, 0.6) if type(name) is str else ""
+            hint = f" (did you mean {near!a}?)" if near else ""
             raise RuntimeError(f"got an input named {show(name)}{hint}; {self._signature()}")
         try:
             return _value(node.type, value)

@@ -10,8 +10,7 @@ ORT has no call that tells, and each release reads newer ones. So it is asked: i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 
 from onnx import ModelProto, TensorProto, helper
 
@@ -30,19 +29,21 @@ def too_new(model: ModelProto, released_only: bool) -> str:
         Only ONNX's own domains are looked at; what stands in others can come from anywhere.
     :return: the reason, or ``""`` when it can.
     """
-    return next(_reasons(model, released_only), "")
+    opsets = [(opset.domain or "ai.onnx", opset.version) for opset in model.opset_import] if released_only else ()
+    return _reason(model.ir_version, tuple(opsets))
 
 
-def _reasons(model: ModelProto, released_only: bool) -> Iterator[str]:
+@lru_cache
+def _reason(ir_version: int, opsets: tuple[tuple[str, int], ...]) -> str:
     newest = _newest_ir()
-    if newest is not None and model.ir_version > newest:
-        yield _ir_reason(model.ir_version, newest)
-    for opset in model.opset_import if released_only else ():
-        domain = opset.domain or "ai.onnx"
+    if newest is not None and ir_version > newest:
+        return _ir_reason(ir_version, newest)
+    for domain, version in opsets:
         if domain == "ai.onnx" or domain.startswith("ai.onnx."):
             newest = _newest_opset(domain)
-            if newest is not None and opset.version > newest:
-                yield _opset_reason(opset.version, domain, newest)
+            if newest is not None and version > newest:
+                return _opset_reason(version, domain, newest)
+    return ""
 
 
 def explain(error: Exception) -> str | None:
