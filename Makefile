@@ -9,6 +9,7 @@
 #   make conformance     ONNX's whole backend test series; conformance-openvino and conformance-webgpu on those bases
 #   make conformance-numbers  the series on this backend, the stock one and bare sessions side by side, for each of $(ONNX)
 #   make conformance-keys  the series with each permitted config key away from its default (long)
+#   make bench           what the backend costs over the session underneath; BENCH=--help tells how to measure a part
 #   make lint            ruff
 #   make clean           remove every environment and cache
 # Each environment is a folder .venv-NAME holding a wheel built from this tree on the environment's base.
@@ -65,7 +66,10 @@ TEST_FILES := $(sort $(wildcard onnxruntime/test/python/onnxruntime_test_python_
 tests_only_in = $(foreach ending,$(ONLY_$(1)),$(filter %_$(ending).py,$(TEST_FILES)))
 NOT_EVERYWHERE := $(foreach name,$(ENVIRONMENTS),$(call tests_only_in,$(name)))
 
-.PHONY: demo test lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
+# What the benchmark compares with besides the raw session: the stock wheel as it is.
+STOCK := stock-$(call digest,Makefile constraints.txt setup.py)
+
+.PHONY: demo test bench lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
 	conformance-webgpu conformance-keys conformance-numbers $(ONNX:%=numbers-%)
 
 test: test-cpu
@@ -103,6 +107,9 @@ $(ONNX:%=.venv-onnx-%/$(READY)): .venv-onnx-%/$(READY):
 demo: .venv-cpu/$(READY)
 	git ls-files -z | xargs -0 .venv-cpu/bin/python examples/magika_demo.py
 
+bench: .venv-cpu/$(READY) .venv-stock/$(STOCK)
+	.venv-cpu/bin/python -m benchmarks --stock .venv-stock/bin/python --json build/bench.json $(BENCH)
+
 lint: .venv-cpu/$(READY)
 	.venv-cpu/bin/python -m ruff check
 	.venv-cpu/bin/python -m ruff format --check
@@ -111,7 +118,7 @@ clean:
 	rm -rf .venv-* .pytest_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(ENVIRONMENTS:%=.venv-%/$(MADE)): .venv-%/$(MADE):
+$(patsubst %,.venv-%/$(MADE),$(ENVIRONMENTS) stock): .venv-%/$(MADE):
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=...")'
 	rm -rf .venv-$*
 	$(PYTHON) -m venv .venv-$*
@@ -125,4 +132,11 @@ $(ENVIRONMENTS:%=.venv-%/$(READY)): .venv-%/$(READY): .venv-%/$(MADE)
 	.venv-$*/bin/python -m pip check
 	.venv-$*/bin/python -m pip install --quiet --constraint constraints.txt --no-deps --upgrade \
 		--target .venv-$*/models $(MODELS)
+	touch $@
+
+.venv-stock/$(STOCK): .venv-stock/$(MADE)
+	rm -f .venv-stock/stock-*
+	.venv-stock/bin/python -m pip install --quiet --constraint constraints.txt \
+		"$$($(PYTHON) -c 'import setup; print("==".join(setup.requested_base("")))')" onnx
+	.venv-stock/bin/python -m pip install --quiet --constraint constraints.txt --no-deps magika
 	touch $@

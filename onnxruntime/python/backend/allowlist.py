@@ -11,7 +11,6 @@ is read once; only the copy is used.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import warnings
@@ -67,6 +66,13 @@ def show(value: object) -> str:
     return f"a value of type {ascii(type.__dict__['__name__'].__get__(kind))[1:-1][:60]}"
 
 
+def nearest(name: str, known: Iterable[str], cutoff: float) -> str:
+    """Find the known name that a misspelt one comes near to; ``""`` for none."""
+    import difflib  # noqa: PLC0415 # most programs misspell nothing
+
+    return next(iter(difflib.get_close_matches(name[:100], known, 1, cutoff)), "")
+
+
 def read(keyword: str, given: object) -> list[tuple[object, object]]:
     """Read a caller's mapping once.
 
@@ -75,7 +81,9 @@ def read(keyword: str, given: object) -> list[tuple[object, object]]:
     :raises TypeError: when it is not a mapping.
     :raises RuntimeError: when it has more entries than any configuration.
     """
-    if type(given) is not dict and not isinstance(given, Mapping):
+    if type(given) is dict and len(given) <= MOST_ENTRIES:
+        return list(given.items())
+    if not isinstance(given, Mapping):
         raise TypeError(f"{keyword} must be a mapping such as a dict, not {show(given)}")
     try:
         pairs = [(key, value) for key, value in islice(given.items(), MOST_ENTRIES + 1)]
@@ -113,7 +121,7 @@ def session_config(given: object, circumstances: Circumstances) -> dict[str, str
     for key, value in read("session_config", given):
         family = _family(key)
         if family is None:
-            entries[key] = _grant("session_config", key, value, SESSION_CONFIG, circumstances).text
+            entries[key] = _entry("session_config", key, value, SESSION_CONFIG, circumstances)
             continue
         in_family[family.prefix] = in_family.get(family.prefix, 0) + 1
         if in_family[family.prefix] > family.most:
@@ -132,8 +140,7 @@ def session_config(given: object, circumstances: Circumstances) -> dict[str, str
 def run_config(given: object, circumstances: Circumstances) -> dict[str, str]:
     """Turn ``run_config`` into run config entries, as :func:`session_config` does for a session."""
     return {
-        key: _grant("run_config", key, value, RUN_CONFIG, circumstances).text
-        for key, value in read("run_config", given)
+        key: _entry("run_config", key, value, RUN_CONFIG, circumstances) for key, value in read("run_config", given)
     }
 
 
@@ -168,9 +175,10 @@ def provider_options(
             ) from None
         rules = {**EVERY_PROVIDER, **(known.rules(flavour) if known else {})}
         grants = {option: _permit(where, option, value, rules, circumstances) for option, value in read(where, options)}
-        together = circumstances._replace(beside={option: grant.text for option, grant in grants.items()})
-        for option, grant in grants.items():
-            _check_needs(where, option, grant.rule.needs, together, grant.text)
+        if grants:
+            together = circumstances._replace(beside={option: grant.text for option, grant in grants.items()})
+            for option, grant in grants.items():
+                _check_needs(where, option, grant.rule.needs, together, grant.text)
         granted[name] = grants
     return granted
 
@@ -216,20 +224,27 @@ def _family(key: object):
     return None
 
 
-def _grant(where: str, key: object, value: object, rules: Mapping[str, Rule], circumstances: Circumstances) -> Grant:
-    grant = _permit(where, key, value, rules, circumstances)
-    _check_needs(where, key, grant.rule.needs, circumstances, grant.text)
-    return grant
+def _entry(where: str, key: object, value: object, rules: Mapping[str, Rule], circumstances: Circumstances) -> str:
+    rule = _rule(where, key, rules, circumstances)
+    _, text = _render(where, key, value, rule.kind)
+    if rule.needs:
+        _check_needs(where, key, rule.needs, circumstances, text)
+    return text
 
 
 def _permit(where: str, key: object, value: object, rules: Mapping[str, Rule], circumstances: Circumstances) -> Grant:
+    rule = _rule(where, key, rules, circumstances)
+    return Grant(rule, *_render(where, key, value, rule.kind))
+
+
+def _rule(where: str, key: object, rules: Mapping[str, Rule], circumstances: Circumstances) -> Permitted:
     rule = rules.get(key) if type(key) is str else None
     if type(rule) is not Permitted:
         _refuse_key(where, key, rule, rules)
     if rule.since > circumstances.release:
         needed, here = (".".join(map(str, release)) for release in (rule.since, circumstances.release))
         _refuse(where, key, f"it needs ORT {needed}; ORT {here} would store it and ignore it")
-    return Grant(rule, *_render(where, key, value, rule.kind))
+    return rule
 
 
 def _check_needs(where: str, key: object, needs: Iterable[Need], circumstances: Circumstances, text: str) -> None:
@@ -274,5 +289,5 @@ def _refuse(where: str, key: object, reason: str) -> NoReturn:
 def _suggest(name: str, known: Mapping[str, object]) -> str:
     """A near miss among the permitted names, as the end of a message."""
     by_form = {key.lower(): key for key, rule in known.items() if type(rule) is not Refused}
-    near = difflib.get_close_matches(name[:100].strip().lower(), by_form, 1, 0.8)
-    return f". Did you mean '{by_form[near[0]]}'?" if near and by_form[near[0]] != name else ""
+    near = nearest(name[:100].strip().lower(), by_form, 0.8)
+    return f". Did you mean '{by_form[near]}'?" if near and by_form[near] != name else ""

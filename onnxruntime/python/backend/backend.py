@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import os
-import unittest
 from collections.abc import Mapping
 
 from onnx.backend.base import Backend
@@ -116,28 +115,30 @@ class OnnxRuntimeBackend(Backend):
         if device is not None and not cls.supports_device(device):
             raise RuntimeError(f"device {allowlist.show(device)} is not supported: this ORT computes on {get_device()}")
         providers = execution_providers.stock_list()
-        circumstances = configuration.circumstances(options, providers)
         # Before the environment is asked: a device of the caller's own is a keyword argument too.
         configurations["provider_options"] = execution_providers.merge_device(device, provider_options)
         given = configuration.with_environment(configurations)
-        with given.naming_the_environment():
-            granted, entries, run_entries = configuration.look_up(
-                given.configurations, execution_providers.flavour, circumstances
-            )
-        if granted is not None:
-            granted = execution_providers.settle_device(device, granted, circumstances)
-            providers = list(granted)
+        granted, entries, run_entries = None, {}, {}
+        if given.anything:
+            circumstances = configuration.circumstances(options, providers)
+            with given.naming_the_environment():
+                granted, entries, run_entries = configuration.look_up(
+                    given.configurations, execution_providers.flavour, circumstances
+                )
+            if granted is not None:
+                granted = execution_providers.settle_device(device, granted, circumstances)
+                providers = list(granted)
         for key, text in entries.items():
             options.add_session_config_entry(key, text)
 
         source = _source(model, cls.is_opset_supported)
-        shapes = free_dimensions.apply(options, sizes, source)
+        shapes = free_dimensions.apply(options, sizes, source) if sizes else {}
         try:
             with webgpu_lock.while_opening(providers):
                 if granted is None:
                     session = InferenceSession(source, options, providers=providers)
                 else:
-                    session = execution_providers.open_session(source, options, granted)
+                    session = execution_providers.open_session(source, options, granted, entries)
                 webgpu_lock.of(session)
         except Exception as error:
             reason = model_versions.explain(error) or graph_capture.explain(error)
@@ -233,23 +234,29 @@ def _source(model, is_opset_supported) -> str | bytes:
     """Turn a model into what a session opens: a path or bytes."""
     if isinstance(model, bytes):
         return model
+    if not hasattr(model, "SerializeToString"):
+        return _path(model)
+    serialized = model.SerializeToString()
+    check_model(serialized)
+    supported, reason = is_opset_supported(model)
+    if not supported:
+        from unittest import SkipTest  # noqa: PLC0415 # long to import, and seldom needed
+
+        raise SkipTest(reason)
+    return serialized
+
+
+def _path(model) -> str:
     if isinstance(model, (str, os.PathLike)):
         path = os.fsdecode(model)
         # The path's own text, whatever a subclass of str says of it: ORT opens what stands before a NUL.
         if not str.__len__(path) or str.__contains__(path, "\0"):
             raise RuntimeError(f"model path {allowlist.NOT_PERMITTED}: it is empty or holds a NUL")
         return str.__str__(path)
-    if not hasattr(model, "SerializeToString"):
-        raise TypeError(
-            "model must be a path, bytes, onnx.ModelProto, onnxruntime.InferenceSession or a prepared model, not "
-            f"{allowlist.show(model)}"
-        )
-    serialized = model.SerializeToString()
-    check_model(serialized)
-    supported, reason = is_opset_supported(model)
-    if not supported:
-        raise unittest.SkipTest(reason)
-    return serialized
+    raise TypeError(
+        "model must be a path, bytes, onnx.ModelProto, onnxruntime.InferenceSession or a prepared model, not "
+        f"{allowlist.show(model)}"
+    )
 
 
 is_compatible = OnnxRuntimeBackend.is_compatible

@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 
 from onnx.backend.base import BackendRep
@@ -23,8 +23,11 @@ from onnxruntime.backend import (
     webgpu_lock,
 )
 from onnxruntime.backend.model_inputs import ModelInputs
+from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
 
 _NOTHING: Mapping = MappingProxyType({})
+# Not float: 0.0 and -0.0 are equal.
+_LOOKED_UP = frozenset({str, int, bool})
 _NOTHING_APPLIED = execution_providers.Applied(_NOTHING, _NOTHING)
 
 
@@ -51,13 +54,18 @@ class OnnxRuntimeBackendRep(BackendRep):
         self._session = session
         self._run_entries = run_config
         self._applied = applied
-        options = session.get_session_options()
-        self._session_config = MappingProxyType({key: options.get_session_config_entry(key) for key in session_config})
-        if self._session_config != session_config:
-            raise RuntimeError(f"session_config was sent as {dict(session_config)}, ORT holds {self._session_config}")
+        self._session_config = _NOTHING
+        if session_config:
+            held = session.get_session_options().get_session_config_entry
+            self._session_config = MappingProxyType({key: held(key) for key in session_config})
+            if self._session_config != session_config:
+                raise RuntimeError(
+                    f"session_config was sent as {dict(session_config)}, ORT holds {self._session_config}"
+                )
         self._inputs = ModelInputs(session)
-        self._output_names = [value.name for value in session.get_outputs()]
-        self._plain_outputs = all(map(tensor_values.is_plain, session.get_outputs()))
+        outputs = session.get_outputs()
+        self._output_names = [node.name for node in outputs]
+        self._plain_outputs = all(tensor_values.is_plain(node.type) for node in outputs)
         # Kept for every run: ORT only reads it, and would make one for each run without.
         self._run_options = configuration.run_options({}, run_config)
         self._capture = graph_capture.of(session)
@@ -66,6 +74,8 @@ class OnnxRuntimeBackendRep(BackendRep):
         self._lock = webgpu_lock.of(session)
         # What every run looks at first, because most sessions need nothing else.
         self._plain = self._plain_outputs and self._capture is None and self._lock is None
+        # A subclass of InferenceSession has its own idea of a run.
+        self._straight = self._plain and type(session) is InferenceSession
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -159,10 +169,16 @@ class OnnxRuntimeBackendRep(BackendRep):
         """
         attributes, entries, options = _NOTHING, self._run_entries, self._run_options
         if kwargs or run_config is not None:
-            attributes, entries = self._for_run(run_config, kwargs)
-            options = configuration.run_options(attributes, entries)
-        feeds = self._inputs.feeds(inputs)
+            attributes, entries, options = self._for_run(run_config, kwargs)
+        feeds = self._inputs.as_they_are(inputs) if self._straight else None
+        straight = feeds is not None
+        if not straight:
+            feeds = self._inputs.feeds(inputs)
         try:
+            if straight:
+                # All that InferenceSession.run looks at first is known to be right. set_providers replaces the handle
+                # underneath, so it is never kept.
+                return self._session._sess.run(self._output_names, feeds, options)
             if self._plain:
                 return self._session.run(self._output_names, feeds, options)
             if self._capture is not None:
@@ -170,6 +186,8 @@ class OnnxRuntimeBackendRep(BackendRep):
             with self._lock or nullcontext():
                 return self._ordinary(feeds, options)
         except Exception as error:
+            if straight and isinstance(error, EPFail):
+                return self._session.run(self._output_names, feeds, options)  # a caller's own session may fall back
             problem = self._inputs.problem(feeds)
             if problem:
                 raise RuntimeError(problem) from error
@@ -184,21 +202,45 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     def _for_run(
         self, run_config: Mapping[str, object] | None, kwargs: dict[str, object]
-    ) -> tuple[Mapping[str, object], Mapping[str, str]]:
-        """The RunOptions attributes and the run config entries of one run."""
-        for keyword in ("provider_options", "session_config", "free_dimension_overrides"):
-            if kwargs.pop(keyword, None) is not None:
-                raise RuntimeError(
-                    f"{keyword} {allowlist.NOT_PERMITTED} for a run, whose session is open already: pass it to prepare"
-                )
-        configuration.warn_misspelt(kwargs)
-        entries = self._permit(run_config) if run_config is not None else {}
-        return allowlist.run_attributes(kwargs), {**self._run_entries, **entries}
+    ) -> tuple[Mapping[str, object], Mapping[str, str], RunOptions]:
+        """The RunOptions attributes and the run config entries of one run, and both together."""
+        if type(run_config) is dict and not kwargs:
+            given = (*run_config, *run_config.values())
+            # Only exact types are looked up: a subclass could say that it equals anything.
+            if _LOOKED_UP.issuperset(map(type, given)):
+                return self._kept(*given)
+        if kwargs:
+            for keyword in ("provider_options", "session_config", "free_dimension_overrides"):
+                if kwargs.pop(keyword, None) is not None:
+                    raise RuntimeError(
+                        f"{keyword} {allowlist.NOT_PERMITTED} for a run, whose session is open already: pass it to "
+                        "prepare"
+                    )
+            configuration.warn_misspelt(kwargs)
+        attributes = allowlist.run_attributes(kwargs)
+        entries = {**self._run_entries, **({} if run_config is None else self._permit(run_config))}
+        return attributes, entries, configuration.run_options(attributes, entries)
+
+    @cached_property
+    def _kept(self) -> Callable[..., tuple[Mapping[str, object], Mapping[str, str], RunOptions]]:
+        """Gives what :meth:`_for_run` returns for one run config, whose keys and then values are its arguments."""
+        # Not a method: a cache that holds the rep would keep the session open until the next garbage collection.
+        prepared, circumstances = self._run_entries, self._circumstances
+
+        @lru_cache(maxsize=64, typed=True)  # typed: True is not 1, though equal
+        def look_up(*given: object) -> tuple[Mapping[str, object], Mapping[str, str], RunOptions]:
+            half = len(given) // 2
+            config = dict(zip(given[:half], given[half:], strict=True))
+            entries = {**prepared, **allowlist.run_config(config, circumstances)}
+            return _NOTHING, entries, configuration.run_options({}, entries)
+
+        return look_up
 
     def _permit(self, run_config: object) -> dict[str, str]:
-        configuration.refuse_while_model_configures(run_config=run_config)
         return allowlist.run_config(run_config, self._circumstances)
 
     @cached_property
     def _circumstances(self) -> allowlist.Circumstances:
+        # Looked at once: the variable matters to ORT only where a session is opened.
+        configuration.refuse_while_model_configures(run_config=_NOTHING)
         return configuration.circumstances(self._session.get_session_options(), self._session.get_providers())

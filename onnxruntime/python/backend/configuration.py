@@ -8,7 +8,6 @@ up together, and what the look-ups must know of their session.
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import os
@@ -16,6 +15,7 @@ import platform
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,10 +85,10 @@ def parse(text: str) -> dict[str, dict]:
     if type(config) is dict:
         for name in config:
             if name not in KEYWORDS:
-                near = difflib.get_close_matches(name[:100], KEYWORDS, 1)
+                near = allowlist.nearest(name, KEYWORDS, 0.6)
                 raise ValueError(
                     f"{allowlist.show(name)} is not a configuration"
-                    + (f"; did you mean {near[0]}?" if near else f": those are {', '.join(KEYWORDS)}")
+                    + (f"; did you mean {near}?" if near else f": those are {', '.join(KEYWORDS)}")
                 )
         objects |= config
         providers = config.get("provider_options")
@@ -117,6 +117,11 @@ class Given(NamedTuple):
 
     configurations: dict[str, object]
     added: frozenset[str] = frozenset()
+
+    @property
+    def anything(self) -> bool:
+        """Whether any of the three was given."""
+        return any(given is not None for given in self.configurations.values())
 
     @contextmanager
     def naming_the_environment(self) -> Iterator[None]:
@@ -181,10 +186,12 @@ def _merge(where: str, given: object, entries: Mapping[str, object], added: set[
 def warn_misspelt(given: Mapping[str, object]) -> None:
     """Warn of a keyword that is nearly one of ours: unknown keywords are ignored, so the typing error would be too."""
     for name in given:
-        near = difflib.get_close_matches(name[:100], (*KEYWORDS, "free_dimension_overrides"), 1, 0.85)
+        if name in allowlist.SESSION_ATTRIBUTES or name in allowlist.RUN_ATTRIBUTES:
+            continue
+        near = allowlist.nearest(name, (*KEYWORDS, "free_dimension_overrides"), 0.85)
         if near:
             warnings.warn(
-                f"keyword argument {allowlist.show(name)} is ignored; did you mean {near[0]}?",
+                f"keyword argument {allowlist.show(name)} is ignored; did you mean {near}?",
                 RuntimeWarning,
                 stacklevel=4,
             )
@@ -192,13 +199,12 @@ def warn_misspelt(given: Mapping[str, object]) -> None:
 
 def refuse_while_model_configures(**configurations: object) -> None:
     """Refuse every configuration while ORT would replace session options by what the model's metadata says."""
-    if os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") == "1":
-        for keyword, given in configurations.items():
-            if given is not None:
-                raise RuntimeError(
-                    f"{keyword} {allowlist.NOT_PERMITTED} while the environment variable "
-                    "ORT_LOAD_CONFIG_FROM_MODEL is 1: ORT would replace the session's options by the model's metadata"
-                )
+    for keyword, given in configurations.items():
+        if given is not None and os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") == "1":
+            raise RuntimeError(
+                f"{keyword} {allowlist.NOT_PERMITTED} while the environment variable "
+                "ORT_LOAD_CONFIG_FROM_MODEL is 1: ORT would replace the session's options by the model's metadata"
+            )
 
 
 def circumstances(options: SessionOptions, providers: Iterable[str]) -> Circumstances:
@@ -207,14 +213,21 @@ def circumstances(options: SessionOptions, providers: Iterable[str]) -> Circumst
     :param options: its session options.
     :param providers: the names of its EPs.
     """
-    major, minor = onnxruntime.__version__.split(".")[:2]
+    release, machine = _here()
     return Circumstances(
-        release=(int(major), int(minor)),
-        machine=platform.machine(),
+        release=release,
+        machine=machine,
         providers=tuple(providers),
         parallel=options.execution_mode == ExecutionMode.ORT_PARALLEL,
         cpu_arena=options.enable_cpu_mem_arena,
     )
+
+
+@cache
+def _here() -> tuple[tuple[int, int], str]:
+    """ORT's release and the CPU family."""
+    major, minor = onnxruntime.__version__.split(".")[:2]
+    return (int(major), int(minor)), platform.machine()
 
 
 def run_options(attributes: Mapping[str, object], entries: Mapping[str, str]) -> RunOptions:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +40,8 @@ _UNTRIED = {
     "TensorrtExecutionProvider": "trt_cuda_graph_enable",
     "ROCMExecutionProvider": "enable_hip_graph",
 }
+# The EPs that can capture; the others need no further look.
+_ABLE = frozenset({*_UNTRIED, CUDA, WEBGPU})
 # Data sets that a new graph is compared on besides the caller's.
 _PROBES = 3
 _WAY_OUT = f"run with run_config={{'{GRAPH_ID}': {ORDINARY}}}, or prepare the model without graph capture"
@@ -78,6 +79,8 @@ def explain(error: Exception) -> str | None:
 def _device(session: InferenceSession) -> tuple[str, int] | None:
     """The device that a session captures on, as ``OrtValue`` names it."""
     providers = session.get_providers()
+    if _ABLE.isdisjoint(providers):
+        return None
     options = session.get_provider_options()
     for ep, option in _UNTRIED.items():
         if ep in providers and _on(options[ep].get(option)):
@@ -182,7 +185,11 @@ class Capture:
         self._lent: set[int] = set()
         self._warned = False
         self._state = threading.Lock()
-        self._worker = ThreadPoolExecutor(1, "onnxruntime-graph-capture") if device == "cuda" else None
+        self._worker = None
+        if device == "cuda":
+            from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 # long to import, and seldom needed
+
+            self._worker = ThreadPoolExecutor(1, "onnxruntime-graph-capture")
 
     def run(
         self,

@@ -6,14 +6,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
+from functools import cached_property, lru_cache
 
 import numpy as np
 
-from onnxruntime import InferenceSession, OrtValue
+from onnxruntime import InferenceSession, NodeArg, OrtValue
 from onnxruntime.backend import tensor_values
-from onnxruntime.backend.allowlist import show
+from onnxruntime.backend.allowlist import nearest, show
 
 
 class ModelInputs:
@@ -23,10 +23,36 @@ class ModelInputs:
     """
 
     def __init__(self, session: InferenceSession) -> None:
-        self._nodes = {node.name: node for node in session.get_inputs()}
-        self._overridable = {node.name: node for node in session.get_overridable_initializers()}
+        self._declared = session.get_inputs(), session.get_overridable_initializers()
         # What may be fed as it is. numpy keeps one dtype object for each of its types, so `is` tells them apart.
-        self._slots = [(name, _fed_as_is(node.type)) for name, node in self._nodes.items()]
+        self._slots = [(node.name, _fed_as_is(node.type)) for node in self._declared[0]]
+
+    @cached_property
+    def _nodes(self) -> dict[str, NodeArg]:
+        return {node.name: node for node in self._declared[0]}
+
+    @cached_property
+    def _overridable(self) -> dict[str, NodeArg]:
+        return {node.name: node for node in self._declared[1]}
+
+    def as_they_are(self, inputs: object) -> dict[str, np.ndarray] | None:
+        """Name arrays that ORT takes without any preparation.
+
+        :param inputs: what a caller passed: a list or tuple of them, or one.
+        :return: the feeds, or ``None`` for anything that is not exactly that: see :meth:`feeds`.
+        """
+        if type(inputs) is not list and type(inputs) is not tuple:
+            if type(inputs) is not np.ndarray:
+                return None
+            inputs = (inputs,)
+        if len(inputs) != len(self._slots):
+            return None
+        feeds = {}
+        for (name, dtype), value in zip(self._slots, inputs):  # noqa: B905 # as long as each other; strict= costs time
+            if type(value) is not np.ndarray or value.dtype is not dtype:
+                return None
+            feeds[name] = value
+        return feeds
 
     def feeds(self, inputs: object) -> dict[str, object]:
         """Name every value and make it what ORT can take.
@@ -41,13 +67,7 @@ class ModelInputs:
             inputs = (inputs,)
         if len(inputs) > len(self._slots):
             raise RuntimeError(f"got {len(inputs)} inputs; {self._signature()}")
-        feeds = {}
-        for (name, dtype), value in zip(self._slots, inputs, strict=False):
-            if type(value) is np.ndarray and value.dtype is dtype:
-                feeds[name] = value
-            else:
-                feeds[name] = self._convert(name, value)
-        return feeds
+        return {name: self._convert(name, value) for name, value in zip(self._nodes, inputs, strict=False)}
 
     def _is_one_map(self, inputs: Mapping) -> bool:
         """Tell whether this mapping is itself the value of the only input."""
@@ -56,8 +76,8 @@ class ModelInputs:
     def _convert(self, name: object, value: object) -> object:
         node = self._nodes.get(name) or self._overridable.get(name)
         if node is None:
-            near = difflib.get_close_matches(name, self._nodes, 1) if isinstance(name, str) else []
-            hint = f" (did you mean {near[0]!a}?)" if near else ""
+            near = nearest(name, self._nodes, 0.6) if type(name) is str else ""
+            hint = f" (did you mean {near!a}?)" if near else ""
             raise RuntimeError(f"got an input named {show(name)}{hint}; {self._signature()}")
         try:
             return _value(node.type, value)
@@ -89,6 +109,7 @@ class ModelInputs:
         return f"the model takes {count}{f' ({takes})' if takes else ''}{optional}"
 
 
+@lru_cache
 def _fed_as_is(value_type: str) -> np.dtype | None:
     """The dtype of arrays that ORT takes without any preparation, if there is one."""
     element = tensor_values.element_type(_required(value_type))

@@ -10,15 +10,14 @@ ORT has no call that tells, and each release reads newer ones. So it is asked: i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 
 from onnx import ModelProto, TensorProto, helper
 
 from onnxruntime import InferenceSession, SessionOptions, __version__
 
-_IR = re.compile(r"Unsupported model IR version: (\d+), max supported IR version: (\d+)")
-_OPSET = re.compile(r"Opset (\d+) is under development .* support for domain (\S+) is till opset (\d+)")
+_IR = r"Unsupported model IR version: (\d+), max supported IR version: (\d+)"
+_OPSET = r"Opset (\d+) is under development .* support for domain (\S+) is till opset (\d+)"
 _FAR_AHEAD = 2**31 - 1
 
 
@@ -30,26 +29,28 @@ def too_new(model: ModelProto, released_only: bool) -> str:
         Only ONNX's own domains are looked at; what stands in others can come from anywhere.
     :return: the reason, or ``""`` when it can.
     """
-    return next(_reasons(model, released_only), "")
+    opsets = [(opset.domain or "ai.onnx", opset.version) for opset in model.opset_import] if released_only else ()
+    return _reason(model.ir_version, tuple(opsets))
 
 
-def _reasons(model: ModelProto, released_only: bool) -> Iterator[str]:
+@lru_cache
+def _reason(ir_version: int, opsets: tuple[tuple[str, int], ...]) -> str:
     newest = _newest_ir()
-    if newest is not None and model.ir_version > newest:
-        yield _ir_reason(model.ir_version, newest)
-    for opset in model.opset_import if released_only else ():
-        domain = opset.domain or "ai.onnx"
+    if newest is not None and ir_version > newest:
+        return _ir_reason(ir_version, newest)
+    for domain, version in opsets:
         if domain == "ai.onnx" or domain.startswith("ai.onnx."):
             newest = _newest_opset(domain)
-            if newest is not None and opset.version > newest:
-                yield _opset_reason(opset.version, domain, newest)
+            if newest is not None and version > newest:
+                return _opset_reason(version, domain, newest)
+    return ""
 
 
 def explain(error: Exception) -> str | None:
     """Put into plain words what ORT raised for a model that is too new for it; ``None`` for any other error."""
-    if match := _IR.search(str(error)):
+    if match := re.search(_IR, str(error)):
         return _ir_reason(*match.groups())
-    if match := _OPSET.search(str(error)):
+    if match := re.search(_OPSET, str(error)):
         return _opset_reason(*match.groups())
     return None
 
@@ -67,13 +68,13 @@ def _opset_reason(version: object, domain: object, newest: object) -> str:
 
 @cache
 def _newest_ir() -> int | None:
-    match = _IR.search(_refusal(_FAR_AHEAD, "", 1))
+    match = re.search(_IR, _refusal(_FAR_AHEAD, "", 1))
     return int(match[2]) if match else None
 
 
 @cache
 def _newest_opset(domain: str) -> int | None:
-    match = _OPSET.search(_refusal(10, "" if domain == "ai.onnx" else domain, _FAR_AHEAD))
+    match = re.search(_OPSET, _refusal(10, "" if domain == "ai.onnx" else domain, _FAR_AHEAD))
     return int(match[3]) if match else None
 
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import ctypes
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from onnxruntime import NodeArg, OrtValue
+from onnxruntime import OrtValue
 
 _STRING = np.dtype(object)
 # ORT writes ONNX's own names in lower case.
@@ -95,9 +95,10 @@ def _texts(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def is_plain(node: NodeArg) -> bool:
-    """Tell whether ORT's Python API moves a model's input or output by itself, as numpy has its element type."""
-    elements = map(element_type, re.findall(r"tensor\(\w+\)", node.type))
+@lru_cache
+def is_plain(value_type: str) -> bool:
+    """Tell whether ORT's Python API moves values of a type by itself, as numpy has its element type."""
+    elements = map(element_type, re.findall(r"tensor\(\w+\)", value_type))
     return all(element is None or numpy_has(dtype_of(element)) for element in elements)
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
@@ -45,8 +46,10 @@ def _whole(value: object) -> int:
     value = plain(value)
     if type(value) is int:
         return value
-    if type(value) is str and re.fullmatch(r"-?[0-9]{1,20}", value, re.ASCII):
-        return int(value)
+    if type(value) is str:
+        digits = value.removeprefix("-")
+        if len(digits) <= 20 and digits.isascii() and digits.isdecimal():
+            return int(value)
     raise ValueError("not a whole number")
 
 
@@ -158,14 +161,24 @@ class Member(Kind):
 
 
 class Names(Kind):
-    """Known names joined by ``separator``: a reader that skips unknown names would otherwise hide a typing error."""
+    """
+    Known names joined by ``separator``: a reader that skips unknown names would otherwise hide a typing error.
 
-    def __init__(self, known: Iterable[str], separator: str = ";", *, accepts: str = "") -> None:
-        self._known = frozenset(known)
+    ``known`` may be a function that gives them when they are first needed, where they are costly to find.
+    """
+
+    def __init__(
+        self, known: Iterable[str] | Callable[[], Iterable[str]], separator: str = ";", *, accepts: str = ""
+    ) -> None:
+        self._source = known
         self._separator = separator
         self.accepts = f"{accepts or 'names'} joined by '{separator}'"
         if not accepts:
             self.accepts += f", of: {', '.join(sorted(self._known))}"
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self._source() if callable(self._source) else self._source)
 
     def parse(self, value: object) -> tuple[str, ...]:
         names = tuple(_text(value).split(self._separator))

@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 import collections
+import gc
 import itertools
 import os
 import subprocess
 import sys
 import unittest
 import warnings
+import weakref
 from unittest import mock
 
 import numpy as np
@@ -34,17 +36,20 @@ def prepare(**keywords):
 
 
 def sent_run_config(rep, **keywords) -> dict[str, str]:
-    """The watched run config entries that ORT was given by one ``rep.run``."""
+    """The watched run config entries that ORT was given by ``rep.run``, whichever way the inputs took."""
     with mock.patch.object(rep, "_session", wraps=rep._session) as session:
         rep.run([X], **keywords)
-    options = session.run.call_args.args[2]
-    found = {}
-    for key in ("gpu_graph_id", "memory.enable_memory_arena_shrinkage"):
-        try:
-            found[key] = options.get_run_config_entry(key)
-        except (AttributeError, RuntimeError):  # no run options, or no such entry
-            continue
-    return found
+        rep.run([X.tolist()], **keywords)
+    straight, prepared = ({}, {})
+    for found, run in ((straight, session._sess.run), (prepared, session.run)):
+        options = run.call_args.args[2]
+        for key in ("gpu_graph_id", "memory.enable_memory_arena_shrinkage"):
+            try:
+                found[key] = options.get_run_config_entry(key)
+            except (AttributeError, RuntimeError):  # no run options, or no such entry
+                continue
+    assert straight == prepared, (straight, prepared)
+    return straight
 
 
 class AppliedTest(unittest.TestCase):
@@ -207,6 +212,44 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
                 rep.run([X], run_config=bad)
         self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"})
 
+    def test_an_accepted_run_config_lets_no_equal_one_pass(self) -> None:
+        class Lying(str):
+            def __eq__(self, other: object) -> bool:
+                return True
+
+            def __hash__(self) -> int:
+                return hash(str(self))
+
+        rep = prepare()
+        accepted = {"gpu_graph_id": 1}
+        for _ in range(2):
+            rep.run([X], run_config=accepted)
+        for equal in (True, 1.0, 1 + 0j, Lying("1")):
+            for _ in range(2):
+                with self.assertRaisesRegex(RuntimeError, NOT_PERMITTED):
+                    rep.run([X], run_config={"gpu_graph_id": equal})
+        for key in (Lying("gpu_graph_id"), Lying("profile")):
+            with self.assertRaisesRegex(RuntimeError, NOT_PERMITTED):
+                rep.run([X], run_config={key: 1})
+        self.assertEqual(sent_run_config(rep, run_config=accepted), {"gpu_graph_id": "1"})
+        self.assertEqual(sent_run_config(rep, run_config={"gpu_graph_id": np.int64(2)}), {"gpu_graph_id": "2"})
+
+    def test_what_is_kept_of_run_configs_is_bounded(self) -> None:
+        rep = prepare()
+        for number in range(1000):
+            rep.run([X], run_config={"gpu_graph_id": number})
+        self.assertEqual(sent_run_config(rep, run_config={"gpu_graph_id": 0}), {"gpu_graph_id": "0"})
+        self.assertLessEqual(rep._kept.cache_info().currsize, 64)
+
+    def test_a_kept_run_config_does_not_keep_the_session(self) -> None:
+        rep = prepare()
+        rep.run([X], run_config={"gpu_graph_id": 1})
+        session = weakref.ref(rep._session)
+        gc.disable()
+        self.addCleanup(gc.enable)
+        del rep
+        self.assertIsNone(session())
+
 
 class OneShotTest(unittest.TestCase):
     def test_every_keyword_goes_to_its_place(self) -> None:
@@ -215,7 +258,7 @@ class OneShotTest(unittest.TestCase):
         ):
             onnxruntime.backend.run(
                 two_nodes(),
-                [X],
+                [X.tolist()],  # arrays go past this method
                 "CPU",
                 provider_options={CPU: {}},
                 session_config={PREPACKING: 1},

@@ -72,7 +72,7 @@ class AppliedTest(unittest.TestCase):
             environment(self.EVERYTHING),
             mock.patch.object(onnxruntime.InferenceSession, "run", autospec=True, return_value=[X]) as run,
         ):
-            onnxruntime.backend.run(two_nodes(), [X])
+            onnxruntime.backend.run(two_nodes(), [X.tolist()])  # arrays go past this method
         session, _names, _feeds, run_options = run.call_args.args
         self.assertEqual(session.get_session_options().get_session_config_entry(PREPACKING), "1")
         self.assertEqual(run_options.get_run_config_entry(GRAPH_ID), "3")
@@ -159,7 +159,7 @@ class PrecedenceTest(unittest.TestCase):
             rep = prepare()
             with mock.patch.object(rep, "_session", wraps=rep._session) as session:
                 rep.run([X], run_config={GRAPH_ID: 4})
-        self.assertEqual(session.run.call_args.args[2].get_run_config_entry(GRAPH_ID), "4")
+        self.assertEqual(session._sess.run.call_args.args[2].get_run_config_entry(GRAPH_ID), "4")
 
     def test_callers_mapping_is_still_untrusted(self) -> None:
         class Liar(str):

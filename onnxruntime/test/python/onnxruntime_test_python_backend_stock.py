@@ -23,6 +23,7 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.backend import OnnxRuntimeBackend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
+from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 
@@ -173,7 +174,36 @@ class ApiTest(unittest.TestCase):
             self.assertNotIn(excluded, onnxruntime.backend.prepare(two_nodes()).providers)
 
     def test_a_failing_run_does_not_fall_back(self) -> None:
-        self.assertFalse(onnxruntime.backend.prepare(two_nodes())._session._enable_fallback)
+        rep = onnxruntime.backend.prepare(two_nodes())
+        self.assertFalse(rep._session._enable_fallback)
+        with mock.patch.object(rep._session, "_sess") as inner:
+            inner.is_webgpu_graph_capture_enabled.return_value = False
+            inner.run.side_effect = EPFail("a device is gone")
+            with self.assertRaisesRegex(EPFail, "a device is gone"):
+                rep.run([X])
+
+    def test_a_run_of_an_own_session_falls_back(self) -> None:
+        session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=["CPUExecutionProvider"])
+        rep = onnxruntime.backend.prepare(session)
+        inner = session._sess = mock.Mock()
+        inner.is_webgpu_graph_capture_enabled.return_value = False
+        inner.run.side_effect = EPFail("a device is gone")
+        with mock.patch("builtins.print"):  # ORT tells of it
+            np.testing.assert_array_equal(rep.run([X])[0], abs(X))
+        self.assertIsNot(session._sess, inner)
+        np.testing.assert_array_equal(rep.run([X])[0], abs(X))
+
+    def test_the_run_of_a_subclass(self) -> None:
+        class Counting(onnxruntime.InferenceSession):
+            runs = 0
+
+            def run(self, *arguments):
+                self.runs += 1
+                return super().run(*arguments)
+
+        session = Counting(two_nodes().SerializeToString(), providers=["CPUExecutionProvider"])
+        np.testing.assert_array_equal(onnxruntime.backend.prepare(session).run([X])[0], abs(X))
+        self.assertEqual(session.runs, 1)
 
 
 class AttributesTest(unittest.TestCase):
@@ -212,7 +242,7 @@ class AttributesTest(unittest.TestCase):
         for name, value in self.RUN.items():
             with self.subTest(name), mock.patch.object(rep, "_session", wraps=rep._session) as session:
                 rep.run([X], **{name: value})
-                self.assertEqual(getattr(session.run.call_args.args[2], name), value)
+                self.assertEqual(getattr(session._sess.run.call_args.args[2], name), value)
 
     def test_enums_by_name(self) -> None:
         rep = onnxruntime.backend.prepare(two_nodes(), graph_optimization_level="ORT_DISABLE_ALL")

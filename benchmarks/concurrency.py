@@ -1,0 +1,61 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Many threads on one prepared model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+import onnx
+
+import onnxruntime.backend
+from benchmarks import models
+from benchmarks.comparison import Comparison
+from benchmarks.sampling import timed
+from onnxruntime import InferenceSession, SessionOptions
+
+THREADS = 8
+
+
+def _sides(
+    model: Callable[[], onnx.ModelProto], inputs: list[np.ndarray], runs: int
+) -> Mapping[str, Callable[[], float]]:
+    options = SessionOptions()
+    options.intra_op_num_threads = 1  # the threads are ours
+    session = InferenceSession(model().SerializeToString(), options, providers=["CPUExecutionProvider"])
+    rep = onnxruntime.backend.prepare(session, "CPU")
+    name = session.get_inputs()[0].name
+    backend = [partial(rep.run, [array]) for array in inputs]
+    by_hand = [partial(session.run, None, {name: array}) for array in inputs]
+    pool = ThreadPoolExecutor(THREADS)
+
+    expected = [run() for run in by_hand]
+    got = list(pool.map(lambda run: [run() for _ in range(runs)], backend))
+    for right, outputs in zip(expected, got, strict=True):
+        if not all(np.array_equal(output, right) for output in outputs):
+            raise RuntimeError("a run among others gave another result than the same run alone")
+
+    def together(runs_of_threads: list[Callable[[], object]]) -> None:
+        for _ in pool.map(repeat, runs_of_threads):
+            pass
+
+    def repeat(run: Callable[[], object]) -> None:
+        for _ in range(runs):
+            run()
+
+    namespace = {"together": together, "backend": backend, "by_hand": by_hand}
+    return timed(namespace, backend="together(backend)", by_hand="together(by_hand)")
+
+
+_SMALL = [np.full(4, number, np.float32) for number in range(THREADS)]
+_MAGIKA = [np.full((1, 2048), ord("a") + number, np.int32) for number in range(THREADS)]
+# Their limit is on the time of as many runs: 0.95 of the throughput.
+COMPARISONS = (
+    Comparison("8 threads, two nodes", partial(_sides, models.two_nodes, _SMALL, 1000), 1 / 0.95),
+    Comparison("8 threads, Magika", partial(_sides, models.magika, _MAGIKA, 4), 1 / 0.95),
+)

@@ -1,0 +1,169 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The cost of preparing a model, of checking what a caller named, of a one-shot run and of the import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import onnx
+from onnx.checker import check_model
+
+import onnxruntime.backend
+from benchmarks import models
+from benchmarks.comparison import BACKEND, BY_HAND, EXCESS, VALUE, Comparison
+from benchmarks.sampling import timed
+from onnxruntime import InferenceSession, SessionOptions
+
+PROVIDER_OPTIONS = {"CPUExecutionProvider": {}}
+SESSION_CONFIG = {"session.intra_op.allow_spinning": "0", "session.disable_prepacking": "1"}
+
+TWENTY_OPTIONS = {
+    "TensorrtExecutionProvider": {"device_id": 0},
+    "CUDAExecutionProvider": {
+        "device_id": 0,
+        "gpu_mem_limit": 2**32,
+        "arena_extend_strategy": "kSameAsRequested",
+        "cudnn_conv_algo_search": "HEURISTIC",
+        "cudnn_conv_use_max_workspace": True,
+        "cudnn_conv1d_pad_to_nc1d": False,
+        "do_copy_in_default_stream": True,
+        "enable_cuda_graph": False,
+        "enable_cudnn": True,
+        "enable_skip_layer_norm_strict_mode": True,
+        "external_data_loader_reading_threads": 4,
+        "fuse_conv_bias": "1",
+        "prefer_nhwc": "0",
+        "sdpa_kernel": "16",
+        "tunable_op_enable": True,
+        "tunable_op_tuning_enable": True,
+        "tunable_op_max_tuning_duration_ms": 100,
+        "use_ep_level_unified_stream": False,
+        "use_tf32": False,
+    },
+}
+TWENTY_KEYS = {
+    "optimization.constant_folding_max_output_size_in_bytes": 4096,
+    "optimization.disable_specified_optimizers": "ConstantFolding",
+    "optimization.enable_cast_chain_elimination": True,
+    "optimization.enable_gelu_approximation": True,
+    "session.disable_aot_function_inlining": False,
+    "session.disable_double_qdq_remover": "1",
+    "session.disable_prepacking": True,
+    "session.disable_qdq_constant_folding": False,
+    "session.disable_quant_qdq": "0",
+    "session.dynamic_block_base": 4,
+    "session.enable_quant_qdq_cleanup": True,
+    "session.force_spinning_stop": True,
+    "session.function_expansion_node_limit": 1000,
+    "session.graph_optimizations_loop_level": 2,
+    "session.intra_op.allow_spinning": False,
+    "session.qdq_matmulnbits_accuracy_level": 4,
+    "session.qdqisint8allowed": False,
+    "session.set_denormal_as_zero": True,
+    "session.strict_shape_type_inference": True,
+    "session.use_device_allocator_for_initializers": True,
+}
+
+IMPORTS = {BACKEND: "onnxruntime.backend", BY_HAND: "onnxruntime, onnx.backend.base"}
+_TIMED_IMPORT = "from time import perf_counter as now; began = now(); import {}; print(now() - began)"
+
+
+def _open(model: str | bytes) -> InferenceSession:
+    return InferenceSession(model, SessionOptions(), providers=onnxruntime.get_available_providers())
+
+
+def _open_configured(model: str | bytes) -> InferenceSession:
+    options = SessionOptions()
+    for key, value in SESSION_CONFIG.items():
+        options.add_session_config_entry(key, value)
+    return InferenceSession(model, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+
+
+def _check_and_open(model: onnx.ModelProto, open_session: Callable[[str | bytes], InferenceSession] = _open):
+    serialized = model.SerializeToString()
+    check_model(serialized)
+    return open_session(serialized)
+
+
+def _sides(model: object, backend: str, by_hand: str) -> Mapping[str, Callable[[], float]]:
+    namespace = {
+        "model": model,
+        "array": models.magika_array(),
+        "prepare": onnxruntime.backend.prepare,
+        "run": onnxruntime.backend.run,
+        "named": {"provider_options": PROVIDER_OPTIONS, "session_config": SESSION_CONFIG},
+        "open": _open,
+        "open_configured": _open_configured,
+        "check_and_open": _check_and_open,
+    }
+    return timed(namespace, backend=backend, by_hand=by_hand)
+
+
+def _prepare(make: Callable[[], object], by_hand: str, named: str = "") -> Mapping[str, Callable[[], float]]:
+    return _sides(make(), f"prepare(model, 'CPU'{named})", by_hand)
+
+
+def _one_shot() -> Mapping[str, Callable[[], float]]:
+    return _sides(models.magika(), "run(model, [array], 'CPU')", "check_and_open(model).run(None, {'bytes': array})")
+
+
+def _validating() -> Mapping[str, Callable[[], float]]:
+    from onnxruntime.backend import allowlist, configuration  # noqa: PLC0415 # the stock backend has neither
+
+    namespace = {
+        "allowlist": allowlist,
+        "options": TWENTY_OPTIONS,
+        "keys": TWENTY_KEYS,
+        "flavour": lambda name: "bundled",
+        "here": configuration.circumstances(SessionOptions(), [*TWENTY_OPTIONS, "CPUExecutionProvider"]),
+    }
+    return timed(
+        namespace,
+        backend="allowlist.provider_options(options, flavour, here)\nallowlist.session_config(keys, here)",
+    )
+
+
+def _import_time(names: str) -> float:
+    command = [sys.executable, "-c", _TIMED_IMPORT.format(names)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def _importing() -> Mapping[str, Callable[[], float]]:
+    return {side: partial(_import_time, names) for side, names in IMPORTS.items()}
+
+
+def _magika_bytes() -> bytes:
+    return Path(models.MAGIKA_PATH).read_bytes()
+
+
+COMPARISONS = (
+    Comparison("prepare, Magika, ModelProto", partial(_prepare, models.magika, "check_and_open(model)"), 1.05),
+    Comparison(
+        "prepare, Magika, ModelProto, EP and session config named",
+        partial(_prepare, models.magika, "check_and_open(model, open_configured)", ", **named"),
+        1.05,
+        stock=False,
+    ),
+    Comparison("prepare, Magika, path", partial(_prepare, lambda: models.MAGIKA_PATH, "open(model)"), 1.02),
+    Comparison("prepare, Magika, bytes", partial(_prepare, _magika_bytes, "open(model)"), 1.02),
+    Comparison(
+        "prepare, two nodes, ModelProto", partial(_prepare, models.two_nodes, "check_and_open(model)"), 40e-6, EXCESS
+    ),
+    Comparison(
+        "prepare, two nodes, ModelProto, EP and session config named",
+        partial(_prepare, models.two_nodes, "check_and_open(model, open_configured)", ", **named"),
+        None,  # by hand nothing is looked up, and nothing is read back
+        EXCESS,
+        stock=False,
+    ),
+    Comparison("validating 20 options and 20 keys", _validating, 50e-6, VALUE, stock=False),
+    Comparison("import", _importing, 1.05),
+    Comparison("one-shot run, Magika", _one_shot, 1.03),
+)
