@@ -23,6 +23,7 @@ from onnxruntime.backend import allowlist, command_run, configuration, execution
 from onnxruntime.backend.allowlist_config_keys import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
 from onnxruntime.backend.allowlist_providers import EVERY_PROVIDER, PROVIDERS
 from onnxruntime.backend.allowlist_rules import Permitted, Refused, Rule
+from onnxruntime.backend.messages import NotPermittedError, show
 
 WIDTH = 79
 _OPTIONS_OF = "provider_options of "
@@ -291,7 +292,7 @@ def _check(chosen: argparse.Namespace) -> int:
         try:
             granted = configuration.look_up(given, flavour_of, circumstances)
             break
-        except allowlist.NotPermittedError as refusal:
+        except NotPermittedError as refusal:
             problems.append(str(refusal))
             _remove(given, refusal.place)
         except RuntimeError as error:
@@ -321,13 +322,13 @@ def _remove(given: dict[str, object], place: str) -> None:
     """Take the entry of a place out, so that the next problem shows."""
     for keyword, entries in given.items():
         for key in list(entries or ()):
-            here = f"{keyword}[{allowlist.show(key)}]"
+            here = f"{keyword}[{show(key)}]"
             if here == place:
                 del entries[key]
                 return
             if keyword == "provider_options":
                 for option in entries[key]:
-                    if f"{here}[{allowlist.show(option)}]" == place:
+                    if f"{here}[{show(option)}]" == place:
                         del entries[key][option]
                         return
     raise AssertionError(place)

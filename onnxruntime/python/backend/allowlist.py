@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import NamedTuple, NoReturn
@@ -28,20 +27,10 @@ from onnxruntime.backend.allowlist_config_keys import (
 )
 from onnxruntime.backend.allowlist_providers import EVERY_PROVIDER, PROVIDERS
 from onnxruntime.backend.allowlist_rules import Circumstances, Need, Permitted, Refused, Rule
+from onnxruntime.backend.messages import NOT_PERMITTED, NotPermittedError, nearest, show, warn
 
 # More entries than ORT has keys; a mapping that goes on after that is no configuration.
 MOST_ENTRIES = 256
-
-_SHOWN = frozenset({bool, int, float, str, bytes, type(None)})
-NOT_PERMITTED = "is not permitted via the backend API"
-
-
-class NotPermittedError(RuntimeError):
-    """An entry that is not permitted. ``place`` tells which, as the message does: ``session_config['the.key']``."""
-
-    def __init__(self, message: str, place: str = "") -> None:
-        super().__init__(message)
-        self.place = place
 
 
 class Grant(NamedTuple):
@@ -50,27 +39,6 @@ class Grant(NamedTuple):
     rule: Permitted
     value: object
     text: str
-
-
-def show(value: object) -> str:
-    """Describe a caller's value for a message without running any of the caller's code, such as a ``__repr__``.
-
-    :return: ASCII text of at most 80 characters.
-    """
-    kind = type(value)
-    if kind is int and value.bit_length() > 128:
-        return f"an integer of {value.bit_length()} bits"
-    if kind in _SHOWN:
-        text = ascii(value[:80] if kind in (str, bytes) else value)
-        return text if len(text) <= 80 else text[:77] + "..."
-    return f"a value of type {ascii(type.__dict__['__name__'].__get__(kind))[1:-1][:60]}"
-
-
-def nearest(name: str, known: Iterable[str], cutoff: float) -> str:
-    """Find the known name that a misspelt one comes near to; ``""`` for none."""
-    import difflib  # noqa: PLC0415 # most programs misspell nothing
-
-    return next(iter(difflib.get_close_matches(name[:100], known, 1, cutoff)), "")
 
 
 def read(keyword: str, given: object) -> list[tuple[object, object]]:
@@ -128,11 +96,9 @@ def session_config(given: object, circumstances: Circumstances) -> dict[str, str
             _refuse("session_config", key, f"at most {family.most} keys of {family.prefix}* are accepted")
         entries[key] = _render("session_config", key, value, family.kind)[1]
         _check_needs("session_config", key, family.needs, circumstances, entries[key])
-        warnings.warn(
+        warn(
             f"session_config[{show(key)}] is known only as one of {family.prefix}*: ORT stores such a key whether it "
-            f"understands it or not, and this version cannot confirm that it acts{_suggest(key, SESSION_CONFIG)}",
-            RuntimeWarning,
-            stacklevel=5,
+            f"understands it or not, and this version cannot confirm that it acts{_suggest(key, SESSION_CONFIG)}"
         )
     return entries
 

@@ -23,6 +23,7 @@ from onnxruntime.backend import (
     webgpu_lock,
 )
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
+from onnxruntime.backend.messages import NOT_PERMITTED, show
 
 
 class OnnxRuntimeBackend(Backend):
@@ -113,7 +114,7 @@ class OnnxRuntimeBackend(Backend):
         for name, value in allowlist.session_attributes(kwargs).items():
             setattr(options, name, value)
         if device is not None and not cls.supports_device(device):
-            raise RuntimeError(f"device {allowlist.show(device)} is not supported: this ORT computes on {get_device()}")
+            raise RuntimeError(f"device {show(device)} is not supported: this ORT computes on {get_device()}")
         providers = execution_providers.stock_list()
         # Before the environment is asked: a device of the caller's own is a keyword argument too.
         configurations["provider_options"] = execution_providers.merge_device(device, provider_options)
@@ -218,7 +219,7 @@ def _prepare_open(
     ):
         if given is not None and (states or allowlist.read(keyword, given)):
             raise RuntimeError(
-                f"{keyword} {allowlist.NOT_PERMITTED} for a session that is open already, where it could not "
+                f"{keyword} {NOT_PERMITTED} for a session that is open already, where it could not "
                 "apply: pass the model instead, or open the session with it"
             )
     is_rep = isinstance(model, OnnxRuntimeBackendRep)
@@ -251,11 +252,11 @@ def _path(model) -> str:
         path = os.fsdecode(model)
         # The path's own text, whatever a subclass of str says of it: ORT opens what stands before a NUL.
         if not str.__len__(path) or str.__contains__(path, "\0"):
-            raise RuntimeError(f"model path {allowlist.NOT_PERMITTED}: it is empty or holds a NUL")
+            raise RuntimeError(f"model path {NOT_PERMITTED}: it is empty or holds a NUL")
         return str.__str__(path)
     raise TypeError(
         "model must be a path, bytes, onnx.ModelProto, onnxruntime.InferenceSession or a prepared model, not "
-        f"{allowlist.show(model)}"
+        f"{show(model)}"
     )
 
 

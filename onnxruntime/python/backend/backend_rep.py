@@ -22,6 +22,7 @@ from onnxruntime.backend import (
     tensor_values,
     webgpu_lock,
 )
+from onnxruntime.backend.messages import NOT_PERMITTED
 from onnxruntime.backend.model_inputs import ModelInputs
 from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
 
@@ -213,8 +214,7 @@ class OnnxRuntimeBackendRep(BackendRep):
             for keyword in ("provider_options", "session_config", "free_dimension_overrides"):
                 if kwargs.pop(keyword, None) is not None:
                     raise RuntimeError(
-                        f"{keyword} {allowlist.NOT_PERMITTED} for a run, whose session is open already: pass it to "
-                        "prepare"
+                        f"{keyword} {NOT_PERMITTED} for a run, whose session is open already: pass it to prepare"
                     )
             configuration.warn_misspelt(kwargs)
         attributes = allowlist.run_attributes(kwargs)

@@ -12,7 +12,6 @@ import json
 import math
 import os
 import platform
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -23,6 +22,7 @@ import onnxruntime
 from onnxruntime import ExecutionMode, RunOptions, SessionOptions
 from onnxruntime.backend import allowlist
 from onnxruntime.backend.allowlist_rules import Circumstances
+from onnxruntime.backend.messages import NOT_PERMITTED, NotPermittedError, nearest, show, warn
 
 KEYWORDS = ("provider_options", "session_config", "run_config")
 ENVIRONMENT = "ORT_ONNX_BACKEND_CONFIG"
@@ -67,12 +67,12 @@ def parse(text: str) -> dict[str, dict]:
         found = dict(pairs)
         if len(found) < len(pairs):
             twice = next(name for name, _ in pairs if sum(name == other for other, _ in pairs) > 1)
-            raise ValueError(f"the key {allowlist.show(twice)} stands twice in one object")
+            raise ValueError(f"the key {show(twice)} stands twice in one object")
         return found
 
     def finite(number: str) -> float:
         if not math.isfinite(float(number)):
-            raise ValueError(f"{allowlist.show(number)} is not a finite number")
+            raise ValueError(f"{show(number)} is not a finite number")
         return float(number)
 
     try:
@@ -85,18 +85,18 @@ def parse(text: str) -> dict[str, dict]:
     if type(config) is dict:
         for name in config:
             if name not in KEYWORDS:
-                near = allowlist.nearest(name, KEYWORDS, 0.6)
+                near = nearest(name, KEYWORDS, 0.6)
                 raise ValueError(
-                    f"{allowlist.show(name)} is not a configuration"
+                    f"{show(name)} is not a configuration"
                     + (f"; did you mean {near}?" if near else f": those are {', '.join(KEYWORDS)}")
                 )
         objects |= config
         providers = config.get("provider_options")
         if type(providers) is dict:
-            objects |= {f"provider_options[{allowlist.show(name)}]": options for name, options in providers.items()}
+            objects |= {f"provider_options[{show(name)}]": options for name, options in providers.items()}
     for name, value in objects.items():
         if type(value) is not dict:
-            raise ValueError(f"{name} must be an object, as in {{...}}, not {allowlist.show(value)}")
+            raise ValueError(f"{name} must be an object, as in {{...}}, not {show(value)}")
     return config
 
 
@@ -128,11 +128,11 @@ class Given(NamedTuple):
         """Let the refusal of an entry that the environment added say where it comes from."""
         try:
             yield
-        except allowlist.NotPermittedError as refusal:
+        except NotPermittedError as refusal:
             if refusal.place not in self.added:
                 raise
             message = f"{refusal} (from the environment variable {ENVIRONMENT})"
-            raise allowlist.NotPermittedError(message, refusal.place) from None
+            raise NotPermittedError(message, refusal.place) from None
 
 
 def with_environment(given: Mapping[str, object], apply: Iterable[str] = KEYWORDS) -> Given:
@@ -166,12 +166,10 @@ def _merge(where: str, given: object, entries: Mapping[str, object], added: set[
     merged: dict[str, object] = {}
     for key, value in () if given is None else allowlist.read(where, given):
         if type(key) is not str:
-            raise allowlist.NotPermittedError(
-                f"{where}[{allowlist.show(key)}] {allowlist.NOT_PERMITTED}: a name must be a str"
-            )
+            raise NotPermittedError(f"{where}[{show(key)}] {NOT_PERMITTED}: a name must be a str")
         merged[key] = value
     for key, value in entries.items():
-        place = f"{where}[{allowlist.show(key)}]"
+        place = f"{where}[{show(key)}]"
         if where == "provider_options" and key in merged:
             merged[key] = _merge(place, merged[key], value, added)
         elif where == "provider_options":
@@ -188,13 +186,9 @@ def warn_misspelt(given: Mapping[str, object]) -> None:
     for name in given:
         if name in allowlist.SESSION_ATTRIBUTES or name in allowlist.RUN_ATTRIBUTES:
             continue
-        near = allowlist.nearest(name, (*KEYWORDS, "free_dimension_overrides"), 0.85)
+        near = nearest(name, (*KEYWORDS, "free_dimension_overrides"), 0.85) if type(name) is str else ""
         if near:
-            warnings.warn(
-                f"keyword argument {allowlist.show(name)} is ignored; did you mean {near}?",
-                RuntimeWarning,
-                stacklevel=4,
-            )
+            warn(f"keyword argument {show(name)} is ignored; did you mean {near}?")
 
 
 def refuse_while_model_configures(**configurations: object) -> None:
@@ -202,7 +196,7 @@ def refuse_while_model_configures(**configurations: object) -> None:
     for keyword, given in configurations.items():
         if given is not None and os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") == "1":
             raise RuntimeError(
-                f"{keyword} {allowlist.NOT_PERMITTED} while the environment variable "
+                f"{keyword} {NOT_PERMITTED} while the environment variable "
                 "ORT_LOAD_CONFIG_FROM_MODEL is 1: ORT would replace the session's options by the model's metadata"
             )
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from types import MappingProxyType
@@ -23,6 +22,7 @@ import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend import allowlist
 from onnxruntime.backend.allowlist import Circumstances, Grant, sent
+from onnxruntime.backend.messages import warn
 
 CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"
@@ -328,8 +328,4 @@ def warn_idle(session: InferenceSession, named: list[str]) -> None:
         if counts.get(CPU) and CPU not in named:
             advice += ", or set session_config={'session.disable_cpu_ep_fallback': '1'} to make this an error"
         others = ", ".join(ep for ep, count in counts.items() if count) or "no EP"
-        warnings.warn(
-            f"{name} was named in provider_options and took no node of this model, which runs on {others}. {advice}",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+        warn(f"{name} was named in provider_options and took no node of this model, which runs on {others}. {advice}")

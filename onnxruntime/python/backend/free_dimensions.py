@@ -17,6 +17,7 @@ import onnx
 
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend import allowlist
+from onnxruntime.backend.messages import NOT_PERMITTED, show
 from onnxruntime.backend.value_kinds import Integer
 
 KEYWORD = "free_dimension_overrides"
@@ -33,17 +34,14 @@ def look_up(given: object) -> dict[str, int]:
     """
     sizes: dict[str, int] = {}
     for name, size in allowlist.read(KEYWORD, given):
-        place = f"{KEYWORD}[{allowlist.show(name)}]"
+        place = f"{KEYWORD}[{show(name)}]"
         if type(name) is not str or not name or "\0" in name:
-            raise RuntimeError(
-                f"{place} {allowlist.NOT_PERMITTED}: a dimension is named by a str, not empty, without NUL"
-            )
+            raise RuntimeError(f"{place} {NOT_PERMITTED}: a dimension is named by a str, not empty, without NUL")
         try:
             sizes[name] = _SIZE.parse(size)
         except ValueError as error:
             raise RuntimeError(
-                f"{place} with the value {allowlist.show(size)} {allowlist.NOT_PERMITTED}: {error}. "
-                f"Accepted: {_SIZE.accepts}"
+                f"{place} with the value {show(size)} {NOT_PERMITTED}: {error}. Accepted: {_SIZE.accepts}"
             ) from None
     return sizes
 
@@ -63,7 +61,7 @@ def apply(options: SessionOptions, sizes: Mapping[str, int], source: str | bytes
         if name not in names:
             has = ", ".join(sorted(map(ascii, names))) or "none"
             raise RuntimeError(
-                f"{KEYWORD}[{allowlist.show(name)}] {allowlist.NOT_PERMITTED}: no input of the model has a dimension "
+                f"{KEYWORD}[{show(name)}] {NOT_PERMITTED}: no input of the model has a dimension "
                 f"of that name. It has: {has}"
             )
         options.add_free_dimension_override_by_name(name, size)

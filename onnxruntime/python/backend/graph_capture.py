@@ -15,7 +15,6 @@ inputs.
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -24,6 +23,7 @@ import numpy as np
 import onnxruntime
 from onnxruntime import InferenceSession, OrtValue, RunOptions
 from onnxruntime.backend import configuration, tensor_values, webgpu_lock
+from onnxruntime.backend.messages import warn
 
 CUDA = "CUDAExecutionProvider"
 WEBGPU = webgpu_lock.EP
@@ -303,11 +303,9 @@ class Capture:
             if len(self._graphs) >= MOST_GRAPHS:
                 if not self._warned:
                     self._warned = True
-                    warnings.warn(
+                    warn(
                         f"this session has captured {MOST_GRAPHS} graphs, one for each set of input shapes and id, and "
-                        "ORT never frees one: other shapes run without capture from here on",
-                        RuntimeWarning,
-                        stacklevel=2,
+                        "ORT never frees one: other shapes run without capture from here on"
                     )
                 return wanted
             key = shapes if graph_id is None else graph_id

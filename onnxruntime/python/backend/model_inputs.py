@@ -13,7 +13,7 @@ import numpy as np
 
 from onnxruntime import InferenceSession, NodeArg, OrtValue
 from onnxruntime.backend import tensor_values
-from onnxruntime.backend.allowlist import nearest, show
+from onnxruntime.backend.messages import nearest, show
 
 
 class ModelInputs:

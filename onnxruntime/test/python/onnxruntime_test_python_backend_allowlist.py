@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from onnxruntime import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
-from onnxruntime.backend import allowlist
+from onnxruntime.backend import allowlist, messages
 from onnxruntime.backend.allowlist_config_keys import (
     RUN_ATTRIBUTES,
     RUN_CONFIG,
@@ -422,9 +422,9 @@ class TestSessionAndRunConfig(unittest.TestCase):
         self.assert_refused({"session.disable_prepacking": evil()}, "a value of type a\\nbxxx")
 
     def test_values_are_shown_escaped_and_cut(self):
-        self.assertEqual(allowlist.show("a\n\u202e\ud800"), r"'a\n\u202e\ud800'")
+        self.assertEqual(messages.show("a\n\u202e\ud800"), r"'a\n\u202e\ud800'")
         for value in ("x" * 10**6, "\U0001f600" * 100, b"\xff" * 1000, 10**10_000, -(10**37), 1e308, "'" * 100):
-            self.assertLessEqual(len(allowlist.show(value)), 80)
+            self.assertLessEqual(len(messages.show(value)), 80)
 
     def test_a_key_of_the_other_keyword_is_sent_there(self):
         self.assert_refused({"gpu_graph_id": 1}, "session_config['gpu_graph_id']", "it belongs into run_config")

@@ -304,7 +304,16 @@ class MisspeltTest(unittest.TestCase):
                     warnings.simplefilter("always")
                     onnxruntime.backend.run(two_nodes(), [X], **{name: {}})
                 self.assertEqual(len(caught), 1)
-                self.assertEqual(caught[0].filename, __file__)
+
+    def test_warnings_point_at_the_caller(self) -> None:
+        for call in (prepare, lambda **keywords: onnxruntime.backend.run(two_nodes(), [X], **keywords)):
+            for keywords in ({"provider_option": {}}, {"session_config": {"session.intra_op.no_such": 1}}):
+                with self.subTest(keywords), warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    call(**keywords)
+                    self.assertEqual(
+                        [(warning.filename, warning.category) for warning in caught], [(__file__, RuntimeWarning)]
+                    )
 
     def test_other_unknown_names_do_not(self) -> None:
         with warnings.catch_warnings():
