@@ -49,7 +49,7 @@ _LIMIT = "the limit refuses every model with a function, or an operator that ORT
 EXPLAINED = {
     "session.function_expansion_byte_limit": _LIMIT,
     "session.function_expansion_node_limit": _LIMIT,
-    "session.strict_shape_type_inference": "refuses a shape that ONNX's own function for RMSNormalization declares wrong",
+    "session.strict_shape_type_inference": "refuses a shape that ONNX's own function for RMSNormalization has wrong",
 }
 
 
