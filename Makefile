@@ -10,6 +10,8 @@
 #   make conformance-numbers  the series on this backend, the stock one and bare sessions side by side, for each of $(ONNX)
 #   make conformance-keys  the series with each permitted config key away from its default (long)
 #   make bench           what the backend costs over the session underneath; BENCH=--help tells how to measure a part
+#   make fuzz            50,000 examples for the property that the allowlist is held to
+#   make document        write docs/options.md and docs/provider-options.md again, from the allowlist
 #   make lint            ruff
 #   make clean           remove every environment and cache
 # Each environment is a folder .venv-NAME holding a wheel built from this tree on the environment's base.
@@ -18,7 +20,8 @@ PYTHON ?= python3
 
 # An environment: BASE_name, what setup.py builds on; PACKAGES_name, what its tests need besides PACKAGES;
 # ONLY_name, endings of test files that run in no environment without it; UNDER_name, a command that runs the tests.
-# Those in ALONE run no other test files: they are there for an EP, and what that changes of the others is not ours.
+# Those in ALONE run no other test files but the drift check: they are there for an EP, and what that changes of the
+# others is not ours.
 ENVIRONMENTS := cpu openvino webgpu-plugin webgpu plugins cuda
 ALONE := webgpu plugins cuda
 PACKAGES := pytest hypothesis
@@ -69,14 +72,14 @@ NOT_EVERYWHERE := $(foreach name,$(ENVIRONMENTS),$(call tests_only_in,$(name)))
 # What the benchmark compares with besides the raw session: the stock wheel as it is.
 STOCK := stock-$(call digest,Makefile constraints.txt setup.py)
 
-.PHONY: demo test bench lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
+.PHONY: demo test bench fuzz document lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
 	conformance-webgpu conformance-keys conformance-numbers $(ONNX:%=numbers-%)
 
 test: test-cpu
 
 $(ENVIRONMENTS:%=test-%): test-%: .venv-%/$(READY)
-	$(UNDER_$*) .venv-$*/bin/python -m pytest $(if $(filter $*,$(ALONE)),,$(filter-out $(NOT_EVERYWHERE),$(TEST_FILES))) \
-		$(call tests_only_in,$*)
+	$(UNDER_$*) .venv-$*/bin/python -m pytest $(call tests_only_in,$*) $(if $(filter $*,$(ALONE)),\
+		$(filter %_option_drift.py,$(TEST_FILES)),$(filter-out $(NOT_EVERYWHERE),$(TEST_FILES)))
 
 # ONNX's string tests need the locale en_US.UTF-8. Without being root (Debian's package locales has the sources):
 #   localedef -i en_US -f UTF-8 "$PWD/.venv-locale/en_US.UTF-8"; make conformance LOCPATH="$PWD/.venv-locale"
@@ -107,8 +110,16 @@ $(ONNX:%=.venv-onnx-%/$(READY)): .venv-onnx-%/$(READY):
 demo: .venv-cpu/$(READY)
 	git ls-files -z | xargs -0 .venv-cpu/bin/python examples/magika_demo.py
 
+<<<<<<< HEAD
 bench: .venv-cpu/$(READY) .venv-stock/$(STOCK)
 	.venv-cpu/bin/python -m benchmarks --stock .venv-stock/bin/python --json build/bench.json $(BENCH)
+=======
+fuzz: .venv-cpu/$(READY)
+	ORT_BACKEND_EXAMPLES=50000 .venv-cpu/bin/python -m pytest -s $(filter %_properties.py,$(TEST_FILES))
+
+document: .venv-cpu/$(READY)
+	.venv-cpu/bin/python tools/python/backend_option_document.py
+>>>>>>> 30fe95a (Look for new options among those of one EP, and give make fuzz and make document)
 
 lint: .venv-cpu/$(READY)
 	.venv-cpu/bin/python -m ruff check

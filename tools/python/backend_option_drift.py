@@ -11,9 +11,9 @@ hold and nobody judged, which fails, and what was judged with this distribution 
 
 A name counts as a key when it begins like one (session., ep., mlas. and so on), wherever it is. It counts as an option
 of an execution provider when it is used among known options of that provider: in the same function, or in the same
-table of pointers. What this misses: an option that is used away from all others, or alone in a new library; a name that
-does not begin with a lower-case letter; a piece of code that looks like the middle of a known name; an unprefixed key;
-and names that code for AVX puts together, which no wheel's parsers are compiled to.
+table of pointers. What this misses: an option that is used away from all others, among names of values, or alone in a
+new library; a name that does not begin with a lower-case letter; a piece of code that looks like the middle of a known
+name; a key without such a beginning; and names that code for AVX puts together, as no wheel's parsers do.
 """
 
 from __future__ import annotations
@@ -158,11 +158,15 @@ def _options(library: Library) -> dict[str, str]:
     every = set().union(*tables.values())
     found: dict[str, str] = {}
     for place in library.places:
-        whole = {use.text: False for use in place} | {use.text: True for use in place if use.whole}
-        texts = [text for text in whole if text in every or whole[text] or not _is_piece(text, every | {*whole})]
+        texts = list(dict.fromkeys(use.text for use in place))
+        others = every | {*texts}
+        texts = [text for text in texts if text in every or library.texts[text] or not _is_piece(text, others)]
         for index, text in enumerate(texts):
             near = {*texts[max(index - _NEIGHBOURS, 0) : index + _NEIGHBOURS + 1]}
-            among = [ep for ep, options in tables.items() if len(near & options - {text}) >= _KNOWN]
+            known = {ep: len(near & options - {text}) for ep, options in tables.items()}
+            # EPs share names: it is an option of the one that most of its neighbours belong to.
+            most = max(known.values())
+            among = [ep for ep in tables if known[ep] == most >= _KNOWN]
             judged = text in SESSION_CONFIG or text in RUN_CONFIG or any(text in tables[ep] for ep in among)
             if among and not judged and _OPTION.fullmatch(text):
                 found[text] = f"stands among options of {', '.join(among)}"
