@@ -26,9 +26,9 @@ SUBJECTS = ("run_path", "prepare_path", "memory", "concurrency")
 ATTEMPTS = 3
 
 
-def measure(python: str, subject: str, number: int, rounds: int) -> dict:
-    """Measure one comparison with one environment's interpreter, again while the machine is busy."""
-    for _ in range(ATTEMPTS):
+def measure(python: str, subject: str, number: int, rounds: int, attempts: int) -> dict:
+    """Measure one comparison with one environment's interpreter, again where the machine was busy."""
+    for _ in range(attempts):
         command = [python, "-m", "benchmarks.worker", subject, str(number), str(rounds)]
         measured = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
         if not measured["disturbance"]:
@@ -107,7 +107,8 @@ def machine() -> dict[str, str]:
     }
 
 
-def main() -> str | int:
+def main() -> int:
+    """Measure, print, write; 1 where a limit was missed, 2 where the machine was busy."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.partition(":")[0])
     parser.add_argument("subjects", nargs="*", default=SUBJECTS, metavar="SUBJECT", help=f"of {', '.join(SUBJECTS)}")
     parser.add_argument("--stock", metavar="PYTHON", help="interpreter of an environment with the stock wheel")
@@ -119,20 +120,21 @@ def main() -> str | int:
 
     disturbance = disturbance_while_idle()
     if disturbance and not arguments.busy:
-        return f"The machine is busy: {disturbance}. Timings would mean nothing; nothing was measured."
+        print(f"The machine is busy: {disturbance}. Times would mean nothing, so none were taken.", file=sys.stderr)
+        return 2
 
-    rows = []
+    rows, attempts = [], 1 if arguments.busy else ATTEMPTS
     for subject in arguments.subjects:
         for number, comparison in enumerate(importlib.import_module(f"benchmarks.{subject}").COMPARISONS):
             if arguments.match not in comparison.name:
                 continue
             print(f"... {comparison.name}", file=sys.stderr)
             rounds = comparison.rounds or arguments.rounds
-            measured = measure(sys.executable, subject, number, rounds)
-            stock = comparison.stock and arguments.stock
-            rows.append(
-                judge(comparison, measured, measure(arguments.stock, subject, number, rounds) if stock else None)
-            )
+            measured = measure(sys.executable, subject, number, rounds, attempts)
+            of_stock = None
+            if comparison.stock and arguments.stock:
+                of_stock = measure(arguments.stock, subject, number, rounds, attempts)
+            rows.append(judge(comparison, measured, of_stock))
 
     here = machine()
     print("\n".join(f"{name}: {value}" for name, value in here.items()), *table(rows), sep="\n")
@@ -143,7 +145,10 @@ def main() -> str | int:
         )
     disturbed = [f"  {row['name']}: {row['disturbance']}" for row in rows if row["disturbance"]]
     if disturbed:
-        return "\n".join(("The machine was busy, so these prove nothing and were not judged:", *disturbed))
+        print(
+            "The machine was busy, so these prove nothing and were not judged:", *disturbed, sep="\n", file=sys.stderr
+        )
+        return 2
     return int(any(row["met"] is False for row in rows))
 
 
