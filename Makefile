@@ -110,16 +110,14 @@ $(ONNX:%=.venv-onnx-%/$(READY)): .venv-onnx-%/$(READY):
 demo: .venv-cpu/$(READY)
 	git ls-files -z | xargs -0 .venv-cpu/bin/python examples/magika_demo.py
 
-<<<<<<< HEAD
 bench: .venv-cpu/$(READY) .venv-stock/$(STOCK)
 	.venv-cpu/bin/python -m benchmarks --stock .venv-stock/bin/python --json build/bench.json $(BENCH)
-=======
+
 fuzz: .venv-cpu/$(READY)
 	ORT_BACKEND_EXAMPLES=50000 .venv-cpu/bin/python -m pytest -s $(filter %_properties.py,$(TEST_FILES))
 
 document: .venv-cpu/$(READY)
 	.venv-cpu/bin/python tools/python/backend_option_document.py
->>>>>>> 30fe95a (Look for new options among those of one EP, and give make fuzz and make document)
 
 lint: .venv-cpu/$(READY)
 	.venv-cpu/bin/python -m ruff check
