@@ -2,7 +2,7 @@
 #   make demo            classify this repository's files with a real model
 #   make test            the tests on the default base, onnxruntime
 #   make test-openvino   the tests on onnxruntime-openvino
-#   make test-webgpu-plugin  the tests and graph capture on the WebGPU plugin and SwiftShader
+#   make test-webgpu-plugin  graph capture and the WebGPU plugin EP on SwiftShader
 #   make test-webgpu     the EP of onnxruntime-webgpu on SwiftShader (Debian: apt install chromium-common)
 #   make test-plugins    the plugin EPs of OpenVINO and Qualcomm
 #   make test-cuda       the EP of onnxruntime-gpu, with a GPU or without (255 MB)
@@ -23,7 +23,7 @@ PYTHON ?= python3
 # Those in ALONE run no other test files but the drift check: they are there for an EP, and what that changes of the
 # others is not ours.
 ENVIRONMENTS := cpu openvino webgpu-plugin webgpu plugins cuda
-ALONE := webgpu plugins cuda
+ALONE := webgpu-plugin webgpu plugins cuda
 PACKAGES := pytest hypothesis
 # Whose files the tests and examples take real models from; put beside the environment's packages, because what they
 # require is not needed.
