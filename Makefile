@@ -10,6 +10,7 @@
 #   make conformance-numbers  the series on this backend, the stock one and bare sessions side by side, for each of $(ONNX)
 #   make conformance-keys  the series with each permitted config key away from its default (long)
 #   make bench           what the backend costs over the session underneath; BENCH=--help tells how to measure a part
+#   make bench-capture   what graph capture gains, on the WebGPU plugin and SwiftShader
 #   make fuzz            50,000 examples for the property that the allowlist is held to
 #   make document        write docs/options.md and docs/provider-options.md again, from the allowlist
 #   make lint            ruff
@@ -72,7 +73,7 @@ NOT_EVERYWHERE := $(foreach name,$(ENVIRONMENTS),$(call tests_only_in,$(name)))
 # What the benchmark compares with besides the raw session: the stock wheel as it is.
 STOCK := stock-$(call digest,Makefile constraints.txt setup.py)
 
-.PHONY: demo test bench fuzz document lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
+.PHONY: demo test bench bench-capture fuzz document lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
 	conformance-webgpu conformance-keys conformance-numbers $(ONNX:%=numbers-%)
 
 test: test-cpu
@@ -118,6 +119,9 @@ fuzz: .venv-cpu/$(READY)
 
 document: .venv-cpu/$(READY)
 	.venv-cpu/bin/python tools/python/backend_option_document.py
+
+bench-capture: .venv-webgpu-plugin/$(READY)
+	$(UNDER_webgpu-plugin) .venv-webgpu-plugin/bin/python -m benchmarks graph_capture --json build/bench-capture.json $(BENCH)
 
 lint: .venv-cpu/$(READY)
 	.venv-cpu/bin/python -m ruff check

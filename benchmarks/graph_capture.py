@@ -4,24 +4,21 @@
 # --------------------------------------------------------------------------
 """What graph capture gains on the WebGPU plugin EP, and what our path costs over a hand-written IO binding loop.
 
-    with_software_gpu.sh python benchmarks/graph_capture.py [ROUNDS]
-
-One process, one model at a time; the ways of running it take turns in every round, in an order that rotates.
+with_software_gpu.sh python -m benchmarks graph_capture
 """
 
 from __future__ import annotations
 
-import json
-import statistics
-import sys
-import time
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
-import onnxruntime_ep_webgpu
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import onnxruntime
 import onnxruntime.backend
+from benchmarks.comparison import BACKEND, BY_HAND, Comparison
+from benchmarks.sampling import timed
 
 EP = "WebGpuExecutionProvider"
 _OPERATORS = ("Sigmoid", "Relu", "Tanh", "Neg", "Abs")
@@ -58,36 +55,21 @@ def perceptron(width: int = 64, layers: int = 4) -> ModelProto:
     return _model(nodes, (1, width), (1, width), weights)
 
 
-CASES = {"50 elementwise nodes, 2x4": elementwise(), "4-layer perceptron, 64": perceptron()}
+def _sides(model: ModelProto, other: str) -> Mapping[str, Callable[[], float]]:
+    """Captured runs through the backend beside another way to run the same model."""
+    import onnxruntime_ep_webgpu  # noqa: PLC0415 # only the process that measures needs it
 
-
-def measure(model: ModelProto, rounds: int = 31, seconds: float = 0.05) -> dict[str, list[float]]:
-    """Seconds per run of each way to run a model, one number for each round.
-
-    :param seconds: for which each way runs in a round, about.
-    """
+    onnxruntime.register_execution_provider_library(EP, onnxruntime_ep_webgpu.get_library_path())
     x = np.random.default_rng(1).standard_normal(_shape(model)).astype(np.float32)
     off = onnxruntime.backend.prepare(model, provider_options={EP: {}})
     on = onnxruntime.backend.prepare(model, provider_options={EP: {"enableGraphCapture": "1"}})
-    ways = {"off": lambda: off.run([x]), "on": lambda: on.run([x]), "by hand": _by_hand(on, x)}
+    ways = {BACKEND: partial(on.run, [x])}
+    ways[BY_HAND] = _by_hand(on, x) if other == "loop" else partial(off.run, [x])
     right = off.run([x])[0]
     for name, way in ways.items():
         np.testing.assert_allclose(way()[0], right, rtol=1e-4, atol=1e-5, err_msg=name)
-    started = time.perf_counter()
-    ways["off"]()
-    once = time.perf_counter() - started
-    runs = max(1, int(seconds / once))
-    taken = {name: [] for name in ways}
-    order = list(ways)
-    for _ in range(rounds):
-        order.append(order.pop(0))
-        for name in order:
-            way = ways[name]
-            started = time.perf_counter()
-            for _ in range(runs):
-                way()
-            taken[name].append((time.perf_counter() - started) / runs)
-    return taken
+    namespace = {"ours": ways[BACKEND], "other": ways[BY_HAND]}
+    return timed(namespace, backend="ours()", by_hand="other()")
 
 
 def _by_hand(rep, x: np.ndarray):
@@ -112,31 +94,10 @@ def _shape(model: ModelProto) -> list[int]:
     return [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
 
 
-def ratios(taken: dict[str, list[float]]) -> dict[str, float]:
-    """The medians over rounds of the two ratios that are judged."""
-    by_round = list(zip(taken["off"], taken["on"], taken["by hand"], strict=True))
-    return {
-        "runs per second, on / off": statistics.median(off / on for off, on, _ in by_round),
-        "ours / by hand": statistics.median(on / hand for _, on, hand in by_round),
-    }
-
-
-def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 31
-    onnxruntime.register_execution_provider_library(EP, onnxruntime_ep_webgpu.get_library_path())
-    results = {}
-    for name, model in CASES.items():
-        taken = measure(model, rounds)
-        print(name)
-        for way, times in taken.items():
-            low, _, high = statistics.quantiles(times, n=4)
-            middle = statistics.median(times)
-            print(f"  {way:8s} {1 / middle:9.0f} runs/s  {middle * 1e6:8.1f} us ({low * 1e6:.1f} to {high * 1e6:.1f})")
-        results[name] = ratios(taken)
-        for what, ratio in results[name].items():
-            print(f"  {what}: {ratio:.3f}")
-    print(json.dumps(results))
-
-
-if __name__ == "__main__":
-    main()
+_ELEMENTWISE, _PERCEPTRON = elementwise(), perceptron()
+COMPARISONS = (
+    Comparison("captured, 50 nodes, over a binding loop", partial(_sides, _ELEMENTWISE, "loop"), 1.10, stock=False),
+    Comparison("captured, perceptron, over a binding loop", partial(_sides, _PERCEPTRON, "loop"), None, stock=False),
+    Comparison("captured, 50 nodes, over capture off", partial(_sides, _ELEMENTWISE, "off"), None, stock=False),
+    Comparison("captured, perceptron, over capture off", partial(_sides, _PERCEPTRON, "off"), None, stock=False),
+)

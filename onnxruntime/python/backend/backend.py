@@ -104,7 +104,11 @@ class OnnxRuntimeBackend(Backend):
         :raises unittest.SkipTest: for a ``ModelProto`` that is too new for this ORT, see :meth:`is_opset_supported`.
         """
         configuration.warn_misspelt(kwargs)
-        configurations = dict(zip(configuration.KEYWORDS, (provider_options, session_config, run_config), strict=True))
+        configurations = {
+            "provider_options": provider_options,
+            "session_config": session_config,
+            "run_config": run_config,
+        }
         configuration.refuse_while_model_configures(**configurations)
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
             return _prepare_open(model, configurations, free_dimension_overrides)
