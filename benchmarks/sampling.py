@@ -18,7 +18,7 @@ SECONDS_PER_SAMPLE = 0.015
 # What an idle Linux uses, with margin. Two spinning neighbours use two.
 MOST_CPUS_OF_OTHERS = 0.1
 # Between the quartiles of a loop that does the same each time, relative to their middle.
-MOST_SPREAD = 0.05
+MOST_SPREAD = 0.15
 
 
 def timed(namespace: dict[str, object], **statements: str) -> dict[str, Callable[[], float]]:

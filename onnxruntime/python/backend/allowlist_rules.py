@@ -4,8 +4,7 @@
 # --------------------------------------------------------------------------
 """The shape of an allowlist entry: what a rule can say. The tables are written in these words."""
 
-from __future__ import annotations
-
+# Without "from __future__ import annotations": as text, each field of a NamedTuple would be compiled at import.
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple

@@ -18,7 +18,6 @@ from onnxruntime.backend import (
     configuration,
     execution_providers,
     free_dimensions,
-    graph_capture,
     model_versions,
     webgpu_lock,
 )
@@ -146,6 +145,8 @@ class OnnxRuntimeBackend(Backend):
                     session = execution_providers.open_session(source, options, granted, entries)
                 webgpu_lock.of(session)
         except Exception as error:
+            from onnxruntime.backend import graph_capture  # noqa: PLC0415 # costs import time, and rarely needed
+
             reason = model_versions.explain(error) or graph_capture.explain(error)
             if reason:
                 raise RuntimeError(reason) from error

@@ -18,7 +18,6 @@ from onnxruntime.backend import (
     allowlist,
     configuration,
     execution_providers,
-    graph_capture,
     tensor_values,
     webgpu_lock,
 )
@@ -69,9 +68,13 @@ class OnnxRuntimeBackendRep(BackendRep):
         self._plain_outputs = all(tensor_values.is_plain(node.type) for node in outputs)
         # Kept for every run: ORT only reads it, and would make one for each run without.
         self._run_options = configuration.run_options({}, run_config)
-        self._capture = graph_capture.of(session)
-        if self._capture is not None and graph_capture.GRAPH_ID in run_config:
-            self._capture.claim(int(run_config[graph_capture.GRAPH_ID]))
+        self._capture = None
+        if not execution_providers.ON_ANY_DEVICE.issuperset(session.get_providers()):
+            from onnxruntime.backend import graph_capture  # noqa: PLC0415 # no session on the CPU EP alone needs it
+
+            self._capture = graph_capture.of(session)
+        if self._capture is not None:
+            self._capture.claim(run_config)
         self._lock = webgpu_lock.of(session)
         # What every run looks at first, because most sessions need nothing else.
         self._plain = self._plain_outputs and self._capture is None and self._lock is None
@@ -134,7 +137,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         if run_config is not None:
             entries |= self._permit(run_config)
         if self._capture is not None:
-            self._capture.lend(int(entries.get(graph_capture.GRAPH_ID, 0)))
+            self._capture.lend(entries)
         return configuration.run_options({}, entries)
 
     def with_run_config(self, run_config: Mapping[str, object]) -> OnnxRuntimeBackendRep:

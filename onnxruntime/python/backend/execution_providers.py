@@ -30,7 +30,7 @@ TENSORRT = "TensorrtExecutionProvider"
 # The EPs of GPU builds, which run on the device that ONNX calls CUDA and ORT calls GPU.
 _ON_GPU = (CUDA, TENSORRT, "NvTensorRTRTXExecutionProvider", "MIGraphXExecutionProvider", "ROCMExecutionProvider")
 # The EPs that are there whatever the device, so that their presence says nothing of it.
-_ON_ANY = {CPU, "AzureExecutionProvider"}
+ON_ANY_DEVICE = frozenset({CPU, "AzureExecutionProvider"})
 _EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
 _MISSING = "The device, or a library that the EP needs (such as CUDA or cuDNN), may be missing; ORT's log may tell"
 _RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
@@ -168,7 +168,7 @@ def check_device(device: str | None, session: InferenceSession) -> None:
     :raises RuntimeError: when the device is not the CPU and the session has only EPs that need no device.
     """
     got = session.get_providers()
-    if device is not None and _split(device)[0] not in ("", "CPU") and _ON_ANY.issuperset(got):
+    if device is not None and _split(device)[0] not in ("", "CPU") and ON_ANY_DEVICE.issuperset(got):
         raise RuntimeError(
             f"device {device!r} was asked for, but ORT opened the session with {', '.join(got)} alone. {_MISSING}"
         )

@@ -40,8 +40,6 @@ _UNTRIED = {
     "TensorrtExecutionProvider": "trt_cuda_graph_enable",
     "ROCMExecutionProvider": "enable_hip_graph",
 }
-# The EPs that can capture; the others need no further look.
-_ABLE = frozenset({*_UNTRIED, CUDA, WEBGPU})
 # Data sets that a new graph is compared on besides the caller's.
 _PROBES = 3
 _WAY_OUT = f"run with run_config={{'{GRAPH_ID}': {ORDINARY}}}, or prepare the model without graph capture"
@@ -79,8 +77,6 @@ def explain(error: Exception) -> str | None:
 def _device(session: InferenceSession) -> tuple[str, int] | None:
     """The device that a session captures on, as ``OrtValue`` names it."""
     providers = session.get_providers()
-    if _ABLE.isdisjoint(providers):
-        return None
     options = session.get_provider_options()
     for ep, option in _UNTRIED.items():
         if ep in providers and _on(options[ep].get(option)):
@@ -214,13 +210,14 @@ class Capture:
         with webgpu_lock.WEBGPU:
             return work(call)
 
-    def claim(self, graph_id: int) -> None:
-        """Reserve the graph id that a model was prepared with.
+    def claim(self, entries: Mapping[str, str]) -> None:
+        """Reserve the graph id in the run config that a model was prepared with, if there is one.
 
         :raises RuntimeError: when :meth:`lend` gave it away.
         """
-        with self._state:
-            self._claim(graph_id)
+        if GRAPH_ID in entries:
+            with self._state:
+                self._claim(int(entries[GRAPH_ID]))
 
     def _claim(self, graph_id: int) -> None:
         if graph_id in self._lent:
@@ -228,11 +225,12 @@ class Capture:
         if graph_id != ORDINARY:
             self._claimed.add(graph_id)
 
-    def lend(self, graph_id: int) -> None:
-        """Give a graph id to a caller who binds and runs the session himself.
+    def lend(self, entries: Mapping[str, str]) -> None:
+        """Give the graph id in a run config, 0 where there is none, to a caller who binds and runs the session himself.
 
         :raises RuntimeError: when runs through here use it.
         """
+        graph_id = int(entries.get(GRAPH_ID, 0))
         with self._state:
             if graph_id in self._claimed:
                 raise RuntimeError(
