@@ -112,7 +112,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.partition(":")[0])
     parser.add_argument("subjects", nargs="*", default=SUBJECTS, metavar="SUBJECT", help=f"of {', '.join(SUBJECTS)}")
     parser.add_argument("--stock", metavar="PYTHON", help="interpreter of an environment with the stock wheel")
-    parser.add_argument("--rounds", type=int, default=40, help="interleaved rounds of each comparison (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=100, help="interleaved rounds of each comparison (%(default)s)")
     parser.add_argument("--match", default="", help="only comparisons whose name holds this")
     parser.add_argument("--json", type=Path, help="file to write everything to")
     parser.add_argument("--busy", action="store_true", help="go on though the machine is busy, judging nothing then")
