@@ -62,6 +62,8 @@ class OnnxRuntimeBackendRep(BackendRep):
                 raise RuntimeError(
                     f"session_config was sent as {dict(session_config)}, ORT holds {self._session_config}"
                 )
+        # Not left to the first run: a cached_property is slower to find on all the others.
+        self._inputs = ModelInputs(session)
         outputs = session.get_outputs()
         self._output_names = [node.name for node in outputs]
         self._plain_outputs = all(tensor_values.is_plain(node.type) for node in outputs)
@@ -79,10 +81,6 @@ class OnnxRuntimeBackendRep(BackendRep):
         self._plain = self._plain_outputs and self._capture is None and self._lock is None
         # A subclass of InferenceSession has its own idea of a run.
         self._straight = self._plain and type(session) is InferenceSession
-
-    @cached_property
-    def _inputs(self) -> ModelInputs:
-        return ModelInputs(self._session)
 
     @property
     def providers(self) -> tuple[str, ...]:
