@@ -47,7 +47,7 @@ class BundledOpenVinoTest(unittest.TestCase):
             rep = onnxruntime.backend.prepare(made, provider_options={EP: {"num_of_threads": threads}})
             shares[threads] = share_of_busiest_thread(lambda rep=rep: rep.run([array]))
         self.assertGreater(shares[1], 0.95)
-        self.assertLess(shares[2], 0.85, "this needs a machine with two cores or more")
+        self.assertLess(shares[2], 0.92, "this needs a machine with two cores or more")
 
     def test_options_that_it_cannot_report_are_unconfirmed(self) -> None:
         options = {"num_of_threads": 1, "device_type": "CPU"}
