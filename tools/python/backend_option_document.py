@@ -104,7 +104,7 @@ def _provider_options() -> Iterator[str]:
     yield ""
     for title, rules in _tables():
         yield from _section(title, rules, "")
-    none = [name for name, provider in PROVIDERS.items() if not any(provider)]
+    none = [name for name, provider in PROVIDERS.items() if not any(provider.values())]
     yield from ("## EPs without options", "")
     yield f"These read no option: {', '.join(none)}."
     yield ""
@@ -113,10 +113,10 @@ def _provider_options() -> Iterator[str]:
 def _tables() -> Iterator[tuple[str, Mapping[str, Rule]]]:
     yield "Every EP", EVERY_PROVIDER
     for name, provider in PROVIDERS.items():
-        if provider.bundled:
-            yield name, provider.bundled
-        if provider.plugin:
-            yield f"{name}, plugin", provider.plugin
+        if provider.get("bundled"):
+            yield name, provider["bundled"]
+        if provider.get("plugin"):
+            yield f"{name}, plugin", provider["plugin"]
 
 
 def _anchor(title: str) -> str:

@@ -137,12 +137,11 @@ def unjudged(distribution: Distribution) -> dict[str, str]:
 
 
 def _keys(library: Library) -> dict[str, str]:
-    options = {
-        f"ep.{ep.lower()}.{option}" for ep, provider in PROVIDERS.items() for option in provider.rules(library.flavour)
-    }
+    tables = {ep: provider.get(library.flavour, {}) for ep, provider in PROVIDERS.items()}
+    options = {f"ep.{ep.lower()}.{option}" for ep, table in tables.items() for option in table}
     # Some options are named like keys. They count for the EP that most of the library's options belong to.
-    own = max(PROVIDERS.values(), key=lambda provider: len(library.texts.keys() & provider.rules(library.flavour)))
-    judged = {*SESSION_CONFIG, *RUN_CONFIG, *options, *own.rules(library.flavour)}
+    own = max(tables.values(), key=lambda table: len(library.texts.keys() & table))
+    judged = {*SESSION_CONFIG, *RUN_CONFIG, *options, *own}
     suspects = {text: whole for text, whole in library.texts.items() if _KEY.fullmatch(text) and text not in judged}
     others = {*library.texts, *judged}
     return {text: "looks like a key" for text, whole in suspects.items() if whole or not _is_piece(text, others)}
@@ -153,7 +152,7 @@ def _is_piece(text: str, others: Iterable[str]) -> bool:
 
 
 def _options(library: Library) -> dict[str, str]:
-    tables = {ep: {*provider.rules(library.flavour)} for ep, provider in PROVIDERS.items()}
+    tables = {ep: {*provider.get(library.flavour, {})} for ep, provider in PROVIDERS.items()}
     tables = {ep: options for ep, options in tables.items() if len(options) >= _KNOWN}
     every = set().union(*tables.values())
     found: dict[str, str] = {}
@@ -178,8 +177,8 @@ def expected(distribution: Distribution) -> set[str]:
     names = {
         option
         for provider in PROVIDERS.values()
-        for rules in provider
-        for option, rule in (rules or {}).items()
+        for rules in provider.values()
+        for option, rule in rules.items()
         if f"run: {distribution.name} " in rule.evidence and not (type(rule) is Permitted and rule.within)
     }
     release = tuple(map(int, distribution.version.split(".")[:2]))

@@ -155,7 +155,7 @@ def _info(_: argparse.Namespace) -> int:
     print("\nExecution providers of this process, and how many of their options may be set")
     here = _flavours_here()
     for name, flavour in here.items():
-        rules = PROVIDERS[name].rules(flavour) if name in PROVIDERS else {}
+        rules = PROVIDERS.get(name, {}).get(flavour, {})
         count = sum(type(rule) is Permitted for rule in rules.values())
         print(f"  {name:34} {flavour:8} {count or 'none'}")
         for index, device in enumerate(execution_providers.plugin_devices(name)):
@@ -246,8 +246,8 @@ def _scopes(scope: str | None) -> Iterator[tuple[str, Mapping[str, Rule]]]:
         yield name, {}
     for known, provider in PROVIDERS.items():
         for flavour in ("bundled", "plugin"):
-            if name in (None, known) and getattr(provider, flavour) is not None:
-                rules = provider.rules(flavour)
+            if name in (None, known) and flavour in provider:
+                rules = provider[flavour]
                 yield f"{_OPTIONS_OF}{known} ({flavour})", {**EVERY_PROVIDER, **rules} if scope else rules
 
 
@@ -282,7 +282,7 @@ def _check(chosen: argparse.Namespace) -> int:
         here = _flavours_here()
         if name not in here and name not in PROVIDERS:
             raise LookupError
-        flavour = here.get(name) or ("plugin" if PROVIDERS[name].bundled is None else "bundled")
+        flavour = here.get(name) or ("bundled" if "bundled" in PROVIDERS[name] else "plugin")
         judged[name] = flavour if name in here else f"{flavour}, not in this process"
         return flavour
 
@@ -290,7 +290,7 @@ def _check(chosen: argparse.Namespace) -> int:
     problems: list[str] = []
     while True:
         try:
-            granted = configuration.look_up(given, flavour_of, circumstances)
+            granted, of_session, of_runs = configuration.look_up(given, flavour_of, circumstances)
             break
         except NotPermittedError as refusal:
             problems.append(str(refusal))
@@ -305,8 +305,8 @@ def _check(chosen: argparse.Namespace) -> int:
     print(f"Permitted with ORT {onnxruntime.__version__} on {platform.machine()}. ORT would be given")
     for name, flavour in judged.items():
         print(f"  {name} ({flavour})")
-        _entries(allowlist.sent(granted.providers[name]))
-    for title, entries in (("session_config", granted.session), ("run_config", granted.run)):
+        _entries(allowlist.sent(granted[name]))
+    for title, entries in (("session_config", of_session), ("run_config", of_runs)):
         if entries:
             print(f"  {title}")
             _entries(entries)

@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from onnxruntime.backend.allowlist_config_keys import (
     REFUSED_SESSION_FAMILIES,
@@ -33,12 +33,15 @@ from onnxruntime.backend.messages import NOT_PERMITTED, NotPermittedError, neare
 MOST_ENTRIES = 256
 
 
-class Grant(NamedTuple):
+class Grant:
     """A permitted option with its value: as parsed, and as the text that is sent."""
 
-    rule: Permitted
-    value: object
-    text: str
+    __slots__ = ("rule", "text", "value")
+
+    def __init__(self, rule: Permitted, value: object, text: str) -> None:
+        self.rule = rule
+        self.value = value
+        self.text = text
 
 
 def read(keyword: str, given: object) -> list[tuple[object, object]]:
@@ -129,17 +132,16 @@ def provider_options(
         if type(name) is not str:
             _refuse("provider_options", name, "an execution provider is named by a str")
         where = f"provider_options[{show(name)}]"
-        known = PROVIDERS.get(name)
         try:
             flavour = flavour_of(name)
         except LookupError as error:
-            if known:
+            if name in PROVIDERS:
                 raise NotPermittedError(f"{where} cannot be used: {error}", where) from None
             near = _suggest(name, PROVIDERS) or f". Known: {', '.join(PROVIDERS)}"
             raise NotPermittedError(
                 f"{where} {NOT_PERMITTED}: no such execution provider is known{near}", where
             ) from None
-        rules = {**EVERY_PROVIDER, **(known.rules(flavour) if known else {})}
+        rules = {**EVERY_PROVIDER, **PROVIDERS.get(name, {}).get(flavour, {})}
         grants = {option: _permit(where, option, value, rules, circumstances) for option, value in read(where, options)}
         if grants:
             together = circumstances._replace(beside={option: grant.text for option, grant in grants.items()})

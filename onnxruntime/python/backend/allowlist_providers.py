@@ -10,8 +10,6 @@ an EP inside ORT; the effects named here were seen for real wherever the evidenc
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from onnx.defs import get_all_schemas
 
 from onnxruntime.backend.allowlist_rules import (
@@ -35,16 +33,6 @@ from onnxruntime.backend.allowlist_rules import (
     Rule,
 )
 from onnxruntime.backend.value_kinds import Choice, Flag, Integer, Names, Text
-
-
-class Provider(NamedTuple):
-    """The options of one EP, by the door it comes through; ``None`` where no such EP exists or none was judged."""
-
-    bundled: dict[str, Rule] | None = None
-    plugin: dict[str, Rule] | None = None
-
-    def rules(self, flavour: str) -> dict[str, Rule]:
-        return (self.plugin if flavour == "plugin" else self.bundled) or {}
 
 
 def _refused(hazard: str, reason: str, *options: str) -> dict[str, Rule]:
@@ -929,60 +917,61 @@ _VITIS: dict[str, Rule] = {
 
 # --- All of them ------------------------------------------------------------------------------------------------------
 
-PROVIDERS: dict[str, Provider] = {
-    "CPUExecutionProvider": Provider(bundled={}),
-    "CUDAExecutionProvider": Provider(
-        bundled=_known_by("parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries", _CUDA),
-        plugin=_known_by("source: CUDA plugin EP, April 2026", _CUDA_PLUGIN),
-    ),
-    "TensorrtExecutionProvider": Provider(
-        bundled=_known_by("parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT libraries", _TENSORRT),
-    ),
-    "NvTensorRTRTXExecutionProvider": Provider(
-        plugin=_known_by("parser run: onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0 on stub libraries", _TENSORRT_RTX),
-    ),
-    "MIGraphXExecutionProvider": Provider(
-        bundled=_known_by("parser run: onnxruntime-migraphx 1.27.1 on stub HIP and MIGraphX libraries", _MIGRAPHX),
-    ),
-    "ROCMExecutionProvider": Provider(
-        bundled=_known_by("parser run: onnxruntime-rocm 1.22.2 on stub HIP libraries", _ROCM),
-    ),
-    "CANNExecutionProvider": Provider(
-        bundled=_known_by("parser run: onnxruntime-cann 1.24.4 on stub ACL libraries", _CANN),
-    ),
-    "OpenVINOExecutionProvider": Provider(
-        bundled=_known_by("run: onnxruntime-openvino 1.24.1 on a CPU", _OPENVINO_BUNDLED),
-        plugin=_known_by("run: onnxruntime-ep-openvino 1.8.1 on a CPU", _openvino_plugin("CPU")),
-    ),
-    "OpenVINOExecutionProvider.AUTO": Provider(
-        plugin=_known_by("run: onnxruntime-ep-openvino 1.8.1 on a CPU", _openvino_plugin("AUTO")),
-    ),
-    "QNNExecutionProvider": Provider(
-        bundled=_known_by("strings: onnxruntime-qnn 1.24.4 for Windows", _QNN_BUNDLED),
-        plugin=_known_by("run: onnxruntime-qnn 2.7.0 on its HTP simulator", _QNN_PLUGIN),
-    ),
-    "WebGpuExecutionProvider": Provider(
-        bundled=_known_by("run: onnxruntime-webgpu 1.27.0 on a software GPU", _WEBGPU_BUNDLED),
-        plugin=_known_by("run: onnxruntime-ep-webgpu 0.4.0 on a software GPU", _WEBGPU_PLUGIN),
-    ),
-    "DmlExecutionProvider": Provider(bundled=_known_by("strings: onnxruntime-directml 1.24.4; source", _DML)),
-    "CoreMLExecutionProvider": Provider(bundled=_known_by("strings: onnxruntime 1.31.1 for macOS; source", _COREML)),
-    "VitisAIExecutionProvider": Provider(bundled=_known_by("source and AMD's documentation", _VITIS)),
-    "XnnpackExecutionProvider": Provider(
-        bundled=_known_by("source", _refused(NOT_VERIFIED, _UNRUN, "intra_op_num_threads"))
-    ),
-    "ACLExecutionProvider": Provider(bundled=_known_by("source", _refused(NOT_VERIFIED, _UNRUN, "enable_fast_math"))),
-    "DnnlExecutionProvider": Provider(bundled=_known_by("source", _refused(NOT_VERIFIED, _UNRUN, "num_of_threads"))),
-    "JsExecutionProvider": Provider(
-        bundled=_known_by("source", _refused(NO_EFFECT, "Python cannot attach the EP", "preferredLayout"))
-    ),
-    "WebNNExecutionProvider": Provider(
-        bundled=_known_by("source", _refused(NO_EFFECT, "Python cannot attach the EP", "deviceType"))
-    ),
+# EP name to the options of the EP inside ORT ("bundled") and of a plugin, where there is such an EP and it was judged.
+PROVIDERS: dict[str, dict[str, dict[str, Rule]]] = {
+    "CPUExecutionProvider": {"bundled": {}},
+    "CUDAExecutionProvider": {
+        "bundled": _known_by("parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries", _CUDA),
+        "plugin": _known_by("source: CUDA plugin EP, April 2026", _CUDA_PLUGIN),
+    },
+    "TensorrtExecutionProvider": {
+        "bundled": _known_by("parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT libraries", _TENSORRT),
+    },
+    "NvTensorRTRTXExecutionProvider": {
+        "plugin": _known_by("parser run: onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0 on stub libraries", _TENSORRT_RTX),
+    },
+    "MIGraphXExecutionProvider": {
+        "bundled": _known_by("parser run: onnxruntime-migraphx 1.27.1 on stub HIP and MIGraphX libraries", _MIGRAPHX),
+    },
+    "ROCMExecutionProvider": {
+        "bundled": _known_by("parser run: onnxruntime-rocm 1.22.2 on stub HIP libraries", _ROCM),
+    },
+    "CANNExecutionProvider": {
+        "bundled": _known_by("parser run: onnxruntime-cann 1.24.4 on stub ACL libraries", _CANN),
+    },
+    "OpenVINOExecutionProvider": {
+        "bundled": _known_by("run: onnxruntime-openvino 1.24.1 on a CPU", _OPENVINO_BUNDLED),
+        "plugin": _known_by("run: onnxruntime-ep-openvino 1.8.1 on a CPU", _openvino_plugin("CPU")),
+    },
+    "OpenVINOExecutionProvider.AUTO": {
+        "plugin": _known_by("run: onnxruntime-ep-openvino 1.8.1 on a CPU", _openvino_plugin("AUTO")),
+    },
+    "QNNExecutionProvider": {
+        "bundled": _known_by("strings: onnxruntime-qnn 1.24.4 for Windows", _QNN_BUNDLED),
+        "plugin": _known_by("run: onnxruntime-qnn 2.7.0 on its HTP simulator", _QNN_PLUGIN),
+    },
+    "WebGpuExecutionProvider": {
+        "bundled": _known_by("run: onnxruntime-webgpu 1.27.0 on a software GPU", _WEBGPU_BUNDLED),
+        "plugin": _known_by("run: onnxruntime-ep-webgpu 0.4.0 on a software GPU", _WEBGPU_PLUGIN),
+    },
+    "DmlExecutionProvider": {"bundled": _known_by("strings: onnxruntime-directml 1.24.4; source", _DML)},
+    "CoreMLExecutionProvider": {"bundled": _known_by("strings: onnxruntime 1.31.1 for macOS; source", _COREML)},
+    "VitisAIExecutionProvider": {"bundled": _known_by("source and AMD's documentation", _VITIS)},
+    "XnnpackExecutionProvider": {
+        "bundled": _known_by("source", _refused(NOT_VERIFIED, _UNRUN, "intra_op_num_threads"))
+    },
+    "ACLExecutionProvider": {"bundled": _known_by("source", _refused(NOT_VERIFIED, _UNRUN, "enable_fast_math"))},
+    "DnnlExecutionProvider": {"bundled": _known_by("source", _refused(NOT_VERIFIED, _UNRUN, "num_of_threads"))},
+    "JsExecutionProvider": {
+        "bundled": _known_by("source", _refused(NO_EFFECT, "Python cannot attach the EP", "preferredLayout"))
+    },
+    "WebNNExecutionProvider": {
+        "bundled": _known_by("source", _refused(NO_EFFECT, "Python cannot attach the EP", "deviceType"))
+    },
     # These read no option.
-    "ArmNNExecutionProvider": Provider(bundled={}),
-    "AzureExecutionProvider": Provider(bundled={}),
-    "NnapiExecutionProvider": Provider(bundled={}),
-    "RknpuExecutionProvider": Provider(bundled={}),
-    "VSINPUExecutionProvider": Provider(bundled={}),
+    "ArmNNExecutionProvider": {"bundled": {}},
+    "AzureExecutionProvider": {"bundled": {}},
+    "NnapiExecutionProvider": {"bundled": {}},
+    "RknpuExecutionProvider": {"bundled": {}},
+    "VSINPUExecutionProvider": {"bundled": {}},
 }

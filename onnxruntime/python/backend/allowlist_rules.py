@@ -4,7 +4,8 @@
 # --------------------------------------------------------------------------
 """The shape of an allowlist entry: what a rule can say. The tables are written in these words."""
 
-# Without "from __future__ import annotations": as text, each field of a NamedTuple would be compiled at import.
+# A NamedTuple takes 20 times as long to define as a plain class, at every import: only what needs one is one. And as
+# text, as "from __future__ import annotations" has it, each of its annotations would be compiled.
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -47,11 +48,14 @@ class Circumstances(NamedTuple):
     beside: Mapping[str, str] = MappingProxyType({})
 
 
-class Need(NamedTuple):
+class Need:
     """A condition without which ORT stores an entry and ignores it (or fails later and less clearly)."""
 
-    what: str
-    met: Callable[[Circumstances, str], bool]
+    __slots__ = ("met", "what")
+
+    def __init__(self, what: str, met: Callable[[Circumstances, str], bool]) -> None:
+        self.what = what
+        self.met = met
 
 
 class Permitted(NamedTuple):
@@ -94,7 +98,7 @@ class Refused(NamedTuple):
 Rule = Permitted | Refused
 
 
-class Family(NamedTuple):
+class Family:
     """Keys permitted by their beginning. An exact rule, refusals included, always wins over a family.
 
     :param prefix: how the key begins.
@@ -104,8 +108,11 @@ class Family(NamedTuple):
     :param needs: conditions as for :class:`Permitted`.
     """
 
-    prefix: str
-    rest: str
-    kind: Kind
-    most: int
-    needs: tuple[Need, ...] = ()
+    __slots__ = ("kind", "most", "needs", "prefix", "rest")
+
+    def __init__(self, prefix: str, rest: str, kind: Kind, most: int, needs: tuple[Need, ...] = ()) -> None:
+        self.prefix = prefix
+        self.rest = rest
+        self.kind = kind
+        self.most = most
+        self.needs = needs

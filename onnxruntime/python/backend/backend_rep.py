@@ -28,7 +28,6 @@ from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
 _NOTHING: Mapping = MappingProxyType({})
 # Not float: 0.0 and -0.0 are equal.
 _LOOKED_UP = frozenset({str, int, bool})
-_NOTHING_APPLIED = execution_providers.Applied(_NOTHING, _NOTHING)
 
 
 class OnnxRuntimeBackendRep(BackendRep):
@@ -43,13 +42,13 @@ class OnnxRuntimeBackendRep(BackendRep):
         run_config: Mapping[str, str] = _NOTHING,
         *,
         session_config: Mapping[str, str] = _NOTHING,
-        applied: execution_providers.Applied = _NOTHING_APPLIED,
+        applied: tuple[Mapping[str, Mapping[str, str]], Mapping[str, tuple[str, ...]]] = (_NOTHING, _NOTHING),
     ) -> None:
         """
         :param session: the open session.
         :param run_config: validated run config entries.
         :param session_config: validated session config entries that the session was opened with.
-        :param applied: what ORT reports of the EP options that were named.
+        :param applied: what :func:`execution_providers.read_back` returned, where EPs were named.
         """
         self._session = session
         self._run_entries = run_config
@@ -90,12 +89,12 @@ class OnnxRuntimeBackendRep(BackendRep):
     @property
     def provider_options(self) -> Mapping[str, Mapping[str, str]]:
         """EP name to the options that were named for it (and its ``device_id``), as ORT reports them."""
-        return self._applied.reported
+        return self._applied[0]
 
     @property
     def unconfirmed(self) -> Mapping[str, tuple[str, ...]]:
         """EP name to the options that were named for it and sent, but that this EP has no way to report."""
-        return self._applied.unconfirmed
+        return self._applied[1]
 
     @property
     def session_config(self) -> Mapping[str, str]:

@@ -12,11 +12,10 @@ import json
 import math
 import os
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import onnxruntime
 from onnxruntime import ExecutionMode, RunOptions, SessionOptions
@@ -30,27 +29,23 @@ ENVIRONMENT = "ORT_ONNX_BACKEND_CONFIG"
 _MOST_CHARACTERS = 1 << 24
 
 
-class Granted(NamedTuple):
-    """What the look-ups made of the three configurations; ``providers`` is ``None`` where no EPs were named."""
-
-    providers: dict[str, dict[str, allowlist.Grant]] | None
-    session: dict[str, str]
-    run: dict[str, str]
-
-
-def look_up(given: Mapping[str, object], flavour_of: Callable[[str], str], circumstances: Circumstances) -> Granted:
+def look_up(
+    given: Mapping[str, object], flavour_of: Callable[[str], str], circumstances: Circumstances
+) -> tuple[dict[str, dict[str, allowlist.Grant]] | None, dict[str, str], dict[str, str]]:
     """Look all three configurations up.
 
     :param given: each of ``KEYWORDS`` with what was given for it, ``None`` for nothing.
     :param flavour_of: as for :func:`allowlist.provider_options`.
     :param circumstances: of a session without any EPs named.
+    :return: the options granted to each named EP (``None`` where no EPs were named), the session config entries and
+        the run config entries.
     """
     granted = None
     if given["provider_options"] is not None:
         granted = allowlist.provider_options(given["provider_options"], flavour_of, circumstances)
         circumstances = circumstances._replace(providers=tuple(granted))
     session_config, run_config = ({} if given[name] is None else given[name] for name in KEYWORDS[1:])
-    return Granted(
+    return (
         granted,
         allowlist.session_config(session_config, circumstances),
         allowlist.run_config(run_config, circumstances),
@@ -112,11 +107,12 @@ def parse_file(path: str) -> dict[str, dict]:
     return parse(text)
 
 
-class Given(NamedTuple):
+class Given:
     """The three configurations of a call, and the places of the entries that the environment added to them."""
 
-    configurations: dict[str, object]
-    added: frozenset[str] = frozenset()
+    def __init__(self, configurations: dict[str, object], added: Container[str] = ()) -> None:
+        self.configurations = configurations
+        self._added = added
 
     @property
     def anything(self) -> bool:
@@ -129,7 +125,7 @@ class Given(NamedTuple):
         try:
             yield
         except NotPermittedError as refusal:
-            if refusal.place not in self.added:
+            if refusal.place not in self._added:
                 raise
             message = f"{refusal} (from the environment variable {ENVIRONMENT})"
             raise NotPermittedError(message, refusal.place) from None
@@ -158,7 +154,7 @@ def with_environment(given: Mapping[str, object], apply: Iterable[str] = KEYWORD
     merged = dict(given)
     for keyword, entries in named.items():
         merged[keyword] = _merge(keyword, given[keyword], entries, added)
-    return Given(merged, frozenset(added))
+    return Given(merged, added)
 
 
 def _merge(where: str, given: object, entries: Mapping[str, object], added: set[str]) -> dict[str, object]:

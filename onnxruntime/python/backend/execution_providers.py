@@ -16,7 +16,6 @@ import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from types import MappingProxyType
-from typing import NamedTuple
 
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
@@ -34,13 +33,6 @@ ON_ANY_DEVICE = frozenset({CPU, "AzureExecutionProvider"})
 _EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
 _MISSING = "The device, or a library that the EP needs (such as CUDA or cuDNN), may be missing; ORT's log may tell"
 _RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
-
-
-class Applied(NamedTuple):
-    """What ORT reports of the options that a caller named, and which of them it has no way to report."""
-
-    reported: Mapping[str, Mapping[str, str]]
-    unconfirmed: Mapping[str, tuple[str, ...]]
 
 
 def _excluded() -> list[str]:
@@ -266,9 +258,12 @@ def _verify_order(session: InferenceSession, named: list[str]) -> None:
         )
 
 
-def read_back(session: InferenceSession, granted: Mapping[str, Mapping[str, Grant]]) -> Applied:
+def read_back(
+    session: InferenceSession, granted: Mapping[str, Mapping[str, Grant]]
+) -> tuple[Mapping[str, Mapping[str, str]], Mapping[str, tuple[str, ...]]]:
     """Compare what ORT reports with what was granted.
 
+    :return: by EP, what ORT reports of the options that were granted, and which of them it has no way to report.
     :raises RuntimeError: when ORT reports another value than was sent.
     """
     everything = session.get_provider_options()
@@ -288,7 +283,7 @@ def read_back(session: InferenceSession, granted: Mapping[str, Mapping[str, Gran
         reported[name] = MappingProxyType(shown)
         if silent:
             unconfirmed[name] = silent
-    return Applied(MappingProxyType(reported), MappingProxyType(unconfirmed))
+    return MappingProxyType(reported), MappingProxyType(unconfirmed)
 
 
 def _same(reported: str, text: str, grant: Grant | None) -> bool:

@@ -11,7 +11,6 @@ can answer differently each time it is asked. What is sent is always rendered fr
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
@@ -216,6 +215,8 @@ class FreeText(Kind):
         value = _text(value)
         if len(value) > self._max_bytes:
             raise ValueError("too long")
+        import unicodedata  # noqa: PLC0415 # costs import time, and few configurations hold such a text
+
         if any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") for char in value):
             raise ValueError("has a control, format or surrogate character")
         if len(value.encode()) > self._max_bytes:

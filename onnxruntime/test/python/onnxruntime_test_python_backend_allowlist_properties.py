@@ -106,7 +106,7 @@ class RunOptions(onnxruntime.RunOptions):
 
 def spied(plugins: bool):
     """ORT as a build that has every EP, or in which every EP that may be a plugin is one."""
-    flavoured = {name for name, provider in PROVIDERS.items() if provider.plugin is not None} if plugins else set()
+    flavoured = {name for name, provider in PROVIDERS.items() if "plugin" in provider} if plugins else set()
     devices = [SimpleNamespace(ep_name=name, ep_metadata={"library_path": "x"}) for name in flavoured]
     return (
         mock.patch.object(backend, "SessionOptions", Options),
@@ -208,7 +208,7 @@ def check(record: dict, call: dict, plugins: bool, tables: tuple) -> None:
     for name, value in record["attributes"].items():
         check_attribute(attributes, name, value, call)
     for name, texts in record["providers"].items():
-        rules = PROVIDERS[name].rules("plugin" if plugins and PROVIDERS[name].plugin is not None else "bundled")
+        rules = PROVIDERS[name].get("plugin" if plugins and "plugin" in PROVIDERS[name] else "bundled", {})
         check_options(rules, texts, call["provider_options"][name])
     again = {  # the options that some EPs read from entries
         f"ep.{name.lower()}.{option}": text
@@ -308,9 +308,9 @@ SCOPES = {
     "session_config": SESSION_CONFIG,
     "run_config": RUN_CONFIG,
     "bundled": {(name, option): rule for name, ep in PROVIDERS.items()
-                for option, rule in {**EVERY_PROVIDER, **(ep.bundled or {})}.items()},
+                for option, rule in {**EVERY_PROVIDER, **ep.get("bundled", {})}.items()},
     "plugin": {(name, option): rule for name, ep in PROVIDERS.items()
-               for option, rule in {**EVERY_PROVIDER, **(ep.plugin or {})}.items()},
+               for option, rule in {**EVERY_PROVIDER, **ep.get("plugin", {})}.items()},
 }  # fmt: skip
 NAMED = {
     scope: [

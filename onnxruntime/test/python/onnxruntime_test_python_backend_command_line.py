@@ -148,7 +148,7 @@ class OptionsTest(CommandTest):
 
     def test_every_entry_of_every_scope(self) -> None:
         tables = {"session": [SESSION_CONFIG], "run": []}
-        tables |= {name: [rules for rules in provider if rules] for name, provider in PROVIDERS.items()}
+        tables |= {name: list(provider.values()) for name, provider in PROVIDERS.items()}
         for scope, rules in tables.items():
             permitted, refused = self.tell("options", scope), self.tell("options", scope, "--refused")
             for name, rule in (entry for table in rules for entry in table.items()):

@@ -136,7 +136,7 @@ class WithGpuTest(unittest.TestCase):
             "use_ep_level_unified_stream": True,
             "use_tf32": False,
         }
-        table = PROVIDERS[EP].rules("bundled")
+        table = PROVIDERS[EP]["bundled"]
         permitted = {option for option, rule in table.items() if type(rule) is Permitted}
         self.assertEqual(options.keys(), permitted - {"enable_cuda_graph"})  # graph capture has tests of its own
         rep = prepare({EP: options})

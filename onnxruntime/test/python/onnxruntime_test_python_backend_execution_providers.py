@@ -174,9 +174,9 @@ class ReadBackTest(unittest.TestCase):
         with process_with(bundled=(CUDA,)):
             grants = granted({CUDA: {"use_tf32": False, "device_id": 0}})
         texts = {"use_tf32": "0", "device_id": "0", "gpu_mem_limit": "1", "user_compute_stream": "0"}
-        applied = execution_providers.read_back(self.session(**{CUDA: texts}), grants)
-        self.assertEqual(applied.reported, {CUDA: {"use_tf32": "0", "device_id": "0"}})
-        self.assertEqual(applied.unconfirmed, {})
+        reported, unconfirmed = execution_providers.read_back(self.session(**{CUDA: texts}), grants)
+        self.assertEqual(reported, {CUDA: {"use_tf32": "0", "device_id": "0"}})
+        self.assertEqual(unconfirmed, {})
         for wrong in ("1", "", "perhaps"):
             with self.assertRaisesRegex(RuntimeError, "'use_tf32'.* was sent as '0', but ORT reports"):
                 execution_providers.read_back(self.session(**{CUDA: texts | {"use_tf32": wrong}}), grants)
@@ -186,9 +186,11 @@ class ReadBackTest(unittest.TestCase):
             grants = granted({OPENVINO: {"num_of_threads": 1}})
         carried = {"load_config": '{"CPU": {"INFERENCE_NUM_THREADS": "1"}}'}
         # Even an ORT that repeats the option does not show that the EP, which ignores it there, knows of it.
-        applied = execution_providers.read_back(self.session(**{OPENVINO: carried | {"num_of_threads": "1"}}), grants)
-        self.assertEqual(applied.reported, {OPENVINO: {}})
-        self.assertEqual(applied.unconfirmed, {OPENVINO: ("num_of_threads",)})
+        reported, unconfirmed = execution_providers.read_back(
+            self.session(**{OPENVINO: carried | {"num_of_threads": "1"}}), grants
+        )
+        self.assertEqual(reported, {OPENVINO: {}})
+        self.assertEqual(unconfirmed, {OPENVINO: ("num_of_threads",)})
         with self.assertRaisesRegex(RuntimeError, "'load_config'.*but ORT reports '{}'"):
             execution_providers.read_back(self.session(**{OPENVINO: {"load_config": "{}"}}), grants)
 

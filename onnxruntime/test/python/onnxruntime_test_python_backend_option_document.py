@@ -27,7 +27,7 @@ class TestDocuments(unittest.TestCase):
 
     def test_every_rule_has_its_row(self):
         tables = [SESSION_ATTRIBUTES, RUN_ATTRIBUTES, SESSION_CONFIG, RUN_CONFIG, EVERY_PROVIDER]
-        tables += [rules for provider in PROVIDERS.values() for rules in provider if rules]
+        tables += [rules for provider in PROVIDERS.values() for rules in provider.values()]
         text = "\n".join(document.documents().values())
         for rules in tables:
             for name, rule in rules.items():

@@ -69,7 +69,7 @@ def rules(rule_type: type) -> Iterator[tuple[str, str, str, Rule]]:
     """Every rule of a type, as (EP, flavour, option, rule)."""
     for name, provider in PROVIDERS.items():
         for flavour in ("bundled", "plugin"):
-            for option, rule in provider.rules(flavour).items():
+            for option, rule in provider.get(flavour, {}).items():
                 if type(rule) is rule_type:
                     yield name, flavour, option, rule
 
@@ -131,15 +131,15 @@ class TableTest(unittest.TestCase):
 
     def test_what_ort_does_not_report(self) -> None:
         for name in (OPENVINO, WEBGPU):
-            for option, rule in PROVIDERS[name].bundled.items():
+            for option, rule in PROVIDERS[name]["bundled"].items():
                 self.assertFalse(type(rule) is Permitted and rule.reported, option)
         for name, _, option, rule in rules(Permitted):
             self.assertFalse(rule.within and rule.reported, f"{name} {option}")
-        self.assertFalse(PROVIDERS[CUDA].bundled["enable_skip_layer_norm_strict_mode"].reported)
+        self.assertFalse(PROVIDERS[CUDA]["bundled"]["enable_skip_layer_norm_strict_mode"].reported)
 
     def test_plugins_are_not_sent_options_they_ignore(self) -> None:
         for section, name in (("CPU", OPENVINO), ("AUTO", OPENVINO_AUTO)):
-            table = PROVIDERS[name].plugin
+            table = PROVIDERS[name]["plugin"]
             permitted = {option for option, rule in table.items() if type(rule) is Permitted}
             self.assertEqual(permitted, {"device_id", "num_of_threads", "num_streams", "precision"})
             for option in permitted - {"device_id"}:
@@ -209,7 +209,7 @@ class SpellingTest(unittest.TestCase):
 
     def test_grammars(self) -> None:
         for (name, option), (good, bad) in EXAMPLES.items():
-            table = PROVIDERS[name].bundled or PROVIDERS[name].plugin
+            table = PROVIDERS[name].get("bundled") or PROVIDERS[name]["plugin"]
             with self.subTest(f"{name} {option}"):
                 for value in good:
                     self.assertEqual(self.assert_round_trip(table[option], value), value)
