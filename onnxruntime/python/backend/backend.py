@@ -108,7 +108,6 @@ class OnnxRuntimeBackend(Backend):
             "session_config": session_config,
             "run_config": run_config,
         }
-        configuration.refuse_while_model_configures(**configurations)
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
             return _prepare_open(model, configurations, free_dimension_overrides)
 

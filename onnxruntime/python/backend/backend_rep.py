@@ -245,5 +245,5 @@ class OnnxRuntimeBackendRep(BackendRep):
     @cached_property
     def _circumstances(self) -> allowlist.Circumstances:
         # Looked at once: the variable matters to ORT only where a session is opened.
-        configuration.refuse_while_model_configures(run_config=_NOTHING)
+        configuration.refuse_while_model_configures({"run_config": _NOTHING})
         return configuration.circumstances(self._session.get_session_options(), self._session.get_providers())

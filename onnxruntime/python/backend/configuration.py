@@ -110,7 +110,7 @@ def parse_file(path: str) -> dict[str, dict]:
 class Given:
     """The three configurations of a call, and the places of the entries that the environment added to them."""
 
-    def __init__(self, configurations: dict[str, object], added: Container[str] = ()) -> None:
+    def __init__(self, configurations: Mapping[str, object], added: Container[str] = ()) -> None:
         self.configurations = configurations
         self._added = added
 
@@ -139,15 +139,16 @@ def with_environment(given: Mapping[str, object], apply: Iterable[str] = KEYWORD
 
     :param given: each of ``KEYWORDS`` with what the caller gave for it, ``None`` for nothing.
     :param apply: those of ``KEYWORDS`` that can apply; what the environment names for the others does not count.
-    :raises RuntimeError: when the variable cannot be understood.
+    :raises RuntimeError: when the variable cannot be understood, or the model's metadata would win.
     """
+    refuse_while_model_configures(given)
     text = os.environ.get(ENVIRONMENT)
     if not text:
-        return Given(dict(given))
+        return Given(given)
     try:
         named = parse_file(text[1:]) if text.startswith("@") else parse(text)
         named = {keyword: entries for keyword, entries in named.items() if keyword in apply}
-        refuse_while_model_configures(**named)
+        refuse_while_model_configures(named)
     except (OSError, ValueError, RuntimeError) as error:
         raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {error}") from None
     added: set[str] = set()
@@ -187,8 +188,11 @@ def warn_misspelt(given: Mapping[str, object]) -> None:
             warn(f"keyword argument {show(name)} is ignored; did you mean {near}?")
 
 
-def refuse_while_model_configures(**configurations: object) -> None:
-    """Refuse every configuration while ORT would replace session options by what the model's metadata says."""
+def refuse_while_model_configures(configurations: Mapping[str, object]) -> None:
+    """Refuse every configuration while ORT would replace session options by what the model's metadata says.
+
+    :param configurations: some of ``KEYWORDS`` with what was given for each, ``None`` for nothing.
+    """
     for keyword, given in configurations.items():
         if given is not None and os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") == "1":
             raise RuntimeError(

@@ -86,7 +86,7 @@ def flavour(name: str) -> str:
     )
 
 
-def _split(device: str) -> tuple[str, int | None]:
+def _split(device: str | None) -> tuple[str, int | None]:
     """Divide a device such as ``'CUDA:1'``, the syntax of :class:`onnx.backend.base.Device`."""
     return _parse(device) if type(device) is str else ("", None)
 
@@ -159,11 +159,9 @@ def check_device(device: str | None, session: InferenceSession) -> None:
 
     :raises RuntimeError: when the device is not the CPU and the session has only EPs that need no device.
     """
-    got = session.get_providers()
-    if device is not None and _split(device)[0] not in ("", "CPU") and ON_ANY_DEVICE.issuperset(got):
-        raise RuntimeError(
-            f"device {device!r} was asked for, but ORT opened the session with {', '.join(got)} alone. {_MISSING}"
-        )
+    if _split(device)[0] not in ("", "CPU") and ON_ANY_DEVICE.issuperset(session.get_providers()):
+        got = ", ".join(session.get_providers())
+        raise RuntimeError(f"device {device!r} was asked for, but ORT opened the session with {got} alone. {_MISSING}")
 
 
 def open_session(

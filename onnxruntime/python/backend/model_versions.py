@@ -29,7 +29,7 @@ def too_new(model: ModelProto, released_only: bool) -> str:
         Only ONNX's own domains are looked at; what stands in others can come from anywhere.
     :return: the reason, or ``""`` when it can.
     """
-    opsets = [(opset.domain or "ai.onnx", opset.version) for opset in model.opset_import] if released_only else ()
+    opsets = [(opset.domain, opset.version) for opset in model.opset_import[:]] if released_only else ()
     return _reason(model.ir_version, tuple(opsets))
 
 
@@ -38,7 +38,8 @@ def _reason(ir_version: int, opsets: tuple[tuple[str, int], ...]) -> str:
     newest = _newest_ir()
     if newest is not None and ir_version > newest:
         return _ir_reason(ir_version, newest)
-    for domain, version in opsets:
+    for name, version in opsets:
+        domain = name or "ai.onnx"
         if domain == "ai.onnx" or domain.startswith("ai.onnx."):
             newest = _newest_opset(domain)
             if newest is not None and version > newest:

@@ -63,11 +63,12 @@ class _ReleasingLock:
 
 
 WEBGPU = _ReleasingLock()
+_NO_LOCK = nullcontext()
 
 
 def while_opening(providers: Container[str]) -> AbstractContextManager:
     """What to hold while a session with these EPs is opened."""
-    return WEBGPU if EP in providers else nullcontext()
+    return WEBGPU if EP in providers else _NO_LOCK
 
 
 def of(session: InferenceSession) -> _ReleasingLock | None:
