@@ -152,6 +152,12 @@ COMPARISONS = (
         stock=False,
     ),
     Comparison("prepare, Magika, path", partial(_prepare, lambda: models.MAGIKA_PATH, "open(model)"), 1.02),
+    Comparison(
+        "prepare, Magika, path, EP and session config named",
+        partial(_prepare, lambda: models.MAGIKA_PATH, "open_configured(model)", ", **named"),
+        None,  # by hand nothing is looked up, and nothing is read back
+        stock=False,
+    ),
     Comparison("prepare, Magika, bytes", partial(_prepare, _magika_bytes, "open(model)"), 1.02),
     Comparison(
         "prepare, two nodes, ModelProto", partial(_prepare, models.two_nodes, "check_and_open(model)"), 40e-6, EXCESS
@@ -159,7 +165,7 @@ COMPARISONS = (
     Comparison(
         "prepare, two nodes, ModelProto, EP and session config named",
         partial(_prepare, models.two_nodes, "check_and_open(model, open_configured)", ", **named"),
-        None,  # by hand nothing is looked up, and nothing is read back
+        None,
         EXCESS,
         stock=False,
     ),

@@ -193,12 +193,12 @@ def refuse_while_model_configures(configurations: Mapping[str, object]) -> None:
 
     :param configurations: some of ``KEYWORDS`` with what was given for each, ``None`` for nothing.
     """
-    for keyword, given in configurations.items():
-        if given is not None and os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") == "1":
-            raise RuntimeError(
-                f"{keyword} {NOT_PERMITTED} while the environment variable "
-                "ORT_LOAD_CONFIG_FROM_MODEL is 1: ORT would replace the session's options by the model's metadata"
-            )
+    named = [keyword for keyword, given in configurations.items() if given is not None]
+    if named and os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") == "1":
+        raise RuntimeError(
+            f"{named[0]} {NOT_PERMITTED} while the environment variable "
+            "ORT_LOAD_CONFIG_FROM_MODEL is 1: ORT would replace the session's options by the model's metadata"
+        )
 
 
 def circumstances(options: SessionOptions, providers: Iterable[str]) -> Circumstances:

@@ -308,6 +308,8 @@ def node_assignment(session: InferenceSession) -> Mapping[str, int] | None:
 
 def warn_idle(session: InferenceSession, named: list[str]) -> None:
     """Warn of each named EP that took no node: ORT permits that, and silence would mislead."""
+    if named in ([], [CPU]):  # counting takes time with the model's size
+        return
     counts = node_assignment(session)
     if counts is None:
         return
