@@ -25,7 +25,7 @@ from onnxruntime.backend.allowlist_config_keys import (
     SESSION_CONFIG,
     SESSION_FAMILIES,
 )
-from onnxruntime.backend.allowlist_providers import EVERY_PROVIDER, PROVIDERS
+from onnxruntime.backend.allowlist_providers import ALWAYS, EVERY_PROVIDER, PROVIDERS
 from onnxruntime.backend.allowlist_rules import Circumstances, Need, Permitted, Refused, Rule
 from onnxruntime.backend.messages import NOT_PERMITTED, NotPermittedError, nearest, show, warn
 
@@ -142,7 +142,8 @@ def provider_options(
                 f"{where} {NOT_PERMITTED}: no such execution provider is known{near}", where
             ) from None
         rules = {**EVERY_PROVIDER, **PROVIDERS.get(name, {}).get(flavour, {})}
-        grants = {option: _permit(where, option, value, rules, circumstances) for option, value in read(where, options)}
+        pairs = (*ALWAYS.get((name, flavour), {}).items(), *read(where, options))
+        grants = {option: _permit(where, option, value, rules, circumstances) for option, value in pairs}
         if grants:
             together = circumstances._replace(beside={option: grant.text for option, grant in grants.items()})
             for option, grant in grants.items():

@@ -464,7 +464,7 @@ _CANN: dict[str, Rule] = {
     "dump_om_model": Permitted(
         Flag(only_off="the compiled model is written to the current folder"),
         "1",
-        "On unless it is switched off: the EP writes compiled models to the current folder.",
+        "Writes compiled models to the current folder. Sent as off where the caller does not say it.",
     ),
     "dump_graphs": Refused(WRITES_FILES, "parts of the model are written to the current folder"),
     **_refused(
@@ -916,6 +916,9 @@ _VITIS: dict[str, Rule] = {
 }
 
 # --- All of them ------------------------------------------------------------------------------------------------------
+
+# What the EP is told where the caller does not say it, because its own default does what the allowlist refuses.
+ALWAYS: dict[tuple[str, str], dict[str, object]] = {("CANNExecutionProvider", "bundled"): {"dump_om_model": False}}
 
 # EP name to the options of the EP inside ORT ("bundled") and of a plugin, where there is such an EP and it was judged.
 PROVIDERS: dict[str, dict[str, dict[str, Rule]]] = {

@@ -41,7 +41,7 @@ from onnxruntime.backend.allowlist_config_keys import (
     SESSION_CONFIG,
     SESSION_FAMILIES,
 )
-from onnxruntime.backend.allowlist_providers import EVERY_PROVIDER, PROVIDERS
+from onnxruntime.backend.allowlist_providers import ALWAYS, EVERY_PROVIDER, PROVIDERS
 from onnxruntime.backend.allowlist_rules import Permitted, Rule
 from onnxruntime.backend.value_kinds import Choice, Flag, FreeText, Integer, Kind, Member, Names, Text
 
@@ -208,8 +208,9 @@ def check(record: dict, call: dict, plugins: bool, tables: tuple) -> None:
     for name, value in record["attributes"].items():
         check_attribute(attributes, name, value, call)
     for name, texts in record["providers"].items():
-        rules = PROVIDERS[name].get("plugin" if plugins and "plugin" in PROVIDERS[name] else "bundled", {})
-        check_options(rules, texts, call["provider_options"][name])
+        flavour = "plugin" if plugins and "plugin" in PROVIDERS[name] else "bundled"
+        given = {**ALWAYS.get((name, flavour), {}), **call["provider_options"][name]}
+        check_options(PROVIDERS[name].get(flavour, {}), texts, given)
     again = {  # the options that some EPs read from entries
         f"ep.{name.lower()}.{option}": text
         for name, texts in record["providers"].items()

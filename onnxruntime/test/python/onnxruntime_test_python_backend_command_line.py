@@ -200,7 +200,9 @@ class CheckTest(CommandTest):
 
     def test_an_ep_that_is_not_here(self) -> None:
         out = self.tell("check", json.dumps({"provider_options": {ABSENT: {"enable_cann_graph": True}}}))
-        self.assertIn(f"{ABSENT} (bundled, not in this process)\n      enable_cann_graph = 1\n", out)
+        self.assertIn(
+            f"{ABSENT} (bundled, not in this process)\n      dump_om_model = 0\n      enable_cann_graph = 1\n", out
+        )
         out = self.tell("check", json.dumps({"provider_options": {"NvTensorRTRTXExecutionProvider": {}}}))
         self.assertIn("(plugin, not in this process)", out)
 

@@ -17,6 +17,7 @@ from onnxruntime.backend.allowlist_rules import Circumstances, Permitted, Refuse
 from onnxruntime.backend.value_kinds import Choice, Flag, Integer, Names, Text
 
 CUDA = "CUDAExecutionProvider"
+CANN = "CANNExecutionProvider"
 TENSORRT = "TensorrtExecutionProvider"
 TENSORRT_RTX = "NvTensorRTRTXExecutionProvider"
 MIGRAPHX = "MIGraphXExecutionProvider"
@@ -206,6 +207,10 @@ class SpellingTest(unittest.TestCase):
                         self.assertEqual(text == value, not (rule.within and option == "precision"))
                         self.assert_not_accepted(rule, value.swapcase(), value + " ", value + "\0", value.encode())
                     self.assert_not_accepted(rule, "", "0", 0, None, ",".join(accepted * 2))
+
+    def test_no_caller_makes_the_cann_ep_write_files(self) -> None:
+        for options in ({}, {"dump_om_model": "0"}, {"device_id": 0}):
+            self.assertEqual(look_up(CANN, options), {"dump_om_model": "0", **{key: "0" for key in options}})
 
     def test_grammars(self) -> None:
         for (name, option), (good, bad) in EXAMPLES.items():
