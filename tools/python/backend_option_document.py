@@ -167,6 +167,8 @@ def _details(rule: Permitted, usual: str) -> str:
     words = [_text(rule.effect), *_spelling(rule.kind)]
     if rule.within:
         words.append(f"*Sent as* `{'.'.join(rule.within[1:])}` inside `{rule.within[0]}`.")
+    if rule.hardware:
+        words.append(f"*Only for* a device that is a {rule.hardware}.")
     if rule.since > (1, 24):
         words.append(f"*Since* {rule.since[0]}.{rule.since[1]}.")
     words += [f"*Needs* {_text(need.what)}." for need in rule.needs]

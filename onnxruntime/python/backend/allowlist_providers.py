@@ -577,7 +577,7 @@ def _openvino_plugin(section: str) -> dict[str, Rule]:
 
     :param section: the part of ``load_config`` that the plugin's device reads; it ignores the others unchecked.
     """
-    within = ("load_config", section)
+    within, hardware = ("load_config", section), "CPU" if section == "CPU" else ""
     return {
         "device_id": _PLUGIN_DEVICE,
         "num_of_threads": Permitted(
@@ -585,6 +585,7 @@ def _openvino_plugin(section: str) -> dict[str, Rule]:
             "OpenVINO decides",
             "CPU threads that compute.",
             within=(*within, "INFERENCE_NUM_THREADS"),
+            hardware=hardware,
             reported=False,
         ),
         "num_streams": Permitted(
@@ -592,6 +593,7 @@ def _openvino_plugin(section: str) -> dict[str, Rule]:
             "OpenVINO decides",
             "Parallel streams: the CPU threads are divided among them, and each run uses one.",
             within=(*within, "NUM_STREAMS"),
+            hardware=hardware,
             reported=False,
         ),
         "precision": Permitted(
@@ -600,6 +602,7 @@ def _openvino_plugin(section: str) -> dict[str, Rule]:
             "bfloat16 on a CPU that has it, else FP32",
             "In which precision a CPU computes; ACCURACY keeps the model's.",
             within=(*within, "INFERENCE_PRECISION_HINT"),
+            hardware=hardware,
             reported=False,
         ),
         "load_config": Refused(

@@ -68,6 +68,7 @@ class Permitted(NamedTuple):
     :param needs: conditions beside the release; each is given the circumstances and the rendered value.
     :param within: for an option that an EP takes only inside another option of JSON text: that option's name, then
         the path of JSON names.
+    :param hardware: for an option that only one kind of a plugin's devices reads: that kind, as ORT names it.
     :param reported: whether ORT reports the value in use, so that the echo can be trusted (EP options only).
     :param evidence: how it is known.
     """
@@ -78,6 +79,7 @@ class Permitted(NamedTuple):
     since: tuple[int, int] = (1, 24)
     needs: tuple[Need, ...] = ()
     within: tuple[str, ...] = ()
+    hardware: str = ""
     reported: bool = True
     evidence: str = ""
 

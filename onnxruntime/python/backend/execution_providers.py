@@ -211,7 +211,7 @@ def _attach(options: SessionOptions, granted: Mapping[str, Mapping[str, Grant]])
         return [(name, sent(grants)) for name, grants in granted.items()]
     for name, grants in granted.items():
         texts = sent(grants)
-        chosen = _choose_device(name, devices[name], texts)
+        chosen = _choose_device(name, devices[name], grants, texts)
         try:
             if chosen:
                 options.add_provider_for_devices([chosen], texts)
@@ -228,10 +228,11 @@ def _attach(options: SessionOptions, granted: Mapping[str, Mapping[str, Grant]])
     return None
 
 
-def _choose_device(name: str, devices: list, texts: dict[str, str]) -> object | None:
+def _choose_device(name: str, devices: list, grants: Mapping[str, Grant], texts: dict[str, str]) -> object | None:
     """Choose a plugin EP's device: the one that ``device_id`` means, else the first. The WebGPU EP refuses two.
 
-    :param texts: the EP's options, which lose ``device_id``: the EP would ignore or refuse it.
+    :param grants: the EP's options.
+    :param texts: what is sent of them, which loses ``device_id``: the EP would ignore or refuse it.
     :return: the device; ``None`` where the EP is no plugin.
     """
     if not devices:
@@ -239,6 +240,13 @@ def _choose_device(name: str, devices: list, texts: dict[str, str]) -> object | 
     index = int(texts.pop("device_id", 0))
     if index >= len(devices):
         raise RuntimeError(f"provider_options['{name}']['device_id'] is {index}, but it has {len(devices)} device(s)")
+    hardware = devices[index].device.type.name
+    for option, grant in grants.items():
+        if grant.rule.hardware not in ("", hardware):
+            raise RuntimeError(
+                f"provider_options['{name}']['{option}'] acts on a {grant.rule.hardware}, but device {index} of the EP "
+                f"is a {hardware}, where it would be ignored"
+            )
     return devices[index]
 
 

@@ -107,7 +107,8 @@ class RunOptions(onnxruntime.RunOptions):
 def spied(plugins: bool):
     """ORT as a build that has every EP, or in which every EP that may be a plugin is one."""
     flavoured = {name for name, provider in PROVIDERS.items() if "plugin" in provider} if plugins else set()
-    devices = [SimpleNamespace(ep_name=name, ep_metadata={"library_path": "x"}) for name in flavoured]
+    cpu = SimpleNamespace(type=onnxruntime.OrtHardwareDeviceType.CPU)
+    devices = [SimpleNamespace(ep_name=name, ep_metadata={"library_path": "x"}, device=cpu) for name in flavoured]
     return (
         mock.patch.object(backend, "SessionOptions", Options),
         mock.patch.object(backend, "InferenceSession", Session),

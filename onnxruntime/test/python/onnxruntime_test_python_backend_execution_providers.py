@@ -36,8 +36,12 @@ def prepare(options: object, device: str | None = None, **keywords):
     return onnxruntime.backend.prepare(two_nodes(), device, provider_options=options, **keywords)
 
 
-def device_of(name: str, plugin: bool = True) -> SimpleNamespace:
-    return SimpleNamespace(ep_name=name, ep_metadata={"library_path": "lib.so"} if plugin else {"version": "1"})
+def device_of(name: str, plugin: bool = True, hardware: str = "CPU") -> SimpleNamespace:
+    return SimpleNamespace(
+        ep_name=name,
+        ep_metadata={"library_path": "lib.so"} if plugin else {"version": "1"},
+        device=SimpleNamespace(type=getattr(onnxruntime.OrtHardwareDeviceType, hardware)),
+    )
 
 
 @contextlib.contextmanager
@@ -124,6 +128,14 @@ class DoorTest(unittest.TestCase):
         self.assertEqual(
             texts, {"load_config": '{"CPU": {"INFERENCE_NUM_THREADS": "1", "INFERENCE_PRECISION_HINT": "f32"}}'}
         )
+
+    def test_options_that_only_one_kind_of_device_reads(self) -> None:
+        with process_with(devices=[device_of(OPENVINO), device_of(OPENVINO, hardware="GPU")]):
+            for option, value in {"num_of_threads": 1, "num_streams": 1, "precision": "FP32"}.items():
+                opened({OPENVINO: {"device_id": 0, option: value}})
+                with self.assertRaisesRegex(RuntimeError, f"'{option}'.* CPU, .* device 1 .*GPU"):
+                    opened({OPENVINO: {"device_id": 1, option: value}})
+            opened({OPENVINO: {"device_id": 1}})
 
     def test_a_bundled_ep_with_devices_is_no_plugin(self) -> None:
         name = "WebGpuExecutionProvider"
