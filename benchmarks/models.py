@@ -30,6 +30,14 @@ def three_inputs() -> onnx.ModelProto:
     )
 
 
+def bfloat16() -> onnx.ModelProto:
+    """One small input and an output of a type that numpy lacks, three nodes."""
+    return parser.parse_model(
+        f"{_HEADER} bfloat16 (bfloat16[4] x) => (bfloat16[4] y) "
+        "{ wide = Cast<to = 1>(x) sum = Add(wide, wide) y = Cast<to = 16>(sum) }"
+    )
+
+
 def small_array() -> np.ndarray:
     """An input of the small models."""
     return np.ones(4, np.float32)
