@@ -35,7 +35,7 @@ ONNX := 1.21.0 1.22.0 1.23.2
 
 BASE_cpu := onnxruntime
 PACKAGES_cpu := magika ruff
-ONLY_cpu := magika execution_providers
+ONLY_cpu := demo execution_providers
 
 BASE_openvino := onnxruntime-openvino
 ONLY_openvino := openvino
@@ -66,7 +66,8 @@ MADE := made-$(call digest,Makefile constraints.txt)
 READY := ready-$(call digest,Makefile constraints.txt setup.py pyproject.toml \
 	$(sort $(wildcard onnxruntime/python/backend/*.py)))
 
-TEST_FILES := $(sort $(wildcard onnxruntime/test/python/onnxruntime_test_python_backend*.py))
+# The tests that go into ORT's tree, and those of this repository.
+TEST_FILES := $(sort $(wildcard onnxruntime/test/python/onnxruntime_test_python_backend*.py tests/test_*.py))
 tests_only_in = $(foreach ending,$(ONLY_$(1)),$(filter %_$(ending).py,$(TEST_FILES)))
 NOT_EVERYWHERE := $(foreach name,$(ENVIRONMENTS),$(call tests_only_in,$(name)))
 
@@ -87,15 +88,15 @@ $(ENVIRONMENTS:%=test-%): test-%: .venv-%/$(READY)
 conformance: conformance-cpu
 
 conformance-cpu conformance-openvino conformance-webgpu: conformance-%: .venv-%/$(READY)
-	$(UNDER_$*) .venv-$*/bin/python -m pytest -q -rX onnxruntime/test/python/onnx_backend_test_series.py
+	$(UNDER_$*) .venv-$*/bin/python -m pytest -q -rX tests/onnx_series.py
 
 conformance-keys: .venv-cpu/$(READY)
-	.venv-cpu/bin/python -W ignore onnxruntime/test/python/onnx_backend_test_keys.py
+	.venv-cpu/bin/python -W ignore tests/onnx_series_keys.py
 
 conformance-numbers: $(ONNX:%=numbers-%)
 
 $(ONNX:%=numbers-%): numbers-%: .venv-onnx-%/$(READY)
-	.venv-onnx-$*/bin/python -W ignore onnxruntime/test/python/onnx_backend_test_numbers.py .venv-onnx-$*/stock/bin/python
+	.venv-onnx-$*/bin/python -W ignore tests/onnx_series_numbers.py .venv-onnx-$*/stock/bin/python
 
 $(ONNX:%=.venv-onnx-%/$(READY)): .venv-onnx-%/$(READY):
 	rm -rf .venv-onnx-$*

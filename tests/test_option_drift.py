@@ -18,7 +18,7 @@ import unittest
 from importlib import metadata
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools" / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python"))
 
 import backend_option_drift as drift
 from backend_option_names import Image, Section, uses

@@ -21,7 +21,7 @@ from unittest import mock
 
 import onnxruntime
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[1]
 _spec = importlib.util.spec_from_file_location("backend_setup", ROOT / "setup.py")
 setup = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(setup)

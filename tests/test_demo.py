@@ -13,7 +13,7 @@ from pathlib import Path
 
 import magika
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[1]
 _spec = importlib.util.spec_from_file_location("magika_demo", ROOT / "examples" / "magika_demo.py")
 demo = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(demo)

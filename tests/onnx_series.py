@@ -28,12 +28,15 @@ from typing import NamedTuple
 
 import onnx
 import onnx.backend.test
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python"))
+
 from backend_test_models import two_nodes
 
 import onnxruntime
 from onnxruntime.backend.backend import OnnxRuntimeBackend
 
-EXPECTED = pathlib.Path(__file__).parent / "testdata" / "onnx_backend_test_series_expected.json"
+EXPECTED = pathlib.Path(__file__).with_name("onnx_series_expected.json")
 
 # What an error says of its cause, tried in this order.
 _CAUSES = (

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-import onnx_backend_test_series as series
+import onnx_series as series
 
 from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
 from onnxruntime.backend.allowlist_rules import Permitted

@@ -6,7 +6,8 @@
 
 Each document has a folder of its own, where its blocks run one after the other: Python in a new interpreter each,
 shell commands in bash. It holds ``model.onnx`` (``Y = abs(-X)`` on float32 of 2 by 3), ``models`` with what ``make``
-takes out of the packages of real models, and this repository's ``examples``, ``tools`` and ``onnxruntime/test``.
+takes out of the packages of real models, and of this repository ``examples``, ``tools``, ``tests`` and
+``onnxruntime/test``.
 
 - ``<!-- needs NAME -->`` before a block names an EP or a Python package. Where that is not here, the block must fail,
   and say that it is not.
@@ -33,13 +34,15 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python"))
+
 from backend_test_models import two_nodes
 
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import configuration
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _FENCE = re.compile(
     r"^(?:<!-- needs (?P<needs>\S+) -->\n)?^(?P<indent> *)```(?P<kind>\w*)\n(?P<body>.*?)^(?P=indent)```$",
@@ -110,7 +113,7 @@ class DocumentTest(unittest.TestCase):
         folder = Path(made.name)
         (folder / "model.onnx").write_bytes(two_nodes((2, 3)).SerializeToString())
         (folder / "models").symlink_to(Path(sys.prefix, "models"))
-        for name in ("examples", "tools", "onnxruntime/test"):
+        for name in ("examples", "tools", "tests", "onnxruntime/test"):
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).symlink_to(ROOT / name)
         return folder

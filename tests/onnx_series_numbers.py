@@ -22,7 +22,7 @@ import tempfile
 
 import numpy as np
 import onnx
-import onnx_backend_test_series as series
+import onnx_series as series
 from onnx import TensorProto, numpy_helper
 from onnx.backend.base import Backend, BackendRep
 
