@@ -90,33 +90,51 @@ def verified_files(base: Distribution) -> list[str]:
     :return: paths relative to site-packages, with forward slashes, in RECORD's order
     """
     scripts = {entry.name for entry in base.entry_points if entry.group in ("console_scripts", "gui_scripts")}
-    kept, missing, changed, unverifiable, outside = [], [], [], [], []
+    root = Path(base.locate_file("")).resolve()
+    seen: set[str] = set()
+    kept, missing, changed, unverifiable, outside, odd, twice, links = [], [], [], [], [], [], [], []
     for path, recorded, _ in csv.reader(io.StringIO(base.read_text("RECORD") or "")):
         pure = PurePosixPath(path)
         if "__pycache__" in pure.parts or path.startswith(BACKEND_IN_WHEEL):
             continue
         if pure.parent.suffix == ".dist-info" and pure.name in INSTALLER_FILES:
             continue
-        if ".." in pure.parts or pure.is_absolute():
+        if ".." in pure.parts or pure.is_absolute() or path.partition("/")[0].endswith(".data"):
             if pure.stem not in scripts:  # the installer writes a script for each entry point
                 outside.append(path)
             continue
+        # One file can be spelt in several ways, and not every file system tells upper case from lower. What stands in
+        # any .dist-info goes into the wheel's own.
+        folded = re.sub(r"^[^/]+\.dist-info/", ".dist-info/", path.casefold())
+        if path != str(pure) or re.search(r'[\\:*?"<>|\x00-\x1f]', path) or folded.startswith(BACKEND_IN_WHEEL):
+            odd.append(path)
+            continue
+        if folded in seen:
+            twice.append(path)
+            continue
+        seen.add(folded)
         on_disk = Path(base.locate_file(path))
         if not recorded.startswith("sha256="):
             unverifiable.append(path)
         elif not on_disk.is_file():
             missing.append(path)
+        elif on_disk.resolve() != root / path:
+            links.append(path)
         elif record_hash(on_disk.read_bytes()) != recorded:
             changed.append(path)
         else:
             kept.append(path)
     complaints = [
-        f"{what}: {', '.join(paths[:5])}{f' and {len(paths) - 5} more' if len(paths) > 5 else ''}"
+        f"{what}: {', '.join(ascii(path)[1:-1] for path in paths[:5])}"
+        f"{f' and {len(paths) - 5} more' if len(paths) > 5 else ''}"
         for what, paths in (
             ("missing", missing),
             ("not as recorded", changed),
             ("recorded without a SHA-256", unverifiable),
             ("installed outside site-packages", outside),
+            ("not spelt as wheels spell paths", odd),
+            ("recorded twice", twice),
+            ("links, or in a folder that is one", links),
             ("RECORD lists no files", [] if kept else ["onnxruntime/"]),
         )
         if paths

@@ -181,7 +181,7 @@ class TestBuild(unittest.TestCase):
         with (self.site / INFO / "RECORD").open("w", newline="") as record:
             csv.writer(record).writerows(self.record)
         dist = self.folder / "dist"
-        dist.mkdir()
+        dist.mkdir(exist_ok=True)
         base = importlib.metadata.Distribution.at(self.site / INFO)
         return dist / setup.write_wheel(base, dist, self.sources)
 
@@ -236,6 +236,55 @@ class TestBuild(unittest.TestCase):
         # A wheel's .data files land there, and would have to go back into one.
         self.record.append(("../../../share/model.onnx", setup.record_hash(b""), 0))
         self.assert_not_built("installed outside site-packages: ../../../share/model.onnx")
+
+    def test_data_folder_fails_the_build(self):
+        self.put(f"{INFO[:-10]}.data/scripts/tool", b"")
+        self.assert_not_built("installed outside site-packages: onnxruntime_gpu-1.31.1.data/scripts/tool")
+
+    def test_odd_spelling_fails_the_build(self):
+        stock = "onnxruntime/backend/backend.py"
+        for path in (f"./{stock}", stock.replace("/", "//", 1), stock.replace("/", "/./", 1), stock.replace("/", "\\")):
+            with self.subTest(path):
+                self.put(path, b"stock = True\n")
+                self.assert_not_built(f"not spelt as wheels spell paths: {ascii(path)[1:-1]}")
+                self.record.pop()
+
+    def test_other_case_fails_the_build(self):
+        for path in ("onnxruntime/Backend/backend.py", "ONNXRUNTIME/backend/backend.py"):
+            with self.subTest(path):
+                self.put(path, b"stock = True\n")
+                self.assert_not_built(f"not spelt as wheels spell paths: {path}")
+                self.record.pop()
+        self.put("onnxruntime/__INIT__.py", b"")
+        self.assert_not_built("recorded twice: onnxruntime/__INIT__.py")
+
+    def test_file_recorded_twice_fails_the_build(self):
+        self.put("onnxruntime/__init__.py", b"")
+        self.assert_not_built("recorded twice: onnxruntime/__init__.py")
+
+    def test_metadata_of_another_distribution_fails_the_build(self):
+        self.put("other-1.0.dist-info/METADATA", METADATA.encode())
+        self.assert_not_built("recorded twice: other-1.0.dist-info/METADATA")
+
+    def test_link_fails_the_build(self):
+        elsewhere = self.folder / "elsewhere"
+        elsewhere.mkdir()
+        (elsewhere / "file").write_bytes(b"")
+        try:
+            (self.site / "onnxruntime/link").symlink_to(elsewhere / "file")
+            (self.site / "onnxruntime/folder").symlink_to(elsewhere)
+        except OSError as refusal:
+            self.skipTest(f"no links here: {refusal}")
+        self.record += [(f"onnxruntime/{path}", setup.record_hash(b""), 0) for path in ("link", "folder/file")]
+        self.assert_not_built("links, or in a folder that is one: onnxruntime/link, onnxruntime/folder/file")
+
+    def test_linked_site_packages_is_built_on(self):
+        try:
+            (self.folder / "lib64").symlink_to(self.site)  # as a virtual environment has it on some systems
+        except OSError as refusal:
+            self.skipTest(f"no links here: {refusal}")
+        self.site = self.folder / "lib64"
+        self.assertTrue(self.build().is_file())
 
     def test_empty_record_fails_the_build(self):
         self.record = []
