@@ -11,6 +11,7 @@ are given to ORT, and the inputs' shapes against the sizes afterwards.
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping
 
 import onnx
@@ -21,14 +22,16 @@ from onnxruntime.backend.messages import NOT_PERMITTED, show
 from onnxruntime.backend.value_kinds import Integer
 
 KEYWORD = "free_dimension_overrides"
-# ORT takes sizes that no index of its own can hold.
-_SIZE = Integer(1, 2**31 - 1)
+_SIZE = Integer(1, 2**24)
+# ORT computes at load time whatever then depends on sizes alone, and holds it: up to 4 bytes for each element with the
+# CPU EP and 16 with OpenVINO's, in each node of the model that makes such a tensor.
+_MOST_ELEMENTS = 2**25
 
 
 def look_up(given: object) -> dict[str, int]:
     """Turn ``free_dimension_overrides`` into names and sizes.
 
-    :param given: the caller's mapping of dimension names to sizes, 1 to 2**31-1.
+    :param given: the caller's mapping of dimension names to sizes, 1 to 2**24.
     :raises TypeError: when it is not a mapping.
     :raises RuntimeError: for a name or a size that is none.
     """
@@ -53,10 +56,10 @@ def apply(options: SessionOptions, sizes: Mapping[str, int], source: str | bytes
     :param sizes: what :func:`look_up` returned.
     :param source: the model's path or bytes.
     :return: input name to the size that each of its overridden axes must have, for :func:`verify`.
-    :raises RuntimeError: for a name that no input of the model has.
+    :raises RuntimeError: for a name that no input of the model has, and for sizes that make an input too large.
     """
-    axes = _named_axes(source) if sizes else {}
-    names = {name for named in axes.values() for name in named.values()}
+    shapes = _input_shapes(source) if sizes else {}
+    names = {name for shape in shapes.values() for name in shape if type(name) is str}
     for name, size in sizes.items():
         if name not in names:
             has = ", ".join(sorted(map(ascii, names))) or "none"
@@ -65,7 +68,20 @@ def apply(options: SessionOptions, sizes: Mapping[str, int], source: str | bytes
                 f"of that name. It has: {has}"
             )
         options.add_free_dimension_override_by_name(name, size)
-    return {node: {axis: sizes[name] for axis, name in named.items() if name in sizes} for node, named in axes.items()}
+    expected = {
+        node: {axis: sizes[name] for axis, name in enumerate(shape) if name in sizes} for node, shape in shapes.items()
+    }
+    for node, shape in shapes.items():
+        # A dimension that stays open, or has no elements, counts as one.
+        elements = math.prod(
+            max(expected[node].get(axis, 1 if type(size) is str else size), 1) for axis, size in enumerate(shape)
+        )
+        if expected[node] and elements > _MOST_ELEMENTS:
+            raise RuntimeError(
+                f"{KEYWORD} {NOT_PERMITTED}: it gives input {show(node)} {elements} elements; accepted are at most "
+                f"{_MOST_ELEMENTS}, because ORT computes what depends on sizes when it opens a model"
+            )
+    return expected
 
 
 def verify(session: InferenceSession, expected: Mapping[str, Mapping[int, int]]) -> None:
@@ -83,17 +99,14 @@ def verify(session: InferenceSession, expected: Mapping[str, Mapping[int, int]])
                 )
 
 
-def _named_axes(source: str | bytes) -> dict[str, dict[int, str]]:
-    """Input name to its named dimensions by axis."""
+def _input_shapes(source: str | bytes) -> dict[str, list[str | int]]:
+    """Input name to its shape, with the names of named dimensions."""
     try:
         model = onnx.load(source if isinstance(source, str) else io.BytesIO(source), load_external_data=False)
     except Exception as error:
         raise RuntimeError(f"{KEYWORD} needs a model that onnx reads, to know its dimensions: {error}") from error
+    # A dimension without a name or a value is one of no size.
     return {
-        node.name: {
-            axis: dimension.dim_param
-            for axis, dimension in enumerate(node.type.tensor_type.shape.dim)
-            if dimension.dim_param
-        }
+        node.name: [dimension.dim_param or dimension.dim_value for dimension in node.type.tensor_type.shape.dim]
         for node in model.graph.input
     }

@@ -10,11 +10,12 @@ import itertools
 import unittest
 import warnings
 from collections.abc import Iterator, Mapping
+from unittest import mock
 
 import numpy as np
 
 from onnxruntime import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
-from onnxruntime.backend import allowlist, messages
+from onnxruntime.backend import allowlist, messages, value_kinds
 from onnxruntime.backend.allowlist_config_keys import (
     RUN_ATTRIBUTES,
     RUN_CONFIG,
@@ -22,7 +23,7 @@ from onnxruntime.backend.allowlist_config_keys import (
     SESSION_CONFIG,
 )
 from onnxruntime.backend.allowlist_rules import Circumstances, Permitted, Refused
-from onnxruntime.backend.value_kinds import Choice, Flag, FreeText, Integer, Kind, Member, Names, Text, plain
+from onnxruntime.backend.value_kinds import Choice, Flag, FreeText, Integer, Kind, Member, Names, Text, Threads, plain
 
 _NEWEST = Circumstances((1, 31), "x86_64", ("CPUExecutionProvider",))
 _REFUSED = "not permitted via the backend API"
@@ -199,9 +200,17 @@ class TestValueKinds(unittest.TestCase):
         self.assertIs(kind.parse("ORT_PARALLEL"), parallel)
         self.assertEqual(kind.parse(parallel), parallel)
         wrong = ["ort_parallel", "ORT_PARALLEL ", "__members__", "name", "mro", "", 1, True, None, b"ORT_PARALLEL"]
+        wrong += [ExecutionMode(77)]  # ORT would take it
         for value in [*wrong, _Str("ORT_PARALLEL"), GraphOptimizationLevel.ORT_ENABLE_ALL, ExecutionMode]:
             with self.subTest(value=ascii(value)), self.assertRaises(ValueError):
                 kind.parse(value)
+
+    def test_threads(self):
+        for cpus, high in ((1, 16), (4, 16), (5, 20), (64, 256)):
+            with self.subTest(cpus), mock.patch.object(value_kinds, "usable_cpus", return_value=cpus):
+                values = {(2,): "2", ("2",): "2", (np.int64(high),): str(high), (str(high),): str(high)}
+                self.assert_parses(Threads(2), values, [-1, 0, 1, high + 1, str(high + 1), 2**64, True, 2.0, None, ""])
+        self.assertGreaterEqual(value_kinds.usable_cpus(), 1)
 
     def test_names(self):
         self.assert_parses(

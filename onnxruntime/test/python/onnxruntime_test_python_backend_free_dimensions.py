@@ -39,7 +39,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
         self.assertEqual(self.shapes({}), [["N", "M"], ["N", 1]])
         self.assertEqual(self.shapes({"N": 5}), [[5, "M"], [5, 1]])
         self.assertEqual(self.shapes({"N": np.int64(5), "M": "3"}), [[5, 3], [5, 1]])
-        self.assertEqual(self.shapes({"N": 2**31 - 1}), [[2**31 - 1, "M"], [2**31 - 1, 1]])
+        self.assertEqual(self.shapes({"N": 2**24}), [[2**24, "M"], [2**24, 1]])
 
     def test_every_kind_of_model(self) -> None:
         serialized = open_model().SerializeToString()
@@ -74,11 +74,26 @@ class FreeDimensionOverridesTest(unittest.TestCase):
                 self.shapes({name: 5})
 
     def test_no_sizes(self) -> None:
-        for size in (0, -1, 2**31, 1.0, "", " 1", "+1", "0x1", None, [1], 10**1000):
-            with self.subTest(size), no_session_opens(), self.assertRaisesRegex(RuntimeError, "from 1 to 2147483647"):
+        for size in (0, -1, 2**24 + 1, 2**31, 1.0, "", " 1", "+1", "0x1", None, [1], 10**1000):
+            with self.subTest(size), no_session_opens(), self.assertRaisesRegex(RuntimeError, "from 1 to 16777216"):
                 self.shapes({"N": size})
         with self.assertRaisesRegex(TypeError, "free_dimension_overrides must be a mapping"):
             self.shapes([("N", 1)])
+
+    def test_an_input_that_becomes_too_large(self) -> None:
+        self.assertEqual(self.shapes({"N": 2**24, "M": 2})[0], [2**24, 2])
+        # What a model's own dimensions are counts as well, and one without elements does not hide the others.
+        fixed = model([helper.make_node("Identity", ["X"], ["Y"])], {"X": (1025, "N")}, {"Y": (1025, "N")})
+        empty = model([helper.make_node("Identity", ["X"], ["Y"])], {"X": (0, "N", "M")}, {"Y": (0, "N", "M")})
+        self.assertEqual(self.shapes({"N": 2**15 - 32}, fixed), [[1025, 2**15 - 32]])
+        for source, sizes in (
+            (open_model(), {"N": 2**24, "M": 3}),
+            (fixed, {"N": 2**15}),
+            (empty, {"N": 2**13, "M": 2**13}),
+        ):
+            with self.subTest(sizes), no_session_opens(), self.assertRaisesRegex(RuntimeError, NOT_PERMITTED) as refused:
+                self.shapes(sizes, source)
+            self.assertRegex(str(refused.exception), "input 'X' [0-9]+ elements; accepted are at most 33554432")
 
     def test_disagreeing_session(self) -> None:
         with (
