@@ -12,8 +12,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from onnxruntime import InferenceSession, NodeArg, OrtValue
-from onnxruntime.backend import tensor_values
-from onnxruntime.backend.messages import nearest, show
+from onnxruntime.backend import errors, tensor_values
+from onnxruntime.backend.messages import nearest, show, warn
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 
 class ModelInputs:
@@ -58,16 +59,24 @@ class ModelInputs:
         """Name every value and make it what ORT can take.
 
         :param inputs: list or tuple in the order of the model's inputs, mapping by name, or the only input's value.
-        :raises RuntimeError: for what cannot be a value of the model's inputs. Whether one is missing or has the wrong
-            shape is left to ORT, to cost nothing when all is well: see :meth:`problem`.
+            Values that the list has beyond those are left out with a ``RuntimeWarning``.
+        :raises RuntimeError: for what cannot be a value of the model's inputs; it is ORT's ``InvalidArgument`` or
+            ``Fail`` as well. Whether one is missing or has the wrong shape is left to ORT, to cost nothing when all is
+            well: see :meth:`problem`.
         """
         if not isinstance(inputs, (list, tuple)):
             if isinstance(inputs, Mapping) and not self._is_one_map(inputs):
                 return {name: self._convert(name, value) for name, value in inputs.items()}
             inputs = (inputs,)
         if len(inputs) > len(self._slots):
-            raise RuntimeError(f"got {len(inputs)} inputs; {self._signature()}")
+            self._warn_of_surplus(len(inputs))
         return {name: self._convert(name, value) for name, value in zip(self._nodes, inputs, strict=False)}
+
+    def _warn_of_surplus(self, count: int) -> None:
+        # Old models list initializers among the graph's inputs. ORT does not tell where they stood, so that a value
+        # for one cannot be found by its place.
+        hint = "; to override an initializer, pass a mapping by name" if self._overridable else ""
+        warn(f"got {count} inputs, of which the first {len(self._slots)} are used{hint}; {self._signature()}")
 
     def _is_one_map(self, inputs: Mapping) -> bool:
         """Tell whether this mapping is itself the value of the only input."""
@@ -78,11 +87,12 @@ class ModelInputs:
         if node is None:
             near = nearest(name, self._nodes, 0.6) if type(name) is str else ""
             hint = f" (did you mean {near!a}?)" if near else ""
-            raise RuntimeError(f"got an input named {show(name)}{hint}; {self._signature()}")
+            raise errors.reworded(Fail, f"got an input named {show(name)}{hint}; {self._signature()}")
         try:
             return _value(node.type, value)
         except ValueError as reason:
-            raise RuntimeError(f"input {name!a} got {reason}; {self._signature()}") from None
+            kind = Fail if value is None else InvalidArgument
+            raise errors.reworded(kind, f"input {name!a} got {reason}; {self._signature()}") from None
 
     def problem(self, feeds: Mapping[str, object]) -> str | None:
         """Find out, once ORT has raised an error, whether that was about the feeds.
@@ -165,5 +175,10 @@ def _fits(node: object, value: object) -> bool:
 
 
 def _declaration(node: object) -> str:
-    shape = f"[{', '.join('?' if dimension is None else str(dimension) for dimension in node.shape)}]"
-    return f"{node.name}: {node.type}{shape if node.shape else ''}"
+    shape = f"[{', '.join('?' if dimension is None else _printable(dimension) for dimension in node.shape)}]"
+    return f"{_printable(node.name)}: {node.type}{shape if node.shape else ''}"
+
+
+def _printable(name: object) -> str:
+    """A model's name without what could act on a terminal."""
+    return ascii(str(name))[1:-1]

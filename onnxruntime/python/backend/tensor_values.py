@@ -20,10 +20,13 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime import OrtValue
 
 _STRING = np.dtype(object)
+_SPELLED = (str, bytes, bool, int, float, np.generic, type(None))
+_RAGGED = "lists of different lengths in one list"
 # ORT writes ONNX's own names in lower case.
 _ELEMENT_TYPES = {name.lower(): number for name, number in TensorProto.DataType.items()}
 
 
+@lru_cache
 def element_type(value_type: str) -> int | None:
     """The ONNX element type of a tensor type as ORT writes it, such as ``'tensor(float)'``.
 
@@ -66,11 +69,14 @@ def as_array(value: object, dtype: np.dtype) -> np.ndarray:
 
 
 def _from_plain(value: object, dtype: np.dtype) -> np.ndarray:
-    found = np.asarray(value, dtype=object if dtype == _STRING else None)  # a ragged list raises ValueError here
     if dtype == _STRING:
-        if not all(isinstance(text, (str, bytes)) for text in found.flat):
+        if isinstance(value, (bool, int, float)):
             raise ValueError(describe(value))
-        return _texts(found)
+        return _texts(np.asarray(value, dtype=object))
+    try:
+        found = np.asarray(value)
+    except ValueError:
+        raise ValueError(_RAGGED) from None
     if found.size == 0:
         return found.astype(dtype)
     if found.dtype == dtype:
@@ -86,9 +92,15 @@ def _from_plain(value: object, dtype: np.dtype) -> np.ndarray:
 
 
 def _texts(array: np.ndarray) -> np.ndarray:
-    """Text as an array of ``str``: ORT would take the Python spelling of ``bytes`` in it."""
+    """Text as ORT takes it: ``str``, or numbers and ``None``, of which it takes the Python spelling; so it would of
+    ``bytes``, which are decoded."""
     array = array.astype(object, copy=False)
-    if any(isinstance(text, bytes) for text in array.flat):
+    kinds = set(map(type, array.flat))
+    if any(issubclass(kind, (list, tuple)) for kind in kinds):
+        raise ValueError(_RAGGED)
+    if not all(issubclass(kind, _SPELLED) for kind in kinds):
+        raise ValueError(describe(array))
+    if any(issubclass(kind, bytes) for kind in kinds):
         texts = np.empty(array.shape, dtype=object)
         texts.flat = [text.decode() if isinstance(text, bytes) else text for text in array.flat]
         return texts
