@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import re
+import struct
 import sys
 import tempfile
 import unittest
@@ -21,12 +22,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python"))
 
 import backend_option_drift as drift
-from backend_option_names import Image, Section, uses
+from backend_option_names import Image, Section, is_glued, uses
 
 from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
-
-# Expected names that the libraries of x86-64 lack.
-_ELSEWHERE = {"mlas.enable_gemm_fastmath_arm64_bfloat16": "only in builds for Arm"}
 
 
 @functools.cache
@@ -46,7 +44,7 @@ class TestInstalledOrt(unittest.TestCase):
                 expected, gone = drift.expected(distribution), drift.gone(distribution)
                 self.assertGreater(len(expected), 10)
                 self.assertLessEqual(len(gone), 0.05 * len(expected))
-                self.assertEqual(gone - {*_ELSEWHERE}, set())
+                self.assertEqual(gone, set())
 
     def test_noise_is_not_judged(self):
         for text in drift.NOISE:
@@ -102,6 +100,61 @@ class TestPlantedNames(unittest.TestCase):
     def test_nothing_else_is_found(self):
         planted = {"session.planted_in_rodata", "plantedxr", *self.split.values()}
         self.assertEqual(self.found.keys() - planted, set())
+
+
+class TestGluedTexts(unittest.TestCase):
+    NAMES = (
+        "session.use_ort_model_bytes_directly",
+        "session.load_model_format",
+        "load_config",
+        "num_streams",
+        "layout",
+    )
+
+    def test_pieces_of_known_names(self):
+        for text in (
+            "session.use_ort_model_bytes_diresession.load_mod",  # constants of 16 bytes, side by side
+            "session.load_modoad_model_format",  # the last constant overlaps the one before
+            "load_conams",  # from the code: load_con and the end of num_streams
+        ):
+            self.assertTrue(is_glued(text, self.NAMES), text)
+
+    def test_anything_else_is_a_name(self):
+        for text in (
+            "session.load_model_format",
+            "session.use_ort_model_bytes_planted",
+            "session.use_ort_plantedx",
+            "load_conx",
+            "layout",
+            "planted",
+        ):
+            self.assertFalse(is_glued(text, self.NAMES), text)
+
+
+class TestMachO(unittest.TestCase):
+    def test_names_in_the_data(self):
+        data, code = b"\0session.planted_in_macos\0session.disable_quant_qdq\0", b"\0session.not_in_data\0"
+        commands = 32 + 72 + 2 * 80
+        segment = struct.pack("<II16sQQQQiiII", 0x19, 72 + 2 * 80, b"__TEXT", 0, 4096, 0, 4096, 5, 5, 2, 0)
+        for name, content, at, flags in (
+            (b"__cstring", data, commands, 2),
+            (b"__text", code, commands + len(data), 0x80000400),
+        ):
+            segment += struct.pack("<16s16sQQ8I", name, b"__TEXT", at, len(content), at, 0, 0, 0, flags, 0, 0, 0)
+        header = struct.pack("<8I", 0xFEEDFACF, 0x100000C, 0, 6, 1, len(segment), 0, 0)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "capi", "libonnxruntime.1.31.1.dylib")
+            path.parent.mkdir()
+            path.write_bytes(header + segment + data + code)
+            found = drift.unjudged(drift.Distribution("planted", "0.0", [drift.read_library(path)]))
+        self.assertEqual([*found], ["session.planted_in_macos"])
+
+    def test_library_for_several_cpus(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "libonnxruntime.dylib")
+            path.write_bytes(b"\xca\xfe\xba\xbe" + bytes(60))
+            with self.assertRaisesRegex(ValueError, "libonnxruntime.dylib is no 64-bit .* for one CPU"):
+                drift.read_library(path)
 
 
 class TestPlantedInMachineCode(unittest.TestCase):

@@ -4,22 +4,25 @@
 # --------------------------------------------------------------------------
 """Compare the backend's allowlist with the option and key names in ORT's native libraries.
 
-    python backend_option_drift.py [WHEEL or FOLDER ...]
+    python backend_option_drift.py [WHEEL, FOLDER or NAME==VERSION ...] [--pip=OPTION ...]
 
-Without an argument it reads the installed distributions whose names begin with onnxruntime. It lists what the libraries
-hold and nobody judged, which fails, and what was judged with this distribution as evidence and is not there.
+Without an argument it reads the installed distributions whose names begin with onnxruntime. NAME==VERSION stands for a
+wheel that pip downloads, with further options such as --pip=--platform=win_amd64. It lists what the libraries hold and
+nobody judged, which fails, and what was judged with this distribution as evidence and is not there.
 
 A name counts as a key when it begins like one (session., ep., mlas. and so on), wherever it is. It counts as an option
 of an execution provider when it is used among known options of that provider: in the same function, or in the same
 table of pointers. What this misses: an option that is used away from all others, among names of values, or alone in a
 new library; a name that does not begin with a lower-case letter; a piece of code that looks like the middle of a known
-name; a key without such a beginning; and names that code for AVX puts together, as no wheel's parsers do.
+name; a key without such a beginning; names that code for AVX puts together, as no wheel's parsers do; and, on macOS and
+on Arm, options of execution providers that are not named like keys.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import subprocess
 import sys
 import tempfile
 import zipfile
@@ -28,18 +31,20 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
-from backend_option_names import Use, data_texts, load, uses
+from backend_option_names import Use, data_texts, is_glued, load, uses
 from backend_option_noise import NOISE
 
 from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
 from onnxruntime.backend.allowlist_providers import PROVIDERS
 from onnxruntime.backend.allowlist_rules import Permitted
 
-_LIBRARY = re.compile(r"(lib)?onnxruntime.*\.(so(\.[0-9.]+)?|dll|pyd)")
+_LIBRARY = re.compile(r"(lib)?onnxruntime.*\.(so(\.[0-9.]+)?|dylib|dll|pyd)")
 _KEY = re.compile(r"(session|ep|mlas|optimization|memory|qnn|test|arena)\.[A-Za-z0-9_.]*[A-Za-z0-9_]")
 _OPTION = re.compile(r"[a-z][A-Za-z0-9_.]*[A-Za-z0-9]")
 # A text is among the options of an EP when this many of its neighbours, of so many to each side, are such options.
 _NEIGHBOURS, _KNOWN = 8, 3
+# Keys that not every build has.
+_ONLY_IN = {"mlas.enable_gemm_fastmath_arm64_bfloat16": "Arm on Linux", "session.x64quantprecision": "x86-64"}
 
 
 class Library(NamedTuple):
@@ -137,18 +142,24 @@ def unjudged(distribution: Distribution) -> dict[str, str]:
 
 
 def _keys(library: Library) -> dict[str, str]:
-    tables = {ep: provider.get(library.flavour, {}) for ep, provider in PROVIDERS.items()}
-    options = {f"ep.{ep.lower()}.{option}" for ep, table in tables.items() for option in table}
-    # Some options are named like keys. They count for the EP that most of the library's options belong to.
-    own = max(tables.values(), key=lambda table: len(library.texts.keys() & table))
-    judged = {*SESSION_CONFIG, *RUN_CONFIG, *options, *own}
+    # Some options are named like keys. In a plugin's library they count for the EP that most of its options belong to;
+    # ORT itself has many EPs, and what plugins' memory arenas are made of.
+    tables = [(ep, flavour, table) for ep, flavours in PROVIDERS.items() for flavour, table in flavours.items()]
+    own = [{*table} for _, flavour, table in tables if library.flavour in ("bundled", flavour)]
+    if library.flavour == "plugin":
+        own = [max(own, key=lambda table: len(library.texts.keys() & table))]
+    options = {
+        f"ep.{ep.lower()}.{option}" for ep, flavour, table in tables for option in table if flavour == library.flavour
+    }
+    judged = {*SESSION_CONFIG, *RUN_CONFIG, *options}.union(*own)
     suspects = {text: whole for text, whole in library.texts.items() if _KEY.fullmatch(text) and text not in judged}
     others = {*library.texts, *judged}
-    return {text: "looks like a key" for text, whole in suspects.items() if whole or not _is_piece(text, others)}
+    return {text: "looks like a key" for text, whole in suspects.items() if whole or not _is_part(text, others, judged)}
 
 
-def _is_piece(text: str, others: Iterable[str]) -> bool:
-    return any(text in other and text != other for other in others)
+def _is_part(text: str, others: Iterable[str], judged: Iterable[str]) -> bool:
+    """Whether a text is a piece of another one, or consists of pieces of names that are judged."""
+    return any(text in other and text != other for other in others) or is_glued(text, {*judged, *PROVIDERS})
 
 
 def _options(library: Library) -> dict[str, str]:
@@ -159,7 +170,7 @@ def _options(library: Library) -> dict[str, str]:
     for place in library.places:
         texts = list(dict.fromkeys(use.text for use in place))
         others = every | {*texts}
-        texts = [text for text in texts if text in every or library.texts[text] or not _is_piece(text, others)]
+        texts = [text for text in texts if text in every or library.texts[text] or not _is_part(text, others, every)]
         for index, text in enumerate(texts):
             near = {*texts[max(index - _NEIGHBOURS, 0) : index + _NEIGHBOURS + 1]}
             known = {ep: len(near & options - {text}) for ep, options in tables.items()}
@@ -191,16 +202,32 @@ def expected(distribution: Distribution) -> set[str]:
 def gone(distribution: Distribution) -> set[str]:
     """The expected names that are nowhere in a distribution's libraries."""
     there = {text for library in distribution.libraries for text in library.texts}
-    return expected(distribution) - there - {text.rpartition(".")[2] for text in there if text.startswith("ep.")}
+    there |= {text.rpartition(".")[2] for text in there if text.startswith("ep.")}
+    return expected(distribution) - there - _ONLY_IN.keys()
+
+
+def download(requirement: str, options: Iterable[str]) -> Distribution:
+    """Read the wheel that pip finds for a requirement such as ``onnxruntime==1.30.0``."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+        subprocess.run([*command, "--dest", folder, *options, requirement], check=True)
+        return read_wheel(next(Path(folder).glob("*.whl")))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("path", nargs="*", type=Path, help="a wheel, or the folder that one was unpacked to")
-    paths = parser.parse_args().path
-    distributions = (read_folder(path) if path.is_dir() else read_wheel(path) for path in paths)
+    parser.add_argument("source", nargs="*", help="a wheel, the folder that one was unpacked to, or a NAME==VERSION")
+    parser.add_argument("--pip", action="append", default=[], metavar="OPTION", help="an option for pip download")
+    arguments = parser.parse_args()
+
+    def read(source: str) -> Distribution:
+        path = Path(source)
+        if not path.exists() and "==" in source:
+            return download(source, arguments.pip)
+        return read_folder(path) if path.is_dir() else read_wheel(path)
+
     failed = False
-    for distribution in distributions if paths else read_installed():
+    for distribution in map(read, arguments.source) if arguments.source else read_installed():
         new, missing = unjudged(distribution), gone(distribution)
         recovered = len(expected(distribution)) - len(missing)
         print(f"{distribution.name} {distribution.version}: {', '.join(lib.name for lib in distribution.libraries)}")

@@ -6,8 +6,8 @@
 
 A C++ compiler does not keep every literal whole. One of up to 15 characters often becomes a few stores of immediate
 values; a longer one is copied or compared in pieces of 16, 8, 4, 2 or 1 bytes, some of which overlap. This module finds
-the pieces and puts them together by the address that they are stored to or compared with. It understands ELF and PE
-files and the code of x86-64; of other CPUs it reads the data only.
+the pieces and puts them together by the address that they are stored to or compared with. It understands ELF, PE and
+Mach-O files and the code of x86-64; of other CPUs it reads the data only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import re
 import struct
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,7 +61,7 @@ class Use(NamedTuple):
 
 
 def load(path: Path) -> Image:
-    """Read a 64-bit little-endian ELF or PE library.
+    """Read a 64-bit little-endian ELF, PE or Mach-O library.
 
     :raises ValueError: when the file is none.
     """
@@ -70,7 +70,9 @@ def load(path: Path) -> Image:
         return _load_elf(data)
     if data[:2] == b"MZ":
         return _load_pe(data)
-    raise ValueError(f"{path.name} is neither a 64-bit little-endian ELF file nor a PE file")
+    if data[:4] == b"\xcf\xfa\xed\xfe":
+        return _load_macho(data)
+    raise ValueError(f"{path.name} is no 64-bit little-endian ELF, PE or Mach-O file for one CPU")
 
 
 def _load_elf(data: bytes) -> Image:
@@ -108,6 +110,38 @@ def _load_pe(data: bytes) -> Image:
                 start for start, _, _ in struct.iter_unpack("<III", data[offset : offset + size // 12 * 12])
             )
     return Image(sections, functions, [], machine == 0x8664)
+
+
+def _load_macho(data: bytes) -> Image:
+    """Read the sections; where functions start and pointers lead is not looked for."""
+    machine, _, _, count = struct.unpack_from("<4I", data, 4)
+    sections, at = [], 32
+    for _ in range(count):
+        kind, size = struct.unpack_from("<II", data, at)
+        if kind == 0x19:  # LC_SEGMENT_64
+            for entry in range(at + 72, at + size, 80):
+                address, length, offset, _, _, _, flags = struct.unpack_from("<QQIIIII", data, entry + 32)
+                if offset and flags & 0xFF != 1:  # S_ZEROFILL is in no file
+                    sections.append(Section(address, data[offset : offset + length], bool(flags & 0x80000400)))
+        at += size
+    return Image(sections, [], [], machine == 0x1000007)
+
+
+def is_glued(text: str, names: Iterable[str]) -> bool:
+    """Tell whether a text consists of pieces of other names.
+
+    A compiler keeps pieces of 16 and 8 bytes side by side, without an end, and the code that puts several names
+    together may use one place for all. So every 8 characters must be such a piece, the last ones the beginning of one.
+    """
+    pieces = [text[at : at + 8] for at in range(0, len(text), 8)]
+    if len(pieces) < 2 or text in names:
+        return False
+    known: set[str] = set()
+    for name in names:
+        # A name's last piece may overlap the one before, to be as long as that.
+        tails = {len(name) - 16, len(name) - 8} if len(name) > 8 else set()
+        known |= {name[at : at + 8] for at in {*range(0, len(name), 8), *tails} if at >= 0}
+    return known.issuperset(pieces[:-1]) and any(piece.startswith(pieces[-1]) for piece in known)
 
 
 def data_texts(image: Image) -> set[str]:

@@ -23,6 +23,8 @@ NOISE: dict[str, str] = {
                "er_bridge_ort.cc", "ptionsV2"),
     **_because("pieces of two keys that are put together in one place", "session.enable_pnode_mem",
                "session.enable_pnode_memory_station", "session.optimizenode_memory_stats_to_file"),
+    **_because("a value of arena_extend_strategy", "kNextPowerOfTwo", "kSameAsRequested"),
+    **_because("TensorRT: a function of a library that decrypts engines", "decrypt", "encrypt"),
     **_because("OpenVINO: a key of a device's own description", "ov_device", "ov_meta_device"),
     **_because("OpenVINO: part of the names of a language model's inputs and outputs", "past_key_values", "present"),
     **_because("OpenVINO: an attribute of a node in OpenVINO's own graph", "ov_node_type"),
