@@ -7,47 +7,46 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import statistics
 import sys
-import textwrap
 import threading
-import time
-import warnings
+from collections.abc import Callable
 from pathlib import Path
-
-import numpy as np
+from typing import TypeVar
 
 import onnxruntime
-from onnxruntime.backend import backend, configuration, tensor_values
-from onnxruntime.backend.allowlist_providers import PROVIDERS
+from onnxruntime.backend import backend, command_inputs, command_measure
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
+from onnxruntime.backend.command_line import (
+    MistakeError,
+    Page,
+    one_line,
+    ort_log,
+    provider_named,
+    providers_known,
+    read_configuration,
+)
+from onnxruntime.backend.messages import NotPermittedError
 
 CPU = "CPUExecutionProvider"
 RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
+_T = TypeVar("_T")
 
 
-class MistakeError(Exception):
-    """What a person did not mean: told in one line, without a traceback."""
-
-
-def one_line(message: object) -> str:
-    """A message without line breaks."""
-    return " ".join(str(message).split())
-
-
-def add_to(commands: argparse._SubParsersAction, parent: argparse.ArgumentParser) -> None:
+def add_to(commands: argparse._SubParsersAction, shared: argparse.ArgumentParser) -> None:
     """Add the command to a parser.
 
     :param commands: the parser's commands.
-    :param parent: a parser of the options that all commands share.
+    :param shared: a parser of the options that all commands have.
     """
     parser = commands.add_parser(
-        "run", parents=[parent], help="run a model configured, and tell what ORT applied",
-        description="Run a model with a configuration, and tell what ORT applied and what came of it.",
+        "run", parents=[shared], help="run a model configured, and tell what ORT applied",
+        description="""Run a model with a configuration, and tell what ORT applied and what came of it. Several
+        --config are compared: their runs take turns, and each is held against the first.""",
+        usage="%(prog)s MODEL ...",
         epilog="""Inputs that are not given are random, the same at every run: numbers from 0 to 1, whole numbers 0 and
-        1, texts 'text'. Entries given here win over those of --config, and both over ORT_ONNX_BACKEND_CONFIG.""",
+        1, texts 'text'. Entries given here win over those of --config, and both over ORT_ONNX_BACKEND_CONFIG. The exit
+        status is 1 where a configuration fails, or differs with --compare.""",
     )  # fmt: skip
     add = parser.add_argument
     add("model", metavar="MODEL", help="an ONNX or ORT file")
@@ -58,7 +57,10 @@ def add_to(commands: argparse._SubParsersAction, parent: argparse.ArgumentParser
     )  # fmt: skip
     add("--session-config", metavar="KEY=VALUE", action="append", default=[], help="a session config entry")
     add("--run-config", metavar="KEY=VALUE", action="append", default=[], help="a run config entry")
-    add("--config", metavar="FILE|JSON", default="{}", help="the three configurations, as for check")
+    add(
+        "--config", metavar="FILE|JSON|-", action="append", default=[],
+        help="a configuration, as for check; given again, one more to compare with the first",
+    )  # fmt: skip
     add(
         "--input", metavar="NAME=VALUE", action="append", default=[],
         help="FILE.npy, random, or a number or list such as 16000 or [1,2]",
@@ -67,10 +69,16 @@ def add_to(commands: argparse._SubParsersAction, parent: argparse.ArgumentParser
         "--shape", metavar="NAME=1x3x224x224", action="append", default=[],
         help="the shape of a random input that the model leaves open",
     )  # fmt: skip
-    add("--repeat", metavar="N", type=_count, default=10, help="runs to take the median of (10)")
-    add("--compare", action="store_true", help="compare the outputs with those of the CPU EP, not configured")
-    add("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(command=command)
+    add("--repeat", metavar="N", type=_count, help="runs to measure (as many as take 2 s, 10 to 1000)")
+    add("--warm-up", metavar="N", type=_count, default=3, help="runs before those, which are not measured (3)")
+    add(
+        "--compare", action="store_true",
+        help="compare the outputs with those of the CPU EP, not configured, and fail beyond the tolerance",
+    )  # fmt: skip
+    add("--rtol", metavar="X", type=_tolerance, default=1e-3, help="relative tolerance of --compare (0.001)")
+    add("--atol", metavar="X", type=_tolerance, default=1e-5, help="absolute tolerance of --compare (0.00001)")
+    add("--save", metavar="DIR", type=Path, help="write the outputs there, each as NAME.npy")
+    parser.set_defaults(command=command, tell=tell, parser=parser)
 
 
 def _count(text: str) -> int:
@@ -79,80 +87,102 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def provider_named(text: str) -> str:
-    """The EP that a short name such as ``cuda`` stands for; any other text as it is."""
-    for name in (*PROVIDERS, *onnxruntime.get_available_providers()):
-        if text.lower() in (name.lower(), name.lower().removesuffix("executionprovider")):
-            return name
-    return text
-
-
-def _provider_and_option(text: str) -> tuple[str, str]:
-    """The name of the EP in EP.OPTION=VALUE, and the rest, which may be empty."""
-    dots = [index for index, character in enumerate(f"{text.partition('=')[0]}.") if character == "."]
-    for dot in reversed(dots):  # an EP's name may hold a dot itself
-        name = provider_named(text[:dot])
-        if name in PROVIDERS:
-            return name, text[dot + 1 :]
-    return text[: dots[0]], text[dots[0] + 1 :]
-
-
-def read_configuration(text: str) -> dict[str, object]:
-    """The three configurations that a JSON text or the file of that name holds, ``None`` for those it lacks."""
+def _tolerance(text: str) -> float:
     try:
-        inline = text.lstrip().startswith("{")
-        return dict.fromkeys(configuration.KEYWORDS) | (
-            configuration.parse(text) if inline else configuration.parse_file(text)
-        )
-    except OSError as error:
-        raise MistakeError(f"cannot read {text}: {error.strerror}") from None
-    except ValueError as error:
-        raise MistakeError(f"{'the configuration' if inline else text}: {error}") from None
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!a} is not a number from 0 on")
+    return value
 
 
-def command(chosen: argparse.Namespace) -> int:
+class _Tried:
+    """One of the configurations that are run: what became of it."""
+
+    def __init__(self, label: str, given: dict[str, object], asked: frozenset[str]) -> None:
+        """
+        :param label: what a person calls it.
+        :param given: the configurations.
+        :param asked: the session config keys among them that the person named.
+        """
+        self.label = label
+        self.given = given
+        self.asked = asked
+        self.rep: OnnxRuntimeBackendRep | None = None
+        self.outputs: list[object] = []
+        self.seconds: list[float] = []
+        self.differences: list[dict[str, object]] = []
+        self.saved: list[str] = []
+        self.error = ""
+
+    def attempt(self, call: Callable[[], _T]) -> _T | None:
+        """Call the library or ORT, unless something failed before.
+
+        :return: what the call returned; ``None`` where it failed, which ``error`` tells.
+        """
+        if self.error:
+            return None
+        try:
+            return call()
+        except Exception as error:  # ORT has many types of them, with no common base of their own
+            self.error = one_line(error) or type(error).__name__
+            return None
+
+
+def command(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
     """Run the command.
 
-    :param chosen: its arguments.
-    :return: the exit status.
+    :return: the result and the exit status.
     """
-    given = _configured(chosen)
+    tried = _configurations(chosen)
     if not Path(chosen.model).is_file():
         raise MistakeError(f"there is no file {chosen.model}")
     with _Progress() as progress:
-        progress.doing = f"opening {chosen.model}"
-        rep = _prepare(chosen, given)
-        feeds = _inputs(rep._session.get_inputs(), chosen.input, chosen.shape)
-        result, outputs = _measure(rep, feeds, chosen.repeat, progress)
-        if chosen.compare:
-            progress.doing = "comparing with the CPU execution provider"
-            reference = _attempt(lambda: _unconfigured(chosen.model).run(feeds))
-            for told, output, expected in zip(result["outputs"], outputs, reference, strict=True):
-                told["difference"] = _difference(output, expected)
-    session_config = dict(rep.session_config)
-    if RECORD_ASSIGNMENT not in chosen.asked:
-        session_config.pop(RECORD_ASSIGNMENT, None)
+        for one in tried:
+            progress.doing = f"opening {chosen.model}"
+            one.rep = one.attempt(lambda one=one: _prepare(chosen, one.given))
+        opened = [one for one in tried if one.rep is not None]
+        if not opened and len(tried) == 1:
+            raise MistakeError(tried[0].error)
+        feeds: list[object] = []
+        if opened:
+            nodes = opened[0].rep.session.get_inputs()
+            feeds = command_inputs.values(nodes, chosen.input, chosen.shape)
+            _measure(chosen, opened, feeds, progress)
+            if chosen.compare:
+                progress.doing = "comparing with the CPU execution provider"
+                _compare(chosen, opened, feeds)
+        if len(tried) == 1 and tried[0].error:
+            raise MistakeError(tried[0].error)
+        if chosen.save:
+            for index, one in enumerate(tried):
+                if not one.error:
+                    names = [node.name for node in one.rep.session.get_outputs()]
+                    folder = chosen.save / str(index + 1) if len(tried) > 1 else chosen.save
+                    one.saved = command_inputs.save(folder, names, one.outputs)
     result = {
         "model": chosen.model,
-        "providers": list(rep.providers),
-        "provider_options": {name: dict(options) for name, options in rep.provider_options.items()},
-        "unconfirmed": {name: list(options) for name, options in rep.unconfirmed.items()},
-        "session_config": session_config,
-        "run_config": dict(rep.run_config),
-        "nodes": None if rep.node_assignment is None else dict(rep.node_assignment),
         "inputs": [
-            {"name": node.name, **_described(value)}
-            for node, value in zip(rep._session.get_inputs(), feeds, strict=True)
+            {"name": node.name, **command_inputs.described(value)}
+            for node, value in zip(opened[0].rep.session.get_inputs() if opened else (), feeds, strict=True)
         ],
-        **result,
+        "tolerance": {"relative": chosen.rtol, "absolute": chosen.atol} if chosen.compare else None,
+        "configurations": [_result(one, tried[0], chosen) for one in tried],
     }
-    print(json.dumps(result, indent=2, allow_nan=False) if chosen.json else _told(result))
-    return 0
+    failed = any(one.error or not all(found["within"] for found in one.differences) for one in tried)
+    return result, 1 if failed else 0
 
 
-def _configured(chosen: argparse.Namespace) -> dict[str, object]:
-    """The three configurations, the single entries over those of --config."""
-    given = read_configuration(chosen.config)
+def _configurations(chosen: argparse.Namespace) -> list[_Tried]:
+    """The configurations to run, in each the single entries over those of --config."""
+    if chosen.config.count("-") > 1:
+        raise MistakeError("--config - reads stdin, which can be read once")
+    return [_configured(chosen, text) for text in chosen.config or ["{}"]]
+
+
+def _configured(chosen: argparse.Namespace, config: str) -> _Tried:
+    given = read_configuration(config)
     for text in chosen.provider_option:
         name, option = _provider_and_option(text)
         if not name:
@@ -165,10 +195,20 @@ def _configured(chosen: argparse.Namespace) -> dict[str, object]:
         for text in getattr(chosen, keyword):
             given[keyword] = {**(given[keyword] or {}), **dict([_entry(flag, "KEY=VALUE", text, text)])}
     # Node counts come of a session config entry, which is no more worth telling than that they were wanted.
-    chosen.asked = frozenset(given["session_config"] or {})
+    asked = frozenset(given["session_config"] or {})
     if hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info"):
         given["session_config"] = {RECORD_ASSIGNMENT: "1", **(given["session_config"] or {})}
-    return given
+    return _Tried(config, given, asked)
+
+
+def _provider_and_option(text: str) -> tuple[str, str]:
+    """The name of the EP in EP.OPTION=VALUE, and the rest, which may be empty."""
+    dots = [index for index, character in enumerate(f"{text.partition('=')[0]}.") if character == "."]
+    for dot in reversed(dots):  # an EP's name may hold a dot itself
+        name = provider_named(text[:dot])
+        if name in providers_known():
+            return name, text[dot + 1 :]
+    return text[: dots[0]], text[dots[0] + 1 :]
 
 
 def _entry(flag: str, form: str, text: str, whole: str) -> tuple[str, object]:
@@ -178,16 +218,28 @@ def _entry(flag: str, form: str, text: str, whole: str) -> tuple[str, object]:
     return key, {"true": True, "false": False}.get(value.lower(), value)
 
 
-def _attempt(call):
-    """Call the library or ORT, which has many types of errors with no common base of their own."""
-    try:
-        return call()
-    except Exception as error:
-        raise MistakeError(error) from error
-
-
 def _prepare(chosen: argparse.Namespace, given: dict[str, object]) -> OnnxRuntimeBackendRep:
-    return _attempt(lambda: backend.prepare(chosen.model, chosen.device, **given))
+    try:
+        return backend.prepare(chosen.model, chosen.device, **given)
+    except NotPermittedError:
+        raise
+    except Exception as error:
+        reason = error
+    missing = [
+        name for name, found in chosen.registered.items() if not found and name in (given["provider_options"] or ())
+    ]
+    if missing:
+        raise MistakeError(f"{', '.join(missing)} is registered, and found no device here that it supports") from reason
+    if chosen.log:
+        raise reason
+    # ORT says in its log what it could not do, such as to load a library. It is asked again, and listened to.
+    with ort_log() as lines:
+        try:
+            return backend.prepare(chosen.model, chosen.device, **given)
+        except Exception as error:
+            reason = error
+    said = [line for line in dict.fromkeys(lines) if line not in one_line(reason)]
+    raise MistakeError("; ".join([str(reason).rstrip(". "), *(f"ORT logs: {line}" for line in said)])) from reason
 
 
 def _unconfigured(model: str) -> OnnxRuntimeBackendRep:
@@ -195,184 +247,146 @@ def _unconfigured(model: str) -> OnnxRuntimeBackendRep:
     return OnnxRuntimeBackendRep(onnxruntime.InferenceSession(model, providers=[CPU]))
 
 
-def _measure(
-    rep: OnnxRuntimeBackendRep, feeds: list[object], repeat: int, progress: _Progress
-) -> tuple[dict[str, object], list[object]]:
-    """What the runs gave, and the outputs of the first one, which is not timed."""
-    progress.doing = "first run"
-    outputs = _attempt(lambda: rep.run(feeds))
-    seconds = []
-    for index in range(repeat):
-        progress.doing = f"run {index + 1} of {repeat}"
-        started = time.perf_counter()
-        _attempt(lambda: rep.run(feeds))
-        seconds.append(time.perf_counter() - started)
-    described = [
-        {"name": node.name, **_described(value)}
-        for node, value in zip(rep._session.get_outputs(), outputs, strict=True)
+def _measure(chosen: argparse.Namespace, opened: list[_Tried], feeds: list[object], progress: _Progress) -> None:
+    for one in opened:
+        for index in range(chosen.warm_up):
+            progress.doing = f"run {index + 1} of {chosen.warm_up} to warm up"
+            one.outputs = one.attempt(lambda one=one: one.rep.run(feeds))
+    for index in command_measure.rounds(chosen.repeat, len(opened)):
+        progress.doing = f"run {index + 1}"
+        for one in opened:
+            took = one.attempt(lambda one=one: command_measure.seconds(lambda: one.rep.run(feeds)))
+            if took is not None:
+                one.seconds.append(took)
+
+
+def _compare(chosen: argparse.Namespace, opened: list[_Tried], feeds: list[object]) -> None:
+    try:
+        reference = _unconfigured(chosen.model).run(feeds)
+    except Exception as error:
+        raise MistakeError(f"--compare: the CPU EP, not configured, fails: {error}") from error
+    for one in opened:
+        if not one.error:
+            one.differences = [
+                command_measure.difference(output, expected, chosen.rtol, chosen.atol)
+                for output, expected in zip(one.outputs, reference, strict=True)
+            ]
+
+
+def _result(one: _Tried, first: _Tried, chosen: argparse.Namespace) -> dict[str, object]:
+    if one.error:
+        return {"configuration": one.label, "error": one.error}
+    rep = one.rep
+    session_config = dict(rep.session_config)
+    if RECORD_ASSIGNMENT not in one.asked:
+        session_config.pop(RECORD_ASSIGNMENT, None)
+    outputs = [
+        {"name": node.name, **command_inputs.described(value)}
+        for node, value in zip(rep.session.get_outputs(), one.outputs, strict=True)
     ]
-    return {"outputs": described, "repeat": repeat, "median_ms": statistics.median(seconds) * 1000}, outputs
-
-
-# --- inputs ---
-
-
-def _inputs(nodes: list, given: list[str], shapes: list[str]) -> list[object]:
-    """A value for every input, in the model's order."""
-    values = _by_name("--input", "NAME=VALUE", given, nodes)
-    dimensions = {
-        name: _shape(name, text) for name, text in _by_name("--shape", "NAME=1x3x224x224", shapes, nodes).items()
+    for output, found in zip(outputs, one.differences, strict=False):
+        output["difference"] = found
+    latency = command_measure.percentiles(one.seconds)
+    ratio = None if first.error else latency["p50"] / command_measure.percentiles(first.seconds)["p50"]
+    return {
+        "configuration": one.label,
+        "error": "",
+        "providers": list(rep.providers),
+        "provider_options": {name: dict(options) for name, options in rep.provider_options.items()},
+        "unconfirmed": {name: list(options) for name, options in rep.unconfirmed.items()},
+        "session_config": session_config,
+        "run_config": dict(rep.run_config),
+        "nodes": None if rep.node_assignment is None else dict(rep.node_assignment),
+        "outputs": outputs,
+        "latency_ms": {**latency, "runs": len(one.seconds), "warm_up": chosen.warm_up, "ratio_to_first": ratio},
+        "saved": one.saved,
     }
-    random = [node for node in nodes if values.get(node.name, "random") == "random"]
-    for name in dimensions:
-        if name not in [node.name for node in random]:
-            raise MistakeError(f"--shape {name}: only a random input takes a shape, and a value is given for this one")
-    needed = [
-        f"--shape {node.name}={'x'.join(str(size) if isinstance(size, int) else '1' for size in node.shape)}"
-        for node in random
-        if node.name not in dimensions and not all(isinstance(size, int) for size in node.shape)
-    ]
-    if needed:
-        takes = "; ".join(
-            f"{node.name}: {node.type}{[size if isinstance(size, int) else '?' for size in node.shape]}"
-            for node in nodes
-        ).replace("'", "")
-        raise MistakeError(f"the model leaves shapes open ({takes}); give them, such as {' '.join(needed)}")
-    return [
-        _random(node, dimensions.get(node.name, node.shape), seed)
-        if node in random
-        else _value(node, values[node.name])
-        for seed, node in enumerate(nodes)
-    ]
 
 
-def _by_name(flag: str, form: str, given: list[str], nodes: list) -> dict[str, str]:
-    names = [node.name for node in nodes]
-    found = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise MistakeError(f"{flag} takes {form}, not {text!a}")
-        if name not in names:
-            raise MistakeError(f"{flag}: the model has no input {name!a}; it takes {', '.join(names)}")
-        found[name] = value
-    return found
+# --- for people ---
 
 
-def _shape(name: str, text: str) -> tuple[int, ...]:
-    sizes = text.split("x") if text else []
-    if not all(size.isdecimal() and len(size) < 12 for size in sizes):
-        raise MistakeError(f"--shape {name}: {text!a} is no shape; write it as 1x3x224x224")
-    return tuple(map(int, sizes))
+def tell(result: dict, page: Page) -> None:
+    """Write the result for a person."""
+    _row(page, "model", result["model"])
+    for value in result["inputs"]:
+        _row(page, "input", f"{value['name']}: {value['type']} {value['shape']}")
+    several = len(result["configurations"]) > 1
+    for index, configuration in enumerate(result["configurations"]):
+        if several:
+            page.line()
+            page.paragraph(configuration["configuration"], " " * 4, f"{index + 1}   ")
+        if configuration["error"]:
+            _row(page, "error", configuration["error"])
+        else:
+            _tell_configuration(configuration, several, page)
+    if several:
+        page.line()
+        _tell_table(result, page)
 
 
-def _random(node, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    element = tensor_values.element_type(node.type)
-    if element is None:
-        raise MistakeError(f"input {node.name} is a {node.type}, which this command cannot make")
-    dtype = tensor_values.dtype_of(element)
-    try:
-        if dtype.kind == "O":
-            return np.full(shape, "text", dtype)
-        generator = np.random.default_rng(seed)
-        if dtype.name.startswith(("int", "uint", "bool")):
-            # The values that are most likely to mean something: indices, lengths, masks.
-            return generator.integers(0, 2, shape).astype(dtype)
-        return generator.random(shape).astype(dtype)
-    except (MemoryError, ValueError) as error:
-        raise MistakeError(f"--shape {node.name}: {error}") from None
+def _row(page: Page, label: str, *texts: str) -> None:
+    for index, text in enumerate(texts):
+        page.paragraph(text, " " * 20, f"{'' if index else label:17} ")
 
 
-def _value(node, text: str) -> object:
-    if text.endswith(".npy"):
-        try:
-            value = np.load(text, allow_pickle=False)
-        except OSError as error:
-            raise MistakeError(f"--input {node.name}: cannot read {text}: {error.strerror or error}") from None
-        except (ValueError, EOFError) as error:
-            raise MistakeError(f"--input {node.name}: {text} is no array in a .npy file: {error}") from None
-        if not isinstance(value, np.ndarray):
-            raise MistakeError(f"--input {node.name}: {text} holds several arrays, or none")
-        return value
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
-    element = tensor_values.element_type(node.type)
-    if not isinstance(value, (int, float, list)) or element is None:
-        raise MistakeError(
-            f"--input {node.name}: {text!a} is neither a .npy file, random, nor a number or a list of them"
-        )
-    try:
-        return tensor_values.as_array(value, tensor_values.dtype_of(element))
-    except ValueError:
-        raise MistakeError(f"--input {node.name}: {text!a} does not fit {node.type}") from None
-
-
-# --- outputs ---
-
-
-def _described(value: object) -> dict[str, object]:
-    if isinstance(value, np.ndarray):
-        return {"type": "string" if value.dtype.kind == "O" else value.dtype.name, "shape": list(value.shape)}
-    return {"type": type(value).__name__, "shape": None}
-
-
-def _difference(value: object, expected: object) -> float | str:
-    """The largest absolute difference between numbers; a word where there is none."""
-    if not isinstance(value, np.ndarray) or not isinstance(expected, np.ndarray):
-        return "not compared"
-    if value.shape != expected.shape:
-        return f"shape {list(expected.shape)} on CPU"
-    if value.dtype.kind in "Ob":
-        return 0.0 if np.array_equal(value, expected) else "different"
-    kind = np.complex128 if value.dtype.kind == "c" else np.float64
-    ours, theirs = value.astype(kind), expected.astype(kind)
-    same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))  # infinities less themselves are no numbers
-    with np.errstate(invalid="ignore"), warnings.catch_warnings():
-        largest = float(np.max(np.abs(ours - theirs), where=~same, initial=0.0))
-    return largest if math.isfinite(largest) else "not finite"
-
-
-def _told(result: dict) -> str:
-    """The result for a person, in 79 columns."""
-    lines: list[str] = []
-
-    def tell(label: str, *texts: str) -> None:
-        for index, text in enumerate(texts):
-            first = f"{label if index == 0 else '':17} "
-            lines.append(
-                textwrap.fill(text, 79, initial_indent=first, subsequent_indent=" " * 20, break_on_hyphens=False)
-            )
-
+def _tell_configuration(told: dict, several: bool, page: Page) -> None:
     def entries(values: dict) -> list[str]:
         return [f"{key} = {text}" for key, text in values.items()]
 
-    tell("model", result["model"])
-    tell("providers", ", ".join(result["providers"]))
-    for name, options in result["provider_options"].items():
-        tell("provider_options", *entries({f"{name}.{option}": text for option, text in options.items()}))
-    for name, options in result["unconfirmed"].items():
-        tell("unconfirmed", f"{name}: {', '.join(options)} (given to the EP, which has no way to report it)")
-    tell("session_config", *entries(result["session_config"]))
-    tell("run_config", *entries(result["run_config"]))
-    if result["nodes"] is not None:
-        named = result["provider_options"]
-        counts = [f"{count} on {name}" for name, count in result["nodes"].items() if count or name in named]
-        tell("nodes", ", ".join(counts))
-    for label in ("input", "output"):
-        for value in result[f"{label}s"]:
-            shape = "" if value["shape"] is None else f" {value['shape']}"
-            tell(label, f"{value['name']}: {value['type']}{shape}")
-            if "difference" in value:
-                found = value["difference"]
-                tell("", f"  largest difference from CPU: {found if isinstance(found, str) else f'{found:.3g}'}")
-    tell("latency", f"{result['median_ms']:.3g} ms, median of {result['repeat']} runs after a first one")
-    return "\n".join(lines)
+    named = told["provider_options"]
+    _row(page, "providers", ", ".join(told["providers"]))
+    for name, options in named.items():
+        _row(page, "provider_options", *entries({f"{name}.{option}": text for option, text in options.items()}))
+    for name, options in told["unconfirmed"].items():
+        _row(page, "unconfirmed", f"{name}: {', '.join(options)} (given to the EP, which has no way to report it)")
+    _row(page, "session_config", *entries(told["session_config"]))
+    _row(page, "run_config", *entries(told["run_config"]))
+    if told["nodes"] is not None:
+        counts = [f"{count} on {name}" for name, count in told["nodes"].items() if count or name in named]
+        _row(page, "nodes", ", ".join(counts))
+    for output in told["outputs"]:
+        shape = "" if output["shape"] is None else f" {output['shape']}"
+        _row(page, "output", f"{output['name']}: {output['type']}{shape}")
+        if "difference" in output:
+            _row(page, "", f"  {_verdict(output['difference'])}")
+    if told["saved"]:
+        _row(page, "saved", *told["saved"])
+    if not several:
+        latency = told["latency_ms"]
+        figures = ", ".join(f"{name} {latency[name]:.3g}" for name in ("p50", "p90", "p99"))
+        _row(page, "latency", f"{figures} ms ({latency['runs']} runs after {latency['warm_up']})")
+
+
+def _verdict(found: dict) -> str:
+    start = "like the CPU EP" if found["within"] else "DIFFERS from the CPU EP"
+    if found["note"]:
+        return f"{start}: {found['note']}"
+    relative = "no number" if found["relative"] is None else f"{found['relative']:.2g}"
+    return f"{start}: largest difference {found['absolute']:.2g}, relative {relative}"
+
+
+def _tell_table(result: dict, page: Page) -> None:
+    """One line for each configuration, in columns that leave room for its name where the page is wide."""
+    compared = result["tolerance"] is not None
+    page.line(f"{'':3} {'p50 ms':>8} {'p90 ms':>8} {'p99 ms':>8} {'ratio':>6}{'  outputs' if compared else ''}")
+    for index, told in enumerate(result["configurations"]):
+        if told["error"]:
+            row = f"{index + 1:<3} {'failed':>8} {'-':>8} {'-':>8} {'-':>6}{f'  {chr(45):7}' if compared else ''}"
+        else:
+            latency = told["latency_ms"]
+            ratio = "-" if latency["ratio_to_first"] is None else f"{latency['ratio_to_first']:.2f}"
+            figures = " ".join(f"{latency[name]:>8.3g}" for name in ("p50", "p90", "p99"))
+            row = f"{index + 1:<3} {figures} {ratio:>6}"
+            if compared:
+                within = all(output["difference"]["within"] for output in told["outputs"])
+                row += f"  {'alike' if within else 'DIFFER':7}"
+        label = one_line(told["configuration"])
+        page.line(f"{row}  {label}" if len(row) + 2 + len(label) <= page.width else row)
 
 
 class _Progress:
-    """Says on stderr what is going on, every two seconds."""
+    """Says on a terminal what is going on, every two seconds; a pipe or a file is told nothing."""
 
     doing = ""
     seconds = 2.0
@@ -380,19 +394,21 @@ class _Progress:
     def __enter__(self) -> _Progress:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._tell, daemon=True)
-        self._thread.start()
+        if sys.stderr.isatty():
+            self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def _tell(self) -> None:
-        start, end = ("\r", "") if sys.stderr.isatty() else ("", "\n")
         told = False
         while not self._over.wait(self.seconds):
-            text = self.doing if len(self.doing) < 80 else f"{self.doing[:76]}..."
-            print(f"{start}{text:<79}" if start else text, end=end, file=sys.stderr, flush=True)
+            text = one_line(self.doing)
+            text = text if len(text) < 60 else f"{text[:56]}..."
+            print(f"\r{text:<59}", end="", file=sys.stderr, flush=True)
             told = True
-        if told and start:
-            print(f"{start}{'':79}{start}", end="", file=sys.stderr, flush=True)
+        if told:
+            print(f"\r{'':59}\r", end="", file=sys.stderr, flush=True)

@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import warnings
 from pathlib import Path
@@ -26,8 +27,8 @@ from backend_test_observable_models import CONTRADICTORY, GELU
 from onnx import TensorProto, helper
 
 import onnxruntime
-from onnxruntime.backend import __main__ as command_line
-from onnxruntime.backend import command_run
+from onnxruntime.backend import __main__, command_info, command_inputs, command_measure, command_run
+from onnxruntime.backend import command_line as shared
 from onnxruntime.backend.allowlist_config_keys import SESSION_CONFIG
 from onnxruntime.backend.allowlist_providers import PROVIDERS
 from onnxruntime.backend.allowlist_rules import Permitted
@@ -51,7 +52,7 @@ class Told:
             warnings.catch_warnings(),
         ):
             try:
-                self.status = command_line.main([str(argument) for argument in arguments])
+                self.status = __main__.main([str(argument) for argument in arguments])
             except SystemExit as left:
                 self.status = left.code
         onnxruntime.set_default_logger_severity(2)
@@ -81,12 +82,26 @@ class CommandTest(unittest.TestCase):
         told = Told(*arguments)
         self.assertEqual(told.status, 0, told.err)
         self.assertRegex(told.err, f"^warning: .*{warns}.*\n$" if warns else "^$")
-        for line in told.out.splitlines():
-            self.assertLessEqual(len(line), 80, line)
+        if "--json" not in arguments:
+            self.check_lines(told.out, 80)
         return told.out
+
+    def check_lines(self, text: str, width: int) -> None:
+        """Check that no line is too long, but for one that ends in a word which is, and that all can be printed."""
+        for line in text.splitlines():
+            self.assertTrue(line.isprintable(), line)
+            if len(line) > width:
+                head, _, word = line.rpartition(" ")
+                self.assertFalse(head.strip() and len(head) > 20, line)
+                self.assertGreater(len(word), width // 2)  # a path or a name, which must not be broken
 
     def run_json(self, *arguments: object, **keywords: str) -> dict:
         return json.loads(self.tell("run", *arguments, "--json", "--repeat", "2", **keywords))
+
+    def run_one(self, *arguments: object, **keywords: str) -> dict:
+        """The result for the only configuration."""
+        (only,) = self.run_json(*arguments, **keywords)["configurations"]
+        return only
 
     def mistake(self, *arguments: object) -> str:
         """Run a command that is mistaken, and check that it says so in one line."""
@@ -111,6 +126,14 @@ class HelpTest(CommandTest):
         for arguments, why in (
             (["inf"], "inf"),
             (["--no-such"], "--no-such"),
+            (["run", "m", "--no-such"], "--no-such (see python -m onnxruntime.backend run --help)"),
+            (["run", "m", "--sesion-config", "a=1"], "did you mean --session-config?"),
+            (["run", "m", "n"], "arguments: n (see python -m onnxruntime.backend run --help)"),
+            (["run", "m", "--rep", "3"], "did you mean --repeat?"),
+            (["info", "--x\x1b[2J"], "--x\\x1b[2J"),
+            (["info", "--log", "loud"], "'verbose'"),
+            (["run", "m", "--rtol", "-1"], "from 0 on"),
+            (["run", "m", "--atol", "x"], "from 0 on"),
             (["check"], "FILE|JSON"),
             (["run"], "MODEL"),
             (["run", "m", "--repeat", "0"], "from 1 to 1000000"),
@@ -129,10 +152,62 @@ class InfoTest(CommandTest):
         self.assertIn(onnxruntime.__version__, out)
         self.assertIn(onnx.__version__, out)
         for name in onnxruntime.get_available_providers():
-            self.assertRegex(out, rf"\n  {name} +bundled +(none|\d+)\n")
+            self.assertRegex(out, rf"\n  {name} \(bundled\)\n      (opens a session|opens none: .+\n).*")
         absent = out.partition("Known, but not in this process\n")[2]
         self.assertIn("CANN", absent)
         self.assertNotIn(" CPU,", absent)
+
+    def test_json(self) -> None:
+        told = json.loads(self.tell("info", "--json"))
+        self.assertEqual([one["name"] for one in told["providers"]], onnxruntime.get_available_providers())
+        (cpu,) = [one for one in told["providers"] if one["name"] == CPU]
+        expected = {"name": CPU, "flavour": "bundled", "permitted": 0, "devices": [], "opens": True, "reason": ""}
+        self.assertEqual(cpu, expected)
+        self.assertEqual(told["onnxruntime"], onnxruntime.__version__)
+        self.assertIn(ABSENT, told["not_in_this_process"])
+
+    def test_an_ep_that_opens_no_session(self) -> None:
+        model_path = self.put("two_nodes.onnx", two_nodes())
+        tried = command_info._try(ABSENT, model_path, [])
+        self.assertFalse(tried["opens"])
+        self.assertIn(f"{ABSENT}'] ", tried["reason"])
+        # What the environment names for every use of the backend says nothing of an EP.
+        with mock.patch.dict(os.environ, {VARIABLE: "{broken"}):
+            self.assertTrue(command_info._try(CPU, model_path, [])["opens"])
+        for code, reason in (
+            ("import os; os.abort()", "its process ended with -"),
+            ("import time; time.sleep(9)", "no"),
+        ):
+            with self.subTest(code), mock.patch.object(command_info, "_LONGEST_TRY", 2):
+                with mock.patch.object(command_info.sys, "executable", self.interpreter(code)):
+                    tried = command_info._try(CPU, model_path, [])
+                self.assertFalse(tried["opens"])
+                self.assertIn(reason, tried["reason"])
+
+    def interpreter(self, code: str) -> str:
+        """Something to call in place of Python."""
+        if os.name != "posix":
+            self.skipTest("needs scripts that name their interpreter")
+        path = self.put("interpreter", f"#!{sys.executable}\n{code}\n")
+        path.chmod(0o700)
+        return str(path)
+
+    def test_version(self) -> None:
+        self.assertRegex(self.tell("--version"), rf"\Aonnxruntime {re.escape(onnxruntime.__version__)} \(.+\)\n\Z")
+
+    def test_a_plugin_without_a_device(self) -> None:
+        page = shared.Page(79)
+        told = json.loads(self.tell("info", "--json")) | {"plugins_without_a_device": ["NoneExecutionProvider"]}
+        command_info.tell(told, page)
+        self.assertIn("  NoneExecutionProvider is registered, and found no device", str(page))
+
+    def test_a_package_that_does_not_tell_its_library(self) -> None:
+        (self.folder / "odd_plugin" / "lib").mkdir(parents=True)
+        self.put("odd_plugin/__init__.py", "")
+        with mock.patch.object(sys, "path", [str(self.folder), *sys.path]):
+            self.assertIn("say them as --plugin EP=LIBRARY", self.mistake("info", "--plugin", "odd_plugin"))
+            library = self.put("odd_plugin/lib/libodd.so", "")
+            self.assertIn(f"--plugin EP={library}", self.mistake("info", "--plugin", "odd_plugin"))
 
     def test_the_environment_is_told(self) -> None:
         self.assertNotIn(VARIABLE, self.tell("info"))
@@ -145,6 +220,20 @@ class OptionsTest(CommandTest):
         out = self.tell("options")
         permitted = sum(type(rule) is Permitted for rule in SESSION_CONFIG.values())
         self.assertRegex(out, rf"session_config +{permitted} +{len(SESSION_CONFIG) - permitted}\n")
+
+    def test_json(self) -> None:
+        told = json.loads(self.tell("options", "session", "--search", "spinning", "--json"))
+        (table, attributes) = told["tables"]
+        self.assertEqual((table["title"], attributes["entries"]), ("session_config", []))
+        (entry,) = [entry for entry in table["entries"] if entry["name"] == SPINNING]
+        rule = SESSION_CONFIG[SPINNING]
+        self.assertEqual(
+            (entry["permitted"], entry["effect"], entry["accepts"], entry["default"]),
+            (True, rule.effect, rule.kind.accepts, rule.default),
+        )
+        refused = json.loads(self.tell("options", "session", "--search", "memory_stats", "--json"))
+        (entry,) = refused["tables"][0]["entries"]
+        self.assertEqual((entry["name"], entry["permitted"]), (WRITES, False))
 
     def test_every_entry_of_every_scope(self) -> None:
         tables = {"session": [SESSION_CONFIG], "run": []}
@@ -197,6 +286,23 @@ class CheckTest(CommandTest):
             self.assertIn(f"\n  {CPU} (bundled)\n", out)
             self.assertIn(f"\n  session_config\n      {SPINNING} = 0\n", out)
             self.assertIn("\n  run_config\n      gpu_graph_id = 3\n", out)
+
+    def test_json(self) -> None:
+        config = {"provider_options": {CPU: {}}, "session_config": {SPINNING: False}, "run_config": {"gpu_graph_id": 3}}
+        told = json.loads(self.tell("check", json.dumps(config), "--json"))
+        self.assertTrue(told["permitted"])
+        self.assertEqual(told["provider_options"], {CPU: {"flavour": "bundled", "here": True, "options": {}}})
+        self.assertEqual((told["session_config"], told["run_config"]), ({SPINNING: "0"}, {"gpu_graph_id": "3"}))
+        refused = Told("check", json.dumps({"session_config": {WRITES: "x", "no": 1}}), "--json")
+        self.assertEqual((refused.status, refused.err), (1, ""))
+        told = json.loads(refused.out)
+        self.assertEqual((told["permitted"], len(told["problems"])), (False, 2))
+
+    def test_stdin(self) -> None:
+        with mock.patch.object(sys, "stdin", io.StringIO(json.dumps({"session_config": {SPINNING: 1}}))):
+            self.assertIn(f"{SPINNING} = 1\n", self.tell("check", "-"))
+        with mock.patch.object(sys, "stdin", io.StringIO("[]")):
+            self.assertIn("stdin: the whole must be an object", self.mistake("check", "-"))
 
     def test_an_ep_that_is_not_here(self) -> None:
         out = self.tell("check", json.dumps({"provider_options": {ABSENT: {"enable_cann_graph": True}}}))
@@ -276,37 +382,113 @@ class RunTest(CommandTest):
             f"nodes             2 on {CPU}",
             "input             X: float32 [2, 3]",
             "output            Y: float32 [2, 3]",
-            "                    largest difference from CPU: 0",
+            "                  like the CPU EP: largest difference 0, relative 0",
         ):
             self.assertIn(f"\n{line}\n", out)
-        self.assertRegex(out, r"\nlatency           \S+ ms, median of 3 runs after a first one\n$")
+        self.assertRegex(out, r"\nlatency           p50 \S+, p90 \S+, p99 \S+ ms \(3 runs after 3\)\n$")
 
     def test_json(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
-        told = self.run_json(path, "--session-config", f"{PREPACKING}=1", "--compare")
-        self.assertGreater(told.pop("median_ms"), 0)
-        self.assertEqual(sum(told.pop("nodes").values()), 2)
+        told = self.run_json(path, "--session-config", f"{PREPACKING}=1", "--compare", "--warm-up", "1")
+        (only,) = told["configurations"]
+        latency = only.pop("latency_ms")
+        self.assertTrue(0 < latency.pop("p50") <= latency.pop("p90") <= latency.pop("p99"))
+        self.assertEqual(latency, {"runs": 2, "warm_up": 1, "ratio_to_first": 1.0})
+        self.assertEqual(sum(only.pop("nodes").values()), 2)
+        same = {"within": True, "absolute": 0.0, "relative": 0.0, "note": ""}
         self.assertEqual(
             told,
             {
                 "model": str(path),
-                "providers": onnxruntime.get_available_providers(),
-                "provider_options": {},
-                "unconfirmed": {},
-                "session_config": {PREPACKING: "1"},
-                "run_config": {},
                 "inputs": [{"name": "X", "type": "float32", "shape": [2, 3]}],
-                "outputs": [{"name": "Y", "type": "float32", "shape": [2, 3], "difference": 0.0}],
-                "repeat": 2,
+                "tolerance": {"relative": 1e-3, "absolute": 1e-5},
+                "configurations": [
+                    {
+                        "configuration": "{}",
+                        "error": "",
+                        "providers": onnxruntime.get_available_providers(),
+                        "provider_options": {},
+                        "unconfirmed": {},
+                        "session_config": {PREPACKING: "1"},
+                        "run_config": {},
+                        "outputs": [{"name": "Y", "type": "float32", "shape": [2, 3], "difference": same}],
+                        "saved": [],
+                    }
+                ],
             },
         )
+
+    def test_several_configurations(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        refused = {"session_config": {WRITES: "x"}}
+        absent = {"provider_options": {ABSENT: {}}}
+        configs = [{}, {"session_config": {SPINNING: 0}}, refused, absent]
+        arguments = [word for config in configs for word in ("--config", json.dumps(config))]
+        ran = Told("run", path, *arguments, "--compare", "--run-config", "gpu_graph_id=3", "--repeat", "2")
+        self.assertEqual((ran.status, ran.err), (1, ""))
+        self.check_lines(ran.out, 80)
+        number = r"[\d.e+-]+"
+        for line in (
+            r"      p50 ms   p90 ms   p99 ms  ratio  outputs",
+            rf"1   +{number} +{number} +{number}   1.00  alike    {{}}",
+            rf"2   +{number} +{number} +{number} +{number}  alike",
+            r"3     failed        -        -      -  -",
+            r"4     failed        -        -      -  -",
+        ):
+            self.assertRegex(ran.out, rf"(?m)^{line}")
+        self.assertIn(f"\nerror             session_config['{WRITES}']\n", ran.out)
+        self.assertEqual(ran.out.count("run_config        gpu_graph_id = 3\n"), 2)
+        told = json.loads(Told("run", path, *arguments, "--json", "--repeat", "2").out)
+        self.assertEqual([bool(one["error"]) for one in told["configurations"]], [False, False, True, True])
+        self.assertGreater(told["configurations"][1]["latency_ms"]["ratio_to_first"], 0)
+        # Where the first one failed there is nothing to hold the others against.
+        told = json.loads(Told("run", path, *arguments[6:], *arguments[:2], "--json", "--repeat", "2").out)
+        self.assertIsNone(told["configurations"][1]["latency_ms"]["ratio_to_first"])
+        self.assertEqual(Told("run", path, *arguments[4:]).status, 1)
+        self.assertIn("read once", self.mistake("run", path, "--config", "-", "--config", "-"))
+
+    def test_a_difference_beyond_the_tolerance_is_a_failure(self) -> None:
+        path = self.put("gelu.onnx", GELU)
+        approximated = ("--provider-option", "CPU", "--session-config", "optimization.enable_gelu_approximation=1")
+        for tolerance, status in (((), 0), (("--rtol", "1e-7", "--atol", "1e-9"), 1)):
+            ran = Told("run", path, *approximated, "--compare", *tolerance, "--repeat", "1")
+            self.assertEqual((ran.status, ran.err), (status, ""))
+            self.assertEqual("DIFFERS from the CPU EP: largest difference" in " ".join(ran.out.split()), bool(status))
+
+    def test_outputs_in_files(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        saved = self.folder / "saved" / "deeper"
+        only = self.run_one(path, "--input", "X=[[1,-2,3],[4,5,-6]]", "--save", saved)
+        self.assertEqual(only["saved"], [str(saved / "Y.npy")])
+        np.testing.assert_array_equal(np.load(saved / "Y.npy"), np.array([[1, 2, 3], [4, 5, 6]], np.float32))
+        self.tell("run", path, "--config", "{}", "--config", "{}", "--save", saved, "--repeat", "1")
+        self.assertTrue((saved / "1" / "Y.npy").is_file() and (saved / "2" / "Y.npy").is_file())
+        self.assertIn("cannot write", self.mistake("run", path, "--save", path))
+
+    def test_names_and_types_of_files(self) -> None:
+        bfloat16 = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
+        outputs = {
+            "../up": np.zeros(1),
+            ".._up": np.ones(1),
+            "a/b\x1b": np.array([1.5], bfloat16),
+            "text": np.array(["é"], object),
+            "1": [np.zeros(2), np.ones(3)],
+        }
+        written = command_inputs.save(self.folder / "all", list(outputs), list(outputs.values()))
+        names = ["0_.._up", "1_.._up", "2_a_b_", "text", "4_1.0", "4_1.1"]
+        self.assertEqual(written, [str(self.folder / "all" / f"{name}.npy") for name in names])
+        loaded = [np.load(name) for name in written]
+        self.assertEqual((loaded[2].dtype, loaded[2][0], loaded[3][0]), (np.float32, 1.5, "é"))
+        self.assertEqual(loaded[5].shape, (3,))
+        with self.assertRaisesRegex(shared.MistakeError, "output m is a dict"):
+            command_inputs.save(self.folder, ["m"], [{}])
 
     def test_config_and_single_entries_and_environment(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
         config = {"provider_options": {CPU: {}}, "session_config": {SPINNING: 0, PREPACKING: 1}}
         environment = {"session_config": {SPINNING: 1}, "run_config": {"gpu_graph_id": 7}}
         with mock.patch.dict(os.environ, {VARIABLE: json.dumps(environment)}):
-            told = self.run_json(path, "--config", json.dumps(config), "--session-config", f"{PREPACKING}=false")
+            told = self.run_one(path, "--config", json.dumps(config), "--session-config", f"{PREPACKING}=false")
         self.assertEqual(told["providers"], [CPU])
         self.assertEqual(told["session_config"], {SPINNING: "0", PREPACKING: "0"})
         self.assertEqual(told["run_config"], {"gpu_graph_id": "7"})
@@ -314,8 +496,8 @@ class RunTest(CommandTest):
     def test_compare_tells_a_difference(self) -> None:
         path = self.put("gelu.onnx", GELU)
         approximated = ("--session-config", "optimization.enable_gelu_approximation=1")
-        told = self.run_json(path, "--provider-option", "CPU", *approximated, "--compare")
-        self.assertGreater(told["outputs"][0]["difference"], 1e-6)
+        told = self.run_one(path, "--provider-option", "CPU", *approximated, "--compare")
+        self.assertGreater(told["outputs"][0]["difference"]["absolute"], 1e-6)
         # The reference asks nothing of the environment.
         with mock.patch.dict(os.environ, {VARIABLE: '{"session_config": {"session.disable_prepacking": 3}}'}):
             reference = command_run._unconfigured(str(path))
@@ -323,21 +505,50 @@ class RunTest(CommandTest):
 
     def test_differences(self) -> None:
         nan, inf = np.nan, np.inf
-        for ours, theirs, expected in (
-            ([1.0, nan, inf], [1.5, nan, inf], 0.5),
-            ([nan], [1.0], "not finite"),
-            ([inf], [-inf], "not finite"),
-            ([1], [1, 2], "shape [2] on CPU"),
-            ([], [], 0.0),
-            ([True], [False], "different"),
-            ([1 + 1j], [1.0 + 0j], 1.0),
-            (np.array(["a"], object), np.array(["a"], object), 0.0),
-            (np.array(["a"], object), np.array(["b"], object), "different"),
-            (np.array([255], np.uint8), np.array([0], np.uint8), 255.0),
+        for ours, theirs, within, absolute, relative, note in (
+            ([1.0, nan, inf], [1.5, nan, inf], False, 0.5, 1 / 3, ""),
+            ([1.0, 0.0], [1.0000001, 0.0], True, 1.0000001 - 1.0, (1.0000001 - 1.0) / 1.0000001, ""),
+            ([0.001], [0.0], False, 0.001, 0.0, ""),
+            ([1e-6], [0.0], True, 1e-6, 0.0, ""),
+            ([nan], [1.0], False, None, None, "not finite in one of them"),
+            ([1.0], [inf], False, None, None, "not finite in one of them"),
+            ([inf], [-inf], False, None, None, "not finite in one of them"),
+            ([1], [1, 2], False, None, None, "shape [2] there"),
+            ([], [], True, 0.0, 0.0, ""),
+            ([True], [False], False, None, None, "other values"),
+            ([1 + 1j], [1.0 + 0j], False, 1.0, 1.0, ""),
+            (np.array(["a"], object), np.array(["a"], object), True, 0.0, 0.0, ""),
+            (np.array(["a"], object), np.array(["b"], object), False, None, None, "other values"),
+            (np.array([255], np.uint8), np.array([0], np.uint8), False, 255.0, 0.0, ""),
         ):
             with self.subTest(ours=ours, theirs=theirs):
-                self.assertEqual(command_run._difference(np.asarray(ours), np.asarray(theirs)), expected)
-        self.assertEqual(command_run._difference([], []), "not compared")
+                self.assertEqual(
+                    command_measure.difference(np.asarray(ours), np.asarray(theirs), 1e-3, 1e-5),
+                    {"within": within, "absolute": absolute, "relative": relative, "note": note},
+                )
+        for ours, theirs, within in (
+            ([], [], True),
+            ([np.ones(2)], [np.ones(2)], True),
+            ([np.ones(2)], [np.zeros(2)], False),
+            ([np.ones(2)], [], False),
+            ([{"a": 1.0}], [{"a": 1.0}], True),
+            ([{"a": 1.0}], [{"a": 2.0}], False),
+            ([{"a": 1.0}], [{"b": 1.0}], False),
+        ):
+            with self.subTest(ours=ours, theirs=theirs):
+                self.assertEqual(command_measure.difference(ours, theirs, 1e-3, 1e-5)["within"], within)
+
+    def test_percentiles(self) -> None:
+        figures = command_measure.percentiles([count / 1000 for count in range(100, 0, -1)])
+        self.assertEqual({name: round(value, 6) for name, value in figures.items()}, {"p50": 50, "p90": 90, "p99": 99})
+        self.assertEqual(command_measure.percentiles([0.002]), {"p50": 2.0, "p90": 2.0, "p99": 2.0})
+
+    def test_number_of_rounds(self) -> None:
+        self.assertEqual(len(list(command_measure.rounds(7, 1))), 7)
+        with mock.patch.object(command_measure, "_SECONDS", 0.0):
+            self.assertEqual(len(list(command_measure.rounds(None, 3))), 10)
+        with mock.patch.object(command_measure, "_SECONDS", 60.0):
+            self.assertEqual(len(list(command_measure.rounds(None, 1))), 1000)
 
     def test_random_inputs_of_every_type(self) -> None:
         for element in (
@@ -353,13 +564,13 @@ class RunTest(CommandTest):
             with self.subTest(TensorProto.DataType.Name(element)):
                 node = helper.make_node("Identity", ["X"], ["Y"])
                 path = self.put("identity.onnx", model([node], {"X": (3,)}, {"Y": (3,)}, elem_type=element))
-                (output,) = self.run_json(path)["outputs"]
+                (output,) = self.run_one(path)["outputs"]
                 name = "string" if element == TensorProto.STRING else helper.tensor_dtype_to_np_dtype(element).name
                 self.assertEqual((output["type"], output["shape"]), (name, [3]))
 
     def test_random_inputs_are_the_same_every_time(self) -> None:
         nodes = onnxruntime.InferenceSession(three_inputs().SerializeToString()).get_inputs()
-        first, second = (command_run._inputs(nodes, [], []) for _ in range(2))
+        first, second = (command_inputs.values(nodes, [], []) for _ in range(2))
         np.testing.assert_array_equal(first, second)
         self.assertFalse(np.array_equal(first[0], first[1]))
 
@@ -367,7 +578,7 @@ class RunTest(CommandTest):
         nodes = onnxruntime.InferenceSession(three_inputs().SerializeToString()).get_inputs()
         array = np.arange(4, dtype=np.float32)
         np.save(self.folder / "a.npy", array)
-        values = command_run._inputs(nodes, ["C=[1,2,3,4]", f"A={self.folder}/a.npy", "B=random"], ["B=4"])
+        values = command_inputs.values(nodes, ["C=[1,2,3,4]", f"A={self.folder}/a.npy", "B=random"], ["B=4"])
         np.testing.assert_array_equal(values[0], array)
         self.assertEqual(values[1].shape, (4,))
         np.testing.assert_array_equal(values[2], np.array([1, 2, 3, 4], np.float32))
@@ -375,10 +586,10 @@ class RunTest(CommandTest):
     def test_open_shapes(self) -> None:
         path = self.put("open.onnx", two_nodes((None, 3)))
         self.assertIn("(X: tensor(float)[?, 3]); give them, such as --shape X=1x3", self.mistake("run", path))
-        self.assertEqual(self.run_json(path, "--shape", "X=5x3")["outputs"][0]["shape"], [5, 3])
-        self.assertEqual(self.run_json(path, "--shape", "X=0x3")["outputs"][0]["shape"], [0, 3])
+        self.assertEqual(self.run_one(path, "--shape", "X=5x3")["outputs"][0]["shape"], [5, 3])
+        self.assertEqual(self.run_one(path, "--shape", "X=0x3")["outputs"][0]["shape"], [0, 3])
         np.save(self.folder / "x.npy", np.zeros((7, 3), np.float32))
-        told = self.run_json(path, "--input", f"X={self.folder}/x.npy")
+        told = self.run_one(path, "--input", f"X={self.folder}/x.npy")
         self.assertEqual(told["outputs"][0]["shape"], [7, 3])
 
     def test_names_of_eps_and_options(self) -> None:
@@ -446,7 +657,7 @@ class RunTest(CommandTest):
         self.assertIn("seq(tensor(float))", self.mistake("run", path))
 
     def test_progress(self) -> None:
-        for is_terminal, expected in ((False, r"\A(run 3 of 9\n)+\Z"), (True, r"\A(\rrun 3 of 9 {69})+\r {79}\r\Z")):
+        for is_terminal, expected in ((False, r"\A\Z"), (True, r"\A(\rrun 3 of 9 {49})+\r {59}\r\Z")):
             stream = io.StringIO()
             stream.isatty = lambda is_terminal=is_terminal: is_terminal
             with contextlib.redirect_stderr(stream):
@@ -454,9 +665,35 @@ class RunTest(CommandTest):
                 progress.seconds = 0.001
                 progress.doing = "run 3 of 9"
                 with progress:
-                    while "\r" * is_terminal + "run" not in stream.getvalue():
-                        progress._thread.join(0.001)
+                    deadline = time.monotonic() + (10 if is_terminal else 0.05)
+                    while "run" not in stream.getvalue() and time.monotonic() < deadline:
+                        time.sleep(0.001)
             self.assertRegex(stream.getvalue(), expected)
+
+    def test_what_ort_logs_is_told_of_a_failure(self) -> None:
+        gathering = model([helper.make_node("Gather", ["data", "X"], ["Y"])], {"X": (1,)}, {"Y": (1,)}, elem_type=7)
+        gathering.graph.initializer.append(helper.make_tensor("data", TensorProto.INT64, [2], [0, 1]))
+
+        tries = []
+
+        def fail(*_: object, **__: object) -> None:
+            tries.append(1)
+            if len(tries) == 1:  # ORT is not listened to before something failed
+                raise RuntimeError("it did not open")
+            os.write(2, b"some library says this\n")
+            session = onnxruntime.InferenceSession(gathering.SerializeToString(), providers=[CPU])
+            with contextlib.suppress(Exception):
+                session.run(None, {"X": np.array([9])})
+            raise RuntimeError("it did not open")
+
+        path = self.put("two_nodes.onnx", two_nodes())
+        with mock.patch.object(command_run.backend, "prepare", fail):
+            told = Told("run", path)
+        self.assertEqual(told.status, 1)
+        self.assertRegex(
+            told.err,
+            r"\Asome library says this\nerror: it did not open; ORT logs: Non-zero status code .*Gather.*\n\Z",
+        )
 
 
 class ProcessTest(CommandTest):
@@ -470,7 +707,63 @@ class ProcessTest(CommandTest):
         path = self.put("two_nodes.onnx", two_nodes())
         ran = self.start("run", path, "--json")
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
-        self.assertEqual(json.loads(ran.stdout)["outputs"][0]["name"], "Y")
+        self.assertEqual(json.loads(ran.stdout)["inputs"][0]["name"], "X")
+
+    def test_stdout_holds_the_result_alone(self) -> None:
+        """As where ORT prints "EP Error" and an EP's library a line of its own, some of it at the end."""
+        path = self.put("two_nodes.onnx", two_nodes())
+        noise = """
+import atexit, ctypes, os, runpy, sys
+import onnxruntime
+ordinary = onnxruntime.InferenceSession.get_inputs
+def noisy(self):
+    print("EP Error")
+    os.write(1, b"native line\\n")
+    if os.name == "posix":
+        ctypes.CDLL(None).printf(b"line that C holds back\\n")
+    return ordinary(self)
+onnxruntime.InferenceSession.get_inputs = noisy
+atexit.register(lambda: print("good bye", flush=True))
+runpy.run_module("onnxruntime.backend", run_name="__main__")
+"""
+        command = [sys.executable, "-c", noise, "run", str(path), "--json"]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=self.folder)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual(len(json.loads(ran.stdout)["configurations"]), 1)
+        for line in ("EP Error", "native line", "good bye", *["line that C holds back"] * (os.name == "posix")):
+            self.assertIn(f"{line}\n", ran.stderr)
+
+    def test_ort_logs_where_it_is_asked_to(self) -> None:
+        ran = self.start("run", self.put("two_nodes.onnx", two_nodes()), "--log", "info")
+        self.assertEqual(ran.returncode, 0)
+        self.assertIn("[I:onnxruntime:", ran.stderr)
+
+    def test_nothing_that_acts_on_a_terminal_is_printed(self) -> None:
+        name = "x\x1b[2J\x1b]0;owned\x07\rerror\u202e\x9b"
+        node = helper.make_node("Relu", [name], ["y\x1b[31m"])
+        path = self.put("escapes.onnx", model([node], {name: (2,)}, {"y\x1b[31m": (2,)}))
+        evil = self.folder / "a\x1b[2J.onnx"
+        if os.name == "posix":
+            path = path.rename(evil)
+        config = json.dumps({"session_config": {"\x1b[2J": "\x1b]0;x\x07"}})
+        for arguments in (
+            ["run", path],
+            ["run", path, "--input", "z=1"],
+            ["run", path, "--input", f"{name}=[1]"],
+            ["run", path, "--config", config, "--config", "{}"],
+            ["run", path, "--json"],
+            ["run", evil.with_name("no\x1b[2J")],
+            ["run", "m", "--\x1b[2J"],
+            ["check", config],
+            ["options", "\x1b[2J"],
+            ["options", "--search", "\x1b[2J"],
+            ["info", "--plugin", "\x1b[2J"],
+        ):
+            with self.subTest(arguments):
+                ran = self.start(*arguments, env={**os.environ, VARIABLE: json.dumps({"run_config": {}})})
+                for line in (ran.stdout + ran.stderr).splitlines():
+                    self.assertTrue(line.isprintable(), ascii(line))
+                self.assertTrue(ran.stdout or ran.stderr)
 
     def test_ort_logs_nothing_beside_the_error(self) -> None:
         gathering = model([helper.make_node("Gather", ["data", "X"], ["Y"])], {"X": (1,)}, {"Y": (1,)}, elem_type=7)
@@ -494,7 +787,83 @@ class ProcessTest(CommandTest):
         path.write_bytes(two_nodes().SerializeToString())
         ran = self.start("run", path, env={**os.environ, "PYTHONIOENCODING": "ascii"})
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
-        self.assertIn("mod\\xe8le.onnx", "".join(ran.stdout.split()))
+        self.assertIn("mod\\xe8le.onnx", ran.stdout)
+
+    def test_importing_the_backend_imports_no_command(self) -> None:
+        code = "import sys, onnxruntime.backend; print([n for n in sys.modules if '.backend.command' in n])"
+        ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        self.assertEqual(ran.stdout, "[]\n")
+
+
+@unittest.skipUnless(os.name == "posix", "pseudo terminals are POSIX's")
+class TerminalTest(CommandTest):
+    """As a person sees it, in terminals of 60, 80 and 200 columns; and in a pipe, which is read as 80 columns."""
+
+    def see(self, width: int, *arguments: object) -> str:
+        """What a terminal shows of a command, stdout and stderr."""
+        import fcntl  # noqa: PLC0415 # POSIX's
+        import pty  # noqa: PLC0415 # POSIX's
+        import struct  # noqa: PLC0415
+        import termios  # noqa: PLC0415 # POSIX's
+
+        controller, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+        environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+        command = [sys.executable, "-m", "onnxruntime.backend", *map(str, arguments)]
+        shown = b""
+        with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment) as process:
+            os.close(terminal)
+            with contextlib.suppress(OSError):  # what Linux says when the other side is closed
+                while chunk := os.read(controller, 1 << 16):
+                    shown += chunk
+            process.wait()
+        os.close(controller)
+        return shown.decode().replace("\r\n", "\n")
+
+    def commands(self) -> list[list[object]]:
+        path = self.put(f"{'long' * 20}.onnx", two_nodes())
+        config = json.dumps({"session_config": {SPINNING: False}, "provider_options": {CPU: {}}})
+        refused = json.dumps({"run_config": {"x": 1}})
+        return [
+            ["options", "session"],
+            ["run", path, "--config", "{}", "--config", config, "--config", refused, "--compare", "--repeat", "1"],
+            [],
+            *([command, "--help"] for command in ("info", "options", "check", "run")),
+            ["info"],
+            ["options"],
+            ["options", "CUDA", "--refused"],
+            ["check", config],
+            ["check", json.dumps({"session_config": {WRITES: "x"}})],
+            ["run", path, "--compare", "--repeat", "1"],
+        ]
+
+    def test_terminals(self) -> None:
+        for width in (60, 80, 200):
+            longest = 0
+            for arguments in self.commands()[:2]:
+                with self.subTest(width=width, arguments=arguments):
+                    shown = self.see(width, *arguments)
+                    self.check_lines(re.sub(r"\r.*?\r", "", shown), width)
+                    longest = max(longest, *map(len, shown.splitlines()))
+                    if arguments[0] == "run":
+                        self.assertIn(str(arguments[1]), shown)
+            self.assertEqual(longest > 120, width == 200)
+
+    def test_every_command_at_every_width(self) -> None:
+        for width in (60, 80, 200):
+            with mock.patch.dict(os.environ, {"COLUMNS": str(width)}):
+                for arguments in self.commands():
+                    with self.subTest(width=width, arguments=arguments):
+                        self.check_lines(Told(*arguments).out, width)
+
+    def test_pipe(self) -> None:
+        for arguments in self.commands()[:2]:
+            command = [sys.executable, "-m", "onnxruntime.backend", *map(str, arguments)]
+            environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+            with self.subTest(arguments):
+                ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+                self.check_lines(ran.stdout, 80)
+                self.assertNotIn("\r", ran.stdout + ran.stderr)
 
 
 if __name__ == "__main__":
