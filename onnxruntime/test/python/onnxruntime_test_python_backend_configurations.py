@@ -141,6 +141,13 @@ class RunConfigTest(unittest.TestCase):
         self.assertEqual(sent_run_config(rep, run_config={"gpu_graph_id": -1}), {"gpu_graph_id": "-1"})
         self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"}, "the next run carries what was prepared")
         self.assertEqual(sent_run_config(rep, log_severity_level=3), {"gpu_graph_id": "3"})
+        # However it is given: most are looked up in what is kept of earlier runs, these are not.
+        for given, keywords in (
+            ({"gpu_graph_id": -1}, {"log_severity_level": 3}),
+            (collections.UserDict(gpu_graph_id=-1), {}),
+            ({"gpu_graph_id": np.int64(-1)}, {}),
+        ):
+            self.assertEqual(sent_run_config(rep, run_config=given, **keywords), {"gpu_graph_id": "-1"})
 
     def test_preparing_a_rep_again(self) -> None:
         first = prepare(run_config={"gpu_graph_id": 3})
@@ -197,6 +204,13 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
         rep = prepare(enable_cpu_mem_arena=False)
         with self.assertRaisesRegex(RuntimeError, "arena"):
             rep.run([X], run_config={self.SHRINKAGE: "cpu:0"})
+
+    def test_a_run_takes_mappings_only(self) -> None:
+        rep = prepare()
+        for given in (7, "gpu_graph_id", ["gpu_graph_id"], [("gpu_graph_id", 1)], object()):
+            for keywords in ({}, {"log_severity_level": 3}):
+                with self.assertRaisesRegex(TypeError, "run_config must be a mapping"):
+                    rep.run([X], run_config=given, **keywords)
 
     def test_a_run_refuses_what_belongs_to_prepare(self) -> None:
         rep = prepare()
@@ -530,7 +544,10 @@ class BadInputTest(unittest.TestCase):
                     onnxruntime.backend.prepare(open_model, **{keyword: given})
                 with self.assertRaisesRegex(RuntimeError, f"{keyword} is {NOT_PERMITTED}.*open already"):
                     onnxruntime.backend.run(open_model, [X], **{keyword: given})
+            # {} names no entry, but it does say which EPs there are to be: the CPU EP alone.
             onnxruntime.backend.prepare(open_model, session_config={})
+            with self.assertRaisesRegex(RuntimeError, f"provider_options is {NOT_PERMITTED}.*open already"):
+                onnxruntime.backend.prepare(open_model, provider_options={})
 
     def test_model_metadata_as_configuration(self) -> None:
         rep = prepare()

@@ -264,10 +264,13 @@ class BrokenTest(unittest.TestCase):
     def test_a_file_that_is_no_text_or_endless(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "configuration.json")
-            for content in (b"\xff\xfe{}", b" " * ((1 << 24) + 1)):
+            for content, why in ((b"\xff\xfe{}", "decode"), (b" " * ((1 << 24) - 1) + b"{}", "too long")):
                 path.write_bytes(content)
-                with environment(f"@{path}"), self.assertRaisesRegex(RuntimeError, f"{VARIABLE} cannot be used"):
+                with environment(f"@{path}"), self.assertRaisesRegex(RuntimeError, f"{VARIABLE} cannot be used.*{why}"):
                     prepare()
+            path.write_bytes(b" " * ((1 << 24) - 2) + b"{}")
+            with environment(f"@{path}"):
+                prepare()
 
     def test_the_same_allowlist(self) -> None:
         for config, place in (

@@ -193,6 +193,24 @@ class ReadBackTest(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, "'use_tf32'.* was sent as '0', but ORT reports"):
                 execution_providers.read_back(self.session(**{CUDA: texts | {"use_tf32": wrong}}), grants)
 
+    def test_another_spelling_of_the_same_value_is_none(self) -> None:
+        with process_with(bundled=(CUDA,)):
+            grants = granted({CUDA: {"use_tf32": False, "gpu_mem_limit": 1 << 30}})
+        for flag, size in (("False", "1073741824"), ("0", "01073741824"), ("false", "1073741824")):
+            read = self.session(**{CUDA: {"use_tf32": flag, "gpu_mem_limit": size}})
+            reported, _ = execution_providers.read_back(read, grants)
+            self.assertEqual(reported, {CUDA: {"use_tf32": flag, "gpu_mem_limit": size}})
+
+    def test_what_is_not_reported_is_compared_as_it_was_sent(self) -> None:
+        """Where an EP gives its text back all the same, any other text is not what was sent."""
+        option = "enable_skip_layer_norm_strict_mode"
+        with process_with(bundled=(CUDA,)):
+            grants = granted({CUDA: {option: True}})
+        reported, unconfirmed = execution_providers.read_back(self.session(**{CUDA: {option: "1"}}), grants)
+        self.assertEqual((reported, unconfirmed), ({CUDA: {}}, {CUDA: (option,)}))
+        with self.assertRaisesRegex(RuntimeError, "was sent as '1', but ORT reports 'true'"):
+            execution_providers.read_back(self.session(**{CUDA: {option: "true"}}), grants)
+
     def test_text_that_carries_options_is_compared_and_not_shown(self) -> None:
         with process_with(plugins=(OPENVINO,)):
             grants = granted({OPENVINO: {"num_of_threads": 1}})
@@ -258,6 +276,18 @@ class WhichTest(unittest.TestCase):
                 warnings.simplefilter("always")
                 execution_providers.warn_idle(session, [name])
             self.assertEqual(bool(caught), warns)
+
+    def test_the_cpu_ep_may_be_idle(self) -> None:
+        """It is named to stand last, and a model that runs elsewhere altogether is what its caller hopes for."""
+        session = SimpleNamespace(
+            get_providers=lambda: [CUDA, CPU],
+            get_provider_graph_assignment_info=lambda: [SimpleNamespace(ep_name=CUDA, get_nodes=lambda: [None])],
+            get_input_memory_infos=list,
+            get_output_memory_infos=list,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            execution_providers.warn_idle(session, [CUDA, CPU])
 
     def test_excluded(self) -> None:
         with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": f"{CUDA},{AZURE}"}):

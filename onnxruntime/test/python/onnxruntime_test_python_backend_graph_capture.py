@@ -389,6 +389,20 @@ class RequirementsTest(unittest.TestCase):
         self.assertRegex(graph_capture.explain(error), "If, Loop or Scan.*control flow nodes")
         self.assertIsNone(graph_capture.explain(ValueError("other")))
 
+    def test_a_refusal_of_ort_is_explained_to_the_caller(self) -> None:
+        for error, explained in (
+            (RuntimeError("This session cannot use the graph capture feature as requested by the user"), True),
+            (RuntimeError("out of memory"), False),
+        ):
+            for options in (None, {"CPUExecutionProvider": {}}):
+                with (
+                    mock.patch.object(onnxruntime.InferenceSession, "__init__", side_effect=error),
+                    self.assertRaises(RuntimeError) as raised,
+                ):
+                    onnxruntime.backend.prepare(chain(), provider_options=options)
+                self.assertIn(str(error), str(raised.exception))
+                self.assertEqual("Prepare the model without it" in str(raised.exception), explained)
+
 
 class AgreeTest(unittest.TestCase):
     """When two results count as the same."""

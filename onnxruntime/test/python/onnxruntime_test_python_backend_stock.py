@@ -206,6 +206,24 @@ class ApiTest(unittest.TestCase):
         self.assertEqual(session.runs, 1)
 
 
+    def test_a_run_that_fails_runs_once(self) -> None:
+        """What ORT's own run may repeat, on other EPs, is nobody else's to repeat."""
+
+        class Failing(onnxruntime.InferenceSession):
+            runs = 0
+
+            def run(self, *_):
+                self.runs += 1
+                raise EPFail("a device is gone")
+
+        session = Failing(two_nodes().SerializeToString(), providers=["CPUExecutionProvider"])
+        for inputs in ([X], [X.tolist()]):
+            session.runs = 0
+            with self.assertRaisesRegex(EPFail, "a device is gone"):
+                onnxruntime.backend.prepare(session).run(inputs)
+            self.assertEqual(session.runs, 1)
+
+
 class AttributesTest(unittest.TestCase):
     """Plain keyword arguments: attributes of SessionOptions and RunOptions."""
 

@@ -266,6 +266,24 @@ class ValuesTest(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "input 'X' got float64"):
             rep.run([X.astype(np.float64)])
 
+    def test_an_optional_that_is_left_out_is_not_missing(self) -> None:
+        of = helper.make_optional_type_proto(tensor(TensorProto.FLOAT))
+        graph = helper.make_graph(
+            [helper.make_node("OptionalHasElement", ["O"], ["H"]), helper.make_node("Neg", ["X"], ["Y"])],
+            "test",
+            [helper.make_value_info("X", tensor(TensorProto.FLOAT, [2])), helper.make_value_info("O", of)],
+            [helper.make_value_info("H", tensor(TensorProto.BOOL, [])), helper.make_value_info("Y", tensor(1, [2]))],
+        )
+        rep = prepare(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
+        for inputs in ([X[0, :2]], [X[0, :2], None], {"X": X[0, :2]}):
+            has, negative = rep.run(inputs)
+            self.assertFalse(has)
+            np.testing.assert_array_equal(negative, -X[0, :2])
+        # Nor is it blamed for what is wrong with another one.
+        for inputs, wrong in (([X[0]], r"input 'X' got float32\[3\]"), ({"O": X[0]}, "input 'X' is missing")):
+            with self.assertRaisesRegex(RuntimeError, f"^{wrong}; the model takes 2 inputs"):
+                rep.run(inputs)
+
     def test_maps(self) -> None:
         of = helper.make_map_type_proto(TensorProto.INT64, tensor(TensorProto.FLOAT))
         rep = prepare(one_node("CastMap", {"X": of}, tensor(TensorProto.FLOAT), "ai.onnx.ml", map_form="DENSE"))
