@@ -202,14 +202,14 @@ class _Finder(ast.NodeVisitor):
         self._dropped(node)
 
     def visit_Return(self, node: ast.Return) -> None:
-        if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
+        if node.value is not None and self._text(node.value) != "None":
             self._add(node, "statement dropped", "return None")
         self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> None:
         if isinstance(node.targets[0], (ast.Attribute, ast.Subscript)):
             self._add(node, "statement dropped", "pass")
-        elif self._functions:
+        elif self._functions and self._text(node.value) != "None":
             self._add(node.value, "value dropped", "None")
         self.generic_visit(node)
 

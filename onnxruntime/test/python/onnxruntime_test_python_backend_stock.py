@@ -205,7 +205,6 @@ class ApiTest(unittest.TestCase):
         np.testing.assert_array_equal(onnxruntime.backend.prepare(session).run([X])[0], abs(X))
         self.assertEqual(session.runs, 1)
 
-
     def test_a_run_that_fails_runs_once(self) -> None:
         """What ORT's own run may repeat, on other EPs, is nobody else's to repeat."""
 

@@ -1,0 +1,69 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The tool that breaks the backend on purpose finds what there is to break, and changes nothing else."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import unittest
+from pathlib import Path
+
+TREE = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TREE / "tools" / "python"))
+
+import backend_mutants
+
+SOURCE = '''"""A module."""
+MOST = 3
+
+def look(value: int = 1, *, other: "str | None" = None) -> list:
+    """Ä docstring."""
+    kept = []
+    if not value:
+        raise ValueError(f"{value + 1}")
+    for one in [x for x in range(2) if x > value and
+                x != other]:
+        kept.append(one)
+    return kept
+'''
+
+
+class MutantsTest(unittest.TestCase):
+    def test_every_kind(self) -> None:
+        found = [(one.line, one.change) for one in backend_mutants.mutants("look", SOURCE)]
+        self.assertEqual(
+            sorted(found),
+            [
+                (2, "3 becomes 4"),
+                (4, "1 becomes 2"),
+                (6, "value dropped"),
+                (7, "not negated"),
+                (8, "statement dropped"),
+                (9, "2 becomes 3"),
+                (9, "> becomes >="),
+                (9, "and becomes or"),
+                (9, "condition negated"),
+                (10, "!= becomes =="),
+                (11, "statement dropped"),
+                (12, "statement dropped"),
+            ],
+        )
+
+    def test_each_is_one_change_on_the_lines_it_names(self) -> None:
+        path = TREE / "onnxruntime" / "python" / "backend" / "model_inputs.py"
+        source = path.read_text(encoding="utf-8")
+        lines, meaning = source.splitlines(), ast.dump(ast.parse(source))
+        for one in backend_mutants.mutants(path.stem, source):
+            with self.subTest(str(one)):
+                changed = one.applied(source)
+                self.assertNotEqual(ast.dump(ast.parse(changed)), meaning)
+                self.assertEqual(len(changed.splitlines()), len(lines))
+                self.assertEqual(changed.splitlines()[: one.line - 1], lines[: one.line - 1])
+                self.assertEqual(one.place, lines[one.line - 1].strip())
+
+
+if __name__ == "__main__":
+    unittest.main()
