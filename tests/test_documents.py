@@ -13,6 +13,7 @@ takes out of the packages of real models, and of this repository ``examples``, `
   and say that it is not.
 - A shell block with a command that builds, installs or copies is not run: the targets, files and packages that it names
   must exist.
+- The programs of ort-defects.md only compile: ``tools/python/ort_defects.py`` runs them, as some end their process.
 - A text block right behind another block tells what that one prints; ``...`` stands for anything.
 """
 
@@ -43,6 +44,7 @@ import onnxruntime.backend
 from onnxruntime.backend import configuration
 
 ROOT = Path(__file__).resolve().parents[1]
+DEFECTS = ROOT / "docs" / "ort-defects.md"
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _FENCE = re.compile(
     r"^(?:<!-- needs (?P<needs>\S+) -->\n)?^(?P<indent> *)```(?P<kind>\w*)\n(?P<body>.*?)^(?P=indent)```$",
@@ -127,6 +129,8 @@ class DocumentTest(unittest.TestCase):
                 if block.kind == "text":
                     if block.follows and before is not None:  # None: that block cannot run here
                         self.check_printed(block.body, before)
+                elif document == DEFECTS:
+                    compile(block.body, document.name, "exec")
                 elif block.kind == "json":
                     configuration.parse(block.body)
                 elif block.kind == "sh" and _NOT_RUN.search(block.body):
