@@ -5,7 +5,7 @@
 #   make test-webgpu-plugin  graph capture and the WebGPU plugin EP on SwiftShader
 #   make test-webgpu     the EP of onnxruntime-webgpu on SwiftShader (Debian: apt install chromium-common)
 #   make test-plugins    the plugin EPs of OpenVINO and Qualcomm
-#   make test-cuda       the EP of onnxruntime-gpu, with a GPU or without (255 MB)
+#   make test-cuda       the EP of onnxruntime-gpu, on a GPU, or without one on a software CUDA (255 MB; gcc, nm)
 #   make conformance     ONNX's whole backend test series; conformance-openvino and conformance-webgpu on those bases
 #   make conformance-numbers  the series on this backend, the stock one and bare sessions side by side, for each of $(ONNX)
 #   make conformance-keys  the series with each permitted config key away from its default (long)
@@ -55,6 +55,7 @@ ONLY_plugins := plugins
 
 BASE_cuda := onnxruntime-gpu
 ONLY_cuda := cuda
+UNDER_cuda := sh onnxruntime/test/python/with_software_cuda.sh
 
 export ORT_DISABLE_TELEMETRY := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

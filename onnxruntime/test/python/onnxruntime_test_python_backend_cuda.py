@@ -2,12 +2,15 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The CUDA EP that ORT was built with (onnxruntime-gpu): for real where there is a GPU, else that it fails loudly."""
+"""The CUDA EP that ORT was built with (onnxruntime-gpu): where there is a GPU, or the software CUDA that
+with_software_cuda.sh runs this file on, and that it fails loudly where there is none."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
+import sys
 import unittest
 from unittest import mock
 
@@ -158,6 +161,19 @@ class WithGpuTest(unittest.TestCase):
             self.assertEqual(rep.providers, (EP, CPU))
         with self.assertRaises(RuntimeError):
             prepare(None, f"CUDA:{GPUS}")
+
+    @unittest.skipUnless(os.environ.get("ORT_TEST_SOFTWARE_CUDA"), "this GPU cannot be taken away")
+    def test_the_same_without_a_gpu(self) -> None:
+        environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
+        done = subprocess.run(
+            [sys.executable, os.path.abspath(__file__), "WithoutGpuTest"],
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("skipped", done.stderr)
 
     def test_no_node_is_a_warning_or_an_error(self) -> None:
         with self.assertWarnsRegex(RuntimeWarning, f"{EP} .*took no node.*disable_cpu_ep_fallback"):
