@@ -122,18 +122,19 @@ def _one_shot() -> Mapping[str, Callable[[], float]]:
 
 
 def _validating() -> Mapping[str, Callable[[], float]]:
-    from onnxruntime.backend import allowlist, configuration  # noqa: PLC0415 # the stock backend has neither
+    from onnxruntime.backend import allowlist, request  # noqa: PLC0415 # the stock backend has neither
 
     namespace = {
-        "allowlist": allowlist,
+        "permit": allowlist.permit,
+        "Request": request.Request,
         "options": TWENTY_OPTIONS,
         "keys": TWENTY_KEYS,
         "flavour": lambda name: "bundled",
-        "here": configuration.circumstances(SessionOptions(), [*TWENTY_OPTIONS, "CPUExecutionProvider"]),
+        "here": request.circumstances(["CPUExecutionProvider"]),
     }
     return timed(
         namespace,
-        backend="allowlist.provider_options(options, flavour, here)\nallowlist.session_config(keys, here)",
+        backend="permit(Request(provider_options=options, session_config=keys), here, flavour)",
     )
 
 

@@ -20,7 +20,6 @@ import tempfile
 import onnx_series as series
 
 from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
-from onnxruntime.backend.allowlist_rules import Permitted
 from onnxruntime.backend.value_kinds import Flag
 
 # What to set where it is not simply the other value of a flag: the value that is farthest from the default.
@@ -58,13 +57,12 @@ def _configurations() -> dict[str, dict]:
     result = {}
     for keyword, table in (("session_config", SESSION_CONFIG), ("run_config", RUN_CONFIG)):
         for key, rule in table.items():
-            if isinstance(rule, Permitted):
-                value = VALUES[key] if key in VALUES else rule.default[0] != "1"
-                if key not in VALUES and not isinstance(rule.kind, Flag):
-                    raise SystemExit(f"VALUES has none for {key}")
-                result[key] = {keyword: {key: value}}
-                if key.startswith("session.inter_op."):
-                    result[key]["execution_mode"] = "ORT_PARALLEL"
+            value = VALUES[key] if key in VALUES else rule.default[0] != "1"
+            if key not in VALUES and not isinstance(rule.kind, Flag):
+                raise SystemExit(f"VALUES has none for {key}")
+            result[key] = {keyword: {key: value}}
+            if key.startswith("session.inter_op."):
+                result[key]["execution_mode"] = "ORT_PARALLEL"
     return result
 
 

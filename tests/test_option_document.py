@@ -15,8 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python")
 
 import backend_option_document as document
 
-from onnxruntime.backend.allowlist_config_keys import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
-from onnxruntime.backend.allowlist_providers import EVERY_PROVIDER, PROVIDERS
+from onnxruntime.backend import refusals
 
 
 class TestDocuments(unittest.TestCase):
@@ -26,8 +25,9 @@ class TestDocuments(unittest.TestCase):
             self.assertEqual(text, written, "write them again: python tools/python/backend_option_document.py")
 
     def test_every_rule_has_its_row(self):
-        tables = [SESSION_ATTRIBUTES, RUN_ATTRIBUTES, SESSION_CONFIG, RUN_CONFIG, EVERY_PROVIDER]
-        tables += [rules for provider in PROVIDERS.values() for rules in provider.values()]
+        tables = [document.SESSION_ATTRIBUTES, document.RUN_ATTRIBUTES, document.SESSION_CONFIG, document.RUN_CONFIG]
+        tables.append(refusals.EVERY_PROVIDER)
+        tables += [rules for provider in document.PROVIDERS.values() for rules in provider.values()]
         text = "\n".join(document.documents().values())
         for rules in tables:
             for name, rule in rules.items():

@@ -24,8 +24,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python")
 import backend_option_drift as drift
 from backend_option_names import Image, Section, is_glued, uses
 
-from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
-
 
 @functools.cache
 def _installed() -> list[drift.Distribution]:
@@ -48,8 +46,8 @@ class TestInstalledOrt(unittest.TestCase):
 
     def test_noise_is_not_judged(self):
         for text in drift.NOISE:
-            self.assertNotIn(text, SESSION_CONFIG)
-            self.assertNotIn(text, RUN_CONFIG)
+            self.assertNotIn(text, drift.SESSION_CONFIG)
+            self.assertNotIn(text, drift.RUN_CONFIG)
 
 
 class TestPlantedNames(unittest.TestCase):
@@ -69,7 +67,7 @@ class TestPlantedNames(unittest.TestCase):
         ]
         content = bundled[0].read_bytes()
         library = next(lib for at in _installed() for lib in at.libraries if lib.name == bundled[0].name)
-        keys = [key for key in library.texts if key in SESSION_CONFIG and key.encode() not in content]
+        keys = [key for key in library.texts if key in drift.SESSION_CONFIG and key.encode() not in content]
         # A key whose first piece belongs to no other, with one letter changed that no other piece repeats.
         cls.split = {
             key: re.sub(r"(?<=\.)\w", "z", key, count=1)

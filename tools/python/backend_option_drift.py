@@ -34,9 +34,13 @@ from typing import NamedTuple
 from backend_option_names import Use, data_texts, is_glued, load, uses
 from backend_option_noise import NOISE
 
-from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
-from onnxruntime.backend.allowlist_providers import PROVIDERS
+from onnxruntime.backend import allowlist_config_keys, refusals
 from onnxruntime.backend.allowlist_rules import Permitted
+
+# Permitted and refused entries together.
+SESSION_CONFIG = allowlist_config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
+RUN_CONFIG = allowlist_config_keys.RUN_CONFIG | refusals.RUN_CONFIG
+PROVIDERS = refusals.provider_tables()
 
 _LIBRARY = re.compile(r"(lib)?onnxruntime.*\.(so(\.[0-9.]+)?|dylib|dll|pyd)")
 _KEY = re.compile(r"(session|ep|mlas|optimization|memory|qnn|test|arena)\.[A-Za-z0-9_.]*[A-Za-z0-9_]")
@@ -190,7 +194,7 @@ def expected(distribution: Distribution) -> set[str]:
         for provider in PROVIDERS.values()
         for rules in provider.values()
         for option, rule in rules.items()
-        if f"run: {distribution.name} " in rule.evidence and not (type(rule) is Permitted and rule.within)
+        if f"run: {distribution.name} " in rules.how_known(option) and not (type(rule) is Permitted and rule.within)
     }
     release = tuple(map(int, distribution.version.split(".")[:2]))
     if any("pybind11" in library.name for library in distribution.libraries):

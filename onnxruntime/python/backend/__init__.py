@@ -5,3 +5,4 @@
 """ONNX's backend API on top of ONNX Runtime."""
 
 from .backend import is_compatible, prepare, run, supports_device  # noqa: F401
+from .messages import NotPermittedError  # noqa: F401

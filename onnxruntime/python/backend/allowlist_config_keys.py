@@ -2,8 +2,8 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The allowlist of everything that is not an EP option: SessionOptions and RunOptions attributes, session config keys
-and run config keys, each permitted with its values or refused with its hazard.
+"""The allowlist of configuration keys: session config entries and run config entries, with the values that each takes.
+What is not here is refused.
 
 ``since`` is the first release whose CPU wheels hold the key (read from the wheels of 1.24.1 to 1.31.1, x86-64 and Arm).
 ``evidence`` names what was seen to differ; without a release it was seen with 1.31.1 on x86-64.
@@ -11,48 +11,26 @@ and run config keys, each permitted with its values or refused with its hazard.
 
 from __future__ import annotations
 
-from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
-from onnxruntime.backend.allowlist_rules import (
-    DISCLOSES,
-    LOADS_LIBRARY,
-    MODEL_TRUST,
-    NEEDS_REFUSED,
-    NO_EFFECT,
-    NOT_VERIFIED,
-    OTHER_DOOR,
-    OUTSIDE_SESSION,
-    READS_FILES,
-    UNBOUNDED,
-    UNSAFE_MEMORY,
-    WRITES_FILES,
-    WRONG_RESULTS,
-    Circumstances,
-    Family,
-    Need,
-    Permitted,
-    Refused,
-    Rule,
+from onnxruntime import ExecutionMode
+from onnxruntime.backend.allowlist_rules import Circumstances, Family, Need, Permitted
+from onnxruntime.backend.provider_names import (
+    COREML,
+    CPU,
+    DML,
+    MIGRAPHX,
+    NV_TENSORRT_RTX,
+    ON_CUDA_DEVICE,
+    OPENVINO,
+    QNN,
+    TENSORRT,
+    VITISAI,
+    WEBGPU,
 )
-from onnxruntime.backend.value_kinds import Choice, Flag, FreeText, Integer, Member, Names, Text
+from onnxruntime.backend.value_kinds import Choice, Flag, Integer, Names, Text
 
-_GPU_EPS = (
-    "CUDAExecutionProvider",
-    "TensorrtExecutionProvider",
-    "NvTensorRTRTXExecutionProvider",
-    "ROCMExecutionProvider",
-    "MIGraphXExecutionProvider",
-    "DmlExecutionProvider",
-    "WebGpuExecutionProvider",
-)
-_NPU_EPS = ("QNNExecutionProvider", "VitisAIExecutionProvider")
-_COMPILING_EPS = (
-    "OpenVINOExecutionProvider",
-    "TensorrtExecutionProvider",
-    "NvTensorRTRTXExecutionProvider",
-    "MIGraphXExecutionProvider",
-    "CoreMLExecutionProvider",
-    *_NPU_EPS,
-)
+_GPU_EPS = (*ON_CUDA_DEVICE, DML, WEBGPU)
+_NPU_EPS = (QNN, VITISAI)
+_COMPILING_EPS = (OPENVINO, TENSORRT, NV_TENSORRT_RTX, MIGRAPHX, COREML, *_NPU_EPS)
 
 
 def _has(*names: str) -> Need:
@@ -71,8 +49,11 @@ def _devices_exist(at: Circumstances, text: str) -> bool:
 
 def _arenas_exist(at: Circumstances, text: str) -> bool:
     """Every device named in 'cpu:0;gpu:0' has an arena: ORT takes that text without a GPU and does nothing for it."""
-    gpu = bool({*_GPU_EPS[:5]} & {*at.providers})
-    return all(at.cpu_arena if device.startswith("cpu") else gpu for device in text.split(";"))
+    gpu = bool({*ON_CUDA_DEVICE} & {*at.providers})
+    return all(
+        at.attributes.get("enable_cpu_mem_arena", True) if device.startswith("cpu") else gpu
+        for device in text.split(";")
+    )
 
 
 # Names that optimization.disable_specified_optimizers was seen to act on (the pass left the log, or its nodes stayed in
@@ -155,7 +136,9 @@ _OPTIMIZERS = {
     "WhereDummyDq": (1, 24),
 }
 
-_PARALLEL = Need("execution_mode=ORT_PARALLEL", lambda at, _: at.parallel)
+_PARALLEL = Need(
+    "execution_mode=ORT_PARALLEL", lambda at, _: at.attributes.get("execution_mode") == ExecutionMode.ORT_PARALLEL
+)
 _X86_64 = Need("an x86-64 CPU", lambda at, _: at.machine.lower() in ("x86_64", "amd64"))
 _ARM64 = Need("a 64-bit Arm CPU", lambda at, _: at.machine.lower() in ("aarch64", "arm64"))
 _ARENAS = Need(
@@ -164,7 +147,7 @@ _ARENAS = Need(
 _DEVICES = Need("an execution provider in the session for every device it names", _devices_exist)
 _NO_CPU_EP = Need(
     "provider_options that name an execution provider, and not CPUExecutionProvider",
-    lambda at, text: text == "0" or (bool(at.providers) and "CPUExecutionProvider" not in at.providers),
+    lambda at, text: text == "0" or (bool(at.providers) and CPU not in at.providers),
 )
 _KNOWN_OPTIMIZERS = Need(
     "optimizer names that this ORT release has (came later than 1.24: "
@@ -173,99 +156,10 @@ _KNOWN_OPTIMIZERS = Need(
     lambda at, text: all(_OPTIMIZERS[name] <= at.release for name in text.split(";")),
 )
 
-# --- Attributes of onnxruntime.SessionOptions, as keyword arguments of prepare and run ---
-
-SESSION_ATTRIBUTES: dict[str, Rule] = {
-    "enable_cpu_mem_arena": Permitted(Flag(), "True", "Whether the CPU EP allocates from an arena."),
-    "enable_mem_pattern": Permitted(Flag(), "True", "Whether memory is laid out ahead from the first run's shapes."),
-    "enable_mem_reuse": Permitted(Flag(), "True", "Whether buffers are used again within a run."),
-    "execution_mode": Permitted(
-        Member(ExecutionMode, ExecutionMode.__members__), "ORT_SEQUENTIAL", "Whether operators run in parallel."
-    ),
-    "execution_order": Permitted(
-        Member(ExecutionOrder, ExecutionOrder.__members__), "DEFAULT", "The order in which ready nodes run."
-    ),
-    "graph_optimization_level": Permitted(
-        Member(GraphOptimizationLevel, GraphOptimizationLevel.__members__),
-        "ORT_ENABLE_ALL",
-        "How far the graph is rewritten.",
-    ),
-    "inter_op_num_threads": Permitted(Integer(0, 1024), "0", "Threads that run operators in parallel; 0: ORT decides."),
-    "intra_op_num_threads": Permitted(Integer(0, 1024), "0", "Threads within an operator; 0: ORT decides."),
-    "log_severity_level": Permitted(Integer(-1, 4), "-1", "Least severity that is logged; -1: the process default."),
-    "log_verbosity_level": Permitted(Integer(0, 1024), "0", "How much a debug build logs at severity 0."),
-    "logid": Permitted(FreeText(max_bytes=256), "", "Prefix of the session's log lines."),
-    "use_deterministic_compute": Permitted(Flag(), "False", "Whether deterministic kernels are preferred."),
-    "use_per_session_threads": Permitted(Flag(), "True", "Whether the session has thread pools of its own."),
-    "add_external_initializers": Refused(
-        UNSAFE_MEMORY, "the session goes on using the memory of the arrays it is given"
-    ),
-    "add_external_initializers_from_files_in_memory": Refused(
-        UNSAFE_MEMORY, "the session takes weights out of the caller's buffers at offsets that the model names"
-    ),
-    "add_free_dimension_override_by_denotation": Refused(
-        NO_EFFECT, "ORT ignores a denotation that the model lacks; free_dimension_overrides takes names"
-    ),
-    "add_free_dimension_override_by_name": Refused(OTHER_DOOR, "sizes are named in free_dimension_overrides"),
-    "add_initializer": Refused(UNSAFE_MEMORY, "the session goes on using the memory of the value it is given"),
-    "add_provider": Refused(OTHER_DOOR, "execution providers are named in provider_options"),
-    "add_provider_for_devices": Refused(OTHER_DOOR, "execution providers are named in provider_options"),
-    "add_session_config_entry": Refused(OTHER_DOOR, "session config entries are named in session_config"),
-    "clear_ep_context_data_read_func": Refused(NEEDS_REFUSED, "takes back what set_ep_context_data_read_func sets"),
-    "enable_profiling": Refused(WRITES_FILES, "writes a trace of every run"),
-    "get_session_config_entry": Refused(
-        NO_EFFECT, "a method that only reads; see session_config of the prepared model"
-    ),
-    "has_providers": Refused(NO_EFFECT, "a method that only reads; see providers of the prepared model"),
-    "optimized_model_filepath": Refused(WRITES_FILES, "saves the optimized model under any name"),
-    "profile_file_prefix": Refused(WRITES_FILES, "names the file that enable_profiling writes"),
-    "register_custom_ops_library": Refused(LOADS_LIBRARY, "loads a shared library and runs its code"),
-    "set_ep_context_data_read_func": Refused(
-        MODEL_TRUST, "lets a callback supply compiled code for the model's EP nodes"
-    ),
-    "set_load_cancellation_flag": Refused(NO_EFFECT, "stops the very load that is asked for; it is for another thread"),
-    "set_provider_selection_policy": Refused(
-        OTHER_DOOR, "lets ORT choose devices that nobody named; execution providers are named in provider_options"
-    ),
-    "set_provider_selection_policy_delegate": Refused(
-        OTHER_DOOR, "lets a callback choose devices; execution providers are named in provider_options"
-    ),
-}
-
-# --- Attributes of onnxruntime.RunOptions, as keyword arguments of run ---
-
-RUN_ATTRIBUTES: dict[str, Rule] = {
-    "log_severity_level": Permitted(Integer(0, 4), "-1", "Least severity that is logged during the run."),
-    "log_verbosity_level": Permitted(Integer(0, 1024), "0", "How much a debug build logs at severity 0."),
-    "logid": Permitted(FreeText(max_bytes=256), "", "Prefix of the run's log lines."),
-    "only_execute_path_to_fetches": Permitted(Flag(), "False", "Whether only nodes that lead to an output run."),
-    "add_active_adapter": Refused(MODEL_TRUST, "computes with other weights, taken from an adapter"),
-    "add_run_config_entry": Refused(OTHER_DOOR, "run config entries are named in run_config"),
-    "get_run_config_entry": Refused(NO_EFFECT, "a method that only reads; see run_config of the prepared model"),
-    "terminate": Refused(NO_EFFECT, "ends the run before it yields anything; it is for another thread"),
-    # Only training builds have it; an inference build would drop it without a word.
-    "training_mode": Refused(WRONG_RESULTS, "switches operators such as Dropout to training where the build has it"),
-}
-
 # --- Session config entries ---
 
-# Reasons that several keys share.
-_SAVED_MODEL = "belongs to saving an optimized model, which optimized_model_filepath would ask for"
-_MODEL_BYTES = "from Python the initializers dangle even while the model's bytes live: outputs change, then NaN"
-_C_API_ONLY = "ORT's C API maps it to a SessionOptions field; Python's SessionOptions only stores it"
-_EP_CONTEXT = "an execution provider writes its compiled model to a file of any name"
-_WEIGHTLESS = "makes an execution provider fetch weights from where the model says"
-_EXPERTS = "counting experts makes overlapping runs on a session fail, and Python cannot read the counters"
-_CUDA_UNRUN = "a switch of CUDA kernels that has not been run on a GPU"
-_CUDA_OPTION = "an option of the CUDA execution provider: name it in provider_options"
-_CUDA_CACHE = "names files of a tactic cache in releases after 1.31"
-_LATER = "ORT up to 1.31 ignores it; later releases act on it"
-_TRAINING = "only training builds read it, and they open it as a path"
-# InferenceSession.set_ep_dynamic_options is where these act; the backend has no way to it, and prepare's result stays
-# as it was proven when the session was opened.
-_DYNAMIC = "only InferenceSession.set_ep_dynamic_options reads it; as a session config entry it is ignored"
 
-SESSION_CONFIG: dict[str, Rule] = {
+SESSION_CONFIG: dict[str, Permitted] = {
     # Graph optimization.
     "optimization.constant_folding_max_output_size_in_bytes": Permitted(
         # 0 and anything above the default would lift the cap that keeps a small model from folding gigabytes.
@@ -536,152 +430,6 @@ SESSION_CONFIG: dict[str, Rule] = {
     "session.record_ep_graph_assignment_info": Permitted(
         Flag(), "0", "Records which nodes each EP took.", evidence="get_provider_graph_assignment_info answers"
     ),
-    # Refused: files.
-    "session.collect_node_memory_stats_to_file": Refused(
-        WRITES_FILES, "rewrites a file of any name after each run", "file seen"
-    ),
-    "session.debug_layout_transformation": Refused(
-        WRITES_FILES, "dumps models into the working directory where an EP changes the layout", "documented"
-    ),
-    "session.enable_profiling": Refused(WRITES_FILES, _C_API_ONLY, "no effect seen"),
-    "session.model_external_initializers_file_folder_path": Refused(
-        READS_FILES, "a model given as bytes then returns the content of any file", "content seen"
-    ),
-    "session.moe_expert_counter_state_file": Refused(READS_FILES, "opens a file of any name", "open seen"),
-    "session.node_partition_config_file": Refused(
-        WRITES_FILES, "creates or overwrites a file of any name when it cannot be read", "file seen"
-    ),
-    "session.optimized_model_external_initializers_file_name": Refused(
-        WRITES_FILES, _SAVED_MODEL, "file seen outside the model's folder"
-    ),
-    "session.optimized_model_external_initializers_min_size_in_bytes": Refused(WRITES_FILES, _SAVED_MODEL, "strings"),
-    "session.optimized_model_filepath": Refused(WRITES_FILES, _C_API_ONLY, "no effect seen"),
-    "session.resource_cuda_partitioning_settings": Refused(
-        READS_FILES, "opens the file named after the comma, on the CPU EP too", "open seen"
-    ),
-    "session.save_external_prepacked_constant_initializers": Refused(WRITES_FILES, _SAVED_MODEL, "log seen"),
-    "session.save_model_format": Refused(WRITES_FILES, _SAVED_MODEL, "no effect alone"),
-    "optimization.memory_optimizer_config": Refused(READS_FILES, _TRAINING, "documented; absent from the wheels"),
-    # Refused: memory, trust, other people's resources.
-    "mlas.kleidiai.conv_igemm_max_work": Refused(
-        NOT_VERIFIED,
-        "acts on Arm only, where nothing was measured; text that is no number aborts the process",
-        "abort seen",
-    ),
-    "mlas.nchwc_pointwise_conv_max_input_channel_batch": Refused(
-        UNSAFE_MEMORY, "numbers near 2**64 crash the run, and text that is no number aborts the process", "crash seen"
-    ),
-    "session.enable_moe_expert_counting": Refused(OUTSIDE_SESSION, _EXPERTS, "42 of 1200 concurrent runs failed"),
-    "session.enable_moe_expert_statistics": Refused(DISCLOSES, "logs which experts each input chose", "log seen"),
-    "session.enable_saved_runtime_optimizations": Refused(
-        MODEL_TRUST, "applies graph rewrites that an ORT-format model carries", "strings"
-    ),
-    "session.intra_op_thread_affinities": Refused(
-        UNBOUNDED,
-        "a wide range logs a line for every CPU that is missing, and threads leave the CPUs they were given",
-        "69 million log lines in two minutes",
-    ),
-    "session.load_model_format": Refused(
-        MODEL_TRUST, "chooses the parser for the model's bytes instead of what they are", "parser errors seen"
-    ),
-    "session.max_shape_override": Refused(UNBOUNDED, "drives how much device memory is estimated", "no effect on CPU"),
-    "session.moe_expert_counter_alpha": Refused(
-        NEEDS_REFUSED, "needs session.enable_moe_expert_counting", "error seen"
-    ),
-    "session.moe_expert_counter_beta": Refused(NEEDS_REFUSED, "needs session.enable_moe_expert_counting", "error seen"),
-    "session.use_external_initializer_file_buffers_directly": Refused(
-        UNSAFE_MEMORY, "borrows the application's buffers, which must outlive the session", "documented"
-    ),
-    "session.use_memory_mapped_ort_model": Refused(
-        UNSAFE_MEMORY,
-        "a change of the model's file changes a live session, and its truncation kills the process",
-        "seen",
-    ),
-    "session.use_ort_model_bytes_directly": Refused(UNSAFE_MEMORY, _MODEL_BYTES, "seen"),
-    "session.use_ort_model_bytes_for_initializers": Refused(UNSAFE_MEMORY, _MODEL_BYTES, "seen"),
-    # Refused: nothing on this path reads it.
-    "optimization.enable_memory_probe_recompute_config": Refused(
-        NO_EFFECT, "only training builds read it", "documented"
-    ),
-    "session.allow_released_opsets_only": Refused(
-        NO_EFFECT, "never read on the way from Python", "opset 99 fails either way"
-    ),
-    "session.compile_only": Refused(NO_EFFECT, "internal; the session that comes of it cannot run", "error seen"),
-    "session.fail_on_suboptimal_compiled_model": Refused(
-        NO_EFFECT, "never read on the way from Python", "absent from a trace of look-ups"
-    ),
-    "test.ep_to_select": Refused(NO_EFFECT, "a test hook that is never read on the way from Python", "strings"),
-    # Refused: Python has SessionOptions attributes for these.
-    "session.enable_cpu_mem_arena": Refused(OTHER_DOOR, f"{_C_API_ONLY}: pass enable_cpu_mem_arena", "no effect seen"),
-    "session.enable_mem_pattern": Refused(OTHER_DOOR, f"{_C_API_ONLY}: pass enable_mem_pattern", "no effect seen"),
-    "session.execution_mode": Refused(OTHER_DOOR, f"{_C_API_ONLY}: pass execution_mode", "no effect seen"),
-    "session.graph_optimization_level": Refused(
-        OTHER_DOOR, f"{_C_API_ONLY}: pass graph_optimization_level", "no effect seen"
-    ),
-    "session.inter_op_num_threads": Refused(OTHER_DOOR, f"{_C_API_ONLY}: pass inter_op_num_threads", "no effect seen"),
-    "session.intra_op_num_threads": Refused(OTHER_DOOR, f"{_C_API_ONLY}: pass intra_op_num_threads", "no effect seen"),
-    "session.log_id": Refused(OTHER_DOOR, f"{_C_API_ONLY}: pass logid", "no effect seen"),
-    "session.log_severity_level": Refused(OTHER_DOOR, f"{_C_API_ONLY}: pass log_severity_level", "no effect seen"),
-    "session.log_verbosity_level": Refused(OTHER_DOOR, f"{_C_API_ONLY}: pass log_verbosity_level", "no effect seen"),
-    "session.use_deterministic_compute": Refused(
-        OTHER_DOOR, f"{_C_API_ONLY}: pass use_deterministic_compute", "no effect seen"
-    ),
-    "session.use_per_session_threads": Refused(
-        OTHER_DOOR, f"{_C_API_ONLY}: pass use_per_session_threads", "no effect seen"
-    ),
-    # Refused: not in 1.31 yet.
-    "session.enable_partitioned_cuda_graph": Refused(NO_EFFECT, _LATER, "sources after 1.31"),
-    "session.enable_static_workspace_preallocation": Refused(NO_EFFECT, _LATER, "sources after 1.31"),
-    "session.moe_cpu_offload_experts": Refused(NO_EFFECT, _LATER, "sources after 1.31"),
-    "session.moe_expert_swap_epsilon": Refused(NO_EFFECT, _LATER, "sources after 1.31"),
-    # Refused under ep., for reasons of their own.
-    "ep.context_embed_mode": Refused(WRITES_FILES, _EP_CONTEXT, "files seen (OpenVINO plugin)"),
-    "ep.context_enable": Refused(WRITES_FILES, _EP_CONTEXT, "files seen (OpenVINO plugin)"),
-    "ep.context_file_path": Refused(WRITES_FILES, _EP_CONTEXT, "files seen (OpenVINO plugin)"),
-    "ep.context_model_external_initializers_file_name": Refused(WRITES_FILES, _EP_CONTEXT, "strings"),
-    "ep.context_node_name_prefix": Refused(NEEDS_REFUSED, "needs ep.context_enable", "strings"),
-    "ep.context_source_model_path": Refused(READS_FILES, "names a model that an execution provider reads", "strings"),
-    "ep.cuda.enable_gemm_auto_tune": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
-    "ep.cuda.fpa_intb_gemm": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
-    "ep.cuda.fpa_intb_gemv_paired_k": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
-    "ep.cuda.fpa_intb_gemv_wave_aware": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
-    "ep.cuda.fpa_intb_profile_m": Refused(
-        UNBOUNDED, "sizes the scratch memory of profiling, gigabytes at 2048", "documented"
-    ),
-    "ep.cuda.gemm_tactic_cache_dir": Refused(WRITES_FILES, _CUDA_CACHE, "sources after 1.31"),
-    "ep.cuda.gemm_tactic_cache_prefix": Refused(WRITES_FILES, _CUDA_CACHE, "sources after 1.31"),
-    "ep.cuda.gemm_tactic_cache_tuning_results_prefix": Refused(WRITES_FILES, _CUDA_CACHE, "sources after 1.31"),
-    "ep.cuda.gqa_workspace_max_total_sequence_length": Refused(
-        UNBOUNDED, "drives how much device memory is estimated", "parsed on the CPU EP too"
-    ),
-    "ep.cuda.matmul_nbits_m_chunk_size": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
-    "ep.cuda.qmoe_int_dequant_max_scratch_bytes": Refused(UNBOUNDED, "lifts a cap on device memory", "strings"),
-    "ep.cuda.qmoe_row_tile_size": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
-    "ep.dynamic.qnn_htp_performance_mode": Refused(NO_EFFECT, _DYNAMIC, "absent from a trace of look-ups"),
-    "ep.dynamic.workload_type": Refused(NO_EFFECT, _DYNAMIC, "absent from a trace of look-ups"),
-    "ep.enable_weightless": Refused(MODEL_TRUST, _WEIGHTLESS, "error seen (OpenVINO plugin)"),
-    "ep.enable_weightless_ep_context_nodes": Refused(MODEL_TRUST, _WEIGHTLESS, "documented"),
-    "ep.enable_weightless_mode": Refused(MODEL_TRUST, _WEIGHTLESS, "documented"),
-    "ep.nnapi.partitioning_stop_ops": Refused(
-        NO_EFFECT, "only Android's NNAPI execution provider reads it", "documented"
-    ),
-    "ep.share_ep_contexts": Refused(
-        OUTSIDE_SESSION, "shares an execution provider's state with other sessions", "strings"
-    ),
-    "ep.stop_share_ep_contexts": Refused(
-        OUTSIDE_SESSION, "ends what ep.share_ep_contexts began, in other sessions too", "strings"
-    ),
-    # Options of the CUDA EP that its plugin also reads as session config entries, without any prefix.
-    "cudnn_conv1d_pad_to_nc1d": Refused(OTHER_DOOR, _CUDA_OPTION, "sources"),
-    "cudnn_conv_algo": Refused(OTHER_DOOR, _CUDA_OPTION, "sources"),
-    "cudnn_conv_algo_search": Refused(OTHER_DOOR, _CUDA_OPTION, "sources"),
-    "cudnn_conv_use_max_workspace": Refused(OTHER_DOOR, _CUDA_OPTION, "sources"),
-    "enable_skip_layer_norm_strict_mode": Refused(OTHER_DOOR, _CUDA_OPTION, "sources"),
-    "fuse_conv_bias": Refused(OTHER_DOOR, _CUDA_OPTION, "sources"),
-    "prefer_nhwc": Refused(OTHER_DOOR, _CUDA_OPTION, "sources"),
-    "prefer_nhwc_layout": Refused(OTHER_DOOR, _CUDA_OPTION, "sources"),
-    "sdpa_kernel": Refused(OTHER_DOOR, _CUDA_OPTION, "sources"),
-    "use_tf32": Refused(OTHER_DOOR, _CUDA_OPTION, "sources"),
 }
 
 SESSION_FAMILIES: tuple[Family, ...] = (
@@ -689,17 +437,10 @@ SESSION_FAMILIES: tuple[Family, ...] = (
     Family("session.inter_op.", "[a-z_]{1,40}", Integer(0, 64, flags=True), 16, (_PARALLEL,)),
 )
 
-# Refused by their beginning; an exact rule above wins. ORT hands options of a plugin EP around as session config
-# entries named ep.<name in lower case>.<option>, so a key under ep. would set any of them past their own rules.
-REFUSED_SESSION_FAMILIES: dict[str, Refused] = {
-    "ep.": Refused(OTHER_DOOR, "options of an execution provider are named in provider_options"),
-}
-
 # --- Run config entries ---
 
-_QNN_UNRUN = "acts on a Qualcomm HTP device only, where it has not been run"
 
-RUN_CONFIG: dict[str, Rule] = {
+RUN_CONFIG: dict[str, Permitted] = {
     "gpu_graph_id": Permitted(
         Integer(-1, 1023),
         "not set",
@@ -713,11 +454,9 @@ RUN_CONFIG: dict[str, Rule] = {
         needs=(_ARENAS,),
         evidence="memory of the process falls after the run",
     ),
-    "disable_synchronize_execution_providers": Refused(
-        WRONG_RESULTS, "outputs of a GPU may be read before they are complete; any text but '0' turns it on", "sources"
-    ),
-    "qnn.htp_perf_mode": Refused(NOT_VERIFIED, _QNN_UNRUN, "strings"),
-    "qnn.htp_perf_mode_post_run": Refused(NOT_VERIFIED, _QNN_UNRUN, "strings"),
-    "qnn.lora_config": Refused(READS_FILES, "names a file of weights", "documented"),
-    "qnn.rpc_control_latency": Refused(NOT_VERIFIED, _QNN_UNRUN, "strings"),
 }
+
+# --- Free dimension overrides ---
+
+# What each named dimension may become; free_dimensions.py bounds what they make of an input together.
+FREE_DIMENSION = Integer(1, 2**24)

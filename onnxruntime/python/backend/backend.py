@@ -13,16 +13,10 @@ from onnx.backend.base import Backend
 from onnx.checker import check_model
 
 from onnxruntime import InferenceSession, SessionOptions, get_device
-from onnxruntime.backend import (
-    allowlist,
-    configuration,
-    execution_providers,
-    free_dimensions,
-    model_versions,
-    webgpu_lock,
-)
+from onnxruntime.backend import allowlist, execution_providers, free_dimensions, model_versions, request
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.messages import NOT_PERMITTED, show
+from onnxruntime.backend.messages import NotPermittedError, refuse, show
+from onnxruntime.backend.request import Request
 
 
 class OnnxRuntimeBackend(Backend):
@@ -85,7 +79,7 @@ class OnnxRuntimeBackend(Backend):
         Load a model and make it ready to run.
 
         The environment variable ``ORT_ONNX_BACKEND_CONFIG`` adds to the three configurations, through the same
-        allowlist: see :func:`onnxruntime.backend.configuration.with_environment`.
+        allowlist: see :class:`onnxruntime.backend.request.Request`.
 
         :param model: path, serialized model, :class:`onnx.ModelProto`, :class:`onnxruntime.InferenceSession` or
             :class:`onnxruntime.backend.backend_rep.OnnxRuntimeBackendRep`.
@@ -98,67 +92,45 @@ class OnnxRuntimeBackend(Backend):
         :param free_dimension_overrides: ``{name: size}`` of named dimensions that the model's inputs leave open.
         :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions`. Other names are ignored.
         :return: the prepared model.
-        :raises RuntimeError: for anything that is not permitted, not available or, once applied, not so.
-        :raises TypeError: when a configuration is not a mapping.
+        :raises NotPermittedError: a ``RuntimeError``, for what the caller named and cannot have; a ``TypeError`` too
+            when a configuration is not a mapping.
+        :raises RuntimeError: for what was permitted and, once applied, is not so.
         :raises unittest.SkipTest: for a ``ModelProto`` that is too new for this ORT, see :meth:`is_opset_supported`.
         """
-        configuration.warn_misspelt(kwargs)
-        configurations = {
+        allowlist.warn_misspelt(kwargs)
+        keywords = {
             "provider_options": provider_options,
             "session_config": session_config,
             "run_config": run_config,
+            "free_dimension_overrides": free_dimension_overrides,
         }
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
-            return _prepare_open(model, configurations, free_dimension_overrides)
-
-        sizes = {} if free_dimension_overrides is None else free_dimensions.look_up(free_dimension_overrides)
-        options = SessionOptions()
-        for name, value in allowlist.session_attributes(kwargs).items():
-            setattr(options, name, value)
+            return _prepare_open(model, keywords)
         if device is not None and not cls.supports_device(device):
-            raise RuntimeError(f"device {show(device)} is not supported: this ORT computes on {get_device()}")
-        providers = execution_providers.stock_list()
-        # Before the environment is asked: a device of the caller's own is a keyword argument too.
-        configurations["provider_options"] = execution_providers.merge_device(device, provider_options)
-        given = configuration.with_environment(configurations)
-        granted, entries, run_entries = None, {}, {}
-        if given.anything:
-            circumstances = configuration.circumstances(options, providers)
-            with given.naming_the_environment():
-                granted, entries, run_entries = configuration.look_up(
-                    given.configurations, execution_providers.flavour, circumstances
-                )
-            if granted is not None:
-                granted = execution_providers.settle_device(device, granted, circumstances)
-                providers = list(granted)
-        for key, text in entries.items():
-            options.add_session_config_entry(key, text)
-
-        source = _source(model, cls.is_opset_supported)
-        shapes = free_dimensions.apply(options, sizes, source) if sizes else {}
+            refuse(f"it is not supported: this ORT computes on {get_device()}", "device", value=device)
+        asked = Request(device, attributes=kwargs, **keywords)
+        here = request.circumstances(execution_providers.stock_list())
         try:
-            with webgpu_lock.while_opening(providers):
-                if granted is None:
-                    session = InferenceSession(source, options, providers=providers)
-                else:
-                    session = execution_providers.open_session(source, options, granted, entries)
-                webgpu_lock.of(session)
-        except Exception as error:
-            from onnxruntime.backend import graph_capture  # noqa: PLC0415 # costs import time, and rarely needed
+            permit = allowlist.permit(asked, here, execution_providers.flavour)
+            execution_providers.check_available(permit)
+        except NotPermittedError as refusal:
+            raise asked.told_apart(refusal) from None
 
-            reason = model_versions.explain(error) or graph_capture.explain(error)
+        options = SessionOptions()
+        for name, value in permit.attributes.items():
+            setattr(options, name, value)
+        source = _source(model, cls.is_opset_supported)
+        shapes = free_dimensions.apply(options, permit.sizes, source) if permit.sizes else {}
+        try:
+            session = execution_providers.open_session(source, options, permit)
+        except Exception as error:
+            reason = model_versions.explain(error) or execution_providers.explain(error)
             if reason:
                 raise RuntimeError(reason) from error
             raise
-        execution_providers.check_device(device, session)
         free_dimensions.verify(session, shapes)
-        if granted is None:
-            # A run that fails must fail, not run elsewhere: the API's first use is testing.
-            session.disable_fallback()
-            return OnnxRuntimeBackendRep(session, run_entries, session_config=entries)
-        applied = execution_providers.read_back(session, granted)
-        execution_providers.warn_idle(session, list(granted))
-        return OnnxRuntimeBackendRep(session, run_entries, session_config=entries, applied=applied)
+        applied = execution_providers.read_back(session, permit)
+        return OnnxRuntimeBackendRep(session, permit.run_config, applied=applied)
 
     @classmethod
     def run_model(
@@ -189,7 +161,7 @@ class OnnxRuntimeBackend(Backend):
             :class:`onnxruntime.RunOptions`; a name that both have is set on both. Other names are ignored.
         :return: list of outputs.
         """
-        run_attributes = allowlist.run_attributes(kwargs)
+        run_attributes = allowlist.run_attributes(kwargs, request.circumstances(()))
         rep = cls.prepare(
             model,
             device,
@@ -212,27 +184,27 @@ class OnnxRuntimeBackend(Backend):
 
 
 def _prepare_open(
-    model: InferenceSession | OnnxRuntimeBackendRep, configurations: dict[str, object], free_dimension_overrides: object
+    model: InferenceSession | OnnxRuntimeBackendRep, keywords: dict[str, object]
 ) -> OnnxRuntimeBackendRep:
     """Prepare a session that is open already: only a run config can still apply to it."""
-    # An empty mapping states nothing, except that {} names no EP, which says what the session's EPs are to be.
-    for keyword, given, states in (
-        ("provider_options", configurations["provider_options"], True),
-        ("session_config", configurations["session_config"], False),
-        (free_dimensions.KEYWORD, free_dimension_overrides, False),
-    ):
-        if given is not None and (states or allowlist.read(keyword, given)):
-            raise RuntimeError(
-                f"{keyword} {NOT_PERMITTED} for a session that is open already, where it could not "
-                "apply: pass the model instead, or open the session with it"
-            )
+    # What the environment names is in a prepared model already, where the caller's own entries win over it.
     is_rep = isinstance(model, OnnxRuntimeBackendRep)
-    # What the environment names is in a prepared model already, beneath what its caller named.
-    given = configuration.with_environment(configurations, () if is_rep else ("run_config",))
+    asked = Request(environment=() if is_rep else ("run_config",), **keywords)
+    # An empty mapping states nothing, except that {} names no EP, which says what the session's EPs are to be.
+    for keyword, stated in (
+        ("provider_options", asked.provider_options is not None),
+        ("session_config", bool(asked.session_config)),
+        ("free_dimension_overrides", bool(asked.free_dimension_overrides)),
+    ):
+        if stated:
+            refuse("the session is open already: pass the model instead, or open the session with it", keyword)
     rep = model if is_rep else OnnxRuntimeBackendRep(model)
-    run_config = given.configurations["run_config"]
-    with given.naming_the_environment():
-        return rep if run_config is None else rep.with_run_config(run_config)
+    if asked.run_config is None:
+        return rep
+    try:
+        return rep.with_run_config(asked.run_config)
+    except NotPermittedError as refusal:
+        raise asked.told_apart(refusal) from None
 
 
 def _source(model, is_opset_supported) -> str | bytes:
@@ -256,7 +228,7 @@ def _path(model) -> str:
         path = os.fsdecode(model)
         # The path's own text, whatever a subclass of str says of it: ORT opens what stands before a NUL.
         if not str.__len__(path) or str.__contains__(path, "\0"):
-            raise RuntimeError(f"model path {NOT_PERMITTED}: it is empty or holds a NUL")
+            refuse("its path is empty or holds a NUL", "model")
         return str.__str__(path)
     raise TypeError(
         "model must be a path, bytes, onnx.ModelProto, onnxruntime.InferenceSession or a prepared model, not "

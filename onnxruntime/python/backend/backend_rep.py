@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 
@@ -16,18 +15,35 @@ from onnx.backend.base import BackendRep
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import (
     allowlist,
-    configuration,
+    direct_runs,
+    errors,
     execution_providers,
+    request,
     tensor_values,
     webgpu_lock,
 )
-from onnxruntime.backend.messages import NOT_PERMITTED
+from onnxruntime.backend.execution_providers import Applied
+from onnxruntime.backend.messages import refuse, warn
 from onnxruntime.backend.model_inputs import ModelInputs
+from onnxruntime.backend.provider_names import ON_ANY_DEVICE
 from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
 
 _NOTHING: Mapping = MappingProxyType({})
+_NOTHING_APPLIED = Applied()
 # Not float: 0.0 and -0.0 are equal.
 _LOOKED_UP = frozenset({str, int, bool})
+
+
+class _RunCall:
+    """What one run carries: RunOptions attributes, run config entries, and both together."""
+
+    __slots__ = ("attributes", "entries", "options")
+
+    def __init__(self, attributes: Mapping[str, object], entries: Mapping[str, str]) -> None:
+        self.attributes = attributes
+        self.entries = entries
+        # Kept with it, for every run that says the same: ORT only reads it.
+        self.options = request.run_options(attributes, entries)
 
 
 class OnnxRuntimeBackendRep(BackendRep):
@@ -41,45 +57,41 @@ class OnnxRuntimeBackendRep(BackendRep):
         session: InferenceSession,
         run_config: Mapping[str, str] = _NOTHING,
         *,
-        session_config: Mapping[str, str] = _NOTHING,
-        applied: tuple[Mapping[str, Mapping[str, str]], Mapping[str, tuple[str, ...]]] = (_NOTHING, _NOTHING),
+        applied: Applied = _NOTHING_APPLIED,
     ) -> None:
         """
         :param session: the open session.
-        :param run_config: validated run config entries.
-        :param session_config: validated session config entries that the session was opened with.
-        :param applied: what :func:`execution_providers.read_back` returned, where EPs were named.
+        :param run_config: permitted run config entries.
+        :param applied: what became of the configuration that the session was opened with.
         """
         self._session = session
-        self._run_entries = run_config
         self._applied = applied
-        self._session_config = _NOTHING
-        if session_config:
-            held = session.get_session_options().get_session_config_entry
-            self._session_config = MappingProxyType({key: held(key) for key in session_config})
-            if self._session_config != session_config:
-                raise RuntimeError(
-                    f"session_config was sent as {dict(session_config)}, ORT holds {self._session_config}"
-                )
-        # Not left to the first run: a cached_property is slower to find on all the others.
         self._inputs = ModelInputs(session)
         outputs = session.get_outputs()
         self._output_names = [node.name for node in outputs]
-        self._plain_outputs = all(tensor_values.is_plain(node.type) for node in outputs)
-        # Kept for every run: ORT only reads it, and would make one for each run without.
-        self._run_options = configuration.run_options({}, run_config)
         self._capture = None
-        if not execution_providers.ON_ANY_DEVICE.issuperset(session.get_providers()):
+        if not ON_ANY_DEVICE.issuperset(session.get_providers()):
             from onnxruntime.backend import graph_capture  # noqa: PLC0415 # no session on the CPU EP alone needs it
 
             self._capture = graph_capture.of(session)
+        self._lock = webgpu_lock.of(session)
+        self._direct, self._route = direct_runs.none, _run_session
+        plain = all(tensor_values.is_plain(node.type) for node in outputs)
+        if self._capture is not None:
+            self._route = _run_captured
+        elif self._lock is not None:
+            self._route = _run_locked if plain else _run_values_locked
+        elif not plain:
+            self._route = _run_values
+        elif type(session) is InferenceSession:  # a subclass has its own idea of a run
+            self._direct = direct_runs.of(session, self._inputs.slots, self._output_names)
+        self._carry(run_config)
+
+    def _carry(self, run_config: Mapping[str, str]) -> None:
+        """Have every run carry these run config entries."""
         if self._capture is not None:
             self._capture.claim(run_config)
-        self._lock = webgpu_lock.of(session)
-        # What every run looks at first, because most sessions need nothing else.
-        self._plain = self._plain_outputs and self._capture is None and self._lock is None
-        # A subclass of InferenceSession has its own idea of a run.
-        self._straight = self._plain and type(session) is InferenceSession
+        self._prepared = _RunCall(_NOTHING, run_config)
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -89,22 +101,31 @@ class OnnxRuntimeBackendRep(BackendRep):
     @property
     def provider_options(self) -> Mapping[str, Mapping[str, str]]:
         """EP name to the options that were named for it (and its ``device_id``), as ORT reports them."""
-        return self._applied[0]
+        return self._applied.provider_options
 
     @property
     def unconfirmed(self) -> Mapping[str, tuple[str, ...]]:
-        """EP name to the options that were named for it and sent, but that this EP has no way to report."""
-        return self._applied[1]
+        """
+        What was named and sent, and could not be confirmed: by EP, the options that it has no way to report; by keyword
+        argument, the keys that have nothing to act on in this session.
+        """
+        return self._applied.unconfirmed
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was warned of when the model was prepared: Python shows a warning once."""
+        return self._applied.warnings
 
     @property
     def session_config(self) -> Mapping[str, str]:
         """The session config entries that were named, as the session holds them."""
-        return self._session_config
+        return self._applied.session_config
 
     @property
     def run_config(self) -> Mapping[str, str]:
         """The run config entries that every run carries, as ORT's run options hold them."""
-        return MappingProxyType({key: self._run_options.get_run_config_entry(key) for key in self._run_entries})
+        held = self._prepared.options.get_run_config_entry
+        return MappingProxyType({key: held(key) for key in self._prepared.entries})
 
     @property
     def node_assignment(self) -> Mapping[str, int] | None:
@@ -133,12 +154,10 @@ class OnnxRuntimeBackendRep(BackendRep):
         :raises RuntimeError: on a session that captures graphs, for a ``gpu_graph_id`` (0 where none is given) that
             :meth:`run` uses.
         """
-        entries = dict(self._run_entries)
-        if run_config is not None:
-            entries |= self._permit(run_config)
+        entries = self._with(run_config)
         if self._capture is not None:
             self._capture.lend(entries)
-        return configuration.run_options({}, entries)
+        return request.run_options({}, entries)
 
     def with_run_config(self, run_config: Mapping[str, object]) -> OnnxRuntimeBackendRep:
         """
@@ -146,12 +165,10 @@ class OnnxRuntimeBackendRep(BackendRep):
 
         :param run_config: ``{key: value}``, whose keys win over those prepared before.
         """
-        return OnnxRuntimeBackendRep(
-            self._session,
-            {**self._run_entries, **self._permit(run_config)},
-            session_config=self._session_config,
-            applied=self._applied,
-        )
+        rep = object.__new__(type(self))
+        vars(rep).update({name: held for name, held in vars(self).items() if name != "_kept"})
+        rep._carry(self._with(run_config))
+        return rep
 
     def run(self, inputs, *, run_config: Mapping[str, object] | None = None, **kwargs) -> list:
         """
@@ -171,79 +188,113 @@ class OnnxRuntimeBackendRep(BackendRep):
         :return: list of outputs.
         :raises RuntimeError: for anything that is not permitted, and for inputs that are not the model's.
         """
-        attributes, entries, options = _NOTHING, self._run_entries, self._run_options
-        if kwargs or run_config is not None:
-            attributes, entries, options = self._for_run(run_config, kwargs)
-        feeds = self._inputs.as_they_are(inputs) if self._straight else None
-        straight = feeds is not None
-        if not straight:
-            feeds = self._inputs.feeds(inputs)
+        call = self._prepared if run_config is None and not kwargs else self._for_run(run_config, kwargs)
         try:
-            if straight:
-                # All that InferenceSession.run looks at first is known to be right. set_providers replaces the handle
-                # underneath, so it is never kept.
-                return self._session._sess.run(self._output_names, feeds, options)
-            if self._plain:
-                return self._session.run(self._output_names, feeds, options)
-            if self._capture is not None:
-                return self._capture.run(self._session, feeds, attributes, entries)
-            with self._lock or nullcontext():
-                return self._ordinary(feeds, options)
+            outputs = self._direct(inputs, call.options)
+            if outputs is not None:
+                return outputs
+        except EPFail:
+            pass  # a caller's own session may fall back, which the long way does
         except Exception as error:
-            if straight and isinstance(error, EPFail):
-                return self._session.run(self._output_names, feeds, options)  # a caller's own session may fall back
-            problem = self._inputs.problem(feeds)
-            if problem:
-                raise RuntimeError(problem) from error
+            self._blame_inputs(error, self._inputs.feeds(inputs))
+            raise
+        feeds = self._inputs.feeds(inputs)
+        try:
+            return self._route(self, feeds, call)
+        except Exception as error:
+            self._blame_inputs(error, feeds)
             raise
 
-    def _ordinary(self, feeds: Mapping[str, object], options: RunOptions) -> list:
-        if self._plain_outputs:
-            return self._session.run(self._output_names, feeds, options)
-        values = {name: tensor_values.to_ort_value(value) for name, value in feeds.items() if value is not None}
-        outputs = self._session.run_with_ort_values(self._output_names, values, options)
-        return [tensor_values.to_array(output) for output in outputs]
+    def _blame_inputs(self, error: Exception, feeds: Mapping[str, object]) -> None:
+        """Say what is wrong with the inputs, if that is why a run failed."""
+        problem = self._inputs.problem(feeds)
+        if problem:
+            raise errors.reworded(type(error), problem) from error
 
-    def _for_run(
-        self, run_config: Mapping[str, object] | None, kwargs: dict[str, object]
-    ) -> tuple[Mapping[str, object], Mapping[str, str], RunOptions]:
-        """The RunOptions attributes and the run config entries of one run, and both together."""
-        if type(run_config) is dict and not kwargs:
-            given = (*run_config, *run_config.values())
+    def _for_run(self, run_config: Mapping[str, object] | None, kwargs: dict[str, object]) -> _RunCall:
+        """What a run carries that was given something of its own."""
+        config = {} if run_config is None else run_config
+        if type(config) is dict:
+            given = (*config, *config.values(), *kwargs, *kwargs.values())
             # Only exact types are looked up: a subclass could say that it equals anything.
             if _LOOKED_UP.issuperset(map(type, given)):
-                return self._kept(*given)
-        if kwargs:
-            for keyword in ("provider_options", "session_config", "free_dimension_overrides"):
-                if kwargs.pop(keyword, None) is not None:
-                    raise RuntimeError(
-                        f"{keyword} {NOT_PERMITTED} for a run, whose session is open already: pass it to prepare"
-                    )
-            configuration.warn_misspelt(kwargs)
-        attributes = allowlist.run_attributes(kwargs)
-        entries = {**self._run_entries, **({} if run_config is None else self._permit(run_config))}
-        return attributes, entries, configuration.run_options(attributes, entries)
+                return self._kept(len(config), *given)
+        return self._look_up(run_config, kwargs)
 
     @cached_property
-    def _kept(self) -> Callable[..., tuple[Mapping[str, object], Mapping[str, str], RunOptions]]:
-        """Gives what :meth:`_for_run` returns for one run config, whose keys and then values are its arguments."""
+    def _kept(self) -> Callable[..., _RunCall]:
+        """Gives what :meth:`_look_up` returns, for the number of run config entries, their keys and values, and the
+        names and values of attributes.
+        """
         # Not a method: a cache that holds the rep would keep the session open until the next garbage collection.
-        prepared, circumstances = self._run_entries, self._circumstances
+        prepared, circumstances = self._prepared, self._circumstances
 
         @lru_cache(maxsize=64, typed=True)  # typed: True is not 1, though equal
-        def look_up(*given: object) -> tuple[Mapping[str, object], Mapping[str, str], RunOptions]:
-            half = len(given) // 2
-            config = dict(zip(given[:half], given[half:], strict=True))
-            entries = {**prepared, **allowlist.run_config(config, circumstances)}
-            return _NOTHING, entries, configuration.run_options({}, entries)
+        def look_up(count: int, *given: object) -> _RunCall:
+            config, kwargs = given[: 2 * count], given[2 * count :]
+            half = len(kwargs) // 2
+            return _look_up(
+                prepared,
+                circumstances,
+                dict(zip(config[:count], config[count:], strict=True)),
+                dict(zip(kwargs[:half], kwargs[half:], strict=True)),
+            )
 
         return look_up
 
-    def _permit(self, run_config: object) -> dict[str, str]:
-        return allowlist.run_config(run_config, self._circumstances)
+    def _look_up(self, run_config: Mapping[str, object] | None, kwargs: dict[str, object]) -> _RunCall:
+        return _look_up(self._prepared, self._circumstances, run_config, kwargs)
+
+    def _with(self, run_config: Mapping[str, object] | None) -> Mapping[str, str]:
+        """The prepared run config entries and these, which win."""
+        return self._look_up(run_config, {}).entries
 
     @cached_property
     def _circumstances(self) -> allowlist.Circumstances:
-        # Looked at once: the variable matters to ORT only where a session is opened.
-        configuration.refuse_while_model_configures({"run_config": _NOTHING})
-        return configuration.circumstances(self._session.get_session_options(), self._session.get_providers())
+        return request.circumstances_of(self._session, allowlist.SESSION_ATTRIBUTES)
+
+
+def _look_up(
+    prepared: _RunCall,
+    at: allowlist.Circumstances,
+    run_config: Mapping[str, object] | None,
+    kwargs: dict[str, object],
+) -> _RunCall:
+    for keyword in ("provider_options", "session_config", "free_dimension_overrides"):
+        if kwargs.pop(keyword, None) is not None:
+            refuse("a run's session is open already: pass it to prepare", keyword)
+    allowlist.warn_misspelt(kwargs)
+    attributes = allowlist.run_attributes(kwargs, at)
+    entries, idle = {}, {}
+    if run_config is not None:
+        request.refuse_while_model_configures(["run_config"])
+        entries, idle = allowlist.run_config(request.read("run_config", run_config), at)
+    for text in idle.values():
+        warn(text)
+    return _RunCall(attributes, {**prepared.entries, **entries})
+
+
+# The routes of a run. Functions and not bound methods: a rep that held one would be a cycle, and its session would
+# stay open until the next garbage collection.
+
+
+def _run_session(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: _RunCall) -> list:
+    return rep._session.run(rep._output_names, feeds, call.options)
+
+
+def _run_locked(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: _RunCall) -> list:
+    with rep._lock:
+        return _run_session(rep, feeds, call)
+
+
+def _run_values(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: _RunCall) -> list:
+    return direct_runs.with_values(rep._session, feeds, rep._output_names, call.options)
+
+
+def _run_values_locked(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: _RunCall) -> list:
+    with rep._lock:
+        return _run_values(rep, feeds, call)
+
+
+def _run_captured(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: _RunCall) -> list:
+    return rep._capture.run(rep._session, feeds, call.attributes, call.entries)

@@ -22,7 +22,7 @@ from onnx import TensorProto, helper
 import onnxruntime
 from onnxruntime.backend import execution_providers
 from onnxruntime.backend.command_line import PROGRAM, Page, flavours_here, permitted_of, providers_known
-from onnxruntime.backend.configuration import ENVIRONMENT
+from onnxruntime.backend.request import ENVIRONMENT
 
 _VARIABLES = (
     ENVIRONMENT,

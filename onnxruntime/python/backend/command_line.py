@@ -25,11 +25,17 @@ from pathlib import Path
 from typing import NoReturn, TextIO
 
 import onnxruntime
-from onnxruntime.backend import allowlist, configuration, execution_providers
-from onnxruntime.backend.allowlist_config_keys import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
-from onnxruntime.backend.allowlist_providers import EVERY_PROVIDER, PROVIDERS
-from onnxruntime.backend.allowlist_rules import Permitted, Rule
-from onnxruntime.backend.messages import NotPermittedError, show
+from onnxruntime.backend import (
+    allowlist,
+    allowlist_attributes,
+    allowlist_config_keys,
+    execution_providers,
+    refusals,
+    request,
+)
+from onnxruntime.backend.allowlist_providers import PROVIDERS
+from onnxruntime.backend.allowlist_rules import Permitted
+from onnxruntime.backend.messages import NotPermittedError, warn
 
 PROGRAM = "python -m onnxruntime.backend"
 LOG_LEVELS = ("verbose", "info", "warning", "error", "fatal")
@@ -203,17 +209,17 @@ def flavours_here() -> dict[str, str]:
     return {name: "plugin" if execution_providers.plugin_devices(name) else "bundled" for name in dict.fromkeys(names)}
 
 
-def tables(scope: str | None) -> Iterator[tuple[str, str, Mapping[str, Rule]]]:
+def tables(scope: str | None) -> Iterator[tuple[str, str, Mapping[str, Permitted | refusals.Refused]]]:
     """Title, EP (or ``""``) and rules of every table that a scope stands for: all of them for ``None``.
 
     :param scope: ``session``, ``run``, the name of an EP or a short form of it.
     """
     if scope in (None, "session"):
-        yield "session_config", "", SESSION_CONFIG
-        yield "keyword arguments of prepare", "", SESSION_ATTRIBUTES
+        yield "session_config", "", allowlist_config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
+        yield "keyword arguments of prepare", "", allowlist_attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
     if scope in (None, "run"):
-        yield "run_config", "", RUN_CONFIG
-        yield "keyword arguments of run", "", RUN_ATTRIBUTES
+        yield "run_config", "", allowlist_config_keys.RUN_CONFIG | refusals.RUN_CONFIG
+        yield "keyword arguments of run", "", allowlist_attributes.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
     if scope in ("session", "run"):
         return
     name = scope and provider_named(scope)
@@ -224,11 +230,11 @@ def tables(scope: str | None) -> Iterator[tuple[str, str, Mapping[str, Rule]]]:
             hint = f"; did you mean {near[0]}?" if near else f": {', '.join(known)}"
             raise MistakeError(f"{scope!a} is neither session, run nor a known EP{hint}")
         yield name, name, {}
-    for known, provider in PROVIDERS.items():
+    for known, provider in refusals.provider_tables().items():
         for flavour in ("bundled", "plugin"):
             if name in (None, known) and flavour in provider:
                 rules = provider[flavour]
-                yield f"{known} ({flavour})", known, {**EVERY_PROVIDER, **rules} if scope else rules
+                yield f"{known} ({flavour})", known, {**refusals.EVERY_PROVIDER, **rules} if scope else rules
 
 
 def providers_known() -> list[str]:
@@ -238,7 +244,7 @@ def providers_known() -> list[str]:
 
 def permitted_of(name: str, flavour: str) -> int:
     """How many options of an EP are permitted."""
-    return sum(isinstance(rule, Permitted) for rule in PROVIDERS.get(name, {}).get(flavour, {}).values())
+    return len(PROVIDERS.get(name, {}).get(flavour, {}))
 
 
 # --- configurations ---
@@ -247,22 +253,22 @@ def permitted_of(name: str, flavour: str) -> int:
 def read_configuration(text: str) -> dict[str, object]:
     """The configurations that a JSON text, the file of that name, or stdin for ``-`` holds.
 
-    :return: each of ``configuration.KEYWORDS``, with ``None`` for those it lacks.
+    :return: each of ``request.KEYWORDS``, with ``None`` for those it lacks.
     """
     inline = text.lstrip().startswith("{")
     where = "the configuration" if inline else "stdin" if text == "-" else text
     try:
         if inline:
-            found = configuration.parse(text)
+            found = request.parse(text)
         elif text == "-":
-            found = configuration.parse(sys.stdin.read(1 << 24))
+            found = request.parse(sys.stdin.read(1 << 24))
         else:
-            found = configuration.parse_file(text)
+            found = request.parse_file(text)
     except OSError as error:
         raise MistakeError(f"cannot read {text}: {error.strerror}") from None
     except ValueError as error:
         raise MistakeError(f"{where}: {error}") from None
-    return dict.fromkeys(configuration.KEYWORDS) | found
+    return dict.fromkeys(request.KEYWORDS) | found
 
 
 def judge(given: dict[str, object]) -> tuple[dict[str, dict], list[str]]:
@@ -271,53 +277,45 @@ def judge(given: dict[str, object]) -> tuple[dict[str, dict], list[str]]:
     :param given: what :func:`read_configuration` returned.
     :return: what ORT would be given, by keyword, and every problem that there is.
     """
-    providers: dict[str, dict] = {}
-
-    def flavour_of(name: str) -> str:
-        """As the EP is here; else the bundled one, or the plugin where no bundled one is known."""
-        here = flavours_here()
-        if name not in here and name not in PROVIDERS:
-            raise LookupError
-        flavour = here.get(name) or ("bundled" if "bundled" in PROVIDERS[name] else "plugin")
-        providers[name] = {"flavour": flavour, "here": name in here, "options": {}}
-        return flavour
-
-    circumstances = configuration.circumstances(onnxruntime.SessionOptions(), execution_providers.stock_list())
+    here = flavours_here()
     problems: list[str] = []
-    sent = {"provider_options": {}, "session_config": {}, "run_config": {}}
     while True:
         try:
-            granted, sent["session_config"], sent["run_config"] = configuration.look_up(
-                given, flavour_of, circumstances
-            )
+            asked = request.Request(environment=(), **given)
+            circumstances = request.circumstances(execution_providers.stock_list())
+            permit = allowlist.permit(asked, circumstances, lambda name: here.get(name, ""))
             break
         except NotPermittedError as refusal:
             problems.append(str(refusal))
-            _remove(given, refusal.place)
-        except RuntimeError as error:
-            problems.append(str(error))
-            break
-    if not problems:
-        for name, grants in (granted or {}).items():
-            providers[name]["options"] = allowlist.sent(grants)
-        sent["provider_options"] = providers
-    return sent, problems
+            _remove(given, refusal)
+    if problems:
+        return {"provider_options": {}, "session_config": {}, "run_config": {}}, problems
+    for sentence in (text for idle in permit.idle.values() for text in idle.values()):
+        warn(sentence)
+    providers = {
+        name: {
+            "flavour": here.get(name) or next(iter(PROVIDERS[name])),
+            "here": name in here,
+            "options": allowlist.sent(grants),
+        }
+        for name, grants in (permit.providers if permit.named else {}).items()
+    }
+    return {
+        "provider_options": providers,
+        "session_config": dict(permit.session_config),
+        "run_config": dict(permit.run_config),
+    }, problems
 
 
-def _remove(given: dict[str, object], place: str) -> None:
-    """Take the entry of a place out, so that the next problem shows."""
-    for keyword, entries in given.items():
-        for key in list(entries or ()):
-            here = f"{keyword}[{show(key)}]"
-            if here == place:
-                del entries[key]
-                return
-            if keyword == "provider_options":
-                for option in entries[key]:
-                    if f"{here}[{show(option)}]" == place:
-                        del entries[key][option]
-                        return
-    raise AssertionError(place)
+def _remove(given: dict[str, object], refusal: NotPermittedError) -> None:
+    """Take what was refused out, so that the next problem shows."""
+    entries = given[refusal.keyword]
+    if not refusal.provider and not refusal.key:
+        given[refusal.keyword] = None
+    elif refusal.provider and refusal.key:
+        del entries[refusal.provider][refusal.key]
+    else:
+        del entries[refusal.provider or refusal.key]
 
 
 # --- plugins ---

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import argparse
 
-from onnxruntime.backend.allowlist_rules import Permitted, Rule
+from onnxruntime.backend.allowlist_rules import Permitted
 from onnxruntime.backend.command_line import PROGRAM, Page, tables
+from onnxruntime.backend.refusals import Refused
 
 
 def add_to(commands: argparse._SubParsersAction, shared: argparse.ArgumentParser) -> None:
@@ -53,7 +54,7 @@ def command(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
     return result, 0
 
 
-def _described(name: str, rule: Rule) -> dict[str, object]:
+def _described(name: str, rule: Permitted | Refused) -> dict[str, object]:
     if not isinstance(rule, Permitted):
         return {"name": name, "permitted": False, "hazard": rule.hazard, "reason": rule.reason}
     needs = [need.what for need in rule.needs]

@@ -12,31 +12,45 @@ session config entries, and bundled WebGPU reads nothing but those. :func:`_atta
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Mapping
-from functools import cache, lru_cache
+from collections.abc import Iterator, Mapping
+from functools import cache
 from types import MappingProxyType
 
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend import allowlist
-from onnxruntime.backend.allowlist import Circumstances, Grant, sent
-from onnxruntime.backend.messages import warn
+from onnxruntime.backend import webgpu_lock
+from onnxruntime.backend.allowlist import Grant, Permit, sent
+from onnxruntime.backend.messages import refuse, warn
+from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, ON_CUDA_DEVICE, TENSORRT
+from onnxruntime.backend.request import split_device
 
-CPU = "CPUExecutionProvider"
-CUDA = "CUDAExecutionProvider"
-TENSORRT = "TensorrtExecutionProvider"
-# The EPs of GPU builds, which run on the device that ONNX calls CUDA and ORT calls GPU.
-_ON_GPU = (CUDA, TENSORRT, "NvTensorRTRTXExecutionProvider", "MIGraphXExecutionProvider", "ROCMExecutionProvider")
-# The EPs that are there whatever the device, so that their presence says nothing of it.
-ON_ANY_DEVICE = frozenset({CPU, "AzureExecutionProvider"})
 _EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
 _MISSING = "The device, or a library that the EP needs (such as CUDA or cuDNN), may be missing; ORT's log may tell"
 _RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
+_NOTHING: Mapping = MappingProxyType({})
+
+
+class Applied:
+    """What became of a permit in the open session, as ORT reports it, limited to what was named.
+
+    - ``provider_options``: EP to option to text.
+    - ``session_config``: key to text.
+    - ``unconfirmed``: by EP, the options that it has no way to report; by keyword argument, the keys that have nothing
+      to act on.
+    - ``warnings``: what was warned of.
+    """
+
+    __slots__ = ("provider_options", "session_config", "unconfirmed", "warnings")
+
+    def __init__(self) -> None:
+        self.provider_options: Mapping[str, Mapping[str, str]] = _NOTHING
+        self.session_config: Mapping[str, str] = _NOTHING
+        self.unconfirmed: Mapping[str, tuple[str, ...]] = _NOTHING
+        self.warnings: tuple[str, ...] = ()
 
 
 def _excluded() -> list[str]:
-    return os.getenv(_EXCLUDE, default="").split(",")
+    return [name.strip() for name in os.getenv(_EXCLUDE, default="").split(",")]
 
 
 def stock_list() -> list[str]:
@@ -68,35 +82,32 @@ def plugin_devices(name: str) -> list:
 
 
 def flavour(name: str) -> str:
-    """Tell how this process has an EP: ``"bundled"`` in ORT, or as a ``"plugin"`` that the application registered.
-
-    :raises RuntimeError: when the environment excludes it.
-    :raises LookupError: when there is none.
+    """Tell how this process has an EP: ``"bundled"`` in ORT, as a ``"plugin"`` that the application registered, or not
+    at all: ``""``.
     """
-    if name in _excluded():
-        raise RuntimeError(f"{name} was named, and the environment variable {_EXCLUDE} excludes it")
     if plugin_devices(name):
         return "plugin"
-    available = onnxruntime.get_available_providers()
-    if name in available:
-        return "bundled"
-    raise LookupError(
-        f"it is not available in this process, which has {', '.join(available)}. A plugin EP is available once its "
-        "library is registered and has found a device that it supports"
-    )
+    return "bundled" if name in onnxruntime.get_available_providers() else ""
 
 
-def _split(device: str | None) -> tuple[str, int | None]:
-    """Divide a device such as ``'CUDA:1'``, the syntax of :class:`onnx.backend.base.Device`."""
-    return _parse(device) if type(device) is str else ("", None)
+def check_available(permit: Permit) -> None:
+    """Check that this process has the EPs that were named.
 
-
-@lru_cache
-def _parse(device: str) -> tuple[str, int | None]:
-    match = re.fullmatch(r"([A-Z0-9_]+)(?::([0-9]{1,2}))?", device, re.ASCII)
-    if match is None:
-        return "", None
-    return match[1], None if match[2] is None else int(match[2])
+    :raises NotPermittedError: when it has one not, or the environment excludes it.
+    """
+    if not permit.named:
+        return
+    excluded = _excluded()
+    for name in permit.providers:
+        if name in excluded:
+            reason = f"the environment variable {_EXCLUDE} excludes it"
+            refuse(reason, "provider_options", provider=name)
+        if name in permit.absent:
+            reason = (
+                f"it is not available in this process, which has {', '.join(onnxruntime.get_available_providers())}. "
+                "A plugin EP is available once its library is registered and has found a device that it supports"
+            )
+            refuse(reason, "provider_options", provider=name)
 
 
 def supports_device(device: str) -> bool:
@@ -107,91 +118,74 @@ def supports_device(device: str) -> bool:
     """
     if type(device) is str and device == onnxruntime.get_device():
         return True
-    name, index = _split(device)
+    name, index = split_device(device)
     # CPU-OPENVINO_CPU is how ORT names the devices of a build; only whole names count.
     built_for = onnxruntime.get_device().split("-")
     if name in ("CUDA", "GPU"):
-        return "GPU" in built_for or any(len(plugin_devices(ep)) > (index or 0) for ep in _ON_GPU)
+        return "GPU" in built_for or any(len(plugin_devices(ep)) > (index or 0) for ep in ON_CUDA_DEVICE)
     return name in built_for and not index
 
 
-def merge_device(device: str | None, provider_options: object) -> object:
-    """Let ``'CUDA:1'`` name the CUDA EP where the caller named no EP.
+def open_session(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
+    """Open a session as a permit says.
 
-    :return: the ``provider_options`` to look up.
-    """
-    if device is None or provider_options is not None:
-        return provider_options
-    name, index = _split(device)
-    return {CUDA: {"device_id": index}} if name in ("CUDA", "GPU") and index is not None else None
-
-
-def settle_device(
-    device: str | None, granted: dict[str, dict[str, Grant]], circumstances: Circumstances
-) -> dict[str, dict[str, Grant]]:
-    """Give the index in ``device`` to the named EPs that run there.
-
-    :return: what was granted, with that index as ``device_id``.
-    :raises RuntimeError: when the device and the named EPs contradict each other.
-    """
-    name, index = _split(device)
-    on_gpu = [ep for ep in granted if ep in _ON_GPU]
-    if name not in ("CUDA", "GPU"):
-        return granted
-    if not on_gpu:
-        raise RuntimeError(f"device {device!r} contradicts provider_options, which names no EP of that device")
-    if index is None:
-        return granted
-    granted = dict(granted)
-    for ep in on_gpu:
-        asked = allowlist.provider_options({ep: {"device_id": index}}, flavour, circumstances)[ep]
-        if granted[ep].get("device_id", asked["device_id"]).value != index:
-            raise RuntimeError(
-                f"device {device!r} contradicts provider_options['{ep}'], whose device_id is "
-                f"{granted[ep]['device_id'].text}"
-            )
-        granted[ep] = {**granted[ep], **asked}
-    return granted
-
-
-def check_device(device: str | None, session: InferenceSession) -> None:
-    """Check that a session can be on the device that was asked for: ORT falls back to the CPU without a word.
-
-    :raises RuntimeError: when the device is not the CPU and the session has only EPs that need no device.
-    """
-    if _split(device)[0] not in ("", "CPU") and ON_ANY_DEVICE.issuperset(session.get_providers()):
-        got = ", ".join(session.get_providers())
-        raise RuntimeError(f"device {device!r} was asked for, but ORT opened the session with {got} alone. {_MISSING}")
-
-
-def open_session(
-    model: str | bytes,
-    options: SessionOptions,
-    granted: Mapping[str, Mapping[str, Grant]],
-    entries: Mapping[str, str] = MappingProxyType({}),
-) -> InferenceSession:
-    """Open a session with exactly the named EPs, in their order, then CPU, and without any fallback.
+    With exactly the EPs that were named, in their order, then CPU, and without any fallback; where none was named, with
+    all that are available, as ORT's own backend does.
 
     :param model: path or serialized model.
-    :param options: session options with their attributes and session config entries set.
-    :param granted: EP name to its granted options.
-    :param entries: the session config entries that the caller named.
-    :return: the session.
-    :raises RuntimeError: when an EP cannot be attached, or the session came up without it.
+    :param options: session options with their attributes and free dimension overrides set.
+    :param permit: what may be given to ORT.
+    :raises RuntimeError: when an EP cannot be attached, or the session came up without it or without the device that
+        was asked for.
     """
+    for key, text in permit.session_config.items():
+        options.add_session_config_entry(key, text)
+    with webgpu_lock.while_opening(permit.providers):
+        if permit.named:
+            session = _open_named(model, options, permit)
+        else:
+            session = InferenceSession(model, options, providers=list(permit.providers))
+            # A run that fails must fail, not run elsewhere: the API's first use is testing.
+            session.disable_fallback()
+        webgpu_lock.of(session)
+    got = session.get_providers()
+    # ORT falls back to the CPU without a word.
+    if permit.device not in ("", "CPU") and ON_ANY_DEVICE.issuperset(got):
+        raise RuntimeError(
+            f"device {permit.device!r} was asked for, but ORT opened the session with {', '.join(got)} alone. "
+            f"{_MISSING}"
+        )
+    return session
+
+
+def _open_named(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
     # Have ORT record which nodes each EP takes, unless the caller decided on that. To ask the options whether they hold
     # an entry is no way to find out: the exception that says no takes a fifth of the time of opening a small session.
-    if _RECORD_ASSIGNMENT not in entries and hasattr(InferenceSession, "get_provider_graph_assignment_info"):
+    if _RECORD_ASSIGNMENT not in permit.session_config and hasattr(
+        InferenceSession, "get_provider_graph_assignment_info"
+    ):
         options.add_session_config_entry(_RECORD_ASSIGNMENT, "1")
-    named = ", ".join(granted) or "no EP"
-    providers = _attach(options, granted)
+    named = list(permit.providers)
+    providers = _attach(options, permit.providers)
     try:
         session = InferenceSession(model, options, providers=providers, enable_fallback=0)
     except (RuntimeError, ValueError) as error:
         # ORT's own exceptions, which say what is wrong with a model, are neither: this is an EP's.
-        raise RuntimeError(f"provider_options names {named}, with which ORT opened no session: {error}") from error
-    _verify_order(session, list(granted))
+        raise RuntimeError(
+            f"provider_options names {', '.join(named) or 'no EP'}, with which ORT opened no session: {error}"
+        ) from error
+    _verify_order(session, named)
     return session
+
+
+def explain(error: Exception) -> str | None:
+    """Say what to do when ORT refused to open a session because of graph capture; ``None`` for other errors."""
+    if "graph capture feature" not in str(error):
+        return None
+    return (
+        "graph capture was asked for, and this model cannot be captured: every node must run on the EP that captures, "
+        f"and there may be no If, Loop or Scan. Prepare the model without it. ORT says: {error}"
+    )
 
 
 def _attach(options: SessionOptions, granted: Mapping[str, Mapping[str, Grant]]) -> list[tuple[str, dict]] | None:
@@ -264,32 +258,56 @@ def _verify_order(session: InferenceSession, named: list[str]) -> None:
         )
 
 
-def read_back(
-    session: InferenceSession, granted: Mapping[str, Mapping[str, Grant]]
-) -> tuple[Mapping[str, Mapping[str, str]], Mapping[str, tuple[str, ...]]]:
-    """Compare what ORT reports with what was granted.
+def read_back(session: InferenceSession, permit: Permit) -> Applied:
+    """Compare what ORT reports with what was permitted, and warn of what has no effect.
 
-    :return: by EP, what ORT reports of the options that were granted, and which of them it has no way to report.
     :raises RuntimeError: when ORT reports another value than was sent.
     """
-    everything = session.get_provider_options()
-    reported, unconfirmed = {}, {}
-    for name, grants in granted.items():
-        texts = everything.get(name, {})
-        for option, text in sent(grants).items():
-            if option in texts and not _same(texts[option], text, grants.get(option)):
-                raise RuntimeError(
-                    f"provider_options['{name}']['{option}'] was sent as {text!r}, but ORT reports {texts[option]!r}"
-                )
-        # An option that travels inside another one is named by no EP: ORT repeats the text that carried it, no more.
-        shown = {option: texts[option] for option, grant in grants.items() if grant.rule.reported and option in texts}
-        silent = tuple(option for option in grants if option not in shown)
-        if "device_id" in texts:
-            shown.setdefault("device_id", texts["device_id"])
-        reported[name] = MappingProxyType(shown)
-        if silent:
-            unconfirmed[name] = silent
-    return MappingProxyType(reported), MappingProxyType(unconfirmed)
+    applied = Applied()
+    unconfirmed: dict[str, tuple[str, ...]] = {}
+    warnings: list[str] = []
+    if permit.session_config:
+        held = session.get_session_options().get_session_config_entry
+        applied.session_config = MappingProxyType({key: held(key) for key in permit.session_config})
+        if applied.session_config != permit.session_config:
+            raise RuntimeError(
+                f"session_config was sent as {permit.session_config}, ORT holds {dict(applied.session_config)}"
+            )
+    if permit.named:
+        everything = session.get_provider_options()
+        reported = {}
+        for name, grants in permit.providers.items():
+            reported[name], silent = _reported(name, grants, everything.get(name, _NOTHING))
+            if silent:
+                unconfirmed[name] = silent
+        applied.provider_options = MappingProxyType(reported)
+        warnings += _without_nodes(session, list(permit.providers))
+    for keyword, idle in permit.idle.items():
+        unconfirmed[keyword] = tuple(idle)
+        warnings += idle.values()
+    for text in warnings:
+        warn(text)
+    if unconfirmed:
+        applied.unconfirmed = MappingProxyType(unconfirmed)
+    applied.warnings = tuple(warnings)
+    return applied
+
+
+def _reported(
+    name: str, grants: Mapping[str, Grant], texts: Mapping[str, str]
+) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """What ORT reports of the options that were named for an EP, and those that it does not report."""
+    for option, text in sent(grants).items():
+        if option in texts and not _same(texts[option], text, grants.get(option)):
+            raise RuntimeError(
+                f"provider_options['{name}']['{option}'] was sent as {text!r}, but ORT reports {texts[option]!r}"
+            )
+    # An option that travels inside another one is named by no EP: ORT repeats the text that carried it, no more.
+    shown = {option: texts[option] for option, grant in grants.items() if grant.rule.reported and option in texts}
+    silent = tuple(option for option in grants if option not in shown)
+    if "device_id" in texts:
+        shown.setdefault("device_id", texts["device_id"])
+    return MappingProxyType(shown), silent
 
 
 def _same(reported: str, text: str, grant: Grant | None) -> bool:
@@ -314,8 +332,8 @@ def node_assignment(session: InferenceSession) -> Mapping[str, int] | None:
     return MappingProxyType(counts)
 
 
-def warn_idle(session: InferenceSession, named: list[str]) -> None:
-    """Warn of each named EP that took no node: ORT permits that, and silence would mislead."""
+def _without_nodes(session: InferenceSession, named: list[str]) -> Iterator[str]:
+    """A warning for each named EP that took no node: ORT permits that, and silence would mislead."""
     if named in ([], [CPU]):  # counting takes time with the model's size
         return
     counts = node_assignment(session)
@@ -331,4 +349,4 @@ def warn_idle(session: InferenceSession, named: list[str]) -> None:
         if counts.get(CPU) and CPU not in named:
             advice += ", or set session_config={'session.disable_cpu_ep_fallback': '1'} to make this an error"
         others = ", ".join(ep for ep, count in counts.items() if count) or "no EP"
-        warn(f"{name} was named in provider_options and took no node of this model, which runs on {others}. {advice}")
+        yield f"{name} was named in provider_options and took no node of this model, which runs on {others}. {advice}"

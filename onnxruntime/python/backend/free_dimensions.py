@@ -17,56 +17,29 @@ from collections.abc import Mapping
 import onnx
 
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend import allowlist
-from onnxruntime.backend.messages import NOT_PERMITTED, show
-from onnxruntime.backend.value_kinds import Integer
+from onnxruntime.backend.messages import refuse, show
 
-KEYWORD = "free_dimension_overrides"
-_SIZE = Integer(1, 2**24)
 # ORT computes at load time whatever then depends on sizes alone, and holds it: up to 4 bytes for each element with the
 # CPU EP and 16 with OpenVINO's, in each node of the model that makes such a tensor.
 _MOST_ELEMENTS = 2**25
-
-
-def look_up(given: object) -> dict[str, int]:
-    """Turn ``free_dimension_overrides`` into names and sizes.
-
-    :param given: the caller's mapping of dimension names to sizes, 1 to 2**24.
-    :raises TypeError: when it is not a mapping.
-    :raises RuntimeError: for a name or a size that is none.
-    """
-    sizes: dict[str, int] = {}
-    for name, size in allowlist.read(KEYWORD, given):
-        place = f"{KEYWORD}[{show(name)}]"
-        if type(name) is not str or not name or "\0" in name:
-            raise RuntimeError(f"{place} {NOT_PERMITTED}: a dimension is named by a str, not empty, without NUL")
-        try:
-            sizes[name] = _SIZE.parse(size)
-        except ValueError as error:
-            raise RuntimeError(
-                f"{place} with the value {show(size)} {NOT_PERMITTED}: {error}. Accepted: {_SIZE.accepts}"
-            ) from None
-    return sizes
+_KEYWORD = "free_dimension_overrides"
 
 
 def apply(options: SessionOptions, sizes: Mapping[str, int], source: str | bytes) -> dict[str, dict[int, int]]:
     """Set the sizes on a session's options.
 
     :param options: the options that the session will be opened with.
-    :param sizes: what :func:`look_up` returned.
+    :param sizes: dimension name to size, as permitted.
     :param source: the model's path or bytes.
     :return: input name to the size that each of its overridden axes must have, for :func:`verify`.
-    :raises RuntimeError: for a name that no input of the model has, and for sizes that make an input too large.
+    :raises NotPermittedError: for a name that no input of the model has, and for sizes that make an input too large.
     """
     shapes = _input_shapes(source) if sizes else {}
     names = {name for shape in shapes.values() for name in shape if type(name) is str}
     for name, size in sizes.items():
         if name not in names:
             has = ", ".join(sorted(map(ascii, names))) or "none"
-            raise RuntimeError(
-                f"{KEYWORD}[{show(name)}] {NOT_PERMITTED}: no input of the model has a dimension "
-                f"of that name. It has: {has}"
-            )
+            refuse(f"no input of the model has a dimension of that name. It has: {has}", _KEYWORD, key=name)
         options.add_free_dimension_override_by_name(name, size)
     expected = {
         node: {axis: sizes[name] for axis, name in enumerate(shape) if name in sizes} for node, shape in shapes.items()
@@ -77,9 +50,10 @@ def apply(options: SessionOptions, sizes: Mapping[str, int], source: str | bytes
             max(expected[node].get(axis, 1 if type(size) is str else size), 1) for axis, size in enumerate(shape)
         )
         if expected[node] and elements > _MOST_ELEMENTS:
-            raise RuntimeError(
-                f"{KEYWORD} {NOT_PERMITTED}: it gives input {show(node)} {elements} elements; accepted are at most "
-                f"{_MOST_ELEMENTS}, because ORT computes what depends on sizes when it opens a model"
+            refuse(
+                f"it gives input {show(node)} {elements} elements; accepted are at most {_MOST_ELEMENTS}, because ORT "
+                "computes what depends on sizes when it opens a model",
+                _KEYWORD,
             )
     return expected
 
@@ -94,7 +68,7 @@ def verify(session: InferenceSession, expected: Mapping[str, Mapping[int, int]])
         for axis, size in expected.get(node.name, {}).items():
             if node.shape[axis] != size:
                 raise RuntimeError(
-                    f"{KEYWORD} sets axis {axis} of input {node.name!a} to {size}, but in the session it is "
+                    f"{_KEYWORD} sets axis {axis} of input {node.name!a} to {size}, but in the session it is "
                     f"{node.shape[axis]!a}"
                 )
 
@@ -104,7 +78,7 @@ def _input_shapes(source: str | bytes) -> dict[str, list[str | int]]:
     try:
         model = onnx.load(source if isinstance(source, str) else io.BytesIO(source), load_external_data=False)
     except Exception as error:
-        raise RuntimeError(f"{KEYWORD} needs a model that onnx reads, to know its dimensions: {error}") from error
+        raise RuntimeError(f"{_KEYWORD} needs a model that onnx reads, to know its dimensions: {error}") from error
     # A dimension without a name or a value is one of no size.
     return {
         node.name: [dimension.dim_param or dimension.dim_value for dimension in node.type.tensor_type.shape.dim]

@@ -22,7 +22,7 @@ import numpy as np
 
 import onnxruntime
 from onnxruntime import InferenceSession, OrtValue, RunOptions
-from onnxruntime.backend import configuration, tensor_values, webgpu_lock
+from onnxruntime.backend import request, tensor_values, webgpu_lock
 from onnxruntime.backend.messages import warn
 
 CUDA = "CUDAExecutionProvider"
@@ -388,7 +388,7 @@ class Capture:
 
 
 def _options(call: _Call, graph_id: int) -> RunOptions:
-    return configuration.run_options(call.attributes, {**call.entries, GRAPH_ID: str(graph_id)})
+    return request.run_options(call.attributes, {**call.entries, GRAPH_ID: str(graph_id)})
 
 
 def _shape(value: np.ndarray | OrtValue) -> tuple:

@@ -9,18 +9,68 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterable
+from typing import NoReturn
 
 NOT_PERMITTED = "is not permitted via the backend API"
 
+# More entries than ORT has keys; a mapping that goes on after that is no configuration.
+MOST_ENTRIES = 256
 _SHOWN = frozenset({bool, int, float, str, bytes, type(None)})
 
 
 class NotPermittedError(RuntimeError):
-    """An entry that is not permitted. ``place`` tells which, as the message does: ``session_config['the.key']``."""
+    """
+    What a caller named and cannot have.
 
-    def __init__(self, message: str, place: str = "") -> None:
+    Whoever hands on what others ask for, such as a service, can tell it from all other errors, which are not about what
+    was asked.
+
+    :param message: the whole sentence.
+    :param keyword: the keyword argument, such as ``"session_config"``.
+    :param provider: the EP, for an option of one.
+    :param key: the option, key or name inside the keyword argument.
+    :param reason: why not.
+    """
+
+    def __init__(self, message: str, *, keyword: str, provider: str, key: str, reason: str) -> None:
         super().__init__(message)
-        self.place = place
+        self.keyword = keyword
+        self.provider = provider
+        self.key = key
+        self.reason = reason
+
+
+class WrongTypeError(NotPermittedError, TypeError):
+    """A keyword argument whose value is of the wrong type, such as a list where a mapping is wanted."""
+
+
+def refuse(
+    reason: str,
+    keyword: str,
+    *,
+    provider: str = "",
+    key: object = "",
+    value: object = ...,
+    error: type[NotPermittedError] = NotPermittedError,
+) -> NoReturn:
+    """Refuse what a caller named.
+
+    :param reason: why, as the end of a sentence.
+    :param keyword: the keyword argument.
+    :param provider: the EP, for an option of one.
+    :param key: the option, key or name inside the keyword argument, as the caller wrote it.
+    :param value: the value of it, where that is what cannot be.
+    :raises NotPermittedError: always.
+    """
+    place = keyword + (f"[{show(provider)}]" if provider else "") + (f"[{show(key)}]" if key != "" else "")
+    with_value = "" if value is ... else f" with the value {show(value)}"
+    raise error(
+        f"{place}{with_value} {NOT_PERMITTED}: {reason}",
+        keyword=keyword,
+        provider=provider,
+        key=key if type(key) is str else show(key),
+        reason=reason,
+    ) from None
 
 
 def show(value: object) -> str:
@@ -39,14 +89,31 @@ def show(value: object) -> str:
 
 def nearest(name: str, known: Iterable[str], cutoff: float) -> str:
     """Find the known name that a misspelt one comes near to; ``""`` for none."""
-    import difflib  # noqa: PLC0415 # most programs misspell nothing
-
+    try:
+        import difflib  # noqa: PLC0415 # most programs misspell nothing
+    except (ImportError, OSError):  # no file can be opened any more: what is said must not be about that
+        return ""
     return next(iter(difflib.get_close_matches(name[:100], known, 1, cutoff)), "")
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """A near miss among known names, as the end of a message; ``""`` for none."""
+    by_form = {key.lower(): key for key in known}
+    near = nearest(name[:100].strip().lower(), by_form, 0.8)
+    return f". Did you mean '{by_form[near]}'?" if near and by_form[near] != name else ""
+
+
+# Given warnings, as Python keeps them for each module. Not the calling module's: texts that hold a caller's names would
+# stay there for ever.
+_given: dict = {}
 
 
 def warn(message: str) -> None:
     """Give a ``RuntimeWarning`` that points at the line which called into this package."""
-    frame, level = sys._getframe(1), 2
+    frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(__package__ + "."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, RuntimeWarning, stacklevel=level)
+        frame = frame.f_back
+    if len(_given) > MOST_ENTRIES:
+        _given.clear()
+    module = frame.f_globals.get("__name__") or "<unknown>"
+    warnings.warn_explicit(message, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno, module, _given)

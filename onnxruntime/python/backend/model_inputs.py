@@ -25,8 +25,8 @@ class ModelInputs:
 
     def __init__(self, session: InferenceSession) -> None:
         self._declared = session.get_inputs(), session.get_overridable_initializers()
-        # What may be fed as it is. numpy keeps one dtype object for each of its types, so `is` tells them apart.
-        self._slots = [(node.name, _fed_as_is(node.type)) for node in self._declared[0]]
+        #: Each input's name, and the dtype of the arrays that ORT takes for it as they are, if there is one.
+        self.slots = [(node.name, _fed_as_is(node.type)) for node in self._declared[0]]
 
     @cached_property
     def _nodes(self) -> dict[str, NodeArg]:
@@ -35,25 +35,6 @@ class ModelInputs:
     @cached_property
     def _overridable(self) -> dict[str, NodeArg]:
         return {node.name: node for node in self._declared[1]}
-
-    def as_they_are(self, inputs: object) -> dict[str, np.ndarray] | None:
-        """Name arrays that ORT takes without any preparation.
-
-        :param inputs: what a caller passed: a list or tuple of them, or one.
-        :return: the feeds, or ``None`` for anything that is not exactly that: see :meth:`feeds`.
-        """
-        if type(inputs) is not list and type(inputs) is not tuple:
-            if type(inputs) is not np.ndarray:
-                return None
-            inputs = (inputs,)
-        if len(inputs) != len(self._slots):
-            return None
-        feeds = {}
-        for (name, dtype), value in zip(self._slots, inputs):  # noqa: B905 # as long as each other; strict= costs time
-            if type(value) is not np.ndarray or value.dtype is not dtype:
-                return None
-            feeds[name] = value
-        return feeds
 
     def feeds(self, inputs: object) -> dict[str, object]:
         """Name every value and make it what ORT can take.
@@ -68,7 +49,7 @@ class ModelInputs:
             if isinstance(inputs, Mapping) and not self._is_one_map(inputs):
                 return {name: self._convert(name, value) for name, value in inputs.items()}
             inputs = (inputs,)
-        if len(inputs) > len(self._slots):
+        if len(inputs) > len(self.slots):
             self._warn_of_surplus(len(inputs))
         return {name: self._convert(name, value) for name, value in zip(self._nodes, inputs, strict=False)}
 
@@ -76,7 +57,7 @@ class ModelInputs:
         # Old models list initializers among the graph's inputs. ORT does not tell where they stood, so that a value
         # for one cannot be found by its place.
         hint = "; to override an initializer, pass a mapping by name" if self._overridable else ""
-        warn(f"got {count} inputs, of which the first {len(self._slots)} are used{hint}; {self._signature()}")
+        warn(f"got {count} inputs, of which the first {len(self.slots)} are used{hint}; {self._signature()}")
 
     def _is_one_map(self, inputs: Mapping) -> bool:
         """Tell whether this mapping is itself the value of the only input."""

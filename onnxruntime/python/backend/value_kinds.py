@@ -41,7 +41,7 @@ def _text(value: object) -> str:
     return value
 
 
-def _whole(value: object) -> int:
+def whole(value: object) -> int:
     """Read an int or plain ASCII decimal digits, of at most 20 places."""
     value = plain(value)
     if type(value) is int:
@@ -118,7 +118,7 @@ class Integer(Kind):
     def parse(self, value: object) -> int:
         if self._flags and type(value) in (bool, np.bool_):
             return int(value)
-        number = _whole(value)
+        number = whole(value)
         if not self._low <= number <= self._high or (self._among and number not in self._among):
             raise ValueError("out of range")
         return number
@@ -148,7 +148,7 @@ class Threads(Kind):
         )
 
     def parse(self, value: object) -> int:
-        number = _whole(value)
+        number = whole(value)
         if self._low <= number <= self._ALWAYS:
             return number
         high = max(self._ALWAYS, self._PER_CPU * usable_cpus())

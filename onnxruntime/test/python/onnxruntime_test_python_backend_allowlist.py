@@ -15,19 +15,36 @@ from unittest import mock
 import numpy as np
 
 from onnxruntime import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
-from onnxruntime.backend import allowlist, messages, value_kinds
-from onnxruntime.backend.allowlist_config_keys import (
-    RUN_ATTRIBUTES,
-    RUN_CONFIG,
-    SESSION_ATTRIBUTES,
-    SESSION_CONFIG,
-)
-from onnxruntime.backend.allowlist_rules import Circumstances, Permitted, Refused
+from onnxruntime.backend import allowlist, messages, refusals, value_kinds
+from onnxruntime.backend.allowlist_attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist_rules import Circumstances
+from onnxruntime.backend.request import Request
 from onnxruntime.backend.value_kinds import Choice, Flag, FreeText, Integer, Kind, Member, Names, Text, Threads, plain
 
-_NEWEST = Circumstances((1, 31), "x86_64", ("CPUExecutionProvider",))
+_NEWEST = Circumstances((1, 31), "x86_64", providers=("CPUExecutionProvider",))
 _REFUSED = "not permitted via the backend API"
 _SPIN = "session.intra_op.spin_duration_us"
+
+
+def permit(at: Circumstances = _NEWEST, flavour: str = "bundled", **asked: object) -> allowlist.Permit:
+    return allowlist.permit(Request(**asked), at, lambda _: flavour)
+
+
+def session_attributes(given: dict) -> dict:
+    return dict(permit(attributes=given).attributes)
+
+
+def run_attributes(given: dict) -> dict:
+    return allowlist.run_attributes(given, _NEWEST)
+
+
+def session_config(given: object, at: Circumstances) -> dict:
+    return dict(permit(at, session_config=given).session_config)
+
+
+def run_config(given: object, at: Circumstances) -> dict:
+    return dict(permit(at, run_config=given).run_config)
 
 
 class _Str(str):
@@ -247,7 +264,7 @@ class TestValueKinds(unittest.TestCase):
     def test_every_default_in_the_tables_is_a_value_of_its_kind(self):
         for table in (SESSION_CONFIG, RUN_CONFIG):
             for key, rule in table.items():
-                if type(rule) is not Permitted or rule.default == "not set" or ", " in rule.default:
+                if rule.default == "not set" or ", " in rule.default:
                     continue
                 # No rules and no names is what an empty text means, and how it is written is to leave the key out.
                 if rule.default == "" and type(rule.kind) in (Names, Text):
@@ -258,19 +275,21 @@ class TestValueKinds(unittest.TestCase):
 
 class TestAttributes(unittest.TestCase):
     def test_every_public_name_of_this_ort_is_judged(self):
-        for owner, table in ((SessionOptions, SESSION_ATTRIBUTES), (RunOptions, RUN_ATTRIBUTES)):
+        for owner, table in (
+            (SessionOptions, SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES),
+            (RunOptions, RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES),
+        ):
             names = {name for name in dir(owner) if not name.startswith("_")}
             self.assertFalse(names - {*table}, f"{owner.__name__}: unjudged")
 
     def test_every_permitted_attribute_is_one_and_takes_its_value(self):
         other = {Flag: None, Integer: 3, FreeText: "worker 7"}
         for owner, table, look_up in (
-            (SessionOptions, SESSION_ATTRIBUTES, allowlist.session_attributes),
-            (RunOptions, RUN_ATTRIBUTES, allowlist.run_attributes),
+            (SessionOptions, SESSION_ATTRIBUTES, session_attributes),
+            (RunOptions, RUN_ATTRIBUTES, run_attributes),
         ):
-            permitted = {name: rule for name, rule in table.items() if type(rule) is Permitted}
-            self.assertEqual(len(permitted), 13 if owner is SessionOptions else 4)
-            for name, rule in permitted.items():
+            self.assertEqual(len(table), 13 if owner is SessionOptions else 4)
+            for name, rule in table.items():
                 with self.subTest(name=name):
                     options = owner()
                     default = getattr(options, name)
@@ -289,51 +308,50 @@ class TestAttributes(unittest.TestCase):
     def test_bounds(self):
         bounds = {"intra_op_num_threads": (0, 1024), "inter_op_num_threads": (0, 1024), "log_severity_level": (-1, 4)}
         for name, (low, high) in bounds.items():
-            self.assertEqual(allowlist.session_attributes({name: low}), {name: low})
-            self.assertEqual(allowlist.session_attributes({name: str(high)}), {name: high})
+            self.assertEqual(session_attributes({name: low}), {name: low})
+            self.assertEqual(session_attributes({name: str(high)}), {name: high})
             for value in (low - 1, high + 1, str(high + 1), True, 1.0, None, _Int(1)):
                 with self.subTest(name=name, value=ascii(value)), self.assertRaisesRegex(RuntimeError, _REFUSED):
-                    allowlist.session_attributes({name: value})
-        self.assertEqual(allowlist.run_attributes({"log_severity_level": 0}), {"log_severity_level": 0})
+                    session_attributes({name: value})
+        self.assertEqual(run_attributes({"log_severity_level": 0}), {"log_severity_level": 0})
         for level in (-1, 5):
             with self.assertRaisesRegex(RuntimeError, _REFUSED):
-                allowlist.run_attributes({"log_severity_level": level})
+                run_attributes({"log_severity_level": level})
 
     def test_logid_cannot_forge_log_lines(self):
-        self.assertEqual(allowlist.session_attributes({"logid": "x" * 256}), {"logid": "x" * 256})
+        self.assertEqual(session_attributes({"logid": "x" * 256}), {"logid": "x" * 256})
         for value in ("x" * 257, "\u00e9" * 129, "a\nb", "a\rb", "\x1b[31m", "a\0b", "\u202eb", "\ud800"):
-            for look_up in (allowlist.session_attributes, allowlist.run_attributes):
+            for look_up in (session_attributes, run_attributes):
                 with self.subTest(value=ascii(value)[:20]), self.assertRaisesRegex(RuntimeError, _REFUSED):
                     look_up({"logid": value})
 
     def test_every_refused_attribute_is_refused_with_its_reason(self):
         for table, look_up in (
-            (SESSION_ATTRIBUTES, allowlist.session_attributes),
-            (RUN_ATTRIBUTES, allowlist.run_attributes),
+            (refusals.SESSION_ATTRIBUTES, session_attributes),
+            (refusals.RUN_ATTRIBUTES, run_attributes),
         ):
             for name, rule in table.items():
-                if type(rule) is Refused:
-                    with self.subTest(name=name), self.assertRaises(RuntimeError) as raised:
-                        look_up({name: True})
-                    message = str(raised.exception)
-                    self.assertIn(f"{name} is {_REFUSED}: {rule.hazard}: {rule.reason}", message)
-                    self.assertIn("log_severity_level", message)
+                with self.subTest(name=name), self.assertRaises(RuntimeError) as raised:
+                    look_up({name: True})
+                message = str(raised.exception)
+                self.assertIn(f"{name} is {_REFUSED}: {rule.hazard}: {rule.reason}", message)
+                self.assertIn("log_severity_level", message)
 
     def test_names_of_the_other_class_and_unknown_names_are_left_out(self):
         for name in ("terminate", "training_mode", "only_execute_path_to_fetches", "no_such_thing", "_secret"):
-            self.assertEqual(allowlist.session_attributes({name: True}), {})
+            self.assertEqual(session_attributes({name: True}), {})
         for name in ("enable_profiling", "optimized_model_filepath", "no_such_thing"):
-            self.assertEqual(allowlist.run_attributes({name: True}), {})
+            self.assertEqual(run_attributes({name: True}), {})
 
     def test_names_are_exact_str(self):
         for name in (_Str("no_such_thing"), None, 1, b"logid"):
             with self.assertRaisesRegex(RuntimeError, "named by a str"):
-                allowlist.session_attributes({name: True})
+                session_attributes({name: True})
 
 
 class TestSessionAndRunConfig(unittest.TestCase):
     def assert_refused(self, given: object, *parts: str, at: Circumstances = _NEWEST, run: bool = False) -> str:
-        look_up = allowlist.run_config if run else allowlist.session_config
+        look_up = run_config if run else session_config
         with self.assertRaises(RuntimeError) as raised:
             look_up(given, at)
         message = str(raised.exception)
@@ -344,18 +362,18 @@ class TestSessionAndRunConfig(unittest.TestCase):
 
     def test_permitted_entries_are_rendered_in_order(self):
         given = {_SPIN: "0500", "session.disable_prepacking": np.True_, "session.gqa_value_layout": "BNHS"}
-        entries = allowlist.session_config(given, _NEWEST)
+        entries = session_config(given, _NEWEST)
         expected = [(_SPIN, "500"), ("session.disable_prepacking", "1"), ("session.gqa_value_layout", "BNHS")]
         self.assertEqual(list(entries.items()), expected)
         self.assertTrue(all(type(item) is str for pair in entries.items() for item in pair))
-        self.assertEqual(allowlist.run_config({"gpu_graph_id": np.int8(-1)}, _NEWEST), {"gpu_graph_id": "-1"})
-        self.assertEqual(allowlist.session_config({}, _NEWEST), {})
+        self.assertEqual(run_config({"gpu_graph_id": np.int8(-1)}, _NEWEST), {"gpu_graph_id": "-1"})
+        self.assertEqual(session_config({}, _NEWEST), {})
 
     def test_not_a_mapping(self):
-        for given in (None, [], [("a", "b")], "a", b"a", 1, {"a"}, iter({}), _Loud(), object, _Broken()):
+        for given in ([], [("a", "b")], "a", b"a", 1, {"a"}, iter({}), _Loud(), object, _Broken()):
             for look_up, keyword in (
-                (allowlist.session_config, "session_config"),
-                (allowlist.run_config, "run_config"),
+                (session_config, "session_config"),
+                (run_config, "run_config"),
             ):
                 with self.subTest(type=ascii(type.__repr__(type(given)))), self.assertRaisesRegex(TypeError, keyword):
                     look_up(given, _NEWEST)
@@ -366,7 +384,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
                 return ["abc", 1]
 
         with self.assertRaisesRegex(TypeError, "could not be read"):
-            allowlist.session_config(NoPairs(), _NEWEST)
+            session_config(NoPairs(), _NEWEST)
 
     def test_huge_and_endless_mappings(self):
         self.assert_refused(_Endless(), "more than 256 entries")
@@ -377,7 +395,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
     def test_mapping_that_changes_between_reads(self):
         harmless = {"session.disable_prepacking": "1"}
         harmful = {"session.collect_node_memory_stats_to_file": "written"}
-        self.assertEqual(allowlist.session_config(_Once(harmless, harmful), _NEWEST), harmless)
+        self.assertEqual(session_config(_Once(harmless, harmful), _NEWEST), harmless)
         self.assert_refused(_Once(harmful, harmless), "writes files")
 
         class Dict(dict):
@@ -387,7 +405,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
             def __iter__(self):
                 return iter(harmful)
 
-        self.assertEqual(allowlist.session_config(Dict(harmless), _NEWEST), harmless)
+        self.assertEqual(session_config(Dict(harmless), _NEWEST), harmless)
 
     def test_keys_that_are_not_exact(self):
         right = "session.disable_prepacking"
@@ -426,7 +444,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
         self.assert_refused({"session.disable_prepacking": _Loud()}, "a value of type _Loud")
         self.assert_refused({"session.disable_prepacking": _Loud}, "a value of type _LoudType")
         with self.assertRaisesRegex(TypeError, "a value of type _Loud"):
-            allowlist.run_config(_Loud(), _NEWEST)
+            run_config(_Loud(), _NEWEST)
         evil = type("a\nb" + "x" * 200, (), {})
         self.assert_refused({"session.disable_prepacking": evil()}, "a value of type a\\nbxxx")
 
@@ -458,9 +476,9 @@ class TestSessionAndRunConfig(unittest.TestCase):
 
     def test_release(self):
         for key, rule in (SESSION_CONFIG | RUN_CONFIG).items():
-            if type(rule) is Permitted and rule.since > (1, 24):
+            if rule.since > (1, 24):
                 needed = ".".join(map(str, rule.since))
-                before = _NEWEST._replace(release=(1, rule.since[1] - 1))
+                before = _NEWEST.replace(release=(1, rule.since[1] - 1))
                 with self.subTest(key=key):
                     self.assert_refused(
                         {key: "1"}, f"it needs ORT {needed}; ORT 1.{rule.since[1] - 1} would", at=before
@@ -468,49 +486,49 @@ class TestSessionAndRunConfig(unittest.TestCase):
 
     def test_optimizers_of_the_release(self):
         key = "optimization.disable_specified_optimizers"
-        old = _NEWEST._replace(release=(1, 24))
+        old = _NEWEST.replace(release=(1, 24))
         both = {key: "ConstantFolding;NotWhereFusion"}
-        self.assertEqual(allowlist.session_config(both, _NEWEST), both)
-        self.assertEqual(allowlist.session_config({key: "ConstantFolding"}, old), {key: "ConstantFolding"})
+        self.assertEqual(session_config(both, _NEWEST), both)
+        self.assertEqual(session_config({key: "ConstantFolding"}, old), {key: "ConstantFolding"})
         self.assert_refused(both, "NotWhereFusion 1.25", at=old)
         self.assert_refused({key: "ConstantFolding,NotWhereFusion"}, "a name is not known")
 
     def test_needs(self):
-        arm = _NEWEST._replace(machine="arm64")
-        cuda = _NEWEST._replace(providers=("CUDAExecutionProvider",))
-        openvino = _NEWEST._replace(providers=("OpenVINOExecutionProvider",))
-        qnn = _NEWEST._replace(providers=("QNNExecutionProvider",))
-        with_cpu = _NEWEST._replace(providers=("OpenVINOExecutionProvider", "CPUExecutionProvider"))
-        parallel = _NEWEST._replace(parallel=True)
+        arm = _NEWEST.replace(machine="arm64")
+        cuda = _NEWEST.replace(providers=("CUDAExecutionProvider",))
+        openvino = _NEWEST.replace(providers=("OpenVINOExecutionProvider",))
+        qnn = _NEWEST.replace(providers=("QNNExecutionProvider",))
+        with_cpu = _NEWEST.replace(providers=("OpenVINOExecutionProvider", "CPUExecutionProvider"))
+        parallel = _NEWEST.replace(attributes={"execution_mode": ExecutionMode.ORT_PARALLEL})
         for key, value, enough, missing in (
             ("mlas.disable_kleidiai", "1", arm, _NEWEST),
-            ("mlas.enable_gemm_fastmath_arm64_bfloat16", "1", arm._replace(machine="aarch64"), _NEWEST),
+            ("mlas.enable_gemm_fastmath_arm64_bfloat16", "1", arm.replace(machine="aarch64"), _NEWEST),
             ("session.set_denormal_as_zero", "1", _NEWEST, arm),
             ("mlas.qnbit.force_fp32", "1", _NEWEST, arm),
             ("mlas.use_lut_gemm", "1", _NEWEST, arm),
-            ("session.x64quantprecision", "1", _NEWEST._replace(machine="AMD64"), arm),
+            ("session.x64quantprecision", "1", _NEWEST.replace(machine="AMD64"), arm),
             ("session.inter_op.allow_spinning", "0", parallel, _NEWEST),
             ("session.inter_op.spin_duration_us", "0", parallel, _NEWEST),
             ("session.inter_op.spin_backoff_max", "4", parallel, _NEWEST),
             ("session.disable_model_compile", "1", openvino, cuda),
             ("session.disable_cpu_ep_fallback", "1", openvino, _NEWEST),
             ("session.disable_cpu_ep_fallback", "1", openvino, with_cpu),
-            ("session.disable_cpu_ep_fallback", "1", openvino, _NEWEST._replace(providers=())),
+            ("session.disable_cpu_ep_fallback", "1", openvino, _NEWEST.replace(providers=())),
             ("session.use_device_allocator_for_initializers", "1", cuda, openvino),
             ("session.layer_assignment_settings", "gpu:1(=a.b/c,d)", cuda, _NEWEST),
             ("session.name_based_layer_assignment", "npu(a);cpu(b)", qnn, cuda),
         ):
             with self.subTest(key=key, value=value):
-                self.assertEqual(allowlist.session_config({key: value}, enough), {key: value})
+                self.assertEqual(session_config({key: value}, enough), {key: value})
                 self.assert_refused({key: value}, f"session_config['{key}']", "it needs ", at=missing)
         shrink = "memory.enable_memory_arena_shrinkage"
-        self.assertEqual(allowlist.run_config({shrink: "cpu:0;gpu:0"}, cuda), {shrink: "cpu:0;gpu:0"})
-        self.assertEqual(allowlist.run_config({shrink: "cpu:0"}, _NEWEST), {shrink: "cpu:0"})
+        self.assertEqual(run_config({shrink: "cpu:0;gpu:0"}, cuda), {shrink: "cpu:0;gpu:0"})
+        self.assertEqual(run_config({shrink: "cpu:0"}, _NEWEST), {shrink: "cpu:0"})
         for value, at in (
             ("gpu:0", _NEWEST),
             ("cpu:0;gpu:0", _NEWEST),
-            ("cpu:0", _NEWEST._replace(cpu_arena=False)),
-            ("gpu:0;cpu:0", cuda._replace(cpu_arena=False)),
+            ("cpu:0", _NEWEST.replace(attributes={"enable_cpu_mem_arena": False})),
+            ("gpu:0;cpu:0", cuda.replace(attributes={"enable_cpu_mem_arena": False})),
         ):
             self.assert_refused({shrink: value}, "a memory arena of every device", at=at, run=True)
         for value in ("cpu", "cpu:", "cpu:1", "CPU:0", "cpu:0;", "cpu:0 ", "gpu:100", "", "disk:0"):
@@ -535,25 +553,28 @@ class TestSessionAndRunConfig(unittest.TestCase):
         self.assert_refused({"session.name_based_layer_assignment": "cpu(=a)"}, "not of the accepted form")
 
     def test_families(self):
-        at = _NEWEST._replace(parallel=True)
+        at = _NEWEST.replace(attributes={"execution_mode": ExecutionMode.ORT_PARALLEL})
         keys = [f"session.intra_op.knob_{letter}" for letter in "abcdefghijklmnopq"]
-        with self.assertWarnsRegex(RuntimeWarning, "cannot confirm that it acts"):
-            entries = allowlist.session_config(dict.fromkeys(keys[:16], True), at)
-        self.assertEqual(entries, dict.fromkeys(keys[:16], "1"))
+        permitted = permit(at, session_config=dict.fromkeys(keys[:16], True))
+        self.assertEqual(permitted.session_config, dict.fromkeys(keys[:16], "1"))
+        self.assertEqual([*permitted.idle["session_config"]], keys[:16])
+        for sentence in permitted.idle["session_config"].values():
+            self.assertIn("cannot confirm that it acts", sentence)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             self.assert_refused(dict.fromkeys(keys, 1), "at most 16 keys of session.intra_op.*", at=at)
             # Exact keys do not count as members.
-            self.assertEqual(len(allowlist.session_config({**dict.fromkeys(keys[:16], 1), _SPIN: 1}, at)), 17)
+            self.assertEqual(len(session_config({**dict.fromkeys(keys[:16], 1), _SPIN: 1}, at)), 17)
             both = {keys[0]: 64, "session.inter_op.knob": False}
-            self.assertEqual(allowlist.session_config(both, at), {keys[0]: "64", "session.inter_op.knob": "0"})
+            self.assertEqual(session_config(both, at), {keys[0]: "64", "session.inter_op.knob": "0"})
             self.assert_refused(both, "session_config['session.inter_op.knob']", "ORT_PARALLEL")
             for value in (65, -1, "x", "/tmp", 1.0, None, _Int(1)):
                 self.assert_refused({keys[0]: value}, "Accepted: True/False or a whole number from 0 to 64")
 
     def test_family_warning_suggests_a_near_key(self):
-        with self.assertWarnsRegex(RuntimeWarning, "Did you mean 'session.intra_op.spin_backoff_max'"):
-            allowlist.session_config({"session.intra_op.spin_backof_max": 4}, _NEWEST)
+        key = "session.intra_op.spin_backof_max"
+        sentence = permit(session_config={key: 4}).idle["session_config"][key]
+        self.assertIn("Did you mean 'session.intra_op.spin_backoff_max'", sentence)
 
     def test_what_is_no_member_of_a_family(self):
         for rest in ("", "A", "a1", "a.b", "a-b", "a b", "a\n", "a\0", "\u00e9", "a" * 41):
@@ -567,17 +588,12 @@ class TestSessionAndRunConfig(unittest.TestCase):
             self.assert_refused({key: 1})
 
     def test_a_later_release_does_not_open_a_family_for_an_exact_key(self):
-        self.assert_refused({_SPIN: 1}, "it needs ORT 1.26", at=_NEWEST._replace(release=(1, 25)))
+        self.assert_refused({_SPIN: 1}, "it needs ORT 1.26", at=_NEWEST.replace(release=(1, 25)))
 
 
 class TestProviderOptions(unittest.TestCase):
     def look_up(self, given: object, at: Circumstances = _NEWEST):
-        def flavour(name: str) -> str:
-            if name != "CUDAExecutionProvider":
-                raise LookupError("it is not available in this process")
-            return "bundled"
-
-        return allowlist.provider_options(given, flavour, at)
+        return permit(at, "bundled" if "CUDAExecutionProvider" in given else "", provider_options=given).providers
 
     def test_messages_name_keyword_ep_option_value_reason_and_what_is_accepted(self):
         for given, parts in (
@@ -587,7 +603,7 @@ class TestProviderOptions(unittest.TestCase):
             ),
             ({"CUDAExecutionProvider": {"device_idd": 0}}, ("no such name is known", "Did you mean 'device_id'?")),
             ({"CUDAExecutionprovider": {}}, ("no such execution provider", "Did you mean 'CUDAExecutionProvider'?")),
-            ({_Str("CUDAExecutionProvider"): {}}, ("named by a str",)),
+            ({_Str("CUDAExecutionProvider"): {}}, ("a name must be a str",)),
             ({"CUDAExecutionProvider": {_Str("device_id"): 0}}, ("a name must be a str",)),
             ({"CUDAExecutionProvider": {"device_id\0": 0}}, ("no such name is known",)),
             ({"CUDAExecutionProvider": {"gpu_graph_id": 0}}, ("it belongs into run_config",)),
@@ -607,9 +623,15 @@ class TestProviderOptions(unittest.TestCase):
             with self.subTest(given=given), self.assertRaisesRegex(TypeError, "provider_options.* must be a mapping"):
                 self.look_up(given)
 
-    def test_known_ep_that_is_not_here(self):
-        with self.assertRaisesRegex(RuntimeError, "cannot be used: it is not available in this process"):
-            self.look_up({"CPUExecutionProvider": {}})
+    def test_the_verdict_on_an_ep_that_is_not_here(self):
+        """It is that of the flavours that the EP comes in; that it is absent is for others to say."""
+        for given in ({"CPUExecutionProvider": {}}, {"CUDAExecutionProvider": {"use_tf32": 0}}):
+            permitted = permit(flavour="", provider_options=given)
+            self.assertEqual(permitted.absent, list(given))
+        self.assertEqual(permitted.providers["CUDAExecutionProvider"]["use_tf32"].text, "0")
+        for option, reason in (("user_compute_stream", "raw pointer"), ("no_such", "no such name is known")):
+            with self.assertRaisesRegex(messages.NotPermittedError, reason):
+                permit(flavour="", provider_options={"CUDAExecutionProvider": {option: 1}})
 
 
 if __name__ == "__main__":

@@ -33,17 +33,27 @@ from hypothesis import strategies as st
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import backend, backend_rep, execution_providers
-from onnxruntime.backend.allowlist_config_keys import (
-    RUN_ATTRIBUTES,
-    RUN_CONFIG,
-    SESSION_ATTRIBUTES,
-    SESSION_CONFIG,
-    SESSION_FAMILIES,
+from onnxruntime.backend import (
+    allowlist_attributes,
+    allowlist_config_keys,
+    backend,
+    execution_providers,
+    refusals,
+    request,
 )
-from onnxruntime.backend.allowlist_providers import ALWAYS, EVERY_PROVIDER, PROVIDERS
-from onnxruntime.backend.allowlist_rules import Permitted, Rule
+from onnxruntime.backend.allowlist_config_keys import SESSION_FAMILIES
+from onnxruntime.backend.allowlist_providers import ALWAYS, PROVIDERS
+from onnxruntime.backend.allowlist_rules import Permitted
+from onnxruntime.backend.refusals import EVERY_PROVIDER, Refused
 from onnxruntime.backend.value_kinds import Choice, Flag, FreeText, Integer, Kind, Member, Names, Text
+
+Rule = Permitted | Refused
+# Permitted and refused entries together.
+SESSION_ATTRIBUTES = allowlist_attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
+RUN_ATTRIBUTES = allowlist_attributes.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
+SESSION_CONFIG = allowlist_config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
+RUN_CONFIG = allowlist_config_keys.RUN_CONFIG | refusals.RUN_CONFIG
+JUDGED = refusals.provider_tables()
 
 EXAMPLES = int(os.environ.get("ORT_BACKEND_EXAMPLES", "0"))
 MODEL = two_nodes().SerializeToString()
@@ -113,7 +123,7 @@ def spied(plugins: bool):
         mock.patch.object(backend, "SessionOptions", Options),
         mock.patch.object(backend, "InferenceSession", Session),
         mock.patch.object(execution_providers, "InferenceSession", Session),
-        mock.patch.object(backend_rep, "RunOptions", RunOptions),
+        mock.patch.object(request, "RunOptions", RunOptions),
         mock.patch.object(onnxruntime, "get_available_providers", lambda: [*PROVIDERS]),
         mock.patch.object(onnxruntime, "get_ep_devices", lambda: devices, create=True),
     )
@@ -293,7 +303,7 @@ def values(rule: Rule) -> st.SearchStrategy:
         known = st.lists(st.sampled_from(sorted(kind._known)), min_size=1, max_size=3)
         return known.map(kind._separator.join)
     if type(kind) is Member:
-        return st.sampled_from([*kind._names, *(getattr(kind._type, name) for name in kind._names)])
+        return st.sampled_from([*kind._by_name, *kind._by_name.values()])
     if type(kind) is Text:
         return st.from_regex(re.compile(kind._pattern, re.ASCII), fullmatch=True)
     if type(kind) is FreeText:
@@ -309,9 +319,9 @@ SCOPES = {
     "run attribute": RUN_ATTRIBUTES,
     "session_config": SESSION_CONFIG,
     "run_config": RUN_CONFIG,
-    "bundled": {(name, option): rule for name, ep in PROVIDERS.items()
+    "bundled": {(name, option): rule for name, ep in JUDGED.items()
                 for option, rule in {**EVERY_PROVIDER, **ep.get("bundled", {})}.items()},
-    "plugin": {(name, option): rule for name, ep in PROVIDERS.items()
+    "plugin": {(name, option): rule for name, ep in JUDGED.items()
                for option, rule in {**EVERY_PROVIDER, **ep.get("plugin", {})}.items()},
 }  # fmt: skip
 NAMED = {

@@ -27,11 +27,20 @@ from backend_test_observable_models import CONTRADICTORY, GELU
 from onnx import TensorProto, helper
 
 import onnxruntime
-from onnxruntime.backend import __main__, command_info, command_inputs, command_measure, command_run
+from onnxruntime.backend import (
+    __main__,
+    allowlist_config_keys,
+    command_info,
+    command_inputs,
+    command_measure,
+    command_run,
+    refusals,
+)
 from onnxruntime.backend import command_line as shared
-from onnxruntime.backend.allowlist_config_keys import SESSION_CONFIG
-from onnxruntime.backend.allowlist_providers import PROVIDERS
 from onnxruntime.backend.allowlist_rules import Permitted
+
+SESSION_CONFIG = allowlist_config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
+PROVIDERS = refusals.provider_tables()
 
 CPU = "CPUExecutionProvider"
 ABSENT = "CANNExecutionProvider"

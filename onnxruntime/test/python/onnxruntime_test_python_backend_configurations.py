@@ -37,12 +37,12 @@ def prepare(**keywords):
 
 def sent_run_config(rep, **keywords) -> dict[str, str]:
     """The watched run config entries that ORT was given by ``rep.run``, whichever way the inputs took."""
-    with mock.patch.object(rep, "_session", wraps=rep._session) as session:
+    with mock.patch.object(rep.session, "_sess", wraps=rep.session._sess) as inner:
         rep.run([X], **keywords)
         rep.run([X.tolist()], **keywords)
     straight, prepared = ({}, {})
-    for found, run in ((straight, session._sess.run), (prepared, session.run)):
-        options = run.call_args.args[2]
+    for found, call in zip((straight, prepared), inner.run.call_args_list, strict=True):
+        options = call.args[2]
         for key in ("gpu_graph_id", "memory.enable_memory_arena_shrinkage"):
             try:
                 found[key] = options.get_run_config_entry(key)
@@ -420,11 +420,11 @@ class BadInputTest(unittest.TestCase):
     def test_no_mapping(self) -> None:
         for keyword in ("provider_options", "session_config", "run_config"):
             for given in (1, "text", b"x", [("a", 1)], ("a",), {"a"}, True, False, 0, "", [], Loud(), LoudType()):
-                self.refuse(keyword, given, f"{keyword} must be a mapping", TypeError)
-            self.refuse(keyword, dict, f"{keyword} must be a mapping", TypeError)
+                self.refuse(keyword, given, f"{keyword}.*must be a mapping", TypeError)
+            self.refuse(keyword, dict, f"{keyword}.*must be a mapping", TypeError)
         for given in (None, 1, [("a", 1)]):
             self.refuse(
-                "provider_options", {CPU: given}, r"provider_options\['CPUExecutionProvider'\] must be a", TypeError
+                "provider_options", {CPU: given}, r"provider_options\['CPUExecutionProvider'\].* must be a", TypeError
             )
 
     def test_providers(self) -> None:
@@ -521,7 +521,7 @@ class BadInputTest(unittest.TestCase):
             self.refuse(
                 keyword,
                 Endless(),
-                f"{keyword} with more than .* entries {NOT_PERMITTED}".replace(NOT_PERMITTED, f"is {NOT_PERMITTED}"),
+                f"{keyword} is {NOT_PERMITTED}: it has more than 256 entries",
             )
             self.refuse(keyword, dict.fromkeys(range(100_000)), "more than")
 
@@ -534,7 +534,7 @@ class BadInputTest(unittest.TestCase):
                     return [1, 2]
 
             for given in (Broken(), NoPairs()):
-                self.refuse(keyword, given, f"{keyword} could not be read", TypeError)
+                self.refuse(keyword, given, f"{keyword}.*could not be read", TypeError)
 
     def test_open_session(self) -> None:
         rep = prepare()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import unittest
-import warnings
 from types import SimpleNamespace
 from unittest import mock
 
@@ -22,7 +21,8 @@ from backend_test_models import no_session_opens, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import SessionOptions
-from onnxruntime.backend import allowlist, configuration, execution_providers
+from onnxruntime.backend import allowlist, execution_providers, request
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 AZURE = "AzureExecutionProvider"  # in every build for the desktop; it takes no node that an ordinary model has
 CUDA = "CUDAExecutionProvider"
@@ -57,12 +57,19 @@ def process_with(bundled: tuple[str, ...] = (), plugins: tuple[str, ...] = (), b
         yield here
 
 
-def circumstances() -> allowlist.Circumstances:
-    return configuration.circumstances(SessionOptions(), ())
+def permit(options: dict | None, device: str | None = None) -> allowlist.Permit:
+    asked = request.Request(device, provider_options=options)
+    permitted = allowlist.permit(asked, request.circumstances(()), execution_providers.flavour)
+    execution_providers.check_available(permitted)
+    return permitted
 
 
 def granted(options: dict) -> dict:
-    return allowlist.provider_options(options, execution_providers.flavour, circumstances())
+    return permit(options).providers
+
+
+class Opened(SimpleNamespace):
+    """What stands in for an open session: unlike its base it can be referred to weakly."""
 
 
 class Options:
@@ -84,11 +91,11 @@ def opened(options: dict, got: list[str] | None = None) -> tuple[Options, dict]:
 
     def session(_model, _options, **given):
         keywords.update(given)
-        return SimpleNamespace(get_providers=lambda: [*options, CPU] if got is None else got)
+        return Opened(get_providers=lambda: [*options, CPU] if got is None else got)
 
-    grants = granted(options)
+    permitted = permit(options)
     with mock.patch.object(execution_providers, "InferenceSession", session):
-        execution_providers.open_session(b"", noted, grants)
+        execution_providers.open_session(b"", noted, permitted)
     return noted, keywords
 
 
@@ -175,54 +182,56 @@ class DoorTest(unittest.TestCase):
     def test_an_ep_that_cannot_be_attached_is_an_error(self) -> None:
         """ORT lists CUDA here, but has none: what adds it to the session options raises."""
         with process_with(bundled=(CUDA,)), self.assertRaisesRegex(RuntimeError, f"{CUDA}.*could not be attached"):
-            execution_providers.open_session(b"", SessionOptions(), granted({CUDA: {}}))
+            execution_providers.open_session(b"", SessionOptions(), permit({CUDA: {}}))
 
 
 class ReadBackTest(unittest.TestCase):
     def session(self, **reported: dict) -> SimpleNamespace:
-        return SimpleNamespace(get_provider_options=lambda: reported)
+        return SimpleNamespace(
+            get_provider_options=lambda: reported, get_provider_graph_assignment_info=mock.Mock(side_effect=Fail)
+        )
 
     def test_another_value_than_was_sent_is_an_error(self) -> None:
         with process_with(bundled=(CUDA,)):
-            grants = granted({CUDA: {"use_tf32": False, "device_id": 0}})
+            permitted = permit({CUDA: {"use_tf32": False, "device_id": 0}})
         texts = {"use_tf32": "0", "device_id": "0", "gpu_mem_limit": "1", "user_compute_stream": "0"}
-        reported, unconfirmed = execution_providers.read_back(self.session(**{CUDA: texts}), grants)
-        self.assertEqual(reported, {CUDA: {"use_tf32": "0", "device_id": "0"}})
-        self.assertEqual(unconfirmed, {})
+        applied = execution_providers.read_back(self.session(**{CUDA: texts}), permitted)
+        self.assertEqual(applied.provider_options, {CUDA: {"use_tf32": "0", "device_id": "0"}})
+        self.assertEqual(applied.unconfirmed, {})
         for wrong in ("1", "", "perhaps"):
             with self.assertRaisesRegex(RuntimeError, "'use_tf32'.* was sent as '0', but ORT reports"):
-                execution_providers.read_back(self.session(**{CUDA: texts | {"use_tf32": wrong}}), grants)
+                execution_providers.read_back(self.session(**{CUDA: texts | {"use_tf32": wrong}}), permitted)
 
     def test_another_spelling_of_the_same_value_is_none(self) -> None:
         with process_with(bundled=(CUDA,)):
-            grants = granted({CUDA: {"use_tf32": False, "gpu_mem_limit": 1 << 30}})
+            permitted = permit({CUDA: {"use_tf32": False, "gpu_mem_limit": 1 << 30}})
         for flag, size in (("False", "1073741824"), ("0", "01073741824"), ("false", "1073741824")):
             read = self.session(**{CUDA: {"use_tf32": flag, "gpu_mem_limit": size}})
-            reported, _ = execution_providers.read_back(read, grants)
-            self.assertEqual(reported, {CUDA: {"use_tf32": flag, "gpu_mem_limit": size}})
+            applied = execution_providers.read_back(read, permitted)
+            self.assertEqual(applied.provider_options, {CUDA: {"use_tf32": flag, "gpu_mem_limit": size}})
 
     def test_what_is_not_reported_is_compared_as_it_was_sent(self) -> None:
         """Where an EP gives its text back all the same, any other text is not what was sent."""
         option = "enable_skip_layer_norm_strict_mode"
         with process_with(bundled=(CUDA,)):
-            grants = granted({CUDA: {option: True}})
-        reported, unconfirmed = execution_providers.read_back(self.session(**{CUDA: {option: "1"}}), grants)
-        self.assertEqual((reported, unconfirmed), ({CUDA: {}}, {CUDA: (option,)}))
+            permitted = permit({CUDA: {option: True}})
+        applied = execution_providers.read_back(self.session(**{CUDA: {option: "1"}}), permitted)
+        self.assertEqual((applied.provider_options, applied.unconfirmed), ({CUDA: {}}, {CUDA: (option,)}))
         with self.assertRaisesRegex(RuntimeError, "was sent as '1', but ORT reports 'true'"):
-            execution_providers.read_back(self.session(**{CUDA: {option: "true"}}), grants)
+            execution_providers.read_back(self.session(**{CUDA: {option: "true"}}), permitted)
 
     def test_text_that_carries_options_is_compared_and_not_shown(self) -> None:
         with process_with(plugins=(OPENVINO,)):
-            grants = granted({OPENVINO: {"num_of_threads": 1}})
+            permitted = permit({OPENVINO: {"num_of_threads": 1}})
         carried = {"load_config": '{"CPU": {"INFERENCE_NUM_THREADS": "1"}}'}
         # Even an ORT that repeats the option does not show that the EP, which ignores it there, knows of it.
-        reported, unconfirmed = execution_providers.read_back(
-            self.session(**{OPENVINO: carried | {"num_of_threads": "1"}}), grants
+        applied = execution_providers.read_back(
+            self.session(**{OPENVINO: carried | {"num_of_threads": "1"}}), permitted
         )
-        self.assertEqual(reported, {OPENVINO: {}})
-        self.assertEqual(unconfirmed, {OPENVINO: ("num_of_threads",)})
+        self.assertEqual(applied.provider_options, {OPENVINO: {}})
+        self.assertEqual(applied.unconfirmed, {OPENVINO: ("num_of_threads",)})
         with self.assertRaisesRegex(RuntimeError, "'load_config'.*but ORT reports '{}'"):
-            execution_providers.read_back(self.session(**{OPENVINO: {"load_config": "{}"}}), grants)
+            execution_providers.read_back(self.session(**{OPENVINO: {"load_config": "{}"}}), permitted)
 
 
 class WhichTest(unittest.TestCase):
@@ -272,10 +281,7 @@ class WhichTest(unittest.TestCase):
                 get_input_memory_infos=lambda memory=memory: [SimpleNamespace(name=memory)],
                 get_output_memory_infos=list,
             )
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                execution_providers.warn_idle(session, [name])
-            self.assertEqual(bool(caught), warns)
+            self.assertEqual(bool([*execution_providers._without_nodes(session, [name])]), warns)
 
     def test_the_cpu_ep_may_be_idle(self) -> None:
         """It is named to stand last, and a model that runs elsewhere altogether is what its caller hopes for."""
@@ -285,9 +291,7 @@ class WhichTest(unittest.TestCase):
             get_input_memory_infos=list,
             get_output_memory_infos=list,
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            execution_providers.warn_idle(session, [CUDA, CPU])
+        self.assertEqual([*execution_providers._without_nodes(session, [CUDA, CPU])], [])
 
     def test_excluded(self) -> None:
         with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": f"{CUDA},{AZURE}"}):
@@ -307,11 +311,12 @@ class WhichTest(unittest.TestCase):
         with process_with(bundled=(AZURE,), plugins=(QNN, UNKNOWN)):
             self.assertEqual(execution_providers.stock_list(), [AZURE, CPU, QNN])
 
-    def test_an_unknown_plugin_is_named_without_options(self) -> None:
-        with process_with(plugins=(UNKNOWN,)):
-            noted, _ = opened({UNKNOWN: {}})
-            self.assertEqual([len(noted.of(door)) for door in ("add_provider_for_devices", "add_provider")], [1, 0])
-            for option in ("device_id", "anything", "shared_lib_path"):
+    def test_an_unknown_plugin_is_named_without_options_but_which_device(self) -> None:
+        with process_with(plugins=(UNKNOWN, UNKNOWN)) as devices:
+            noted, _ = opened({UNKNOWN: {"device_id": 1}})
+            self.assertEqual(noted.of("add_provider_for_devices"), [("add_provider_for_devices", [devices[1]], {})])
+            self.assertEqual(noted.of("add_provider"), [])
+            for option in ("anything", "shared_lib_path"):
                 with self.assertRaisesRegex(RuntimeError, "not permitted"):
                     granted({UNKNOWN: {option: "1"}})
 
@@ -339,9 +344,7 @@ class DeviceTest(unittest.TestCase):
 
     def settled(self, device: str, options: dict | None) -> dict[str, dict[str, str]]:
         with process_with(bundled=(TENSORRT, CUDA, OPENVINO), build="GPU"):
-            grants = granted(execution_providers.merge_device(device, options))
-            grants = execution_providers.settle_device(device, grants, circumstances())
-        return {name: allowlist.sent(options) for name, options in grants.items()}
+            return {name: allowlist.sent(options) for name, options in permit(options, device).providers.items()}
 
     def test_an_index_is_the_device_id(self) -> None:
         one = {"device_id": "1"}
@@ -366,7 +369,7 @@ class DeviceTest(unittest.TestCase):
 
     def test_a_device_alone_names_no_ep(self) -> None:
         for device in ("CPU", "CPU:0", "CUDA", "GPU", None):
-            self.assertIsNone(execution_providers.merge_device(device, None))
+            self.assertIsNone(request.Request(device).provider_options)
 
     def test_a_session_on_the_cpu_alone_is_no_session_on_a_gpu(self) -> None:
         """As ORT opens it without a word where CUDA's libraries are missing."""

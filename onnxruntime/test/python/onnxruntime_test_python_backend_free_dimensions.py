@@ -77,7 +77,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
         for size in (0, -1, 2**24 + 1, 2**31, 1.0, "", " 1", "+1", "0x1", None, [1], 10**1000):
             with self.subTest(size), no_session_opens(), self.assertRaisesRegex(RuntimeError, "from 1 to 16777216"):
                 self.shapes({"N": size})
-        with self.assertRaisesRegex(TypeError, "free_dimension_overrides must be a mapping"):
+        with self.assertRaisesRegex(TypeError, "free_dimension_overrides .*must be a mapping"):
             self.shapes([("N", 1)])
 
     def test_an_input_that_becomes_too_large(self) -> None:

@@ -11,9 +11,11 @@ import re
 import unittest
 from collections.abc import Iterator
 
-from onnxruntime.backend import allowlist, allowlist_rules
-from onnxruntime.backend.allowlist_providers import EVERY_PROVIDER, PROVIDERS
-from onnxruntime.backend.allowlist_rules import Circumstances, Permitted, Refused, Rule
+from onnxruntime.backend import allowlist, refusals
+from onnxruntime.backend.allowlist_providers import PROVIDERS
+from onnxruntime.backend.allowlist_rules import Circumstances, Permitted
+from onnxruntime.backend.refusals import EVERY_PROVIDER, Refused
+from onnxruntime.backend.request import Request
 from onnxruntime.backend.value_kinds import Choice, Flag, Integer, Names, Text
 
 CUDA = "CUDAExecutionProvider"
@@ -26,7 +28,7 @@ OPENVINO_AUTO = "OpenVINOExecutionProvider.AUTO"
 WEBGPU = "WebGpuExecutionProvider"
 HERE = Circumstances(release=(1, 31), machine="x86_64", providers=())
 
-HAZARDS = {value for name, value in vars(allowlist_rules).items() if name.isupper() and type(value) is str}
+HAZARDS = {value for name, value in vars(refusals).items() if name.isupper() and type(value) is str}
 
 # Permitted although the name sounds of files, libraries or addresses.
 HARMLESS_NAMES = {
@@ -66,18 +68,21 @@ BESIDE = {
 }
 
 
-def rules(rule_type: type) -> Iterator[tuple[str, str, str, Rule]]:
+def rules(rule_type: type) -> Iterator[tuple[str, str, str, Permitted | Refused]]:
     """Every rule of a type, as (EP, flavour, option, rule)."""
-    for name, provider in PROVIDERS.items():
-        for flavour in ("bundled", "plugin"):
-            for option, rule in provider.get(flavour, {}).items():
-                if type(rule) is rule_type:
-                    yield name, flavour, option, rule
+    for name, provider in (PROVIDERS if rule_type is Permitted else refusals.PROVIDERS).items():
+        for flavour, table in provider.items():
+            for option, rule in table.items():
+                yield name, flavour, option, rule
+
+
+def permit(name: str, options: dict, flavour: str, at: Circumstances = HERE) -> dict:
+    return allowlist.permit(Request(provider_options={name: options}), at, lambda _: flavour).providers
 
 
 def look_up(name: str, options: dict, flavour: str = "bundled") -> dict[str, str]:
     """What ORT would be sent."""
-    return allowlist.sent(allowlist.provider_options({name: options}, lambda _: flavour, HERE)[name])
+    return allowlist.sent(permit(name, options, flavour)[name])
 
 
 def names_in(accepts: str) -> list[str]:
@@ -100,8 +105,9 @@ class TableTest(unittest.TestCase):
             with self.subTest(f"{name} {flavour} {option}"):
                 self.assertRegex(rule.effect, r"\A[A-Z][^\n]{10,}\.\Z")
                 self.assertTrue(rule.default)
-                self.assertTrue(rule.evidence)
+                self.assertTrue(PROVIDERS[name][flavour].how_known(option))
                 self.assertFalse(option in EVERY_PROVIDER)
+                self.assertFalse(option in refusals.PROVIDERS.get(name, {}).get(flavour, {}))
 
     def test_no_dangerous_name_is_permitted_unseen(self) -> None:
         suspicious = re.compile("path|lib|file|dump|dir|stream|alloc|cache|context|config|plugin|pointer")
@@ -133,7 +139,7 @@ class TableTest(unittest.TestCase):
     def test_what_ort_does_not_report(self) -> None:
         for name in (OPENVINO, WEBGPU):
             for option, rule in PROVIDERS[name]["bundled"].items():
-                self.assertFalse(type(rule) is Permitted and rule.reported, option)
+                self.assertFalse(rule.reported, option)
         for name, _, option, rule in rules(Permitted):
             self.assertFalse(rule.within and rule.reported, f"{name} {option}")
         self.assertFalse(PROVIDERS[CUDA]["bundled"]["enable_skip_layer_norm_strict_mode"].reported)
@@ -141,7 +147,7 @@ class TableTest(unittest.TestCase):
     def test_plugins_are_not_sent_options_they_ignore(self) -> None:
         for section, name in (("CPU", OPENVINO), ("AUTO", OPENVINO_AUTO)):
             table = PROVIDERS[name]["plugin"]
-            permitted = {option for option, rule in table.items() if type(rule) is Permitted}
+            permitted = {*table}
             self.assertEqual(permitted, {"device_id", "num_of_threads", "num_streams", "precision"})
             for option in permitted - {"device_id"}:
                 self.assertEqual(table[option].within[:2], ("load_config", section))
@@ -291,9 +297,9 @@ class LookUpTest(unittest.TestCase):
         self.assertEqual(look_up(CUDA, {"tunable_op_tuning_enable": False}), {"tunable_op_tuning_enable": "0"})
 
     def test_older_ort(self) -> None:
-        older = HERE._replace(release=(1, 30))
+        older = HERE.replace(release=(1, 30))
         with self.assertRaisesRegex(RuntimeError, r"it needs ORT 1\.31"):
-            allowlist.provider_options({CUDA: {"enable_cudnn": 1}}, lambda _: "bundled", older)
+            permit(CUDA, {"enable_cudnn": 1}, "bundled", older)
 
     def test_openvino_devices(self) -> None:
         for options in (
@@ -339,7 +345,8 @@ class LookUpTest(unittest.TestCase):
         for name in ("CPUExecutionProvider", CUDA, "AzureExecutionProvider", "SomePluginExecutionProvider"):
             self.assertEqual(look_up(name, {}, "plugin"), {})
 
-    def test_an_unknown_plugin_takes_no_option(self) -> None:
+    def test_an_unknown_plugin_takes_no_option_but_which_device(self) -> None:
+        self.assertEqual(look_up("SomePluginExecutionProvider", {"device_id": 1}, "plugin"), {"device_id": "1"})
         for option in ("anything", *EVERY_PROVIDER):
             with self.subTest(option), self.assertRaisesRegex(RuntimeError, "not permitted via the backend API"):
                 look_up("SomePluginExecutionProvider", {option: 1}, "plugin")

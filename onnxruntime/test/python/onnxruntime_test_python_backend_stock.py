@@ -132,7 +132,7 @@ class ApiTest(unittest.TestCase):
         self.assertFalse(onnxruntime.backend.is_compatible(two_nodes(), "TPU"))
 
     def test_unsupported_device(self) -> None:
-        with no_session_opens(), self.assertRaisesRegex(RuntimeError, "device 'TPU' is not supported"):
+        with no_session_opens(), self.assertRaisesRegex(RuntimeError, "device .*'TPU' .*not supported"):
             onnxruntime.backend.prepare(two_nodes(), "TPU")
 
     def test_released_opsets(self) -> None:
@@ -257,9 +257,9 @@ class AttributesTest(unittest.TestCase):
     def test_run_attributes_are_set(self) -> None:
         rep = onnxruntime.backend.prepare(two_nodes())
         for name, value in self.RUN.items():
-            with self.subTest(name), mock.patch.object(rep, "_session", wraps=rep._session) as session:
+            with self.subTest(name), mock.patch.object(rep.session, "_sess", wraps=rep.session._sess) as inner:
                 rep.run([X], **{name: value})
-                self.assertEqual(getattr(session._sess.run.call_args.args[2], name), value)
+                self.assertEqual(getattr(inner.run.call_args.args[2], name), value)
 
     def test_enums_by_name(self) -> None:
         rep = onnxruntime.backend.prepare(two_nodes(), graph_optimization_level="ORT_DISABLE_ALL")

@@ -1,0 +1,88 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The short way of a run: values that are already what ORT takes go to the session's inner handle at once.
+
+It leaves out what ``InferenceSession.run`` looks at first, which is known to be right by then. It is taken only while
+that method is ORT's own, on the class and on the session: a tracer, a mock or an override sees every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from onnxruntime import InferenceSession, OrtValue, RunOptions
+from onnxruntime.backend import tensor_values
+
+_RUN = InferenceSession.run
+_RUN_WITH_ORT_VALUES = InferenceSession.run_with_ort_values
+
+
+def none(inputs: object, options: RunOptions) -> None:
+    """The short way of a session that has none."""
+
+
+def of(
+    session: InferenceSession, slots: Sequence[tuple[str, np.dtype | None]], outputs: Sequence[str]
+) -> Callable[[object, RunOptions], list | None]:
+    """The short way of a session whose outputs numpy has types for.
+
+    :param session: the session, exactly an :class:`InferenceSession`.
+    :param slots: each input's name, and the dtype of the arrays that ORT takes for it as they are, if there is one.
+    :param outputs: the names of all outputs.
+    """
+    own, count, array, ort_value = vars(session), len(slots), np.ndarray, OrtValue
+    names = [name for name, _ in slots]
+
+    def run(inputs: object, options: RunOptions) -> list | None:
+        kind = type(inputs)
+        if kind is dict:
+            inputs = [inputs.get(name) for name in names] if len(inputs) == count else ()
+        elif kind is not list and kind is not tuple:
+            inputs = (inputs,)
+        if len(inputs) != count or InferenceSession.run is not _RUN or "run" in own:
+            return None
+        feeds = {}
+        for (name, dtype), value in zip(slots, inputs):  # noqa: B905 # as long as each other; strict= costs time
+            kind = type(value)
+            # numpy keeps one dtype object for each of its types, so `is` tells them apart. ORT looks at an OrtValue's
+            # type and shape itself; one that belongs to a session is for InferenceSession to judge.
+            if kind is array:
+                if value.dtype is not dtype:
+                    return None
+            elif kind is not ort_value or getattr(value, "_session", None) is not None:
+                return None
+            feeds[name] = value
+        # set_providers replaces the handle, so it is never kept.
+        return session._sess.run(outputs, feeds, options)
+
+    return run
+
+
+def with_values(
+    session: InferenceSession, feeds: Mapping[str, object], outputs: Sequence[str], options: RunOptions
+) -> list:
+    """Run a session with inputs or outputs of types that numpy lacks.
+
+    :param session: the session.
+    :param feeds: input name to array or :class:`OrtValue`, ``None`` for an absent optional.
+    :param outputs: the names of all outputs.
+    :param options: the run's options.
+    :return: the outputs as arrays.
+    """
+    values = {name: tensor_values.to_ort_value(value) for name, value in feeds.items() if value is not None}
+    if (
+        type(session) is not InferenceSession
+        or InferenceSession.run_with_ort_values is not _RUN_WITH_ORT_VALUES
+        or "run_with_ort_values" in vars(session)
+        or any(getattr(value, "_session", None) is not None for value in values.values())
+    ):
+        return [tensor_values.to_array(value) for value in session.run_with_ort_values(outputs, values, options)]
+    results = session._sess.run_with_ort_values(
+        {name: value._ortvalue for name, value in values.items()}, outputs, options
+    )
+    # By index: the end of pybind11's iterator is a C++ exception, which takes 100 us.
+    return [tensor_values.to_array(OrtValue(results[i])) for i in range(len(results))]

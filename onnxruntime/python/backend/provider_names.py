@@ -1,0 +1,24 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The names of execution providers (EPs) that this package knows something of, as ORT spells them."""
+
+CPU = "CPUExecutionProvider"
+AZURE = "AzureExecutionProvider"
+CUDA = "CUDAExecutionProvider"
+TENSORRT = "TensorrtExecutionProvider"
+NV_TENSORRT_RTX = "NvTensorRTRTXExecutionProvider"
+MIGRAPHX = "MIGraphXExecutionProvider"
+CANN = "CANNExecutionProvider"
+OPENVINO = "OpenVINOExecutionProvider"
+QNN = "QNNExecutionProvider"
+WEBGPU = "WebGpuExecutionProvider"
+DML = "DmlExecutionProvider"
+COREML = "CoreMLExecutionProvider"
+VITISAI = "VitisAIExecutionProvider"
+
+# The EPs of GPU builds, which run on the device that ONNX calls CUDA and ORT calls GPU.
+ON_CUDA_DEVICE = (CUDA, TENSORRT, NV_TENSORRT_RTX, MIGRAPHX)
+# The EPs that are there whatever the device, so that their presence says nothing of it.
+ON_ANY_DEVICE = frozenset({CPU, AZURE})

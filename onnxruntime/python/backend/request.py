@@ -1,0 +1,295 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""What was asked: the keywords of a call, each read once, with what the environment adds and the device's index."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from itertools import islice
+from pathlib import Path
+
+import onnxruntime
+from onnxruntime import InferenceSession, RunOptions
+from onnxruntime.backend.allowlist_rules import Circumstances
+from onnxruntime.backend.messages import MOST_ENTRIES, NotPermittedError, WrongTypeError, nearest, refuse, show
+from onnxruntime.backend.provider_names import CUDA, ON_CUDA_DEVICE
+from onnxruntime.backend.value_kinds import whole
+
+# What JSON text can hold.
+KEYWORDS = ("provider_options", "session_config", "run_config")
+ENVIRONMENT = "ORT_ONNX_BACKEND_CONFIG"
+# Of a file: more than a hundred times what every permitted key with its longest value takes.
+_MOST_CHARACTERS = 1 << 24
+_LONGEST_DEVICE = 64
+
+
+class Request:
+    """What a call asks of a session. ``None`` for what neither the caller nor the environment names.
+
+    ``device``: ONNX's name of the device, without an index. ``provider_options``: EP to option to value.
+    ``session_config``, ``run_config``: key to value. ``free_dimension_overrides``: dimension name to size.
+    ``attributes``: all other keyword arguments. ``from_environment``: what only the environment names, as
+    ``(keyword, provider, key)``. Names are exact ``str``; values are as the caller gave them.
+    """
+
+    __slots__ = (
+        "attributes",
+        "device",
+        "free_dimension_overrides",
+        "from_environment",
+        "provider_options",
+        "run_config",
+        "session_config",
+    )
+
+    def __init__(
+        self,
+        device: object = None,
+        *,
+        provider_options: object = None,
+        session_config: object = None,
+        run_config: object = None,
+        free_dimension_overrides: object = None,
+        attributes: Mapping[str, object] | None = None,
+        environment: Iterable[str] = KEYWORDS,
+    ) -> None:
+        """
+        :param environment: those of ``KEYWORDS`` that the environment may add to.
+        :raises NotPermittedError: when a keyword cannot be read, or contradicts another one.
+        :raises RuntimeError: when the environment's configuration cannot be understood.
+        """
+        self.device, index = split_device(device)
+        self.attributes = attributes or {}
+        self.session_config = None if session_config is None else read("session_config", session_config)
+        self.run_config = None if run_config is None else read("run_config", run_config)
+        self.free_dimension_overrides = (
+            None if free_dimension_overrides is None else read("free_dimension_overrides", free_dimension_overrides)
+        )
+        self.provider_options = None
+        if provider_options is not None:
+            self.provider_options = {
+                name: read("provider_options", options, name)
+                for name, options in read("provider_options", provider_options).items()
+            }
+        elif self.device in ("CUDA", "GPU") and index is not None:
+            self.provider_options = {CUDA: {}}
+        self.from_environment = set()
+        text = os.environ.get(ENVIRONMENT)
+        if text:
+            self._add(text, environment)
+        if self.provider_options is not None and self.device in ("CUDA", "GPU"):
+            self._settle_device(device, index)
+
+    def _add(self, text: str, keywords: Iterable[str]) -> None:
+        """Add what the environment names and the caller does not: key by key, and option by option inside an EP."""
+        try:
+            named = parse_file(text[1:]) if text.startswith("@") else parse(text)
+        except (OSError, ValueError) as error:
+            raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {error}") from None
+        for keyword in keywords:
+            if keyword not in named:
+                continue
+            given = getattr(self, keyword)
+            if given is None:
+                given = {}
+                setattr(self, keyword, given)
+                self.from_environment.add((keyword, "", ""))
+            if keyword != "provider_options":
+                self._merge(given, named[keyword], keyword, "")
+                continue
+            for name, options in named[keyword].items():
+                if name not in given:
+                    self.from_environment.add((keyword, name, ""))
+                self._merge(given.setdefault(name, {}), options, keyword, name)
+
+    def _merge(self, given: dict[str, object], entries: Mapping[str, object], keyword: str, provider: str) -> None:
+        for key, value in entries.items():
+            if key not in given:
+                given[key] = value
+                self.from_environment.add((keyword, provider, key))
+
+    def _settle_device(self, device: object, index: int | None) -> None:
+        """Give the device's index to the named EPs that run there."""
+        there = [name for name in self.provider_options if name in ON_CUDA_DEVICE]
+        if not there:
+            refuse("it contradicts provider_options, which names no EP of that device", "device", value=device)
+        for name in there if index is not None else ():
+            options = self.provider_options[name]
+            try:
+                same = whole(options.setdefault("device_id", index)) == index
+            except ValueError:
+                continue  # the allowlist says what is wrong with it
+            if not same:
+                refuse(
+                    f"it contradicts provider_options['{name}'], whose device_id is {show(options['device_id'])}",
+                    "device",
+                    value=device,
+                )
+
+    @property
+    def named(self) -> list[str]:
+        """The keywords that anything was given for."""
+        keywords = (*KEYWORDS, "free_dimension_overrides")
+        return [keyword for keyword in keywords if getattr(self, keyword) is not None]
+
+    def told_apart(self, refusal: NotPermittedError) -> RuntimeError:
+        """The error to raise for a refusal: of what the environment names it is not the caller's, and says so."""
+        if (refusal.keyword, refusal.provider, refusal.key) in self.from_environment:
+            return RuntimeError(f"{refusal} (from the environment variable {ENVIRONMENT})")
+        return refusal
+
+
+def refuse_while_model_configures(named: Iterable[str]) -> None:
+    """Refuse what is named while ORT would replace all session options by what the model's metadata says.
+
+    :param named: keyword arguments.
+    :raises NotPermittedError: for the first of them.
+    """
+    if os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") != "1":
+        return
+    for keyword in named:
+        refuse(
+            "the environment variable ORT_LOAD_CONFIG_FROM_MODEL is 1, with which ORT replaces the session's options "
+            "by the model's metadata",
+            keyword,
+        )
+
+
+def read(keyword: str, given: object, provider: str = "") -> dict[str, object]:
+    """Read a caller's mapping once.
+
+    :param keyword: the keyword argument, for messages.
+    :param given: what the caller passed for it.
+    :param provider: the EP, where it is the options of one.
+    :return: a copy whose keys are exact ``str``.
+    :raises WrongTypeError: when it is not a mapping.
+    :raises NotPermittedError: when it has more entries than any configuration, or a name that is no ``str``.
+    """
+    if type(given) is dict and len(given) <= MOST_ENTRIES:
+        pairs = list(given.items())
+    elif not isinstance(given, Mapping):
+        reason = f"it must be a mapping such as a dict, not {show(given)}"
+        refuse(reason, keyword, provider=provider, error=WrongTypeError)
+    else:
+        try:
+            pairs = [(key, value) for key, value in islice(given.items(), MOST_ENTRIES + 1)]
+        except Exception:
+            refuse("it could not be read as a mapping", keyword, provider=provider, error=WrongTypeError)
+    if len(pairs) > MOST_ENTRIES:
+        refuse(f"it has more than {MOST_ENTRIES} entries", keyword, provider=provider)
+    for key, _ in pairs:
+        if type(key) is not str:
+            refuse("a name must be a str", keyword, provider=provider, key=key)
+    return dict(pairs)
+
+
+def split_device(device: object) -> tuple[str, int | None]:
+    """Divide a device such as ``'CUDA:1'``, the syntax of :class:`onnx.backend.base.Device`.
+
+    :return: its name and index; ``""`` for what is no device, ``None`` where there is no index.
+    """
+    if type(device) is not str or len(device) > _LONGEST_DEVICE:
+        return "", None
+    match = re.fullmatch(r"([A-Z0-9_]+)(?::([0-9]{1,2}))?", device, re.ASCII)
+    if match is None:
+        return "", None
+    return match[1], None if match[2] is None else int(match[2])
+
+
+def parse(text: str) -> dict[str, dict]:
+    """Read configurations from JSON text: an object with any of ``KEYWORDS``.
+
+    :raises ValueError: for anything else, a key that stands twice and numbers that are not finite.
+    """
+    try:
+        config = json.loads(text, object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON: {error}") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    objects = {"the whole": config}
+    if type(config) is dict:
+        for name in config:
+            if name not in KEYWORDS:
+                near = nearest(name, KEYWORDS, 0.6)
+                raise ValueError(
+                    f"{show(name)} is not a configuration"
+                    + (f"; did you mean {near}?" if near else f": those are {', '.join(KEYWORDS)}")
+                )
+        objects |= config
+        providers = config.get("provider_options")
+        if type(providers) is dict:
+            objects |= {f"provider_options[{show(name)}]": options for name, options in providers.items()}
+    for name, value in objects.items():
+        if type(value) is not dict:
+            raise ValueError(f"{name} must be an object, as in {{...}}, not {show(value)}")
+    return config
+
+
+def parse_file(path: str) -> dict[str, dict]:
+    """Read configurations from a JSON file, as :func:`parse` does from text.
+
+    :raises OSError: when it cannot be read.
+    """
+    with Path(path).open(encoding="utf-8-sig") as file:
+        text = file.read(_MOST_CHARACTERS + 1)
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError("the file is too long for a configuration")
+    return parse(text)
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the key {show(name)} stands twice in one object")
+        found[name] = value
+    return found
+
+
+def _finite(number: str) -> float:
+    if not math.isfinite(float(number)):
+        raise ValueError(f"{show(number)} is not a finite number")
+    return float(number)
+
+
+def circumstances(providers: Iterable[str]) -> Circumstances:
+    """Describe a session with these EPs, of which nothing else is known yet, on this machine."""
+    release, machine, system = _here()
+    return Circumstances(release, machine, system, tuple(providers))
+
+
+def circumstances_of(session: InferenceSession, attributes: Iterable[str]) -> Circumstances:
+    """Describe an open session.
+
+    :param attributes: the names of the SessionOptions attributes to describe it by.
+    """
+    options = session.get_session_options()
+    return circumstances(session.get_providers()).replace(
+        attributes={name: getattr(options, name) for name in attributes}, options=session.get_provider_options()
+    )
+
+
+@cache
+def _here() -> tuple[tuple[int, int], str, str]:
+    """ORT's release, the CPU family and the operating system."""
+    major, minor = onnxruntime.__version__.split(".")[:2]
+    return (int(major), int(minor)), platform.machine(), platform.system()
+
+
+def run_options(attributes: Mapping[str, object], entries: Mapping[str, str]) -> RunOptions:
+    """Fresh run options with these attributes and run config entries."""
+    options = RunOptions()
+    for name, value in attributes.items():
+        setattr(options, name, value)
+    for key, text in entries.items():
+        options.add_run_config_entry(key, text)
+    return options
