@@ -5,7 +5,8 @@
 """Tensor values: numpy arrays of any ONNX element type to ``OrtValue`` and back.
 
 ORT's Python API moves the types that numpy itself has. The others (bfloat16, the float8 family, the 4 and 2 bit types)
-are numpy arrays of the dtypes that ``onnx.helper`` names for them; onnx's own helpers pack and unpack them.
+are numpy arrays of the dtypes that ``onnx.helper`` names for them; onnx's own helpers pack and unpack them. That takes
+onnx 1.19: an older one names dtypes of numpy's for them, which ORT does not take, as with the stock backend.
 """
 
 from __future__ import annotations

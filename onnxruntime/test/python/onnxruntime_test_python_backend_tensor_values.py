@@ -1,0 +1,52 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Every ONNX element type from numpy to an ``OrtValue`` and back, without a model."""
+
+from __future__ import annotations
+
+import unittest
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from onnxruntime.backend import tensor_values
+
+
+@unittest.skipIf(
+    helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16) == np.dtype(np.float32),
+    "needs onnx 1.19, whose arrays of the types that numpy lacks are ml_dtypes",
+)
+class ElementTypesTest(unittest.TestCase):
+    def check(self, got: np.ndarray, expected: np.ndarray) -> None:
+        self.assertIs(type(got), np.ndarray)
+        self.assertEqual(got.dtype, expected.dtype)
+        self.assertEqual(got.shape, expected.shape)
+        self.assertEqual(got.tobytes(), expected.tobytes())
+
+    def test_every_type_to_ort_and_back(self) -> None:
+        tried = set()
+        for name, element in TensorProto.DataType.items():
+            # ORT has no complex tensors, this Python API makes no OrtValue of text, and float6 is newer than this ORT.
+            if name in ("UNDEFINED", "STRING") or name.startswith(("COMPLEX", "FLOAT6")):
+                continue
+            dtype = helper.tensor_dtype_to_np_dtype(element)
+            for shape in ((), (0,), (1,), (3,), (2, 3), (3, 3, 3)):
+                with self.subTest(name, shape=shape):
+                    array = np.asarray(np.arange(np.prod(shape)).reshape(shape) % 2).astype(dtype)
+                    try:
+                        value = tensor_values.to_ort_value(array, element)
+                    except RuntimeError as error:
+                        # Every release before 1.25 lacks this one.
+                        self.assertEqual((name, str(error)), ("FLOAT8E8M0", "tensor type 24 is not supported"))
+                        continue
+                    tried.add(name)
+                    self.assertEqual(value.element_type(), element)
+                    self.assertEqual(value.data_type(), f"tensor({name.lower()})")
+                    self.check(tensor_values.to_array(value), array)
+        self.assertGreaterEqual(len(tried), 21)
+
+
+if __name__ == "__main__":
+    unittest.main()
