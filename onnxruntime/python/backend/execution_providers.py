@@ -20,7 +20,7 @@ import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend import webgpu_lock
 from onnxruntime.backend.allowlist import Grant, Permit, sent
-from onnxruntime.backend.messages import refuse, warn
+from onnxruntime.backend.messages import NotPermittedError, refuse, warn
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, ON_CUDA_DEVICE, TENSORRT
 from onnxruntime.backend.request import split_device
 
@@ -166,9 +166,16 @@ def _open_named(model: str | bytes, options: SessionOptions, permit: Permit) -> 
     ):
         options.add_session_config_entry(_RECORD_ASSIGNMENT, "1")
     named = list(permit.providers)
-    providers = _attach(options, permit.providers)
+    arguments = {"providers": _attach(options, permit.providers), "enable_fallback": 0}
     try:
-        session = InferenceSession(model, options, providers=providers, enable_fallback=0)
+        if ON_ANY_DEVICE.issuperset(named):
+            session = InferenceSession(model, options, **arguments)
+        else:
+            from onnxruntime.backend import captured_graph  # noqa: PLC0415 # EPs that need no device capture nothing
+
+            session = captured_graph.open_session(model, options, permit.providers, **arguments)
+    except NotPermittedError:
+        raise
     except (RuntimeError, ValueError) as error:
         # ORT's own exceptions, which say what is wrong with a model, are neither: this is an EP's.
         raise RuntimeError(

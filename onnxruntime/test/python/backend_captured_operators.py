@@ -1,0 +1,629 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Captures operators on the WebGPU EP, replays them on other data, and compares all outputs with ordinary runs.
+
+This is the evidence for ``allowlist_captured_operators.py``: run it again for a new release of ORT or of the plugin, or
+for an operator that is to be permitted.
+
+    with_software_gpu.sh python backend_captured_operators.py [OPERATOR ...]
+
+Outputs agree when all their bits do. One line for each operator: graphs that were captured, stale ones, those that the
+rule refuses though they were right, and those of which no output ever moved, which say nothing. The exit status is 1
+when a graph that the rule permits was stale. Each operator runs in a process of its own, because some variants end it.
+Nothing but the rule is used of the backend.
+"""
+
+from __future__ import annotations
+
+import collections
+import gc
+import itertools
+import json
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from onnx import ModelProto, TensorProto, helper, load_model, numpy_helper
+
+import onnxruntime
+from onnxruntime import GraphOptimizationLevel, InferenceSession, OrtValue, RunOptions, SessionOptions
+from onnxruntime.backend import captured_graph, provider_names
+from onnxruntime.backend.allowlist_captured_operators import MICROSOFT, OPERATORS
+from onnxruntime.capi import onnxruntime_pybind11_state
+
+EP = provider_names.WEBGPU
+LEVELS = (GraphOptimizationLevel.ORT_DISABLE_ALL, GraphOptimizationLevel.ORT_ENABLE_ALL)
+_NAMES = ("Fail", "InvalidArgument", "InvalidGraph", "NotImplemented", "RuntimeException")
+COPIES = ("ScatterND", "ScatterElements", "LSTM", "GRU")
+# What ORT raises for a variant that it does not capture, or does not run.
+ORT_ERRORS = (RuntimeError, *(getattr(onnxruntime_pybind11_state, name) for name in _NAMES))
+# What a buffer holds before a replay: an output that is not written shows even where its value would be the same.
+_POISON = 77
+_BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+class Variant(NamedTuple):
+    """A model of one operator, or a few, and values of its inputs."""
+
+    operator: str
+    name: str
+    model: ModelProto
+    feeds: dict[str, np.ndarray]
+
+
+class Seen(NamedTuple):
+    """What became of one captured graph."""
+
+    stale: list[str]
+    moved: bool
+    problem: str
+    operators: set[tuple[str, str]]
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+def open_session(made: ModelProto, level: GraphOptimizationLevel, attributes: dict | None = None):
+    """A session that captures, opened without the backend, and its final graph."""
+    options = SessionOptions()
+    options.graph_optimization_level = level
+    options.log_severity_level = 4
+    for name, value in (attributes or {}).items():
+        setattr(options, name, value)
+    device = next(device for device in onnxruntime.get_ep_devices() if device.ep_name == EP)
+    options.add_provider_for_devices([device], {"enableGraphCapture": "1"})
+    with captured_graph.written(options) as path:
+        session = InferenceSession(
+            made.SerializeToString(),
+            options,
+            enable_fallback=0,
+            disabled_optimizers=captured_graph.DISABLED_OPTIMIZERS,
+        )
+        return session, load_model(path, load_external_data=False)
+
+
+def _run_options(graph_id: int) -> RunOptions:
+    options = RunOptions()
+    options.log_severity_level = 4
+    options.add_run_config_entry("gpu_graph_id", str(graph_id))
+    return options
+
+
+def on_device(session: InferenceSession, array: np.ndarray) -> OrtValue:
+    value = session.create_ortvalue_from_shape_and_type(list(array.shape), array.dtype.type, "webgpu")
+    value.update_inplace(np.ascontiguousarray(array))
+    return value
+
+
+def bits(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).view(_BITS[array.dtype.itemsize]).reshape(array.shape)
+
+
+def replay(session: InferenceSession, final: ModelProto, sets: list[dict[str, np.ndarray]], graph_id: int = 5) -> Seen:
+    """Capture with the first set of inputs, replay with the others."""
+    names = [value.name for value in session.get_outputs()]
+    on_cpu = [memory.name == "Cpu" for memory in session.get_output_memory_infos()]
+    right = [session.run(names, feeds, _run_options(-1)) for feeds in sets]
+    binding = session.io_binding()
+    buffers = {name: on_device(session, array) for name, array in sets[0].items()}
+    for name, buffer in buffers.items():
+        binding.bind_ortvalue_input(name, buffer)
+    targets = []
+    for name, want in zip(names, right[0], strict=True):
+        targets.append(on_device(session, np.full(want.shape, _POISON, want.dtype)))
+        binding.bind_ortvalue_output(name, targets[-1])
+    stale, moved = set(), False
+    for i, (feeds, wants) in enumerate(zip(sets, right, strict=True)):
+        for name, buffer in buffers.items():
+            buffer.update_inplace(np.ascontiguousarray(feeds[name]))
+        for target, want, stays in zip(targets, wants, on_cpu, strict=True):
+            if i and not stays:  # what ORT computes on the CPU, from shapes alone, is right if it stays
+                target.update_inplace(np.full(want.shape, _POISON, want.dtype))
+        session.run_with_iobinding(binding, _run_options(graph_id))
+        for name, have, want, first in zip(names, binding.copy_outputs_to_cpu(), wants, right[0], strict=True):
+            if have.shape != want.shape or not np.array_equal(bits(have), bits(want)):
+                stale.add(name)
+            moved |= want.shape == first.shape and not np.array_equal(bits(want), bits(first))
+    operators = {(node.domain, node.op_type) for node in final.graph.node}
+    return Seen(sorted(stale), moved, captured_graph._problem(final), operators)
+
+
+def data_sets(feeds: dict[str, np.ndarray], count: int = 4) -> list[dict[str, np.ndarray]]:
+    """These values, and others that a model takes as well: integers may be indices, so they only change places."""
+    rng = np.random.default_rng(1)
+
+    def other(array: np.ndarray) -> np.ndarray:
+        if array.dtype.kind == "f":
+            return np.asarray(rng.standard_normal(array.shape) * 2, array.dtype)
+        if array.dtype.kind == "b":
+            return np.asarray(rng.random(array.shape) < 0.5)
+        return np.asarray(rng.choice(array.ravel(), array.shape) if array.size else array, array.dtype)
+
+    return [feeds, *({name: other(array) for name, array in feeds.items()} for _ in range(count - 1))]
+
+
+# --- where an operator stands -----------------------------------------------------------------------------------------
+
+_AROUND = {TensorProto.FLOAT: "Neg", TensorProto.BOOL: "Not"}
+
+
+def placed(variant: Variant, *, shared: bool) -> ModelProto | None:
+    """The operator between two others; with its inputs and outputs as outputs of the graph besides, if ``shared``."""
+    made = ModelProto()
+    made.CopyFrom(variant.model)
+    graph = made.graph
+    constants = {tensor.name for tensor in graph.initializer}
+    before, after, also, renamed = [], [], [], {}
+    for values, nodes in ((graph.input, before), (graph.output, after)):
+        for value in values:
+            around = _AROUND.get(value.type.tensor_type.elem_type)
+            if around is None or value.name in constants:
+                continue
+            inner = renamed[value.name] = f"{value.name}_inner"
+            ends = [value.name, inner] if nodes is before else [inner, value.name]
+            nodes.append(helper.make_node(around, ends[:1], ends[1:]))
+            also.append(helper.make_tensor_value_info(inner, value.type.tensor_type.elem_type, None))
+    if not renamed:
+        return None
+    if shared:
+        graph.output.extend(also)
+    middle = list(graph.node)
+    for node in middle:
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+        node.output[:] = [renamed.get(name, name) for name in node.output]
+    del graph.node[:]
+    graph.node.extend([*before, *middle, *after])
+    return made
+
+
+def captures(variant: Variant) -> Iterator[Seen]:
+    """Capture a variant in every position, without and with the optimizers; what ORT refuses to capture is left out."""
+    models = [variant.model, placed(variant, shared=False), placed(variant, shared=True)]
+    for made, level in itertools.product([made for made in models if made is not None], LEVELS):
+        try:
+            session, final = open_session(made, level)
+            memories = zip(session.get_inputs(), session.get_input_memory_infos(), strict=True)
+            if any(memory.name == "Cpu" for _, memory in memories):
+                continue
+            yield replay(session, final, data_sets(variant.feeds))
+        except ORT_ERRORS as error:
+            if "--verbose" in sys.argv:
+                print(f"# {variant.operator} {variant.name}: {str(error)[-150:]}", file=sys.stderr)
+        finally:
+            session = None
+            gc.collect()
+
+
+# --- the variants -----------------------------------------------------------------------------------------------------
+
+
+class Variants:
+    """Models of one operator, of many shapes and attributes."""
+
+    def __init__(self) -> None:
+        self._rng = np.random.default_rng(0)
+        self.all: list[Variant] = []
+
+    def floats(self, *shape: int) -> np.ndarray:
+        return np.asarray(self._rng.standard_normal(shape), np.float32)
+
+    def add(
+        self, operator: str, shapes: tuple, *constants, outputs: int = 1, kinds=(), domain="", opset=21, **attributes
+    ):
+        """Add a model of one node.
+
+        :param shapes: shape of each float input, or an array for another type; ``None`` leaves one out.
+        :param constants: an array for each input behind those.
+        :param kinds: element types of the outputs, where not float.
+        """
+        feeds, fixed, inputs = {}, {}, []
+        for i, given in enumerate((*shapes, *constants)):
+            inputs.append("" if given is None else f"A{i}")
+            if given is not None:
+                array = self.floats(*given) if isinstance(given, tuple) else np.asarray(given)
+                (feeds if i < len(shapes) else fixed)[f"A{i}"] = array
+        names = [f"Y{i}" for i in range(outputs)]
+        node = helper.make_node(operator, inputs, names, domain=domain, **attributes)
+        types = (*kinds, *[TensorProto.FLOAT] * (outputs - len(kinds)))
+        name = " ".join(
+            map(str, [*(a.shape for a in feeds.values()), *(c.tolist() for c in fixed.values() if c.size < 9)])
+        )
+        graph = helper.make_graph(
+            [node],
+            "variant",
+            [
+                helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+                for n, a in feeds.items()
+            ],
+            [helper.make_tensor_value_info(n, kind, None) for n, kind in zip(names, types, strict=True)],
+            [numpy_helper.from_array(array, n) for n, array in fixed.items()],
+        )
+        imports = [helper.make_opsetid("", opset), helper.make_opsetid(MICROSOFT, 1)]
+        made = helper.make_model(graph, opset_imports=imports, ir_version=10)
+        self.all.append(Variant(operator, f"{name} {attributes}", made, feeds))
+
+
+_SHAPES = ((6,), (3, 4), (1,), (), (1, 3, 1, 4), (2, 3, 4, 4), (0, 4), (5, 7), (3, 700))
+_PAIRS = (
+    ((3, 4), (3, 4)),
+    ((3, 4), (4,)),
+    ((3, 1), (1, 4)),
+    ((3, 4), ()),
+    ((1,), (1,)),
+    ((0, 4), (4,)),
+    ((3, 500), (1, 500)),
+    ((1, 1, 4), (1, 4)),
+)
+_UNARY = (
+    "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish LeakyRelu Log Neg "
+    "Reciprocal Relu Sigmoid Sin Sinh Softplus Sqrt Tan Tanh ThresholdedRelu Clip Identity"
+)
+_I64, _BOOL = TensorProto.INT64, TensorProto.BOOL
+
+
+def _ints(*values) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def _elementwise(v: Variants) -> None:
+    for operator, shape in itertools.product(_UNARY.split(), _SHAPES):
+        v.add(operator, (shape,))
+    for shape in _SHAPES:
+        v.add("Not", (v.floats(*shape) > 0,), kinds=(_BOOL,))
+    for bounds in ((np.float32(-1),), (np.float32(-1), np.float32(1))):
+        v.add("Clip", ((3, 4),), *map(np.asarray, bounds))
+    for operator, (a, b) in itertools.product(["Add", "Sub", "Mul", "Div", "Pow", "PRelu", "Max", "Min"], _PAIRS):
+        v.add(operator, (a, b))
+        v.add(operator, (a,), np.ones(b, np.float32))
+        v.add(operator, (a,), np.zeros(b, np.float32))
+    for operator in ["Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"]:
+        for a, b in _PAIRS:
+            v.add(operator, (np.round(v.floats(*a)), np.round(v.floats(*b))), kinds=(_BOOL,))
+    for a, b in _PAIRS:
+        v.add("And", (v.floats(*a) > 0, v.floats(*b) > 0), kinds=(_BOOL,))
+        v.add("Where", (v.floats(*a) > 0, a, b))
+    for operator, count in itertools.product(("Max", "Min"), (1, 3, 5, 9)):
+        v.add(operator, ((3, 4),) * count)
+        v.add(operator, ((),) * count)
+    types = {np.float32: 1, np.int32: 6, np.uint32: 12, np.int64: _I64, np.bool_: _BOOL}
+    for (source, _), (_, kind) in itertools.product(types.items(), types.items()):
+        for shape in ((3, 4), (1,), (), (0, 4)):
+            v.add("Cast", (np.asarray(v.floats(*shape) * 3, source),), kinds=(kind,), to=kind)
+
+
+def _moving(v: Variants) -> None:
+    for opset, (shape, target) in itertools.product(
+        (13, 21),
+        (((3, 4), (-1,)), ((3, 4), (3, 4)), ((3, 4), (1, 3, 4)), ((1,), (1, 1)), ((0, 4), (0, 2, 2)), ((1,), ())),
+    ):
+        v.add("Reshape", (shape,), np.array(target, np.int64), opset=opset)
+    for axis in (0, 1, 2):
+        v.add("Flatten", ((2, 3),), axis=axis)
+        v.add("Flatten", ((2, 1, 4),), axis=axis)
+    for shape, axes in (((1, 3, 1), (0,)), ((1, 3, 1), (0, 2)), ((1, 1), (0, 1))):
+        v.add("Squeeze", (shape,), _ints(*axes))
+    for shape, axes in (((3, 4), (0, 2)), ((), (0,)), ((1,), (0,))):
+        v.add("Unsqueeze", (shape,), _ints(*axes))
+    for shape in ((3, 4), (1, 4), (4, 1), (1, 1), (0, 4), (64, 48)):
+        for perm in ((1, 0), (0, 1)):
+            v.add("Transpose", (shape,), perm=perm)
+    for shape in ((2, 3, 4, 5), (2, 1, 4, 5), (2, 3, 1, 1), (1, 1, 1, 1), (130, 5, 3, 3)):
+        for perm in ((0, 2, 3, 1), (0, 3, 1, 2), (0, 1, 2, 3), (3, 2, 1, 0)):
+            v.add("Transpose", (shape,), perm=perm)
+    v.add("Transpose", ((5,),), perm=(0,))
+    v.add("Transpose", ((5,),))
+    for a, b, axis in (
+        ((3, 4), (2, 4), 0),
+        ((3, 4), (3, 2), 1),
+        ((3, 4), (0, 4), 0),
+        ((0, 4), (3, 4), 0),
+        ((1, 3), (1, 3), 0),
+    ):
+        v.add("Concat", (a, b), axis=axis)
+    for count in (1, 3, 9, 20):
+        v.add("Concat", ((2, 4),) * count, axis=-1)
+    for shape, target in (
+        ((3, 1), (3, 4)),
+        ((3, 4), (3, 4)),
+        ((3, 4), (1, 3, 4)),
+        ((1,), (1,)),
+        ((), (4,)),
+        ((1, 8), (4, 8)),
+    ):
+        v.add("Expand", (shape,), np.array(target, np.int64))
+    for shape, repeats in (((3, 4), (2, 1)), ((3, 4), (1, 1)), ((1,), (1,)), ((1,), (5,)), ((1, 2, 3), (2, 2, 2))):
+        v.add("Tile", (shape,), np.array(repeats, np.int64))
+    for count in (1, 2, 5):
+        v.add("Split", ((5, 4),), axis=0, outputs=count, num_outputs=count)
+        v.add("Split", ((1, 5),), axis=1, outputs=count, num_outputs=count)
+    v.add("Split", ((3, 5),), _ints(2, 3), axis=1, outputs=2)
+    v.add("Split", ((3, 4),), _ints(0, 4), axis=1, outputs=2)
+    for shape, start, end, axis, step in (
+        ((3, 4), 0, 99, 1, 1),
+        ((3, 4), 1, 3, 1, 1),
+        ((4, 3), 1, 3, 0, 1),
+        ((3, 4), -1, -99, 1, -1),
+        ((3, 8), 0, 8, 1, 2),
+        ((3, 4), 2, 2, 1, 1),
+        ((1,), 0, 1, 0, 1),
+    ):
+        v.add("Slice", (shape,), *map(_ints, (start, end, axis, step)))
+    for mode, (shape, pads) in itertools.product(
+        ("constant", "reflect", "edge"),
+        (((3, 4), (1, 0, 0, 2)), ((3, 4), (0,) * 4), ((1,), (0, 0)), ((1, 2, 3, 4), (0,) * 8)),
+    ):
+        v.add("Pad", (shape,), _ints(*pads), mode=mode)
+    v.add("Pad", ((0, 4),), _ints(1, 0, 1, 0))
+    for axis, indices in (
+        (0, _ints(0, 1, 2)),
+        (1, _ints(0, 1, 2, 3)),
+        (0, np.array(1)),
+        (0, _ints(2, 0)),
+        (0, _ints()),
+    ):
+        v.add("Gather", ((3, 4),), indices, axis=axis)
+    v.add("Gather", ((5, 4), np.array([[2, 0], [1, 4]])))
+    v.add("Gather", ((1,),), _ints(0))
+    v.add("GatherElements", ((3, 4), np.array([[3, 2, 1, 0]] * 3)), axis=1)
+    v.add("GatherElements", ((3, 4),), np.tile(np.arange(4), (3, 1)), axis=1)
+    v.add("GatherElements", ((1,),), _ints(0))
+    v.add("GatherND", ((3, 4),), np.array([[0], [1], [2]]))
+    v.add("GatherND", ((3, 4), np.array([[0, 1], [2, 3]])))
+    v.add("GatherND", ((1,),), np.array([[0]]))
+    for upper, shape in itertools.product((0, 1), ((3, 4), (1, 1), (2, 4, 4))):
+        v.add("Trilu", (shape,), upper=upper)
+        v.add("Trilu", (shape,), np.array(5), upper=upper)
+        v.add("Trilu", (shape,), np.array(-5), upper=upper)
+    for shape, axis in (((3, 4), 0), ((3, 4), 1), ((1,), 0), ((3, 1), 1)):
+        v.add("CumSum", (shape,), np.array(axis))
+        v.add("CumSum", (shape,), np.array(axis), exclusive=1, reverse=1)
+    for shape, count, axis in (((3, 8), 3, 1), ((3, 8), 8, 1), ((1,), 1, 0), ((4, 3), 2, 0), ((2, 300), 5, 1)):
+        v.add("TopK", (shape,), _ints(count), outputs=2, kinds=(TensorProto.FLOAT, _I64), axis=axis)
+    for equation, shapes in (
+        ("ij->ij", ((3, 4),)),
+        ("ij->ji", ((3, 4),)),
+        ("ij->i", ((3, 4),)),
+        ("ij,jk->ik", ((3, 4), (4, 5))),
+        ("bij,bjk->bik", ((2, 3, 4), (2, 4, 5))),
+        ("ii->i", ((3, 3),)),
+        ("i->i", ((1,),)),
+    ):
+        v.add("Einsum", shapes, equation=equation)
+    for shape, mode in itertools.product(((1, 1, 3, 4), (1, 2, 3, 4), (3, 4)), ("nearest", "linear", "cubic")):
+        for coordinates, last in itertools.product(("half_pixel", "asymmetric", "align_corners"), (1, 2)):
+            scales = np.array([*[1] * (len(shape) - 1), last], np.float32)
+            v.add("Resize", (shape,), None, scales, mode=mode, coordinate_transformation_mode=coordinates)
+        v.add("Resize", (shape,), None, None, _ints(*shape), mode=mode)
+    rows = np.array([[0], [2]])
+    v.add("ScatterND", ((3, 4), rows, (2, 4)))
+    v.add("ScatterND", ((3, 4),), rows, np.zeros((2, 4), np.float32))
+    v.add("ScatterElements", ((3, 4), np.array([[0, 1]]), (1, 2)), axis=1)
+
+
+def _reducing(v: Variants) -> None:
+    for name in ["Max", "Min", "Mean", "Sum", "Prod", "L1", "L2", "LogSum", "SumSquare", "LogSumExp"]:
+        operator = f"Reduce{name}"
+        for shape, axes in (
+            ((3, 4), (1,)),
+            ((3, 4), (0,)),
+            ((3, 4), (0, 1)),
+            ((3, 1), (1,)),
+            ((1, 3, 1, 4), (0, 2)),
+            ((1,), (0,)),
+            ((2, 3000), (1,)),
+            ((2, 3, 4), (-2,)),
+            ((3, 0), (1,)),
+        ):
+            for keep in (0, 1):
+                v.add(operator, (shape,), _ints(*axes), keepdims=keep)
+                v.add(operator, (shape,), _ints(*axes), keepdims=keep, noop_with_empty_axes=1)
+            v.add(operator, (shape,), opset=11, axes=axes)
+        for empty in (0, 1):
+            v.add(operator, ((3, 4),), noop_with_empty_axes=empty)
+            v.add(operator, ((3, 4),), _ints(), noop_with_empty_axes=empty)
+            v.add(operator, ((),), noop_with_empty_axes=empty)
+    for operator, shape, axis in itertools.product(("ArgMax", "ArgMin"), ((3, 40), (3, 1), (1, 1), (2, 3, 4)), (0, 1)):
+        v.add(operator, (shape,), axis=axis, kinds=(_I64,))
+        v.add(operator, (shape,), axis=axis, kinds=(_I64,), keepdims=0, select_last_index=1)
+    for shape, axis in (
+        ((2, 3, 4), 0),
+        ((2, 3, 4), 1),
+        ((2, 3, 4), -1),
+        ((3, 1), 1),
+        ((1, 3), 0),
+        ((0, 4), 1),
+        ((2, 2000), 1),
+    ):
+        v.add("Softmax", (shape,), axis=axis)
+        v.add("Softmax", (shape,), axis=axis, opset=11)
+        v.add("LpNormalization", (shape,), axis=axis, p=2)
+    for shape in ((2, 3, 8), (1, 1), (3, 1), (2, 3, 5)):
+        last = shape[-1:]
+        v.add("LayerNormalization", (shape, last, last))
+        v.add("LayerNormalization", (shape,), v.floats(*last))
+        v.add("LayerNormalization", (shape, last, last), outputs=3)
+        v.add("RMSNormalization", (shape, last), opset=23)
+        v.add("SimplifiedLayerNormalization", (shape, last), opset=17)
+    for operator, behind in (("SkipLayerNormalization", 2), ("SkipSimplifiedLayerNormalization", 1)):
+        for skip, bias in itertools.product(((2, 3, 8), (1, 3, 8)), (0, 1)):
+            v.add(operator, ((2, 3, 8), skip, *((8,),) * (behind + bias)), domain=MICROSOFT)
+    for shape in ((2, 3, 4), (1, 3, 5, 5), (2, 3, 1, 1), (1, 1, 1, 1)):
+        channels = shape[1:2]
+        v.add("InstanceNormalization", (shape, channels, channels))
+        v.add("InstanceNormalization", (shape,), v.floats(*channels), v.floats(*channels))
+        four = [v.floats(*channels) for _ in range(3)]
+        v.add("BatchNormalization", (shape,), *four, np.abs(v.floats(*channels)) + 1)
+    for shape in ((1, 8, 1), (1, 8, 2), (2, 4, 1)):
+        v.add("DFT", (shape,), None, np.array(1), opset=20)
+        v.add("DFT", (shape,), None, np.array(1), opset=20, onesided=int(shape[-1] == 1))
+
+
+def _products(v: Variants) -> None:
+    for a, b in (
+        ((3, 4), (4, 5)),
+        ((1, 1), (1, 1)),
+        ((1, 4), (4, 1)),
+        ((2, 3, 4), (2, 4, 5)),
+        ((2, 3, 4), (4, 5)),
+        ((4,), (4, 5)),
+        ((3, 4), (4,)),
+        ((0, 4), (4, 5)),
+        ((32, 64), (64, 32)),
+        ((1, 4096), (4096, 8)),
+        ((8, 8192), (8192, 8)),
+        ((2, 1, 3, 4), (3, 4, 8)),
+    ):
+        v.add("MatMul", (a, b))
+        v.add("MatMul", (a,), v.floats(*b))
+        if len(a) == len(b) == 2:
+            v.add("Gemm", (a, b, b[1:]))
+            v.add("Gemm", (a,), v.floats(*b), v.floats(*b[1:]))
+            v.add("Gemm", (a[::-1], b[::-1]), transA=1, transB=1, alpha=0.5)
+            v.add("Gemm", (a, b, b[1:]), beta=0.0)
+    for shape, weights, attributes in (
+        ((1, 3, 8, 8), (4, 3, 3, 3), {}),
+        ((1, 3, 8, 8), (4, 3, 1, 1), {}),
+        ((1, 1, 1, 1), (1, 1, 1, 1), {}),
+        ((2, 4, 6, 6), (4, 1, 3, 3), {"group": 4}),
+        ((2, 4, 6, 6), (8, 2, 3, 3), {"group": 2}),
+        ((1, 3, 8, 8), (4, 3, 8, 8), {}),
+        ((1, 3, 8, 8), (4, 3, 3, 3), {"pads": [1, 1, 1, 1], "strides": [2, 2], "dilations": [2, 2]}),
+        ((1, 3, 9), (4, 3, 3), {}),
+        ((1, 512, 3, 3), (16, 512, 3, 3), {"pads": [1, 1, 1, 1]}),
+    ):
+        v.add("Conv", (shape,), v.floats(*weights), **attributes)
+        v.add("Conv", (shape, weights, weights[:1]), **attributes)
+    for shape, weights, attributes in (
+        ((1, 3, 4, 4), (3, 4, 3, 3), {}),
+        ((1, 3, 4, 4), (3, 4, 1, 1), {}),
+        ((1, 4, 4, 4), (4, 1, 2, 2), {"group": 4, "strides": [2, 2]}),
+    ):
+        v.add("ConvTranspose", (shape,), v.floats(*weights), **attributes)
+        v.add("ConvTranspose", (shape, weights), **attributes)
+    for shape, kernel in itertools.product(((1, 3, 5, 5), (2, 4, 4, 4), (1, 1, 1, 1)), (1, 2, 3)):
+        for operator in ("MaxPool", "AveragePool"):
+            v.add(operator, (shape,), kernel_shape=[kernel] * 2, auto_pad="SAME_UPPER")
+            v.add(operator, (shape,), kernel_shape=[kernel] * 2, strides=[2, 2], auto_pad="SAME_UPPER")
+        for operator in ("GlobalAveragePool", "GlobalMaxPool"):
+            v.add(operator, (shape,))
+    for mode, (shape, size) in itertools.product(
+        ("DCR", "CRD"), (((1, 4, 2, 3), 1), ((1, 4, 2, 3), 2), ((1, 8, 1, 1), 2))
+    ):
+        v.add("DepthToSpace", (shape,), blocksize=size, mode=mode)
+
+
+def _attention(v: Variants) -> None:
+    for operator, shape in itertools.product(("FastGelu", "Gelu", "QuickGelu"), ((3, 8), (1,), (2, 3, 4))):
+        v.add(operator, (shape,), domain=MICROSOFT)
+    for shape in ((2, 3, 8), (1, 1, 1)):
+        v.add("BiasGelu", (shape, shape[-1:]), domain=MICROSOFT)
+        v.add("FastGelu", (shape, shape[-1:]), domain=MICROSOFT)
+    for length in (1, 4, 40):
+        q, kv = (1, length, 16), (1, 6, 16)
+        for outputs in (1, 3):
+            v.add("MultiHeadAttention", (q, kv, kv), domain=MICROSOFT, num_heads=2, outputs=outputs)
+        v.add("MultiHeadAttention", (q, kv, kv, (48,)), domain=MICROSOFT, num_heads=2)
+        v.add("MultiHeadAttention", (q, kv, kv, None, None, (1, 2, length, 6)), domain=MICROSOFT, num_heads=2)
+        v.add("MultiHeadAttention", (q, kv, kv), domain=MICROSOFT, num_heads=2, outputs=4)
+        v.add("Attention", (q, (16, 48), (48,)), domain=MICROSOFT, num_heads=2)
+        v.add("Attention", (q,), v.floats(16, 48), v.floats(48), domain=MICROSOFT, num_heads=2)
+    cos, sin, places = v.floats(16, 4), v.floats(16, 4), np.arange(6).reshape(1, 6)
+    v.add("RotaryEmbedding", ((1, 6, 16), places), cos, sin, domain=MICROSOFT, num_heads=2)
+    v.add("RotaryEmbedding", ((1, 2, 6, 8), places), cos, sin, domain=MICROSOFT)
+    v.add("RotaryEmbedding", ((1, 2, 6, 8), places), cos, sin, domain=MICROSOFT, interleaved=1)
+    v.add("RotaryEmbedding", ((1, 2, 6, 8), _ints(0)), cos, sin, domain=MICROSOFT)
+    v.add("RotaryEmbedding", ((1, 2, 6, 8),), cos, sin, places, opset=23)
+    for operator, gates, outputs in (("LSTM", 4, 3), ("GRU", 3, 2)):
+        weights = v.floats(1, gates * 5, 4), v.floats(1, gates * 5, 5)
+        for steps in (2, 4):
+            v.add(operator, ((steps, 2, 4),), *weights, outputs=outputs, hidden_size=5)
+
+
+def variants() -> list[Variant]:
+    v = Variants()
+    for part in (_elementwise, _moving, _reducing, _products, _attention):
+        part(v)
+    return v.all
+
+
+def node_tests() -> Iterator[Variant]:
+    """ONNX's node tests of one node on numbers."""
+    from onnx.backend.test import loader  # noqa: PLC0415
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tests = loader.load_model_tests(kind="node")
+    for test in tests:
+        if (
+            test.model is None
+            or test.name.endswith("_expanded")
+            or not test.data_sets
+            or len(test.model.graph.node) != 1
+        ):
+            continue
+        values, names = test.data_sets[0][0], [value.name for value in test.model.graph.input]
+        if len(values) == len(names) and all(
+            isinstance(value, np.ndarray) and value.dtype.kind in "biuf" for value in values
+        ):
+            operator = test.model.graph.node[0].op_type
+            yield Variant(operator, test.name, test.model, dict(zip(names, values, strict=True)))
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def register() -> None:
+    import onnxruntime_ep_webgpu  # noqa: PLC0415
+
+    onnxruntime.set_default_logger_severity(4)
+    onnxruntime.register_execution_provider_library(EP, onnxruntime_ep_webgpu.get_library_path())
+
+
+def _child(operator: str) -> None:
+    register()
+    for variant in itertools.chain(variants(), node_tests()):
+        if variant.operator == operator:
+            print(json.dumps({"begin": variant.name}), flush=True)
+            for seen in captures(variant):
+                there = any(name == operator for _, name in seen.operators)
+                print(json.dumps({**seen._replace(operators=there)._asdict(), "variant": variant.name}), flush=True)
+
+
+def main(names: list[str]) -> int:
+    tried = sorted({name for _, name in OPERATORS} | set(COPIES))
+    print(f"onnxruntime {onnxruntime.__version__}")
+    wrong = 0
+    for operator in names or tried:
+        command = [sys.executable, __file__, "--operator", operator]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        counts: collections.Counter = collections.Counter()
+        for line in done.stdout.splitlines():
+            seen = json.loads(line)
+            if "begin" in seen:
+                counts["variants"] += 1
+                continue
+            kind = "stale" if seen["stale"] else "right"
+            counts[kind] += 1
+            counts["elsewhere"] += not seen["operators"]
+            counts["unmoved"] += not seen["moved"]
+            counts["right, refused"] += not seen["stale"] and bool(seen["problem"])
+            if seen["stale"] and not seen["problem"]:
+                wrong += 1
+                print(f"WRONG {operator} {seen['variant']}: {seen['stale']} permitted and stale")
+        died = f", died with {done.returncode} after {done.stdout.splitlines()[-1:]}" if done.returncode else ""
+        print(
+            f"{operator}: " + ", ".join(f"{count} {what}" for what, count in counts.items() if count) + died, flush=True
+        )
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--operator"]:
+        _child(sys.argv[2])
+    else:
+        sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,311 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Which final graphs may be captured: the rule and its table on graphs made by hand, and how ORT writes the graph.
+
+No device is needed. That what the rule permits is replayed, and what it refuses is not, is tested on the WebGPU EP.
+"""
+
+from __future__ import annotations
+
+import os
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import onnx
+from backend_test_models import model, two_nodes
+from onnx import ModelProto, TensorProto, helper
+
+import onnxruntime
+from onnxruntime import InferenceSession, SessionOptions
+from onnxruntime.backend import captured_graph
+from onnxruntime.backend.allowlist_captured_operators import MICROSOFT, NHWC, OPERATORS, RELEASES, TYPES
+from onnxruntime.backend.captured_graph import DISABLED_OPTIMIZERS
+from onnxruntime.backend.messages import NOT_PERMITTED, NotPermittedError
+from onnxruntime.backend.provider_names import CPU, CUDA, WEBGPU
+
+_FOUR = (4, 4)
+
+
+def between(node: onnx.NodeProto, constants: dict[str, np.ndarray] | None = None) -> ModelProto:
+    """A graph in which ``X -> Neg -> T -> node -> V -> Exp -> Y``."""
+    nodes = [helper.make_node("Neg", ["X"], ["T"]), node, helper.make_node("Exp", ["V"], ["Y"])]
+    return model(nodes, {"X": _FOUR}, {"Y": None}, constants)
+
+
+def last(node: onnx.NodeProto, constants: dict[str, np.ndarray] | None = None) -> ModelProto:
+    """A graph in which ``X -> Neg -> T -> node -> Y``."""
+    return model([helper.make_node("Neg", ["X"], ["T"]), node], {"X": _FOUR}, {"Y": None}, constants)
+
+
+def _axes(*values: int) -> dict[str, np.ndarray]:
+    return {"A": np.array(values, np.int64)}
+
+
+class RuleTest(unittest.TestCase):
+    """The problem that is found in a graph, if any."""
+
+    def permit(self, made: ModelProto) -> None:
+        self.assertEqual(captured_graph._problem(made), "")
+
+    def refuse(self, made: ModelProto, pattern: str) -> None:
+        self.assertRegex(captured_graph._problem(made), pattern)
+
+    def test_only_operators_of_the_table(self) -> None:
+        self.permit(between(helper.make_node("Tanh", ["T"], ["V"])))
+        self.refuse(
+            between(helper.make_node("Selu", ["T"], ["V"], name="n1")), r"^node 'n1' \(Selu, which makes 'V'\) is not"
+        )
+        for operator in ("ScatterND", "ScatterElements", "LSTM", "GRU", "If", "Loop", "Scan", "DequantizeLinear"):
+            self.refuse(between(helper.make_node(operator, ["T"], ["V"])), f"{operator}.*not known to be replayed")
+
+    def test_domains_are_told_apart(self) -> None:
+        for domain, operator in ((NHWC, "Conv"), (MICROSOFT, "QuickGelu")):
+            self.permit(between(helper.make_node(operator, ["T"], ["V"], domain=domain)))
+            self.refuse(between(helper.make_node(operator, ["T"], ["V"])), f"\\({operator}, .*not known")
+            self.refuse(between(helper.make_node(operator, ["T"], ["V"], domain="other")), f"other::{operator}")
+        self.refuse(between(helper.make_node("Relu", ["T"], ["V"], domain="ai.onnx.ml")), "not known")
+
+    def test_functions(self) -> None:
+        made = between(helper.make_node("Tanh", ["T"], ["V"]))
+        made.functions.append(
+            helper.make_function("", "Tanh", ["a"], ["b"], [helper.make_node("Selu", ["a"], ["b"])], made.opset_import)
+        )
+        self.refuse(made, "functions")
+
+    def test_views_inside_and_as_outputs(self) -> None:
+        for operator in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"):
+            self.permit(between(helper.make_node(operator, ["T", "A"], ["V"]), _axes(0)))
+            self.refuse(last(helper.make_node(operator, ["T", "A"], ["Y"]), _axes(0)), "makes an output of the model")
+        # Its output is read again besides.
+        made = between(helper.make_node("Identity", ["T"], ["V"]))
+        made.graph.output.append(helper.make_tensor_value_info("V", TensorProto.FLOAT, _FOUR))
+        self.refuse(made, "makes an output of the model")
+
+    def test_one_input(self) -> None:
+        for operator in ("Max", "Min"):
+            self.permit(between(helper.make_node(operator, ["T", "X"], ["V"])))
+            self.permit(between(helper.make_node(operator, ["T", "T"], ["V"])))
+            self.refuse(between(helper.make_node(operator, ["T"], ["V"])), "copies its input")
+            self.refuse(between(helper.make_node(operator, ["T", ""], ["V"])), "copies its input")
+
+    def test_transposes(self) -> None:
+        self.permit(between(helper.make_node("Transpose", ["T"], ["V"], perm=[1, 0])))
+        for attributes in ({}, {"perm": [0]}):
+            self.refuse(between(helper.make_node("Transpose", ["T"], ["V"], **attributes)), "one dimension")
+
+    def test_reductions(self) -> None:
+        reductions = [name for _, name in OPERATORS if name.startswith("Reduce")]
+        self.assertEqual(len(reductions), 10)
+        for operator in reductions:
+            self.permit(between(helper.make_node(operator, ["T", "A"], ["V"]), _axes(0)))
+            self.permit(between(helper.make_node(operator, ["T"], ["V"], axes=[0])))
+            for inputs, constants in ((["T"], {}), (["T", ""], {}), (["T", "A"], _axes()), (["T", "X"], {})):
+                self.refuse(between(helper.make_node(operator, inputs, ["V"]), constants), "names no axes")
+            self.refuse(between(helper.make_node(operator, ["T"], ["V"], noop_with_empty_axes=1)), "names no axes")
+
+    def test_outputs(self) -> None:
+        def attention(count: int) -> ModelProto:
+            outputs = ["V", *(f"o{i}" for i in range(count - 1))]
+            return between(helper.make_node("MultiHeadAttention", ["T", "T", "T"], outputs, domain=MICROSOFT))
+
+        self.permit(attention(3))
+        self.refuse(attention(4), "more than 3 outputs")
+
+    def test_types(self) -> None:
+        self.permit(between(helper.make_node("Cast", ["T"], ["V"], to=TensorProto.INT32)))
+        self.refuse(between(helper.make_node("Cast", ["T"], ["V"], to=TensorProto.FLOAT16)), "FLOAT16")
+        made = between(helper.make_node("Tanh", ["T"], ["V"]))
+        made.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+        self.refuse(made, r"'X' is of a type \(FLOAT16\)")
+        half = {"A": np.ones(4, np.float16)}
+        self.refuse(between(helper.make_node("Add", ["T", "A"], ["V"]), half), r"'A' is of a type \(FLOAT16\)")
+        # What nobody reads is nothing to replay.
+        self.permit(between(helper.make_node("Tanh", ["T"], ["V"]), half))
+
+    def test_the_name_of_a_node_is_shown_and_not_printed(self) -> None:
+        problem = captured_graph._problem(between(helper.make_node("Selu", ["T"], ["V"], name="\x1b[31m" + "n" * 500)))
+        self.assertNotIn("\x1b", problem)
+        self.assertLess(len(problem), 300)
+
+    def test_the_table(self) -> None:
+        self.assertNotIn(TensorProto.FLOAT16, TYPES)
+        for (domain, name), rule in OPERATORS.items():
+            self.assertIn(domain, ("", NHWC, MICROSOFT))
+            self.assertEqual(rule.inside, name in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"), name)
+        for ort, plugin in RELEASES:
+            self.assertRegex(ort, r"^\d+\.\d+\.\d+$")
+            self.assertRegex(plugin, r"^\d+\.\d+\.\d+$")
+
+
+class WrittenTest(unittest.TestCase):
+    """ORT writes the graph that runs, and nothing is left of it."""
+
+    def open(self, made: ModelProto | str, options: SessionOptions | None = None):
+        options = options or SessionOptions()
+        source = made if isinstance(made, str) else made.SerializeToString()
+        arguments = {"providers": [CPU], "disabled_optimizers": DISABLED_OPTIMIZERS}
+        with captured_graph.written(options) as path:
+            session = InferenceSession(source, options, **arguments)
+            self.assertEqual(path.parent.stat().st_mode & 0o777, 0o700 if os.name == "posix" else 0o777)
+            if os.name == "posix":
+                self.assertEqual([file for file in path.parent.iterdir() if file.is_file()], [path])
+            graph = onnx.load_model(path, load_external_data=False)
+        self.assertFalse(path.parent.exists())
+        return session, graph
+
+    def test_after_all_optimizers(self) -> None:
+        nodes = [helper.make_node("MatMul", ["X", "W"], ["T"]), helper.make_node("Add", ["T", "B"], ["Y"])]
+        made = model(
+            nodes, {"X": (2, 4)}, {"Y": (2, 3)}, {"W": np.ones((4, 3), np.float32), "B": np.ones(3, np.float32)}
+        )
+        _, graph = self.open(made)
+        self.assertEqual([node.op_type for node in graph.graph.node], ["Gemm"])
+
+    def test_weights_are_not_kept_and_not_changed(self) -> None:
+        weights = np.random.default_rng(0).standard_normal((512, 512)).astype(np.float32)
+        made = model([helper.make_node("MatMul", ["X", "W"], ["Y"])], {"X": (2, 512)}, {"Y": (2, 512)}, {"W": weights})
+        session, graph = self.open(made)
+        self.assertLess(graph.ByteSize(), 2000)
+        self.assertEqual([list(tensor.dims) for tensor in graph.graph.initializer], [[512, 512]])
+        x = np.random.default_rng(1).standard_normal((2, 512)).astype(np.float32)
+        np.testing.assert_allclose(session.run(None, {"X": x})[0], x @ weights, rtol=1e-3, atol=1e-3)
+
+    def test_the_options_write_nothing_later(self) -> None:
+        options = SessionOptions()
+        self.open(two_nodes(), options)
+        self.assertEqual(options.optimized_model_filepath, "")
+        InferenceSession(two_nodes().SerializeToString(), options, providers=[CPU])
+
+    def test_nothing_is_left_after_an_error(self) -> None:
+        options, paths = SessionOptions(), []
+        with self.assertRaises(Exception), captured_graph.written(options) as path:  # noqa: B017 # ORT's own Fail
+            paths.append(path)
+            InferenceSession(b"no model", options, providers=[CPU])
+        self.assertFalse(paths[0].parent.exists())
+        self.assertEqual(options.optimized_model_filepath, "")
+
+
+class CheckTest(unittest.TestCase):
+    """The verdict on a session, whose EP and releases are pretended."""
+
+    def setUp(self) -> None:
+        ort, plugin = max(RELEASES)
+        self.device = mock.Mock(ep_name=WEBGPU, ep_metadata={"version": plugin, "library_path": "plugin.so"})
+        for patch in (
+            mock.patch.object(onnxruntime, "__version__", ort),
+            mock.patch.object(onnxruntime, "get_ep_devices", lambda: [self.device], create=True),
+        ):
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def check(self, made: ModelProto, memories: dict[str, str] | None = None, ep: str = WEBGPU):
+        options = SessionOptions()
+        with captured_graph.written(options) as path:
+            InferenceSession(
+                made.SerializeToString(), options, providers=[CPU], disabled_optimizers=DISABLED_OPTIMIZERS
+            )
+            session = mock.Mock(spec=["get_inputs", "get_input_memory_infos"])
+            values = [mock.Mock() for _ in made.graph.input]
+            for value, given in zip(values, made.graph.input, strict=True):
+                value.name = given.name
+            session.get_inputs.return_value = values
+            infos = [mock.Mock() for _ in values]
+            for info, value in zip(infos, values, strict=True):
+                info.name = (memories or {}).get(value.name, "WebGPU_Buf")
+            session.get_input_memory_infos.return_value = infos
+            self.assertIsNone(captured_graph.unread(session))
+            captured_graph.check(session, ep, path)
+        return session
+
+    def refused(self, pattern: str, *arguments, **keywords) -> NotPermittedError:
+        with self.assertRaisesRegex(NotPermittedError, pattern) as raised:
+            self.check(*arguments, **keywords)
+        self.assertIn(NOT_PERMITTED, str(raised.exception))
+        return raised.exception
+
+    def test_a_graph(self) -> None:
+        self.assertEqual(captured_graph.unread(self.check(two_nodes())), frozenset())
+        error = self.refused("Selu", between(helper.make_node("Selu", ["T"], ["V"])))
+        self.assertEqual((error.provider, error.key), (WEBGPU, "enableGraphCapture"))
+
+    def test_releases(self) -> None:
+        for version in ("0.4.1", "", None):
+            self.device.ep_metadata["version"] = version
+            self.refused(f"version {version} of the EP on ORT", two_nodes())
+        # A bundled EP is of ORT's version.
+        del self.device.ep_metadata["library_path"]
+        self.refused(f"version {onnxruntime.__version__} of the EP", two_nodes())
+        onnxruntime.get_ep_devices = list
+        self.refused(f"version {onnxruntime.__version__} of the EP", two_nodes())
+
+    def test_a_release_of_ort(self) -> None:
+        for version in ("1.30.0", "1.31.2", "1.32.0"):
+            with mock.patch.object(onnxruntime, "__version__", version):
+                self.refused(f"on ORT {version} was never looked at", two_nodes())
+
+    def test_every_plugin_that_is_registered_counts(self) -> None:
+        other = mock.Mock(ep_name=WEBGPU, ep_metadata={"version": "9.9.9", "library_path": "other.so"})
+        with mock.patch.object(onnxruntime, "get_ep_devices", lambda: [self.device, other]):
+            self.refused("version 9.9.9 of the EP", two_nodes())
+
+    def test_inputs(self) -> None:
+        nodes = [helper.make_node("Reshape", ["X", "S"], ["T"]), helper.make_node("Neg", ["T"], ["Y"])]
+        made = model(nodes, {"X": _FOUR, "S": (2,), "U": (3,)}, {"Y": (2, 8)})
+        made.graph.input[1].type.tensor_type.elem_type = TensorProto.INT64
+        for ep in (WEBGPU, CUDA):
+            self.refused("input 'S' is read on the CPU", made, {"S": "Cpu", "U": "Cpu"}, ep)
+            self.assertEqual(captured_graph.unread(self.check(made, {"U": "Cpu"}, ep)), {"U"})
+
+    def test_cuda_captures_every_operator(self) -> None:
+        self.check(between(helper.make_node("Selu", ["T"], ["V"])), ep=CUDA)
+
+    def test_no_graph(self) -> None:
+        with self.assertRaisesRegex(NotPermittedError, "cannot be read"):
+            captured_graph.check(mock.Mock(), WEBGPU, Path("no", "such", "file"))
+
+    def test_too_large_a_graph(self) -> None:
+        with mock.patch.object(captured_graph, "_MOST_BYTES", 10):
+            self.refused("too many to look at", two_nodes())
+
+    def test_not_a_graph(self) -> None:
+        options = SessionOptions()
+        with captured_graph.written(options) as path:
+            path.write_bytes(b"\xff\xff\xff")
+            with self.assertRaisesRegex(NotPermittedError, "cannot be read"):
+                captured_graph.check(mock.Mock(), WEBGPU, path)
+
+
+class OpenTest(unittest.TestCase):
+    """Which sessions are looked at."""
+
+    def open(self, granted: dict[str, dict[str, bool]]) -> list[str]:
+        grants = {ep: {name: mock.Mock(value=on) for name, on in options.items()} for ep, options in granted.items()}
+        looked = []
+        with mock.patch.object(captured_graph, "check", lambda session, ep, path: looked.append((ep, path.exists()))):
+            session = captured_graph.open_session(
+                two_nodes().SerializeToString(), SessionOptions(), grants, providers=[CPU], enable_fallback=0
+            )
+        self.assertEqual(session.get_providers(), [CPU])
+        self.assertTrue(all(exists for _, exists in looked))
+        return [ep for ep, _ in looked]
+
+    def test_those_that_capture(self) -> None:
+        self.assertEqual(self.open({WEBGPU: {"enableGraphCapture": True}}), [WEBGPU])
+        self.assertEqual(self.open({CPU: {}, CUDA: {"enable_cuda_graph": True}}), [CUDA])
+
+    def test_no_others(self) -> None:
+        for granted in ({}, {WEBGPU: {}}, {WEBGPU: {"enableGraphCapture": False}}, {CPU: {"enableGraphCapture": True}}):
+            self.assertEqual(self.open(granted), [])
+
+    def test_what_was_found_is_raised(self) -> None:
+        grants = {WEBGPU: {"enableGraphCapture": mock.Mock(value=True)}}
+        with self.assertRaises(NotPermittedError):
+            captured_graph.open_session(two_nodes().SerializeToString(), SessionOptions(), grants, providers=[CPU])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,230 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""What the WebGPU EP captures is what the allowlist of operators says: real blocks, hidden copies, random models.
+
+A GPU does it, and so does ``with_software_gpu.sh`` on a machine that has none. ``ORT_BACKEND_CAPTURED_MODELS`` says how
+many random models are tried; ``backend_captured_operators.py`` tries the operators themselves, with many variants.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import unittest
+
+import backend_captured_operators as operators
+import numpy as np
+from backend_test_captured_models import attention_block, convolutional_net, hidden_copies, random_model
+from backend_test_models import model
+from onnx import ModelProto, TensorProto, helper
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime import ExecutionMode, GraphOptimizationLevel, InferenceSession
+from onnxruntime.backend.allowlist_captured_operators import OPERATORS
+from onnxruntime.backend.messages import NotPermittedError
+from onnxruntime.backend.provider_names import CPU, WEBGPU
+
+_MODELS = int(os.environ.get("ORT_BACKEND_CAPTURED_MODELS", "24"))
+_RUNS = 12
+_ORDINARY = {"gpu_graph_id": -1}
+
+
+def setUpModule() -> None:
+    try:
+        import onnxruntime_ep_webgpu  # noqa: PLC0415
+    except ImportError:
+        missing = "onnxruntime-ep-webgpu is not installed"
+    else:
+        if WEBGPU not in onnxruntime.get_available_providers():  # another module's tests may have come first
+            onnxruntime.register_execution_provider_library(WEBGPU, onnxruntime_ep_webgpu.get_library_path())
+        if any(device.ep_name == WEBGPU for device in onnxruntime.get_ep_devices()):
+            unittest.addModuleCleanup(onnxruntime.unregister_execution_provider_library, WEBGPU)
+            return
+        onnxruntime.unregister_execution_provider_library(WEBGPU)
+        missing = "this machine has no GPU"
+    if os.environ.get("ORT_TEST_SOFTWARE_GPU"):
+        raise RuntimeError(missing)
+    raise unittest.SkipTest(missing)
+
+
+def prepare(made: ModelProto, **keywords):
+    return onnxruntime.backend.prepare(made, provider_options={WEBGPU: {"enableGraphCapture": True}}, **keywords)
+
+
+class ModelTest(unittest.TestCase):
+    """Models through the backend."""
+
+    def check_runs(self, rep, feeds, runs: int) -> None:
+        for run in range(runs):
+            values = feeds(run)
+            for have, want in zip(rep.run(values), rep.run(values, run_config=_ORDINARY), strict=True):
+                self.assertEqual(have.shape, want.shape)
+                np.testing.assert_array_equal(operators.bits(have), operators.bits(want), f"run {run}")
+
+    def check_block(self, made: ModelProto, feeds) -> None:
+        rep = prepare(made)
+        self.assertEqual(rep.provider_options[WEBGPU]["enableGraphCapture"], "1")
+        self.check_runs(rep, feeds, 20)
+        on_cpu = InferenceSession(made.SerializeToString(), providers=[CPU])
+        for run in range(3):
+            for have, want in zip(rep.run(feeds(run)), on_cpu.run(None, feeds(run)), strict=True):
+                np.testing.assert_allclose(have, want, rtol=1e-3, atol=1e-4)
+
+    def test_a_convolutional_net(self) -> None:
+        self.check_block(convolutional_net(), lambda run: {"X": self.data(run, 1 + run % 2, 3, 8, 8)})
+
+    def test_an_attention_block(self) -> None:
+        self.check_block(attention_block(), lambda run: {"X": self.data(run, 1 + run % 2, 3 + run % 3, 16)})
+
+    def data(self, seed: int, *shape: int) -> np.ndarray:
+        return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+    def test_hidden_copies_are_refused_by_name(self) -> None:
+        for name, (made, operator, _) in hidden_copies().items():
+            with (
+                self.subTest(name),
+                self.assertRaisesRegex(NotPermittedError, rf"node '\w*' \({operator}, which makes "),
+            ):
+                prepare(made)
+
+    def test_recurrent_operators(self) -> None:
+        for operator, gates in (("LSTM", 4), ("GRU", 3)):
+            weights = {"W": self.data(0, 1, gates * 5, 4), "R": self.data(1, 1, gates * 5, 5)}
+            node = helper.make_node(operator, ["X", "W", "R"], ["Y"], hidden_size=5)
+            made = model([node], {"X": (3, 2, 4)}, {"Y": [None] * 4}, weights)
+            with (
+                self.subTest(operator),
+                self.assertRaisesRegex(NotPermittedError, f"{operator}.*not known to be replayed"),
+            ):
+                prepare(made)
+
+    def test_what_the_optimizers_make_of_it_decides(self) -> None:
+        # Fused away, a Reshape and a Transpose of nothing cannot be stale; left, they would be.
+        nodes = [helper.make_node("Neg", ["X"], ["T"]), helper.make_node("Identity", ["T"], ["Y"])]
+        made = model(nodes, {"X": (2,)}, {"Y": (2,)})
+        prepare(made)
+        with self.assertRaisesRegex(NotPermittedError, "Identity"):
+            prepare(made, graph_optimization_level=GraphOptimizationLevel.ORT_DISABLE_ALL)
+
+    def test_an_input_that_is_read_on_the_cpu(self) -> None:
+        nodes = [helper.make_node("Reshape", ["X", "S"], ["T"]), helper.make_node("Neg", ["T"], ["Y"])]
+        made = model(nodes, {"X": (2, 4), "S": (2,)}, {"Y": ("M", "N")})
+        made.graph.input[1].type.tensor_type.elem_type = TensorProto.INT64
+        with self.assertRaisesRegex(NotPermittedError, "input 'S' is read on the CPU"):
+            prepare(made)
+
+    def test_random_models(self) -> None:
+        refused, elsewhere = 0, 0
+        for seed in range(_MODELS):
+            made = random_model(seed)
+            feeds = lambda run, seed=seed: {"X": self.data(1000 * seed + run, 1 + run % 3, 4, 6)}  # noqa: E731
+            with self.subTest(seed=seed):
+                try:
+                    rep = prepare(made)
+                except NotPermittedError as error:
+                    refused += 1
+                    self.assertRegex(str(error), r"node '[^']*' \(\w+, which makes '\w+'\)")
+                    continue
+                except RuntimeError as error:
+                    elsewhere += 1
+                    self.assertIn("every node must run on the EP that captures", str(error))
+                    continue
+                self.check_runs(rep, feeds, _RUNS)
+            rep = None
+            gc.collect()
+        print(
+            f"{_MODELS} random models: {refused} refused by name, {elsewhere} by ORT (a node on the CPU), "
+            f"{_RUNS} runs of each of the other {_MODELS - refused - elsewhere} right"
+        )
+        self.assertGreater(refused, _MODELS // 6)
+        self.assertGreater(_MODELS - refused - elsewhere, _MODELS // 3)
+
+
+class OperatorTest(unittest.TestCase):
+    """The operators themselves, on sessions that were opened without the backend."""
+
+    def see(
+        self, variant: operators.Variant, made: ModelProto, attributes: dict | None = None
+    ) -> operators.Seen | None:
+        """What becomes of a captured variant; ``None`` where ORT does not capture or run it at all."""
+        try:
+            session, final = operators.open_session(made, GraphOptimizationLevel.ORT_DISABLE_ALL, attributes)
+            return operators.replay(session, final, operators.data_sets(variant.feeds))
+        except operators.ORT_ERRORS:
+            return None
+
+    def test_copies_are_stale_and_refused(self) -> None:
+        # Were one of them right, its rule could go; were one permitted, it would be wrong.
+        wanted = {"Max", "Min", "ReduceMax", "ReduceSum", "Transpose", "ScatterND", "ScatterElements", "LSTM", "GRU"}
+        views = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"}
+        stale = set()
+        for variant in operators.variants():
+            if variant.operator in (wanted | views) - stale:
+                seen = self.see(variant, variant.model)
+                if seen is not None and seen.stale:
+                    self.assertTrue(seen.problem, f"{variant.operator} {variant.name} is stale and permitted")
+                    stale.add(variant.operator)
+        self.assertEqual(stale, wanted | views)
+
+    def test_permitted_operators_are_replayed(self) -> None:
+        seen_of = set()
+        for variant in operators.variants():
+            made = operators.placed(variant, shared=False) or variant.model
+            if variant.operator in seen_of or not variant.feeds:
+                continue
+            seen = self.see(variant, made)
+            if (
+                seen is None
+                or seen.problem
+                or not seen.moved
+                or not any(name == variant.operator for _, name in seen.operators)
+            ):
+                continue
+            self.assertEqual(seen.stale, [], f"{variant.operator} {variant.name}")
+            seen_of.add(variant.operator)
+        self.assertEqual({name for _, name in OPERATORS} - seen_of, {"Shape"})
+
+    def test_views_share_their_input_however_memory_is_planned(self) -> None:
+        nodes = [
+            helper.make_node("Reshape", ["X", "s"], ["a"]),
+            helper.make_node("Neg", ["a"], ["b"]),
+            helper.make_node("Flatten", ["b"], ["c"]),
+            helper.make_node("Unsqueeze", ["c", "z"], ["d"]),
+            helper.make_node("Squeeze", ["d", "z"], ["e"]),
+            helper.make_node("Identity", ["e"], ["f"]),
+            helper.make_node("Reshape", ["k", "s"], ["g"]),
+            helper.make_node("Flatten", ["g"], ["h"]),
+            helper.make_node("Add", ["f", "h"], ["i"]),
+            helper.make_node("Exp", ["i"], ["Y"]),
+            helper.make_node("Exp", ["b"], ["Z"]),
+        ]
+        constants = {"s": np.array([2, 3, 4]), "z": np.array([0]), "k": np.ones(24, np.float32)}
+        made = model(nodes, {"X": (6, 4)}, {"Y": (2, 12), "Z": (2, 3, 4)}, constants)
+        variant = operators.Variant("Reshape", "views", made, {"X": np.ones((6, 4), np.float32)})
+        for attributes in (
+            {"enable_mem_reuse": False},
+            {"enable_mem_pattern": False},
+            {"execution_mode": ExecutionMode.ORT_PARALLEL},
+            {"enable_mem_reuse": False, "execution_mode": ExecutionMode.ORT_PARALLEL},
+        ):
+            seen = self.see(variant, made, attributes)
+            self.assertEqual((seen.stale, seen.problem, seen.moved), ([], "", True), attributes)
+
+    def test_several_graphs_and_sessions(self) -> None:
+        # Each graph of a session has buffers of its own, and so has each session.
+        shapes = ((convolutional_net(), (3, 8, 8)), (attention_block(), (4, 16)))
+        opened = [
+            (*operators.open_session(made, GraphOptimizationLevel.ORT_ENABLE_ALL), shape) for made, shape in shapes
+        ]
+        for graph_id in range(4):
+            for session, final, shape in opened:
+                feeds = {"X": np.ones((1 + graph_id % 3, *shape), np.float32)}
+                seen = operators.replay(session, final, operators.data_sets(feeds), graph_id)
+                self.assertEqual((seen.stale, seen.problem, seen.moved), ([], "", True))
+
+
+if __name__ == "__main__":
+    unittest.main()
