@@ -52,6 +52,9 @@ class OnnxRuntimeBackendRep(BackendRep):
     reports of the configuration that was asked for.
     """
 
+    # What a subclass has that sets ``_session`` itself.
+    _applied, _entries, _ready_for = _NOTHING_APPLIED, _NOTHING, None
+
     def __init__(
         self,
         session: InferenceSession,
@@ -60,23 +63,40 @@ class OnnxRuntimeBackendRep(BackendRep):
         applied: Applied = _NOTHING_APPLIED,
     ) -> None:
         """
-        :param session: the open session.
+        :param session: the open session, or an object with ``get_inputs``, ``get_outputs`` and ``run`` like it.
         :param run_config: permitted run config entries.
         :param applied: what became of the configuration that the session was opened with.
         """
         self._session = session
         self._applied = applied
+        self._entries = run_config
+        self._get_ready()
+
+    def _get_ready(self) -> None:
+        """Work out all that the runs of this session need."""
+        session = self._session
         self._inputs = ModelInputs(session)
         outputs = session.get_outputs()
         self._output_names = [node.name for node in outputs]
-        self._capture = None
+        self._capture = self._lock = None
+        self._direct, self._route = direct_runs.none, _run_session
+        if isinstance(session, InferenceSession):
+            self._choose_route(session, all(tensor_values.is_plain(node.type) for node in outputs))
+        for name in ("_kept", "_circumstances"):
+            vars(self).pop(name, None)
+        self._carry(self._entries)
+        self._ready_for = session
+
+    def _choose_route(self, session: InferenceSession, plain: bool) -> None:
+        """Settle how runs go.
+
+        :param plain: whether numpy has types for all outputs.
+        """
         if not ON_ANY_DEVICE.issuperset(session.get_providers()):
             from onnxruntime.backend import graph_capture  # noqa: PLC0415 # no session on the CPU EP alone needs it
 
             self._capture = graph_capture.of(session)
         self._lock = webgpu_lock.of(session)
-        self._direct, self._route = direct_runs.none, _run_session
-        plain = all(tensor_values.is_plain(node.type) for node in outputs)
         if self._capture is not None:
             self._route = _run_captured
         elif self._lock is not None:
@@ -85,7 +105,6 @@ class OnnxRuntimeBackendRep(BackendRep):
             self._route = _run_values
         elif type(session) is InferenceSession:  # a subclass has its own idea of a run
             self._direct = direct_runs.of(session, self._inputs.slots, self._output_names)
-        self._carry(run_config)
 
     def _carry(self, run_config: Mapping[str, str]) -> None:
         """Have every run carry these run config entries."""
@@ -124,6 +143,7 @@ class OnnxRuntimeBackendRep(BackendRep):
     @property
     def run_config(self) -> Mapping[str, str]:
         """The run config entries that every run carries, as ORT's run options hold them."""
+        self._check_ready()
         held = self._prepared.options.get_run_config_entry
         return MappingProxyType({key: held(key) for key in self._prepared.entries})
 
@@ -154,6 +174,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         :raises RuntimeError: on a session that captures graphs, for a ``gpu_graph_id`` (0 where none is given) that
             :meth:`run` uses.
         """
+        self._check_ready()
         entries = self._with(run_config)
         if self._capture is not None:
             self._capture.lend(entries)
@@ -165,6 +186,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
         :param run_config: ``{key: value}``, whose keys win over those prepared before.
         """
+        self._check_ready()
         rep = object.__new__(type(self))
         vars(rep).update({name: held for name, held in vars(self).items() if name != "_kept"})
         rep._carry(self._with(run_config))
@@ -188,6 +210,8 @@ class OnnxRuntimeBackendRep(BackendRep):
         :return: list of outputs.
         :raises RuntimeError: for anything that is not permitted, and for inputs that are not the model's.
         """
+        if self._session is not self._ready_for:
+            self._get_ready()
         call = self._prepared if run_config is None and not kwargs else self._for_run(run_config, kwargs)
         try:
             outputs = self._direct(inputs, call.options)
@@ -205,9 +229,13 @@ class OnnxRuntimeBackendRep(BackendRep):
             self._blame_inputs(error, feeds)
             raise
 
+    def _check_ready(self) -> None:
+        if self._session is not self._ready_for:
+            self._get_ready()
+
     def _blame_inputs(self, error: Exception, feeds: Mapping[str, object]) -> None:
         """Say what is wrong with the inputs, if that is why a run failed."""
-        problem = self._inputs.problem(feeds)
+        problem = isinstance(self._session, InferenceSession) and self._inputs.problem(feeds)
         if problem:
             raise errors.reworded(type(error), problem) from error
 
@@ -279,7 +307,9 @@ def _look_up(
 
 
 def _run_session(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: _RunCall) -> list:
-    return rep._session.run(rep._output_names, feeds, call.options)
+    # None, all outputs, is what ORT's own backend passes: a tracer or a mock may look at it.
+    outputs = rep._session.run(None, feeds, call.options)
+    return [outputs[name] for name in rep._output_names] if isinstance(outputs, Mapping) else outputs
 
 
 def _run_locked(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: _RunCall) -> list:

@@ -24,7 +24,7 @@ class ModelInputs:
     """
 
     def __init__(self, session: InferenceSession) -> None:
-        self._declared = session.get_inputs(), session.get_overridable_initializers()
+        self._declared = session.get_inputs(), getattr(session, "get_overridable_initializers", list)()
         #: Each input's name, and the dtype of the arrays that ORT takes for it as they are, if there is one.
         self.slots = [(node.name, _fed_as_is(node.type)) for node in self._declared[0]]
 

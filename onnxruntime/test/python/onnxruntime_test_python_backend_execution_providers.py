@@ -329,11 +329,11 @@ class WhichTest(unittest.TestCase):
 
 class DeviceTest(unittest.TestCase):
     def test_supported(self) -> None:
-        never = ("", "cpu", "CPU:", "CPU:0 ", "CUDA:100", "CUDA:-1", "CUDA:\u0661", None, 0)
+        never = ("cpu", "CPU:", "CPU:0 ", "CUDA:100", "CUDA:-1", "CUDA:\u0661", None, 0)
         for build, plugins, yes, no in (
             ("CPU", (), "CPU CPU:0", "CUDA CUDA:0 GPU CPU:1"),
             ("GPU", (), "GPU CUDA CUDA:0 CUDA:63 GPU:1", "CPU"),
-            ("CPU-OPENVINO_CPU", (), "CPU OPENVINO_CPU CPU-OPENVINO_CPU", "OPEN O OPENVINO CPU- VINO_CPU"),
+            ("CPU-OPENVINO_CPU", (), "CPU OPENVINO OPENVINO_CPU CPU-OPENVINO_CPU CPU:0", "CPU- VINO_CPU CPU:1 NPU"),
             ("CPU", (CUDA, CUDA), "CUDA CUDA:1 GPU", "CUDA:2"),
         ):
             with process_with(plugins=plugins, build=build):

@@ -21,6 +21,7 @@ from onnx.backend.base import Backend, BackendRep
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend import backend
 from onnxruntime.backend.backend import OnnxRuntimeBackend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
@@ -193,6 +194,19 @@ class ApiTest(unittest.TestCase):
         self.assertIsNot(session._sess, inner)
         np.testing.assert_array_equal(rep.run([X])[0], abs(X))
 
+    def test_a_patched_run_is_seen(self) -> None:
+        rep = onnxruntime.backend.prepare(two_nodes())
+        for target in (onnxruntime.InferenceSession, rep._session):
+            with mock.patch.object(target, "run", return_value=["patched"]) as patched:
+                self.assertEqual(rep.run([X]), ["patched"])
+            self.assertIsNone(patched.call_args.args[0])
+        np.testing.assert_array_equal(rep.run([X])[0], abs(X))
+
+    def test_a_run_that_returns_a_mapping(self) -> None:
+        rep = onnxruntime.backend.prepare(two_nodes())
+        with mock.patch.object(rep._session, "run", return_value={"Z": 1, "Y": 2}):
+            self.assertEqual(rep.run([X]), [2])
+
     def test_the_run_of_a_subclass(self) -> None:
         class Counting(onnxruntime.InferenceSession):
             runs = 0
@@ -221,6 +235,109 @@ class ApiTest(unittest.TestCase):
             with self.assertRaisesRegex(EPFail, "a device is gone"):
                 onnxruntime.backend.prepare(session).run(inputs)
             self.assertEqual(session.runs, 1)
+
+
+class SubclassTest(unittest.TestCase):
+    """Where a program steps in."""
+
+    def test_prepare_sees_every_form_of_a_model(self) -> None:
+        seen = []
+
+        class Hooked(OnnxRuntimeBackend):
+            @classmethod
+            def prepare(cls, model, device=None, **kwargs):
+                seen.append((type(model).__name__, device, sorted(kwargs)))
+                return super().prepare(model, device, **kwargs)
+
+        run_config = {"memory.enable_memory_arena_shrinkage": "cpu:0"}
+        session_config = {"session.intra_op.allow_spinning": "0"}
+        rep = Hooked.prepare(
+            two_nodes(), "CPU", intra_op_num_threads=1, session_config=session_config, run_config=run_config
+        )
+        given = ["intra_op_num_threads", "run_config", "session_config"]
+        self.assertEqual(
+            seen,
+            [("ModelProto", "CPU", given), ("bytes", "CPU", given), ("InferenceSession", "CPU", given[:1])],
+        )
+        self.assertEqual((dict(rep.session_config), dict(rep.run_config)), (session_config, run_config))
+        # What became of the configuration is not the session's for good.
+        self.assertEqual(dict(onnxruntime.backend.prepare(rep.session).run_config), {})
+
+    def test_prepare_of_the_old_signature(self) -> None:
+        class Mine(OnnxRuntimeBackend):
+            @classmethod
+            def prepare(cls, model, device=None, intra_op_num_threads=1):
+                return super().prepare(model, device, intra_op_num_threads=intra_op_num_threads)
+
+        np.testing.assert_array_equal(Mine.run_model(two_nodes(), [X])[0], abs(X))
+
+    def test_a_run_of_its_own_gets_every_keyword(self) -> None:
+        class Mine(OnnxRuntimeBackend):
+            @classmethod
+            def prepare(cls, model, device=None, **kwargs):
+                return mock.Mock(run=lambda inputs, **keywords: [inputs, keywords])
+
+        self.assertEqual(Mine.run_model(None, 1, mine=2, logid="a"), [1, {"mine": 2, "logid": "a"}])
+
+    def test_own_answers(self) -> None:
+        class Mine(OnnxRuntimeBackend):
+            @classmethod
+            def supports_device(cls, device):
+                return device == "MINE"
+
+        np.testing.assert_array_equal(Mine.prepare(two_nodes(), "MINE").run([X])[0], abs(X))
+        self.assertFalse(Mine.is_compatible(two_nodes()))
+        with self.assertRaisesRegex(RuntimeError, "not supported"):
+            Mine.prepare(two_nodes(), "CPU")
+
+    def test_a_rep_that_sets_its_session_itself(self) -> None:
+        class Own(OnnxRuntimeBackendRep):
+            def __init__(self, model) -> None:
+                self._session = onnxruntime.InferenceSession(
+                    model.SerializeToString(), providers=["CPUExecutionProvider"]
+                )
+
+        rep = Own(two_nodes())
+        np.testing.assert_array_equal(rep.run([X])[0], abs(X))
+        v = np.arange(4, dtype=np.float32)
+        rep._session = Own(three_inputs())._session
+        np.testing.assert_array_equal(rep.run([v, v, v])[0], v)
+        run_config = {"memory.enable_memory_arena_shrinkage": "cpu:0"}
+        for use in (
+            lambda: dict(Own(two_nodes()).run_config),
+            lambda: Own(two_nodes()).run_options() and {},
+            lambda: dict(rep.run_config),
+        ):
+            self.assertEqual(use(), {})
+        self.assertEqual(dict(Own(two_nodes()).with_run_config(run_config).run_config), run_config)
+
+    def test_with_run_config_keeps_the_subclass(self) -> None:
+        class Counting(OnnxRuntimeBackendRep):
+            kept = 7
+
+        rep = Counting(onnxruntime.backend.prepare(two_nodes()).session)
+        rep.kept = 8
+        other = rep.with_run_config({"memory.enable_memory_arena_shrinkage": "cpu:0"})
+        self.assertEqual((type(other), other.kept), (Counting, 8))
+        np.testing.assert_array_equal(other.run([X])[0], abs(X))
+
+    def test_an_object_with_three_methods(self) -> None:
+        inner = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=["CPUExecutionProvider"])
+
+        class Wrapper:
+            get_inputs, get_outputs = inner.get_inputs, inner.get_outputs
+
+            def run(self, names, feeds, options):
+                if not isinstance(options, onnxruntime.RunOptions):
+                    raise TypeError
+                return ["wrapped", *inner.run(names, feeds, options)]
+
+        wrapped, output = OnnxRuntimeBackendRep(Wrapper()).run([X])
+        self.assertEqual(wrapped, "wrapped")
+        np.testing.assert_array_equal(output, abs(X))
+
+    def test_names_that_programs_import(self) -> None:
+        self.assertIsInstance(two_nodes(), backend.ModelProto)
 
 
 class AttributesTest(unittest.TestCase):
