@@ -9,6 +9,7 @@
 #   make conformance     ONNX's whole backend test series; conformance-openvino and conformance-webgpu on those bases
 #   make conformance-numbers  the series on this backend, the stock one and bare sessions side by side, for each of $(ONNX)
 #   make conformance-keys  the series with each permitted config key away from its default (long)
+#   make captured-operators  what WebGPU's graph capture replays, operator by operator, on SwiftShader (long)
 #   make bench           what the backend costs over the session underneath; BENCH=--help tells how to measure a part
 #   make bench-capture   what graph capture gains, on the WebGPU plugin and SwiftShader
 #   make fuzz            50,000 examples for the property that the allowlist is held to
@@ -76,7 +77,7 @@ NOT_EVERYWHERE := $(foreach name,$(ENVIRONMENTS),$(call tests_only_in,$(name)))
 STOCK := stock-$(call digest,Makefile constraints.txt setup.py)
 
 .PHONY: demo test bench bench-capture fuzz document lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
-	conformance-webgpu conformance-keys conformance-numbers $(ONNX:%=numbers-%)
+	conformance-webgpu conformance-keys conformance-numbers captured-operators $(ONNX:%=numbers-%)
 
 test: test-cpu
 
@@ -90,6 +91,9 @@ conformance: conformance-cpu
 
 conformance-cpu conformance-openvino conformance-webgpu: conformance-%: .venv-%/$(READY)
 	$(UNDER_$*) .venv-$*/bin/python -m pytest -q -rX tests/onnx_series.py
+
+captured-operators: .venv-webgpu-plugin/$(READY)
+	$(UNDER_webgpu-plugin) .venv-webgpu-plugin/bin/python onnxruntime/test/python/backend_captured_operators.py
 
 conformance-keys: .venv-cpu/$(READY)
 	.venv-cpu/bin/python -W ignore tests/onnx_series_keys.py
