@@ -51,8 +51,13 @@ def open_session(
     ep = next((ep for ep, name in _SWITCHES.items() if name in granted.get(ep, ()) and granted[ep][name].value), None)
     if ep is None:
         return InferenceSession(model, options, **arguments)
+    # The argument takes the place of the entry.
+    try:
+        disabled = options.get_session_config_entry("optimization.disable_specified_optimizers").split(";")
+    except RuntimeError:  # no such entry
+        disabled = []
     with written(options) as path:
-        session = InferenceSession(model, options, disabled_optimizers=DISABLED_OPTIMIZERS, **arguments)
+        session = InferenceSession(model, options, disabled_optimizers=[*disabled, *DISABLED_OPTIMIZERS], **arguments)
         check(session, ep, path)
     return session
 

@@ -301,6 +301,23 @@ class OpenTest(unittest.TestCase):
         for granted in ({}, {WEBGPU: {}}, {WEBGPU: {"enableGraphCapture": False}}, {CPU: {"enableGraphCapture": True}}):
             self.assertEqual(self.open(granted), [])
 
+    def test_optimizers_that_were_disabled_stay_so(self) -> None:
+        nodes = [helper.make_node("MatMul", ["X", "W"], ["T"]), helper.make_node("Add", ["T", "B"], ["Y"])]
+        weights = {"W": np.ones((4, 3), np.float32), "B": np.ones(3, np.float32)}
+        made = model(nodes, {"X": (2, 4)}, {"Y": (2, 3)}, weights).SerializeToString()
+        grants = {WEBGPU: {"enableGraphCapture": mock.Mock(value=True)}}
+        for disabled, left in (("", ["Gemm"]), ("ConstantFolding;MatMulAddFusion", ["MatMul", "Add"])):
+            options, found = SessionOptions(), []
+            if disabled:
+                options.add_session_config_entry("optimization.disable_specified_optimizers", disabled)
+            with mock.patch.object(
+                captured_graph,
+                "check",
+                lambda *given, to=found: to.append(onnx.load(given[2], load_external_data=False)),
+            ):
+                captured_graph.open_session(made, options, grants, providers=[CPU])
+            self.assertEqual([node.op_type for node in found[0].graph.node], left)
+
     def test_what_was_found_is_raised(self) -> None:
         grants = {WEBGPU: {"enableGraphCapture": mock.Mock(value=True)}}
         with self.assertRaises(NotPermittedError):
