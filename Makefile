@@ -13,10 +13,12 @@
 #   make bench           what the backend costs over the session underneath; BENCH=--help tells how to measure a part
 #   make bench-capture   what graph capture gains, on the WebGPU plugin and SwiftShader
 #   make fuzz            50,000 examples for the property that the allowlist is held to
+#   make drift RELEASES=onnxruntime==1.31.1   which option names of a release nobody has judged
 #   make document        write docs/options.md and docs/provider-options.md again, from the allowlist
 #   make lint            ruff
 #   make clean           remove every environment and cache
-# Each environment is a folder .venv-NAME holding a wheel built from this tree on the environment's base.
+# Each environment is a folder .venv-NAME holding a wheel built from this tree on the environment's base. Another base
+# is a variable: make test BASE_cpu=onnxruntime==1.30.0
 
 PYTHON ?= python3
 
@@ -63,20 +65,23 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # Stamps are named by the content that they stand for, so that no clock decides what is up to date: a deleted file, a
 # checkout of an older commit, an edit within one second and another Python all change the name.
-digest = $(shell { $(PYTHON) --version; printf '%s\n' $(1); git hash-object $(1); } | git hash-object --stdin)
+digest = $(shell { $(PYTHON) --version; printf '%s\n' $(1) '$(2)'; git hash-object $(1); } | git hash-object --stdin)
 MADE := made-$(call digest,Makefile constraints.txt)
 READY := ready-$(call digest,Makefile constraints.txt setup.py pyproject.toml \
-	$(sort $(wildcard onnxruntime/python/backend/*.py)))
+	$(sort $(wildcard onnxruntime/python/backend/*.py)),$(foreach name,$(ENVIRONMENTS),$(BASE_$(name))))
 
 # The tests that go into ORT's tree, and those of this repository.
 TEST_FILES := $(sort $(wildcard onnxruntime/test/python/onnxruntime_test_python_backend*.py tests/test_*.py))
 tests_only_in = $(foreach ending,$(ONLY_$(1)),$(filter %_$(ending).py,$(TEST_FILES)))
 NOT_EVERYWHERE := $(foreach name,$(ENVIRONMENTS),$(call tests_only_in,$(name)))
 
+# Every minor release of ORT that is accepted, for the drift check.
+RELEASES ?= $(addprefix onnxruntime==,1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 1.30.0 1.31.1)
+
 # What the benchmark compares with besides the raw session: the stock wheel as it is.
 STOCK := stock-$(call digest,Makefile constraints.txt setup.py)
 
-.PHONY: demo test bench bench-capture fuzz document lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
+.PHONY: demo test bench bench-capture fuzz drift document lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
 	conformance-webgpu conformance-keys conformance-numbers captured-operators $(ONNX:%=numbers-%)
 
 test: test-cpu
@@ -122,6 +127,9 @@ bench: .venv-cpu/$(READY) .venv-stock/$(STOCK)
 
 fuzz: .venv-cpu/$(READY)
 	ORT_BACKEND_EXAMPLES=50000 .venv-cpu/bin/python -m pytest -s $(filter %_properties.py,$(TEST_FILES))
+
+drift: .venv-cpu/$(READY)
+	.venv-cpu/bin/python tools/python/backend_option_drift.py $(RELEASES)
 
 document: .venv-cpu/$(READY)
 	.venv-cpu/bin/python tools/python/backend_option_document.py

@@ -2,10 +2,11 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Classify files with Google's Magika model through ``onnxruntime.backend``.
+"""Classify files with Google's Magika model through ``onnxruntime.backend``, configured several ways.
 
-``python examples/magika_demo.py FILE...`` prints a label for each file, what ONNX Runtime reports as applied, and how
-a refused option is answered. The model and its settings are those of the ``magika`` package, whose answers ours equal.
+``python examples/magika_demo.py FILE...`` prints how many files bear each label, and side by side what became of each
+configuration: one that helps, one that is refused, and one that cannot apply here. ``--each`` prints each label.
+The model and its settings are those of the ``magika`` package, whose answers ours equal.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from __future__ import annotations
 import importlib.resources
 import json
 import sys
+import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
+import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 
@@ -91,24 +95,57 @@ def classify(rep: OnnxRuntimeBackendRep, contents: list[bytes]) -> list[str]:
     return labels
 
 
+def configurations() -> dict[str, dict]:
+    """What to prepare the model with, by what is to be seen of it."""
+    here = onnxruntime.get_available_providers()
+    absent = next(ep for ep in ("CUDAExecutionProvider", "DmlExecutionProvider") if ep not in here)
+    return {
+        "as it comes": {},
+        "one that helps: idle threads sleep": {"session_config": SESSION_CONFIG, "run_config": RUN_CONFIG},
+        "one that is refused: it would write files": {
+            "session_config": {"session.collect_node_memory_stats_to_file": "stats.csv"}
+        },
+        f"one that cannot apply: {absent} is not here": {"provider_options": {absent: {}}},
+    }
+
+
+def cpu_seconds(rep: OnnxRuntimeBackendRep, contents: list[bytes]) -> float:
+    """The CPU time of all threads, for files that come one after the other as those of a service do.
+
+    :param rep: what :func:`prepare_magika` returned
+    :param contents: the files
+    """
+    classify(rep, contents[:1])
+    started = time.process_time()
+    for content in contents:
+        classify(rep, [content])
+        time.sleep(0.01)
+    return time.process_time() - started
+
+
 def main(arguments: list[str]) -> None:
     paths = [path for path in map(Path, arguments) if path.is_file()]
-    rep = prepare_magika(session_config=SESSION_CONFIG, run_config=RUN_CONFIG)
-    for path, label in zip(paths, classify(rep, [path.read_bytes() for path in paths]), strict=True):
-        print(f"{label:12} {path}")
-    print()
-    print("ONNX Runtime reports as applied")
-    print("  providers     ", rep.providers)
-    print("  session_config", dict(rep.session_config))
-    print("  run_config    ", dict(rep.run_config))
-    print()
-    print("An option that would let a caller write files is answered with")
-    try:
-        prepare_magika(session_config={"session.collect_node_memory_stats_to_file": "stats.csv"})
-    except RuntimeError as refusal:
-        print(" ", refusal)
-    else:
-        sys.exit("It was not refused.")
+    contents = [path.read_bytes() for path in paths]
+    labels: list[str] = []
+    for what, configuration in configurations().items():
+        print(what)
+        try:
+            rep = prepare_magika(**configuration)
+        except RuntimeError as refusal:
+            print(f"  {refusal}\n")
+            continue
+        found = classify(rep, contents)
+        if labels and found != labels:
+            sys.exit("The labels are not those of the model as it comes.")
+        labels = found
+        print("  providers     ", ", ".join(rep.providers))
+        print("  session_config", dict(rep.session_config))
+        print("  run_config    ", dict(rep.run_config))
+        print(f"  CPU time       {cpu_seconds(rep, contents[:40]):.2f} s for {len(contents[:40])} files, 10 ms apart\n")
+    if "--each" in arguments:
+        for path, label in zip(paths, labels, strict=True):
+            print(f"{label:12} {path}")
+    print(f"{len(paths)} files:", ", ".join(f"{count} {label}" for label, count in Counter(labels).most_common()))
 
 
 if __name__ == "__main__":

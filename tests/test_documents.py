@@ -41,7 +41,7 @@ from backend_test_models import two_nodes
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import request
+from onnxruntime.backend import configuration_json
 
 ROOT = Path(__file__).resolve().parents[1]
 DEFECTS = ROOT / "docs" / "ort-defects.md"
@@ -132,7 +132,7 @@ class DocumentTest(unittest.TestCase):
                 elif document == DEFECTS:
                     compile(block.body, document.name, "exec")
                 elif block.kind == "json":
-                    request.parse(block.body)
+                    configuration_json.parse(block.body)
                 elif block.kind == "sh" and _NOT_RUN.search(block.body):
                     for line in block.body.replace("\\\n", " ").splitlines():
                         self.check_command(shlex.split(line, comments=True))

@@ -90,8 +90,8 @@ def permit(request: Request, at: Circumstances, flavour_of: Callable[[str], str]
     permitted = Permit(dict.fromkeys(at.providers, _NOTHING))
     permitted.device = request.device
     idle: dict[str, str] = {}
-    if request.attributes:
-        permitted.attributes = _attributes(SESSION_ATTRIBUTES, request.attributes, at, idle)
+    if request.attributes or request.session_options:
+        permitted.attributes = _attributes(SESSION_ATTRIBUTES, request.attributes, at, idle, request.session_options)
         _note(permitted, "session_options", idle)
     if request.free_dimension_overrides:
         permitted.sizes = _sizes(request.free_dimension_overrides)
@@ -182,7 +182,7 @@ def is_attribute(name: str) -> bool:
 def warn_misspelt(given: Mapping[str, object]) -> None:
     """Warn of a keyword that is nearly one of ours: unknown keywords are ignored, so the typing error would be too."""
     for name in given:
-        near = "" if is_attribute(name) else nearest(name, (*KEYWORDS, "free_dimension_overrides"), 0.85)
+        near = "" if is_attribute(name) else nearest(name, KEYWORDS, 0.85)
         if near:
             warn(f"keyword argument {show(name)} is ignored; did you mean {near}?")
 
@@ -241,11 +241,20 @@ def _grants(
 
 
 def _attributes(
-    rules: Mapping[str, Permitted], given: Mapping[str, object], at: Circumstances, idle: dict[str, str]
+    rules: Mapping[str, Permitted],
+    given: Mapping[str, object],
+    at: Circumstances,
+    idle: dict[str, str],
+    session_options: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
+    """Look up attributes: those of ``session_options`` have to be known; plain keyword arguments win over them."""
     of = "run attributes" if rules is RUN_ATTRIBUTES else "session attributes"
     chosen: dict[str, object] = {}
     texts: dict[str, str] = {}
+    for name, value in (session_options or _NOTHING).items():
+        if name not in rules:
+            _refuse_name("session_options", name, rules)
+        chosen[name], texts[name] = _render("session_options", name, value, rules[name].kind)
     for name, value in given.items():
         if type(name) is not str:  # a subclass could be found as one name and set another
             refuse("it is named by a str", "keyword argument", key=name)

@@ -15,7 +15,7 @@ from onnx.checker import check_model
 
 from onnxruntime import InferenceSession, SessionOptions, get_device
 from onnxruntime.backend import allowlist, errors, execution_providers, free_dimensions, model_versions, request
-from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
+from onnxruntime.backend.backend_rep import LIMITS, OnnxRuntimeBackendRep
 from onnxruntime.backend.messages import NotPermittedError, refuse, show
 from onnxruntime.backend.request import Request
 
@@ -76,6 +76,7 @@ class OnnxRuntimeBackend(Backend):
         provider_options: Mapping[str, Mapping[str, object]] | None = None,
         session_config: Mapping[str, object] | None = None,
         run_config: Mapping[str, object] | None = None,
+        session_options: Mapping[str, object] | None = None,
         free_dimension_overrides: Mapping[str, int] | None = None,
         **kwargs,
     ) -> OnnxRuntimeBackendRep:
@@ -85,7 +86,7 @@ class OnnxRuntimeBackend(Backend):
         A ``ModelProto`` is prepared as bytes, and those as a session, each through ``cls.prepare`` again, where a
         subclass can step in.
 
-        The environment variable ``ORT_ONNX_BACKEND_CONFIG`` adds to the three configurations, through the same
+        The environment variable ``ORT_ONNX_BACKEND_CONFIG`` adds to these configurations, through the same
         allowlist: see :class:`onnxruntime.backend.request.Request`.
 
         :param model: path, serialized model, :class:`onnx.ModelProto`, :class:`onnxruntime.InferenceSession` or
@@ -96,6 +97,8 @@ class OnnxRuntimeBackend(Backend):
             the CPU EP, and no fallback; ``{}`` names none, which leaves the CPU EP. ``None``: every available EP.
         :param session_config: ``{key: value}`` of session config entries.
         :param run_config: ``{key: value}`` of run config entries, which every run of the result carries.
+        :param session_options: ``{attribute: value}`` of :class:`onnxruntime.SessionOptions`, as JSON has them; in
+            Python they may be keyword arguments of their own, which win.
         :param free_dimension_overrides: ``{name: size}`` of named dimensions that the model's inputs leave open.
         :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions`. Other names are ignored.
         :return: the prepared model.
@@ -109,6 +112,7 @@ class OnnxRuntimeBackend(Backend):
             "provider_options": provider_options,
             "session_config": session_config,
             "run_config": run_config,
+            "session_options": session_options,
             "free_dimension_overrides": free_dimension_overrides,
         }
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
@@ -131,7 +135,15 @@ class OnnxRuntimeBackend(Backend):
         options = SessionOptions()
         for name, value in permit.attributes.items():
             setattr(options, name, value)
-        shapes = free_dimensions.apply(options, permit.sizes, source) if permit.sizes else {}
+        registered = ()
+        if asked.extensions:
+            from onnxruntime.backend import extensions  # noqa: PLC0415 # few programs have any
+
+            registered = extensions.register(options, asked.extensions)
+        try:
+            shapes = free_dimensions.apply(options, permit.sizes, source) if permit.sizes else {}
+        except NotPermittedError as refusal:
+            raise asked.told_apart(refusal) from None
         try:
             session = execution_providers.open_session(source, options, permit)
         except Exception as error:
@@ -141,6 +153,7 @@ class OnnxRuntimeBackend(Backend):
             raise
         free_dimensions.verify(session, shapes)
         applied = execution_providers.read_back(session, permit)
+        applied.extensions = registered
         vars(session)[_OPENED] = permit.run_config, applied
         return cls.prepare(session, device, **kwargs)
 
@@ -154,6 +167,7 @@ class OnnxRuntimeBackend(Backend):
         provider_options: Mapping[str, Mapping[str, object]] | None = None,
         session_config: Mapping[str, object] | None = None,
         run_config: Mapping[str, object] | None = None,
+        session_options: Mapping[str, object] | None = None,
         free_dimension_overrides: Mapping[str, int] | None = None,
         **kwargs,
     ):
@@ -168,23 +182,28 @@ class OnnxRuntimeBackend(Backend):
         :param provider_options: as for :meth:`prepare`.
         :param session_config: as for :meth:`prepare`.
         :param run_config: as for :meth:`prepare`.
+        :param session_options: as for :meth:`prepare`.
         :param free_dimension_overrides: as for :meth:`prepare`.
         :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions` (where a session is opened) and of
             :class:`onnxruntime.RunOptions`; a name that both have is set on both. Other names are ignored.
+            ``timeout`` and ``cancellation`` are those of
+            :meth:`onnxruntime.backend.backend_rep.OnnxRuntimeBackendRep.run`.
         :return: list of outputs.
         """
+        limits = {name: kwargs.pop(name) for name in LIMITS if name in kwargs}
         run_attributes = allowlist.run_attributes(kwargs, request.circumstances(()))
         keywords = {
             "provider_options": provider_options,
             "session_config": session_config,
             "run_config": run_config,
+            "session_options": session_options,
             "free_dimension_overrides": free_dimension_overrides,
         }
         # Only what was given: a subclass's prepare need not know the rest.
         given = {keyword: value for keyword, value in keywords.items() if value is not None}
         rep = cls.prepare(model, device, **given, **kwargs)
         own = isinstance(rep, OnnxRuntimeBackendRep)
-        return rep.run(inputs, **(run_attributes if own else kwargs))
+        return rep.run(inputs, **(run_attributes if own else kwargs), **limits)
 
     @classmethod
     def run_node(cls, node, inputs, device=None, outputs_info=None, **kwargs):
@@ -216,6 +235,7 @@ def _prepare_open(
     for keyword, stated in (
         ("provider_options", asked.provider_options is not None),
         ("session_config", bool(asked.session_config)),
+        ("session_options", bool(asked.session_options)),
         ("free_dimension_overrides", bool(asked.free_dimension_overrides)),
     ):
         if stated:

@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
 from types import MappingProxyType
+from typing import NoReturn
 
 from onnx.backend.base import BackendRep
 
@@ -30,8 +32,23 @@ from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
 
 _NOTHING: Mapping = MappingProxyType({})
 _NOTHING_APPLIED = Applied()
+# The keyword arguments of a run that limit it.
+LIMITS = ("timeout", "cancellation")
 # Not float: 0.0 and -0.0 are equal.
 _LOOKED_UP = frozenset({str, int, bool})
+
+
+class _Closed:
+    """Stands for everything that a closed model had."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise RuntimeError("the prepared model is closed")
+
+    def __call__(self, *_: object) -> NoReturn:
+        raise RuntimeError("the prepared model is closed")
+
+
+_CLOSED = _Closed()
 
 
 class _RunCall:
@@ -136,6 +153,14 @@ class OnnxRuntimeBackendRep(BackendRep):
         return self._applied.warnings
 
     @property
+    def extensions(self) -> tuple[str, ...]:
+        """
+        The libraries of custom operators that the session has: packages, and the file names of others. Only the
+        environment variable ``ORT_ONNX_BACKEND_CONFIG`` names any.
+        """
+        return self._applied.extensions
+
+    @property
     def session_config(self) -> Mapping[str, str]:
         """The session config entries that were named, as the session holds them."""
         return self._applied.session_config
@@ -150,7 +175,7 @@ class OnnxRuntimeBackendRep(BackendRep):
     @property
     def node_assignment(self) -> Mapping[str, int] | None:
         """EP name to the number of nodes it took; ``None`` when no EPs were named or this ORT keeps no record."""
-        return execution_providers.node_assignment(self._session)
+        return execution_providers.node_assignment(self.session)
 
     @property
     def session(self) -> InferenceSession:
@@ -158,7 +183,45 @@ class OnnxRuntimeBackendRep(BackendRep):
         The session underneath, for IO binding with :meth:`run_options`. Its own ``run`` carries no run config; on a
         session that captures graphs it is not safe to call at all.
         """
-        return self._session
+        return self._session if self._session is not _CLOSED else _CLOSED.session
+
+    def close(self) -> None:
+        """
+        Let go of the session. Its memory is free when nobody else holds it: another prepared model on the same session,
+        or a run that is under way.
+        """
+        self._session = _CLOSED
+        # A run that has begun in another thread meets an error that says so.
+        self._inputs = self._direct = self._route = _CLOSED
+        self._ready_for = self._capture = self._lock = None
+        vars(self).pop("_kept", None)
+
+    def __enter__(self) -> OnnxRuntimeBackendRep:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        if self._session is _CLOSED:
+            return f"<{name}, closed>"
+        path = getattr(self._session, "_model_path", None)
+        model = ascii(os.path.basename(path)) if path else f"graph {self._session.get_modelmeta().graph_name!a}"
+        said = {
+            "provider_options": {ep: dict(options) for ep, options in self.provider_options.items()},
+            "session_config": dict(self.session_config),
+            "run_config": dict(self.run_config),
+            "unconfirmed": dict(self.unconfirmed),
+        }
+        configured = "".join(f", {keyword}={entries!a}" for keyword, entries in said.items() if entries)
+        return f"<{name} of {model} on {', '.join(self.providers)}{configured}>"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(
+            "a prepared model cannot be copied or sent to another process: prepare it there, from the model and its "
+            "configuration. On the same session, with_run_config gives another one"
+        )
 
     def run_options(self, run_config: Mapping[str, object] | None = None) -> RunOptions:
         """
@@ -205,13 +268,19 @@ class OnnxRuntimeBackendRep(BackendRep):
         :param inputs: list or tuple in the order of the model's inputs, mapping by name, or the value of the only
             input. A value is an array, a list for a sequence, a mapping for a map, ``None`` for an absent optional, or
             an :class:`onnxruntime.OrtValue`.
+        :param timeout: most seconds that the run may take. A run ends when the node that it is at has ended.
+        :param cancellation: an :class:`onnxruntime.backend.run_limits.Cancellation`, by which another thread ends it.
         :param run_config: ``{key: value}`` of run config entries for this run, whose keys win over the prepared ones.
         :param kwargs: permitted attributes of :class:`onnxruntime.RunOptions`. Other names are ignored.
         :return: list of outputs.
         :raises RuntimeError: for anything that is not permitted, and for inputs that are not the model's.
+        :raises TimeoutError: when the run took longer than ``timeout``. The prepared model is as before.
+        :raises run_limits.RunCancelledError: when another thread cancelled the run. The prepared model is as before.
         """
         if self._session is not self._ready_for:
             self._get_ready()
+        if kwargs and not kwargs.keys().isdisjoint(LIMITS):
+            return self._run_limited(inputs, run_config, kwargs)
         call = self._prepared if run_config is None and not kwargs else self._for_run(run_config, kwargs)
         try:
             outputs = self._direct(inputs, call.options)
@@ -232,6 +301,23 @@ class OnnxRuntimeBackendRep(BackendRep):
     def _check_ready(self) -> None:
         if self._session is not self._ready_for:
             self._get_ready()
+
+    def _run_limited(self, inputs, run_config: Mapping[str, object] | None, kwargs: dict[str, object]) -> list:
+        """A run that may take only so long, or be cancelled: with run options of its own, by the long way."""
+        from onnxruntime.backend import run_limits  # noqa: PLC0415 # most programs never limit a run
+
+        limits = [kwargs.pop(name, None) for name in LIMITS]
+        call = self._look_up(run_config, kwargs)
+        limited = run_limits.Limited(call.options, *limits)
+        if self._capture is not None:
+            refuse("a graph that is replayed cannot be ended", "timeout" if limits[0] is not None else "cancellation")
+        feeds = self._inputs.feeds(inputs)
+        with limited:
+            try:
+                return self._route(self, feeds, call)
+            except Exception as error:
+                self._blame_inputs(error, feeds)
+                raise
 
     def _blame_inputs(self, error: Exception, feeds: Mapping[str, object]) -> None:
         """Say what is wrong with the inputs, if that is why a run failed."""
@@ -288,7 +374,7 @@ def _look_up(
     run_config: Mapping[str, object] | None,
     kwargs: dict[str, object],
 ) -> _RunCall:
-    for keyword in ("provider_options", "session_config", "free_dimension_overrides"):
+    for keyword in ("provider_options", "session_config", "session_options", "free_dimension_overrides"):
         if kwargs.pop(keyword, None) is not None:
             refuse("a run's session is open already: pass it to prepare", keyword)
     allowlist.warn_misspelt(kwargs)

@@ -29,6 +29,7 @@ from onnxruntime.backend import (
     allowlist,
     allowlist_attributes,
     allowlist_config_keys,
+    configuration_json,
     execution_providers,
     refusals,
     request,
@@ -259,11 +260,11 @@ def read_configuration(text: str) -> dict[str, object]:
     where = "the configuration" if inline else "stdin" if text == "-" else text
     try:
         if inline:
-            found = request.parse(text)
+            found = configuration_json.parse(text)
         elif text == "-":
-            found = request.parse(sys.stdin.read(1 << 24))
+            found = configuration_json.parse(sys.stdin.read(configuration_json.MOST_CHARACTERS))
         else:
-            found = request.parse_file(text)
+            found = configuration_json.parse_file(text)
     except OSError as error:
         raise MistakeError(f"cannot read {text}: {error.strerror}") from None
     except ValueError as error:

@@ -38,15 +38,17 @@ class Applied:
     - ``unconfirmed``: by EP, the options that it has no way to report; by keyword argument, the keys that have nothing
       to act on.
     - ``warnings``: what was warned of.
+    - ``extensions``: the libraries of custom operators that were registered.
     """
 
-    __slots__ = ("provider_options", "session_config", "unconfirmed", "warnings")
+    __slots__ = ("extensions", "provider_options", "session_config", "unconfirmed", "warnings")
 
     def __init__(self) -> None:
         self.provider_options: Mapping[str, Mapping[str, str]] = _NOTHING
         self.session_config: Mapping[str, str] = _NOTHING
         self.unconfirmed: Mapping[str, tuple[str, ...]] = _NOTHING
         self.warnings: tuple[str, ...] = ()
+        self.extensions: tuple[str, ...] = ()
 
 
 def _excluded() -> list[str]:

@@ -863,6 +863,7 @@ def provider_tables() -> dict[str, dict[str, Table]]:
 
 _TABLES = {
     "session attributes": SESSION_ATTRIBUTES,
+    "session_options": SESSION_ATTRIBUTES,
     "run attributes": RUN_ATTRIBUTES,
     "session_config": SESSION_CONFIG,
     "run_config": RUN_CONFIG,

@@ -6,28 +6,23 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import platform
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import islice
-from pathlib import Path
 
 import onnxruntime
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist_rules import Circumstances
-from onnxruntime.backend.messages import MOST_ENTRIES, NotPermittedError, WrongTypeError, nearest, refuse, show
+from onnxruntime.backend.messages import MOST_ENTRIES, NotPermittedError, WrongTypeError, refuse, show
 from onnxruntime.backend.provider_names import CUDA, ON_CUDA_DEVICE
 from onnxruntime.backend.value_kinds import whole
 
-# What JSON text can hold.
-KEYWORDS = ("provider_options", "session_config", "run_config")
+# What JSON text can hold, besides "extensions".
+KEYWORDS = ("provider_options", "session_config", "run_config", "session_options", "free_dimension_overrides")
 ENVIRONMENT = "ORT_ONNX_BACKEND_CONFIG"
-# Of a file: more than a hundred times what every permitted key with its longest value takes.
-_MOST_CHARACTERS = 1 << 24
 _LONGEST_DEVICE = 64
 
 
@@ -35,19 +30,22 @@ class Request:
     """What a call asks of a session. ``None`` for what neither the caller nor the environment names.
 
     ``device``: ONNX's name of the device, without an index. ``provider_options``: EP to option to value.
-    ``session_config``, ``run_config``: key to value. ``free_dimension_overrides``: dimension name to size.
-    ``attributes``: all other keyword arguments. ``from_environment``: what only the environment names, as
-    ``(keyword, provider, key)``. Names are exact ``str``; values are as the caller gave them.
+    ``session_config``, ``run_config``: key to value. ``session_options``: attribute of SessionOptions to value.
+    ``free_dimension_overrides``: dimension name to size. ``attributes``: all other keyword arguments. ``extensions``:
+    libraries of custom operators, which only the environment names. ``from_environment``: what only the environment
+    names, as ``(keyword, provider, key)``. Names are exact ``str``; values are as the caller gave them.
     """
 
     __slots__ = (
         "attributes",
         "device",
+        "extensions",
         "free_dimension_overrides",
         "from_environment",
         "provider_options",
         "run_config",
         "session_config",
+        "session_options",
     )
 
     def __init__(
@@ -57,6 +55,7 @@ class Request:
         provider_options: object = None,
         session_config: object = None,
         run_config: object = None,
+        session_options: object = None,
         free_dimension_overrides: object = None,
         attributes: Mapping[str, object] | None = None,
         environment: Iterable[str] = KEYWORDS,
@@ -70,6 +69,7 @@ class Request:
         self.attributes = attributes or {}
         self.session_config = None if session_config is None else read("session_config", session_config)
         self.run_config = None if run_config is None else read("run_config", run_config)
+        self.session_options = None if session_options is None else read("session_options", session_options)
         self.free_dimension_overrides = (
             None if free_dimension_overrides is None else read("free_dimension_overrides", free_dimension_overrides)
         )
@@ -81,6 +81,7 @@ class Request:
             }
         elif self.device in ("CUDA", "GPU") and index is not None:
             self.provider_options = {CUDA: {}}
+        self.extensions: Iterable[str] = ()
         self.from_environment = set()
         text = os.environ.get(ENVIRONMENT)
         if text:
@@ -90,10 +91,13 @@ class Request:
 
     def _add(self, text: str, keywords: Iterable[str]) -> None:
         """Add what the environment names and the caller does not: key by key, and option by option inside an EP."""
+        from onnxruntime.backend import configuration_json  # noqa: PLC0415 # for whom the variable is set
+
         try:
-            named = parse_file(text[1:]) if text.startswith("@") else parse(text)
+            named = configuration_json.of_environment(text)
         except (OSError, ValueError) as error:
             raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {error}") from None
+        self.extensions = named.get("extensions", ())
         for keyword in keywords:
             if keyword not in named:
                 continue
@@ -137,8 +141,7 @@ class Request:
     @property
     def named(self) -> list[str]:
         """The keywords that anything was given for."""
-        keywords = (*KEYWORDS, "free_dimension_overrides")
-        return [keyword for keyword in keywords if getattr(self, keyword) is not None]
+        return [keyword for keyword in KEYWORDS if getattr(self, keyword) is not None]
 
     def told_apart(self, refusal: NotPermittedError) -> RuntimeError:
         """The error to raise for a refusal: of what the environment names it is not the caller's, and says so."""
@@ -202,63 +205,6 @@ def split_device(device: object) -> tuple[str, int | None]:
     if match is None:
         return "", None
     return match[1], None if match[2] is None else int(match[2])
-
-
-def parse(text: str) -> dict[str, dict]:
-    """Read configurations from JSON text: an object with any of ``KEYWORDS``.
-
-    :raises ValueError: for anything else, a key that stands twice and numbers that are not finite.
-    """
-    try:
-        config = json.loads(text, object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON: {error}") from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    objects = {"the whole": config}
-    if type(config) is dict:
-        for name in config:
-            if name not in KEYWORDS:
-                near = nearest(name, KEYWORDS, 0.6)
-                raise ValueError(
-                    f"{show(name)} is not a configuration"
-                    + (f"; did you mean {near}?" if near else f": those are {', '.join(KEYWORDS)}")
-                )
-        objects |= config
-        providers = config.get("provider_options")
-        if type(providers) is dict:
-            objects |= {f"provider_options[{show(name)}]": options for name, options in providers.items()}
-    for name, value in objects.items():
-        if type(value) is not dict:
-            raise ValueError(f"{name} must be an object, as in {{...}}, not {show(value)}")
-    return config
-
-
-def parse_file(path: str) -> dict[str, dict]:
-    """Read configurations from a JSON file, as :func:`parse` does from text.
-
-    :raises OSError: when it cannot be read.
-    """
-    with Path(path).open(encoding="utf-8-sig") as file:
-        text = file.read(_MOST_CHARACTERS + 1)
-    if len(text) > _MOST_CHARACTERS:
-        raise ValueError("the file is too long for a configuration")
-    return parse(text)
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"the key {show(name)} stands twice in one object")
-        found[name] = value
-    return found
-
-
-def _finite(number: str) -> float:
-    if not math.isfinite(float(number)):
-        raise ValueError(f"{show(number)} is not a finite number")
-    return float(number)
 
 
 def circumstances(providers: Iterable[str]) -> Circumstances:

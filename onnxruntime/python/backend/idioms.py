@@ -1,0 +1,97 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""How ``InferenceSession`` and others take what this package takes, answered in the form it has here.
+
+Imported only to word a refusal or a warning. A caller's values are repeated as :func:`messages.show` shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from onnxruntime import RunOptions, SessionOptions
+from onnxruntime.backend.allowlist_attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist_providers import PROVIDERS
+from onnxruntime.backend.messages import nearest, show
+from onnxruntime.backend.provider_names import CUDA
+from onnxruntime.backend.request import KEYWORDS
+
+_LONGEST = 400
+# Far more than a session has EPs.
+_MOST = 16
+
+
+def provider_named(name: str) -> str:
+    """The EP that a short name such as ``"cuda"`` stands for; ``""`` for none."""
+    for known in PROVIDERS:
+        if name.lower() in (known.lower(), known.lower().removesuffix("executionprovider")):
+            return known
+    return ""
+
+
+def provider_options(names: object, options: object = None) -> str:
+    """The keyword argument that says what two arguments of ``InferenceSession`` do.
+
+    :param names: its ``providers``: a list of names, or of pairs of a name and options.
+    :param options: its ``provider_options``: a list of the options of each, in that order.
+    :return: ``provider_options={...}``, or ``""`` where that cannot be told.
+    """
+    if type(names) is str:
+        names = [names]
+    if type(names) not in (list, tuple) or not names or len(names) > _MOST:
+        return ""
+    given = list(options) if type(options) in (list, tuple) and len(options) == len(names) else [None] * len(names)
+    found: dict[str, str] = {}
+    for entry, of_entry in zip(names, given, strict=True):
+        name, own = entry, of_entry
+        if type(entry) in (tuple, list) and len(entry) == 2:
+            name, own = entry
+        if type(name) is not str:
+            return ""
+        found[show(provider_named(name) or name)] = _mapping(own)
+    text = "provider_options={" + ", ".join(f"{name}: {own}" for name, own in found.items()) + "}"
+    return text if len(text) <= _LONGEST else ""
+
+
+def _mapping(options: object) -> str:
+    if type(options) is not dict or len(options) > _MOST:
+        return "{}" if options in (None, {}) else "{...}"
+    return "{" + ", ".join(f"{show(key)}: {show(value)}" for key, value in options.items()) + "}"
+
+
+def unknown_keyword(name: str, value: object, others: Iterable[tuple[str, object]] = ()) -> str:
+    """What to write in place of a keyword argument that nobody knows.
+
+    :param name: the keyword.
+    :param value: what was given for it.
+    :param others: all keyword arguments of the call.
+    :return: the end of a sentence, ``""`` where nothing comes near.
+    """
+    given = dict(others)
+    if name in ("providers", "provider", "execution_providers", "eps"):
+        return f"; write {provider_options(value, given.get('provider_options')) or 'provider_options={EP: {...}}'}"
+    if name in ("sess_options", "session_options", "so") or type(value) is SessionOptions:
+        return (
+            "; write each attribute as a keyword of its own, such as intra_op_num_threads=2, and each config entry "
+            "into session_config={...}, or open the session with them and pass that as the model"
+        )
+    if name in ("run_options", "ro") or type(value) is RunOptions:
+        return "; write each attribute as a keyword of its own, and each config entry into run_config={...}"
+    if name == "device_id":
+        return f"; write device='CUDA:{value if type(value) is int and 0 <= value < 64 else 0}'"
+    if name == "output_names":
+        return "; all outputs are computed: take those you want from the list"
+    for keyword, table in (("session_config", SESSION_CONFIG), ("run_config", RUN_CONFIG)):
+        for key in table:
+            if name in (key, key.replace(".", "_"), key.rpartition(".")[2]):
+                return f"; write {keyword}={{{key!r}: {show(value)}}}"
+    if provider_named(name):
+        return f"; write provider_options={{'{provider_named(name)}': {_mapping(value)}}}"
+    for ep in (CUDA, *PROVIDERS):
+        if any(name in table for table in PROVIDERS.get(ep, {}).values()):
+            return f"; write provider_options={{'{ep}': {{'{name}': {show(value)}}}}}"
+    near = nearest(name, (*KEYWORDS, *SESSION_ATTRIBUTES, *RUN_ATTRIBUTES, "timeout", "cancellation", "device"), 0.75)
+    return f"; did you mean {near}={show(value)}?" if near else ""
