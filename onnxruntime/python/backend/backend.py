@@ -271,6 +271,10 @@ def _source(model) -> str | bytes:
         # The path's own text, whatever a subclass of str says of it: ORT opens what stands before a NUL.
         if not str.__len__(path) or str.__contains__(path, "\0"):
             refuse("its path is empty or holds a NUL", "model")
+        try:
+            str.encode(path)
+        except UnicodeEncodeError:
+            refuse("ORT's Python API takes no path that is not UTF-8: pass the file's bytes", "model", value=path)
         return str.__str__(path)
     raise TypeError(
         "model must be a path, bytes, onnx.ModelProto, onnxruntime.InferenceSession or a prepared model, not "

@@ -329,6 +329,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         """What a run carries that was given something of its own."""
         config = {} if run_config is None else run_config
         if type(config) is dict:
+            config = config.copy()  # read once: another thread may change the caller's
             given = (*config, *config.values(), *kwargs, *kwargs.values())
             # Only exact types are looked up: a subclass could say that it equals anything.
             if _LOOKED_UP.issuperset(map(type, given)):

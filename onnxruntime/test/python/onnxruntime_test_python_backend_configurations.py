@@ -205,6 +205,26 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
         with self.assertRaisesRegex(RuntimeError, "arena"):
             rep.run([X], run_config={self.SHRINKAGE: "cpu:0"})
 
+    def test_another_thread_changes_it_while_it_is_read(self) -> None:
+        rep = onnxruntime.backend.prepare(two_nodes())
+        for moment in range(40):  # bytecodes into reading it
+            config, left = {"gpu_graph_id": -1}, [moment]
+
+            def trace(frame, event, _, config=config, left=left):
+                if frame.f_code.co_name == "_for_run":
+                    frame.f_trace_opcodes = True
+                    left[0] -= event == "opcode"
+                    if left[0] == 0:
+                        config["memory.enable_memory_arena_shrinkage"] = "cpu:0"
+                return trace
+
+            sys.settrace(trace)
+            try:
+                rep.run([X], run_config=config)
+            finally:
+                sys.settrace(None)
+            self.assertLess(left[0], moment + 1)
+
     def test_a_run_takes_mappings_only(self) -> None:
         rep = prepare()
         for given in (7, "gpu_graph_id", ["gpu_graph_id"], [("gpu_graph_id", 1)], object()):

@@ -85,6 +85,13 @@ class ModelsTest(unittest.TestCase):
                 with self.subTest(bad), self.assertRaisesRegex(RuntimeError, "empty or holds a NUL"):
                     onnxruntime.backend.prepare(bad)
 
+    def test_a_path_that_is_not_utf8(self) -> None:
+        with (
+            no_session_opens(),
+            self.assertRaisesRegex(RuntimeError, "model with the value .* not UTF-8: pass the file"),
+        ):
+            onnxruntime.backend.prepare("mod\udce8le.onnx")
+
     def test_no_file(self) -> None:
         with self.assertRaisesRegex(Exception, "no-such-model.onnx"):
             onnxruntime.backend.prepare("no-such-model.onnx")
