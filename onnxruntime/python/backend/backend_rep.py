@@ -22,7 +22,6 @@ from onnxruntime.backend import (
     execution_providers,
     request,
     tensor_values,
-    webgpu_lock,
 )
 from onnxruntime.backend.execution_providers import Applied
 from onnxruntime.backend.messages import refuse, warn
@@ -110,24 +109,27 @@ class OnnxRuntimeBackendRep(BackendRep):
         :param plain: whether numpy has types for all outputs.
         """
         if not ON_ANY_DEVICE.issuperset(session.get_providers()):
-            from onnxruntime.backend import graph_capture  # noqa: PLC0415 # no session on the CPU EP alone needs it
+            from onnxruntime.backend import graph_capture, session_lock  # noqa: PLC0415 # long to import
 
             self._capture = graph_capture.of(session)
-        self._lock = webgpu_lock.of(session)
+            self._lock = session_lock.of(session)
         if self._capture is not None:
             self._route = _run_captured
         elif self._lock is not None:
             self._route = _run_locked if plain else _run_values_locked
         elif not plain:
             self._route = _run_values
-        elif type(session) is InferenceSession:  # a subclass has its own idea of a run
-            self._direct = direct_runs.of(session, self._inputs.slots, self._output_names)
+        # A subclass of InferenceSession has its own idea of a run.
+        if plain and self._capture is None and type(session) is InferenceSession:
+            self._direct = direct_runs.of(session, self._inputs.slots, self._output_names, self._lock)
 
     def _carry(self, run_config: Mapping[str, str]) -> None:
         """Have every run carry these run config entries."""
+        self._prepared = _RunCall(_NOTHING, run_config)
         if self._capture is not None:
             self._capture.claim(run_config)
-        self._prepared = _RunCall(_NOTHING, run_config)
+            if type(self._session) is InferenceSession:
+                self._direct = self._capture.short_way(self._session, run_config, self._prepared.options)
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -400,7 +402,7 @@ def _run_session(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: _Ru
 
 
 def _run_locked(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: _RunCall) -> list:
-    with rep._lock:
+    with rep._lock.for_a_run():
         return _run_session(rep, feeds, call)
 
 
@@ -409,7 +411,7 @@ def _run_values(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: _Run
 
 
 def _run_values_locked(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: _RunCall) -> list:
-    with rep._lock:
+    with rep._lock.for_a_run():
         return _run_values(rep, feeds, call)
 
 

@@ -11,11 +11,15 @@ that method is ORT's own, on the class and on the session: a tracer, a mock or a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from onnxruntime import InferenceSession, OrtValue, RunOptions
 from onnxruntime.backend import tensor_values
+
+if TYPE_CHECKING:
+    from onnxruntime.backend.session_lock import SessionLock
 
 _RUN = InferenceSession.run
 _RUN_WITH_ORT_VALUES = InferenceSession.run_with_ort_values
@@ -26,13 +30,17 @@ def none(inputs: object, options: RunOptions) -> None:
 
 
 def of(
-    session: InferenceSession, slots: Sequence[tuple[str, np.dtype | None]], outputs: Sequence[str]
+    session: InferenceSession,
+    slots: Sequence[tuple[str, np.dtype | None]],
+    outputs: Sequence[str],
+    lock: SessionLock | None = None,
 ) -> Callable[[object, RunOptions], list | None]:
     """The short way of a session whose outputs numpy has types for.
 
     :param session: the session, exactly an :class:`InferenceSession`.
     :param slots: each input's name, and the dtype of the arrays that ORT takes for it as they are, if there is one.
     :param outputs: the names of all outputs.
+    :param lock: the session's lock, if it has one.
     """
     own, count, array, ort_value = vars(session), len(slots), np.ndarray, OrtValue
     names = [name for name, _ in slots]
@@ -57,7 +65,10 @@ def of(
                 return None
             feeds[name] = value
         # set_providers replaces the handle, so it is never kept.
-        return session._sess.run(outputs, feeds, options)
+        if lock is None:
+            return session._sess.run(outputs, feeds, options)
+        with lock.for_a_run():
+            return session._sess.run(outputs, feeds, options)
 
     return run
 

@@ -18,7 +18,6 @@ from types import MappingProxyType
 
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend import webgpu_lock
 from onnxruntime.backend.allowlist import Grant, Permit, sent
 from onnxruntime.backend.messages import NotPermittedError, refuse, warn
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, ON_CUDA_DEVICE, TENSORRT
@@ -147,14 +146,15 @@ def open_session(model: str | bytes, options: SessionOptions, permit: Permit) ->
     """
     for key, text in permit.session_config.items():
         options.add_session_config_entry(key, text)
-    with webgpu_lock.while_opening(permit.providers):
-        if permit.named:
-            session = _open_named(model, options, permit)
-        else:
-            session = InferenceSession(model, options, providers=list(permit.providers))
-            # A run that fails must fail, not run elsewhere: the API's first use is testing.
-            session.disable_fallback()
-        webgpu_lock.of(session)
+    if ON_ANY_DEVICE.issuperset(permit.providers):
+        session = _open(model, options, permit)
+    else:
+        from onnxruntime.backend import graph_capture, session_lock  # noqa: PLC0415 # long to import
+
+        with session_lock.while_opening(permit.providers):
+            session = _open(model, options, permit)
+            session_lock.of(session)
+        graph_capture.require(session)
     got = session.get_providers()
     # ORT falls back to the CPU without a word.
     if permit.device not in ("", "CPU") and ON_ANY_DEVICE.issuperset(got) and supports_device(permit.device):
@@ -162,6 +162,15 @@ def open_session(model: str | bytes, options: SessionOptions, permit: Permit) ->
             f"device {permit.device!r} was asked for, but ORT opened the session with {', '.join(got)} alone. "
             f"{_MISSING}"
         )
+    return session
+
+
+def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
+    if permit.named:
+        return _open_named(model, options, permit)
+    session = InferenceSession(model, options, providers=list(permit.providers))
+    # A run that fails must fail, not run elsewhere: the API's first use is testing.
+    session.disable_fallback()
     return session
 
 
@@ -198,7 +207,8 @@ def explain(error: Exception) -> str | None:
         return None
     return (
         "graph capture was asked for, and this model cannot be captured: every node must run on the EP that captures, "
-        f"and there may be no If, Loop or Scan. Prepare the model without it. ORT says: {error}"
+        "but for those that compute shapes, and there may be no If, Loop or Scan. Prepare the model without it. ORT "
+        f"says: {error}"
     )
 
 

@@ -29,7 +29,7 @@ from onnx import ModelProto, TensorProto, helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession, OrtValue, SessionOptions
-from onnxruntime.backend import execution_providers, webgpu_lock
+from onnxruntime.backend import execution_providers, session_lock
 
 EP = "WebGpuExecutionProvider"
 
@@ -63,7 +63,7 @@ def open_session(made: ModelProto, capture: bool = True) -> InferenceSession:
     options = SessionOptions()
     device = next(device for device in onnxruntime.get_ep_devices() if device.ep_name == EP)
     options.add_provider_for_devices([device], {"enableGraphCapture": str(int(capture))})
-    with webgpu_lock.WEBGPU:
+    with session_lock.WEBGPU.alone():
         return InferenceSession(made.SerializeToString(), options, enable_fallback=0)
 
 
@@ -102,10 +102,16 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
             self.check(rep.run([x]), expected(x))
 
     def test_a_session_that_the_caller_opened(self) -> None:
+        # Nobody has looked at its graph: it is taken, and run without capture or with a binding of the caller's own.
         rep, expected = onnxruntime.backend.prepare(open_session(chain())), Expected(chain())
         for i in range(10):
             x = self.data(i, 1 + i % 2, 4)
-            self.check(rep.run([x]), expected(x))
+            with self.assertRaisesRegex(
+                RuntimeError, "only models that prepare opens.*rep.session with rep.run_options"
+            ):
+                rep.run([x])
+            self.check(rep.run([x], run_config={"gpu_graph_id": -1}), expected(x))
+        rep.run_options()
 
     def test_opening_beside_running(self) -> None:
         rep, expected = self.prepare(chain(20)), Expected(chain(20))
@@ -131,7 +137,7 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
                 done.result()
 
     def test_opened_under_the_lock(self) -> None:
-        lock, seen = webgpu_lock.WEBGPU._lock, []
+        lock, seen = session_lock.WEBGPU._alone, []
 
         def look() -> None:
             seen.append(not lock.acquire(blocking=False))
