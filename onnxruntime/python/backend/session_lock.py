@@ -24,7 +24,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import compress
 from operator import methodcaller
@@ -79,7 +79,7 @@ class SessionLock:
         # One lock for each thread that has run a session, gone when its thread is: to be alone means to hold them all.
         # So a run takes no lock that another run wants.
         self._running: weakref.WeakSet = weakref.WeakSet()
-        self._dead: list[dict] = []
+        self._dead: deque[dict] = deque()
         # Of all sessions that ever had it.
         self.devices: set[str] = set()
         self._thread = _Thread(self._new_lock)
@@ -120,7 +120,10 @@ class SessionLock:
                 # The collector runs in the middle of things: this thread may be alone, and comes by after that too.
                 if not held or self._holder is not None:
                     return
-                self._dead.clear()
+                with suppress(IndexError):  # until none is left, whoever else takes of them
+                    while True:
+                        # Emptied, for the finalizer that put it aside may still hold it.
+                        self._dead.popleft().clear()
 
     def _put_aside(self, held: dict) -> None:
         self._dead.append(held)

@@ -188,28 +188,28 @@ class InterruptTest(unittest.TestCase):
 
 
 class Inner:
-    """Stands for the inner session: notes the thread that dropped it."""
+    """Stands for the inner session: notes the thread that dropped it, if that held the lock."""
 
-    def __init__(self, released: list) -> None:
-        self.released = released
+    def __init__(self, released: list, lock: SessionLock) -> None:
+        self.released, self.lock = released, lock
 
     def __del__(self) -> None:
-        self.released.append(threading.get_ident())
+        self.released.append(threading.get_ident() if self.lock._alone._is_owned() else "without the lock")
 
 
 class Session:
-    def __init__(self, released: list) -> None:
-        self.inner = Inner(released)
+    def __init__(self, released: list, lock: SessionLock) -> None:
+        self.inner = Inner(released, lock)
 
 
 class ReleaseTest(unittest.TestCase):
     """Sessions are released under the lock, and nobody waits for that."""
 
     def setUp(self) -> None:
-        self.released: list[int] = []
+        self.released: list[int | str] = []
 
     def session_of(self, lock: SessionLock) -> Session:
-        session = Session(self.released)
+        session = Session(self.released, lock)
         lock.release_of(session)
         lock.release_of(session)  # once only
         return session
@@ -270,6 +270,7 @@ class ReleaseTest(unittest.TestCase):
         with mock.patch.object(lock, "_running", mock.Mock(add=add_and_drop)):
             Held(lock.for_a_run).let_go()
         self.assertEqual(len(self.released), 1)
+        self.assertIsInstance(self.released[0], int)
 
 
 class WhichTest(unittest.TestCase):
