@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NoReturn
 
@@ -26,6 +26,8 @@ from onnxruntime.backend.request import KEYWORDS, Request, refuse_while_model_co
 from onnxruntime.backend.value_kinds import Kind
 
 _NOTHING: Mapping = MappingProxyType({})
+# What names an entry in a message and in a refusal: the keyword argument, the EP, and the key; "" for none.
+Place = tuple[str, str, str]
 
 
 class Grant:
@@ -40,39 +42,26 @@ class Grant:
 
 
 class Permit:
-    """What ORT may be given for one session.
+    """What ORT may be given for one session."""
 
-    - ``attributes``: SessionOptions attribute to its value.
-    - ``providers``: the EPs in their order, each with its options as ``{option: Grant}``.
-    - ``named``: whether somebody named these EPs. Where not, they are all that are available, and ORT may fall back.
-    - ``absent``: those of them that this process has not.
-    - ``device``: ONNX's name of the device that was asked for, ``""`` for none.
-    - ``session_config``, ``run_config``: key to text.
-    - ``sizes``: dimension name to size.
-    - ``idle``: by keyword argument, each key that has nothing to act on in this session, with a sentence about it.
-    """
+    #: SessionOptions attribute to its value.
+    attributes: Mapping[str, object] = _NOTHING
+    #: The EPs in their order, each with its options.
+    providers: Mapping[str, Mapping[str, Grant]] = _NOTHING
+    #: Whether somebody named these EPs. Where not, they are all that are available, and ORT may fall back.
+    named = False
+    #: Those of them that this process has not.
+    absent: Sequence[str] = ()
+    #: ONNX's name of the device that was asked for, ``""`` for none.
+    device = ""
+    #: Key to text.
+    session_config: Mapping[str, str] = _NOTHING
+    run_config: Mapping[str, str] = _NOTHING
+    #: Dimension name to size.
+    sizes: Mapping[str, int] = _NOTHING
 
-    __slots__ = (
-        "absent",
-        "attributes",
-        "device",
-        "idle",
-        "named",
-        "providers",
-        "run_config",
-        "session_config",
-        "sizes",
-    )
-
-    def __init__(self, providers: Mapping[str, Mapping[str, Grant]] = _NOTHING) -> None:
-        self.attributes: Mapping[str, object] = _NOTHING
-        self.providers = providers
-        self.named = False
-        self.absent: list[str] = []
-        self.device = ""
-        self.session_config: Mapping[str, str] = _NOTHING
-        self.run_config: Mapping[str, str] = _NOTHING
-        self.sizes: Mapping[str, int] = _NOTHING
+    def __init__(self) -> None:
+        #: By keyword argument, each key that has nothing to act on in this session, with a sentence about it.
         self.idle: dict[str, dict[str, str]] = {}
 
 
@@ -87,91 +76,110 @@ def permit(request: Request, at: Circumstances, flavour_of: Callable[[str], str]
     :raises NotPermittedError: for a name that is unknown, refused or without effect here, or a value that it does not
         accept.
     """
-    permitted = Permit(dict.fromkeys(at.providers, _NOTHING))
+    permitted = Permit()
     permitted.device = request.device
-    idle: dict[str, str] = {}
+    permitted.providers = dict.fromkeys(at.providers, _NOTHING)
     if request.attributes or request.session_options:
-        permitted.attributes = _attributes(SESSION_ATTRIBUTES, request.attributes, at, idle, request.session_options)
-        _note(permitted, "session_options", idle)
+        named = request.session_options or _NOTHING
+        permitted.attributes, idle = attributes(SESSION_ATTRIBUTES, request.attributes, at, named)
+        permitted.idle["session_options"] = idle
     if request.free_dimension_overrides:
-        permitted.sizes = _sizes(request.free_dimension_overrides)
+        permitted.sizes = {
+            name: _parsed(size, FREE_DIMENSION, ("free_dimension_overrides", "", name))[0]
+            for name, size in request.free_dimension_overrides.items()
+        }
     if request.provider_options is not None:
+        flavours = {name: flavour_of(name) for name in request.provider_options}
         permitted.named = True
-        permitted.providers = {}
-        for name, options in request.provider_options.items():
-            flavour = flavour_of(name)
-            permitted.providers[name] = _provider(name, options, flavour, at)
-            if not flavour:
-                permitted.absent.append(name)
+        permitted.absent = [name for name, flavour in flavours.items() if not flavour]
+        permitted.providers = {
+            name: _provider(name, options, flavours[name], at) for name, options in request.provider_options.items()
+        }
     if request.session_config or request.run_config:
-        options = {name: {key: grant.text for key, grant in of.items()} for name, of in permitted.providers.items()}
-        attributes = {**at.attributes, **permitted.attributes}
-        at = at.replace(providers=tuple(permitted.providers), options=options, attributes=attributes)
-        permitted.session_config, idle = session_config(request.session_config or _NOTHING, at)
-        _note(permitted, "session_config", idle)
-        permitted.run_config, idle = run_config(request.run_config or _NOTHING, at)
-        _note(permitted, "run_config", idle)
+        at = at.replace(
+            providers=tuple(permitted.providers),
+            options={name: {key: grant.text for key, grant in of.items()} for name, of in permitted.providers.items()},
+            attributes={**at.attributes, **permitted.attributes},
+        )
+        for keyword in ("session_config", "run_config"):
+            found, permitted.idle[keyword] = entries(keyword, getattr(request, keyword) or _NOTHING, at)
+            setattr(permitted, keyword, found)
     refuse_while_model_configures((*request.named, *permitted.attributes))
     return permitted
 
 
-def _sizes(given: Mapping[str, object]) -> dict[str, int]:
-    keyword, sizes = "free_dimension_overrides", {}
-    for name, size in given.items():
-        if not name or "\0" in name:  # ORT cuts a name there
-            refuse("a dimension is named by a str, not empty, without NUL", keyword, key=name)
-        sizes[name] = _render(keyword, name, size, FREE_DIMENSION)[0]
-    return sizes
+def entries(keyword: str, given: Mapping[str, object], at: Circumstances) -> tuple[dict[str, str], dict[str, str]]:
+    """Turn ``session_config`` or ``run_config`` into entries.
 
-
-def _note(permitted: Permit, keyword: str, idle: dict[str, str]) -> None:
-    if idle:
-        permitted.idle[keyword] = idle
-
-
-def session_config(given: Mapping[str, object], at: Circumstances) -> tuple[dict[str, str], dict[str, str]]:
-    """Turn ``session_config`` into session config entries.
-
-    :param given: session config keys to values.
+    :param keyword: which of the two.
+    :param given: keys to values.
     :param at: the session it is meant for.
     :return: the entries, and those of them that have nothing to act on, each with a sentence about it.
     :raises NotPermittedError: for a key that is unknown, refused or without effect here, or a value it does not accept.
     """
-    entries: dict[str, str] = {}
+    table = SESSION_CONFIG if keyword == "session_config" else RUN_CONFIG
+    texts: dict[str, str] = {}
     idle: dict[str, str] = {}
     in_family: dict[str, int] = {}
     for key, value in given.items():
-        family = None if key in SESSION_CONFIG else _family(key)
-        if family is None:
-            entries[key] = _entry("session_config", key, value, SESSION_CONFIG, at, idle)
-            continue
-        in_family[family.prefix] = in_family.get(family.prefix, 0) + 1
-        if in_family[family.prefix] > family.most:
-            refuse(f"at most {family.most} keys of {family.prefix}* are accepted", "session_config", key=key)
-        entries[key] = _render("session_config", key, value, family.kind)[1]
-        _check_needs(family.needs, at, entries[key], idle, "session_config", key)
-        idle[key] = (
-            f"session_config[{show(key)}] is known only as one of {family.prefix}*: ORT stores such a key whether it "
-            f"understands it or not, and this version cannot confirm that it acts{suggest(key, SESSION_CONFIG)}"
-        )
-    return entries, idle
+        place = (keyword, "", key)
+        rule = table.get(key)
+        if rule is None:
+            rule = _family(key) if table is SESSION_CONFIG else None
+            if rule is None:
+                _refuse_name(table, place)
+            in_family[rule.prefix] = in_family.get(rule.prefix, 0) + 1
+            if in_family[rule.prefix] > rule.most:
+                refuse(f"at most {rule.most} keys of {rule.prefix}* are accepted", *place)
+            idle[key] = (
+                f"session_config[{show(key)}] is known only as one of {rule.prefix}*: ORT stores such a key whether it "
+                f"understands it or not, and this version cannot confirm that it acts{suggest(key, table)}"
+            )
+        else:
+            _check_release(rule, at, place)
+        texts[key] = _parsed(value, rule.kind, place)[1]
+        if rule.needs:
+            _check_needs(rule.needs, at, texts[key], place, idle)
+    return texts, idle
 
 
-def run_config(given: Mapping[str, object], at: Circumstances) -> tuple[dict[str, str], dict[str, str]]:
-    """Turn ``run_config`` into run config entries, as :func:`session_config` does for a session."""
-    idle: dict[str, str] = {}
-    return {key: _entry("run_config", key, value, RUN_CONFIG, at, idle) for key, value in given.items()}, idle
+def attributes(
+    table: Mapping[str, Permitted],
+    given: Mapping[str, object],
+    at: Circumstances,
+    session_options: Mapping[str, object] = _NOTHING,
+) -> tuple[dict[str, object], dict[str, str]]:
+    """Pick permitted attributes out of plain keyword arguments.
 
-
-def run_attributes(given: Mapping[str, object], at: Circumstances) -> dict[str, object]:
-    """Pick the permitted ``RunOptions`` attributes out of plain keyword arguments.
-
+    :param table: ``SESSION_ATTRIBUTES`` or ``RUN_ATTRIBUTES``.
     :param given: the keyword arguments.
-    :param at: the session of the run.
-    :return: attribute name to the value to assign. Names that are no attribute are left out, as ORT always did.
+    :param at: the session it is meant for.
+    :param session_options: what was given as that, all of which must be attributes; keyword arguments win over it.
+    :return: attribute name to the value to assign, and those that have nothing to act on. Names that are no attribute
+        are left out, as ORT always did.
     :raises NotPermittedError: for a refused attribute or value.
     """
-    return _attributes(RUN_ATTRIBUTES, given, at, {})
+    chosen: dict[str, object] = {}
+    texts: dict[str, str] = {}
+    idle: dict[str, str] = {}
+    for name, value in session_options.items():
+        place = ("session_options", "", name)
+        if name not in table:
+            _refuse_name(table, place)
+        chosen[name], texts[name] = _parsed(value, table[name].kind, place)
+    for name, value in given.items():
+        if type(name) is not str:  # a subclass could be found as one name and set another
+            refuse("it is named by a str", "keyword argument", "", show(name))
+        if name in table:
+            chosen[name], texts[name] = _parsed(value, table[name].kind, (name, "", ""))
+        elif not is_attribute(name):
+            reason = _verdict(("run attributes" if table is RUN_ATTRIBUTES else "session attributes", "", name))
+            if reason:
+                refuse(f"{reason}. Permitted: {', '.join(sorted(table))}", name)
+    at = at.replace(attributes=chosen) if chosen else at
+    for name, text in texts.items():
+        _check_needs(table[name].needs, at, text, (name, "", ""), idle)
+    return chosen, idle
 
 
 def is_attribute(name: str) -> bool:
@@ -205,18 +213,17 @@ def sent(grants: Mapping[str, Grant]) -> dict[str, str]:
 
 def _provider(name: str, options: Mapping[str, object], flavour: str, at: Circumstances) -> dict[str, Grant]:
     """Look up the options of one EP: of the flavour that is here, or, of an absent EP, of any that it comes in."""
-    tables = PROVIDERS.get(name)
-    if tables is None and not flavour:
-        near = suggest(name, PROVIDERS) or f". Known: {', '.join(PROVIDERS)}"
-        refuse(f"no such execution provider is known{near}", "provider_options", provider=name)
-    tables = tables or {}
+    tables = PROVIDERS.get(name, _NOTHING)
     if flavour:
         table = tables.get(flavour, ANY_PLUGIN if flavour == "plugin" else NO_OPTION)
         return _grants(name, flavour, table, options, at)
+    if not tables:
+        near = suggest(name, PROVIDERS) or f". Known: {', '.join(PROVIDERS)}"
+        refuse(f"no such execution provider is known{near}", "provider_options", name)
     refusals = []
-    for absent, table in tables.items():
+    for flavour, table in tables.items():  # noqa: PLR1704 # there was none
         try:
-            return _grants(name, absent, table, options, at)
+            return _grants(name, flavour, table, options, at)
         except NotPermittedError as refusal:
             refusals.append(refusal)
     raise refusals[0]
@@ -225,47 +232,20 @@ def _provider(name: str, options: Mapping[str, object], flavour: str, at: Circum
 def _grants(
     name: str, flavour: str, table: Mapping[str, Permitted], options: Mapping[str, object], at: Circumstances
 ) -> dict[str, Grant]:
-    _check_needs(PROVIDER_NEEDS.get((name, flavour), ()), at, "", {}, "provider_options", provider=name)
+    _check_needs(PROVIDER_NEEDS.get((name, flavour), ()), at, "", ("provider_options", name, ""), {})
     grants: dict[str, Grant] = {}
     for option, value in (*ALWAYS.get((name, flavour), _NOTHING).items(), *options.items()):
+        place = ("provider_options", name, option)
         rule = table.get(option)
         if rule is None:
-            _refuse_name("provider_options", option, table, name, flavour)
-        _check_release(rule, at, "provider_options", option, name)
-        grants[option] = Grant(rule, *_render("provider_options", option, value, rule.kind, name))
+            _refuse_name(table, place, flavour)
+        _check_release(rule, at, place)
+        grants[option] = Grant(rule, *_parsed(value, rule.kind, place))
     if any(grant.rule.needs for grant in grants.values()):
-        together = at.replace(beside={option: grant.text for option, grant in grants.items()})
+        at = at.replace(beside={option: grant.text for option, grant in grants.items()})
         for option, grant in grants.items():
-            _check_needs(grant.rule.needs, together, grant.text, {}, "provider_options", option, name)
+            _check_needs(grant.rule.needs, at, grant.text, ("provider_options", name, option), {})
     return grants
-
-
-def _attributes(
-    rules: Mapping[str, Permitted],
-    given: Mapping[str, object],
-    at: Circumstances,
-    idle: dict[str, str],
-    session_options: Mapping[str, object] | None = None,
-) -> dict[str, object]:
-    """Look up attributes: those of ``session_options`` have to be known; plain keyword arguments win over them."""
-    of = "run attributes" if rules is RUN_ATTRIBUTES else "session attributes"
-    chosen: dict[str, object] = {}
-    texts: dict[str, str] = {}
-    for name, value in (session_options or _NOTHING).items():
-        if name not in rules:
-            _refuse_name("session_options", name, rules)
-        chosen[name], texts[name] = _render("session_options", name, value, rules[name].kind)
-    for name, value in given.items():
-        if type(name) is not str:  # a subclass could be found as one name and set another
-            refuse("it is named by a str", "keyword argument", key=name)
-        if name in rules:
-            chosen[name], texts[name] = _render(name, "", value, rules[name].kind)
-        elif not is_attribute(name) and (reason := _verdict(of, name)):
-            refuse(f"{reason}. Permitted: {', '.join(sorted(rules))}", name)
-    at = at.replace(attributes=chosen) if chosen else at
-    for name, text in texts.items():
-        _check_needs(rules[name].needs, at, text, idle, name)
-    return chosen
 
 
 def _family(key: str) -> Family | None:
@@ -276,82 +256,52 @@ def _family(key: str) -> Family | None:
     return None
 
 
-def _entry(
-    keyword: str, key: str, value: object, rules: Mapping[str, Permitted], at: Circumstances, idle: dict[str, str]
-) -> str:
-    rule = rules.get(key)
-    if rule is None:
-        _refuse_name(keyword, key, rules)
-    _check_release(rule, at, keyword, key)
-    text = _render(keyword, key, value, rule.kind)[1]
-    if rule.needs:
-        _check_needs(rule.needs, at, text, idle, keyword, key)
-    return text
-
-
-def _render(keyword: str, key: str, value: object, kind: Kind, provider: str = "") -> tuple[object, str]:
+def _parsed(value: object, kind: Kind, place: Place) -> tuple[object, str]:
+    """A value as parsed, and the text that is sent for it."""
     try:
         parsed = kind.parse(value)
     except ValueError as error:
-        refuse(f"{error}. Accepted: {kind.accepts}", keyword, provider=provider, key=key, value=value)
+        refuse(f"{error}. Accepted: {kind.accepts}", *place, value=value)
     return parsed, kind.render(parsed)
 
 
-def _check_release(rule: Permitted, at: Circumstances, keyword: str, key: str, provider: str = "") -> None:
-    if rule.since <= at.release and (rule.until is None or at.release < rule.until):
-        return
-    here = _dotted(at.release)
-    reason = f"ORT {here} ignores it, as all do from {_dotted(rule.until or at.release)} on"
+def _check_release(rule: Permitted, at: Circumstances, place: Place) -> None:
+    here = "ORT {}.{}".format(*at.release)
     if rule.since > at.release:
-        reason = f"it needs ORT {_dotted(rule.since)}; ORT {here} would store it and ignore it"
-    refuse(reason, keyword, provider=provider, key=key)
+        refuse("it needs ORT {}.{}; {} would store it and ignore it".format(*rule.since, here), *place)
+    if rule.until is not None and at.release >= rule.until:
+        refuse("{} ignores it, as all do from {}.{} on".format(here, *rule.until), *place)
 
 
-def _dotted(release: tuple[int, int]) -> str:
-    return f"{release[0]}.{release[1]}"
-
-
-def _check_needs(
-    needs: Iterable[Need],
-    at: Circumstances,
-    text: str,
-    idle: dict[str, str],
-    keyword: str,
-    key: str = "",
-    provider: str = "",
-) -> None:
+def _check_needs(needs: Iterable[Need], at: Circumstances, text: str, place: Place, idle: dict[str, str]) -> None:
     for need in needs:
         if need.met(at, text):
             continue
         if not need.idle:
-            refuse(
-                f"it needs {need.what}, without which ORT ignores or rejects it", keyword, provider=provider, key=key
-            )
-        idle[key or keyword] = (
-            f"{keyword}{f'[{show(key)}]' if key else ''} has nothing to act on in this session: it needs {need.what}"
-        )
+            refuse(f"it needs {need.what}, without which ORT ignores or rejects it", *place)
+        keyword, _, key = place
+        of = f"{keyword}[{show(key)}]" if key else keyword
+        idle[key or keyword] = f"{of} has nothing to act on in this session: it needs {need.what}"
 
 
-def _refuse_name(
-    keyword: str, key: str, known: Mapping[str, Permitted], provider: str = "", flavour: str = ""
-) -> NoReturn:
+def _refuse_name(known: Mapping[str, Permitted], place: Place, flavour: str = "") -> NoReturn:
     """Refuse a name that no table permits, with the best reason there is."""
-    reason = _verdict(keyword, key, provider, flavour)
-    for other, table in (("session_config", SESSION_CONFIG), ("run_config", RUN_CONFIG)):
-        if not reason and key in table:
-            reason = f"it belongs into {other}"
+    key = place[2]
+    reason = _verdict(place, flavour)
+    if not reason and (key in SESSION_CONFIG or key in RUN_CONFIG):
+        reason = f"it belongs into {'session_config' if key in SESSION_CONFIG else 'run_config'}"
     if not reason and is_attribute(key):
         reason = "it is a keyword argument of its own"
     if not reason and not known:
         reason = "no option of this execution provider is permitted: name it with {}"
-    refuse(reason or f"no such name is known{suggest(key, known)}", keyword, provider=provider, key=key)
+    refuse(reason or f"no such name is known{suggest(key, known)}", *place)
 
 
-def _verdict(keyword: str, key: str, provider: str = "", flavour: str = "") -> str:
+def _verdict(place: Place, flavour: str = "") -> str:
     """Why a name is refused, where that is known; ``""`` otherwise."""
     try:
         from onnxruntime.backend import refusals  # noqa: PLC0415 # read only when something was refused
     except (ImportError, OSError):  # taken out, or no file can be opened any more: the name stays refused
         return ""
-    found = refusals.find(keyword, key, provider, flavour)
+    found = refusals.find(*place, flavour)
     return f"{found.hazard}: {found.reason}" if found else ""

@@ -20,36 +20,26 @@ class Circumstances:
 
     :param release: ORT's release as (major, minor).
     :param machine: the CPU family as :func:`platform.machine` names it.
-    :param system: the operating system as :func:`platform.system` names it.
-    :param providers: names of the EPs that the session will have, in order.
-    :param attributes: the session's ``SessionOptions`` attributes; one that is not here has ORT's default.
-    :param options: the options that were named for each EP, with the text of each.
-    :param beside: those of the EP whose option is looked up.
+    :param known: any of the attributes below.
     """
 
-    __slots__ = ("attributes", "beside", "machine", "options", "providers", "release", "system")
+    #: The operating system as :func:`platform.system` names it.
+    system: str = ""
+    #: Names of the EPs that the session will have, in order.
+    providers: tuple[str, ...] = ()
+    #: The session's ``SessionOptions`` attributes; one that is not here has ORT's default.
+    attributes: Mapping[str, object] = _NOTHING
+    #: The options that were named for each EP, with the text of each.
+    options: Mapping[str, Mapping[str, str]] = _NOTHING
+    #: Those of the EP whose option is looked up.
+    beside: Mapping[str, str] = _NOTHING
 
-    def __init__(
-        self,
-        release: tuple[int, int],
-        machine: str,
-        system: str = "",
-        providers: tuple[str, ...] = (),
-        attributes: Mapping[str, object] = _NOTHING,
-        options: Mapping[str, Mapping[str, str]] = _NOTHING,
-        beside: Mapping[str, str] = _NOTHING,
-    ) -> None:
-        self.release = release
-        self.machine = machine
-        self.system = system
-        self.providers = providers
-        self.attributes = attributes
-        self.options = options
-        self.beside = beside
+    def __init__(self, release: tuple[int, int], machine: str, **known: object) -> None:
+        vars(self).update(known, release=release, machine=machine)
 
     def replace(self, **changes: object) -> Circumstances:
         """The same circumstances but for these."""
-        return Circumstances(**{name: getattr(self, name) for name in self.__slots__} | changes)
+        return Circumstances(**vars(self) | changes)
 
 
 class Need:
@@ -75,52 +65,28 @@ class Permitted:
     :param kind: what a caller may write, and the spelling that is sent.
     :param default: the value ORT uses when the option is not given.
     :param effect: one line.
-    :param since: the first ORT release known to understand it, as (major, minor).
-    :param until: the first ORT release known to ignore it, as (major, minor); ``None`` while none is.
-    :param needs: conditions beside the release; each is given the circumstances and the rendered value.
-    :param within: for an option that an EP takes only inside another option of JSON text: that option's name, then
-        the path of JSON names.
-    :param hardware: for an option that only one kind of a plugin's devices reads: that kind, as ORT names it.
-    :param reported: whether ORT reports the value in use, so that the echo can be trusted (EP options only).
-    :param evidence: how it is known, where its table does not say it for all its entries.
+    :param more: any of the attributes below.
     """
 
-    __slots__ = (
-        "default",
-        "effect",
-        "evidence",
-        "hardware",
-        "kind",
-        "needs",
-        "reported",
-        "since",
-        "until",
-        "within",
-    )
+    #: The first ORT release known to understand it, as (major, minor).
+    since: tuple[int, int] = (1, 24)
+    #: The first ORT release known to ignore it.
+    until: tuple[int, int] | None = None
+    #: Conditions beside the release.
+    needs: tuple[Need, ...] = ()
+    #: For an option that an EP takes only inside another option of JSON text: that option, then the path of JSON names.
+    within: tuple[str, ...] = ()
+    #: For an option that only one kind of a plugin's devices reads: that kind, as ORT names it.
+    hardware: str = ""
+    #: Whether ORT reports the value in use, so that the echo can be trusted (EP options only).
+    reported: bool = True
+    #: How it is known, where its table does not say it for all its entries.
+    evidence: str = ""
 
-    def __init__(
-        self,
-        kind: Kind,
-        default: str,
-        effect: str,
-        since: tuple[int, int] = (1, 24),
-        until: tuple[int, int] | None = None,
-        needs: tuple[Need, ...] = (),
-        within: tuple[str, ...] = (),
-        hardware: str = "",
-        reported: bool = True,
-        evidence: str = "",
-    ) -> None:
-        self.kind = kind
-        self.default = default
-        self.effect = effect
-        self.since = since
-        self.until = until
-        self.needs = needs
-        self.within = within
-        self.hardware = hardware
-        self.reported = reported
-        self.evidence = evidence
+    def __init__(self, kind: Kind, default: str, effect: str, **more: object) -> None:
+        if not all(hasattr(Permitted, name) for name in more):
+            raise TypeError(f"not all of these are attributes of a rule: {', '.join(more)}")
+        vars(self).update(more, kind=kind, default=default, effect=effect)
 
 
 class Table(dict):

@@ -191,7 +191,7 @@ class OnnxRuntimeBackend(Backend):
         :return: list of outputs.
         """
         limits = {name: kwargs.pop(name) for name in LIMITS if name in kwargs}
-        run_attributes = allowlist.run_attributes(kwargs, request.circumstances(()))
+        run_attributes, _ = allowlist.attributes(allowlist.RUN_ATTRIBUTES, kwargs, request.circumstances(()))
         keywords = {
             "provider_options": provider_options,
             "session_config": session_config,

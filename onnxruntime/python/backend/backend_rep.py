@@ -381,14 +381,15 @@ def _look_up(
         if kwargs.pop(keyword, None) is not None:
             refuse("a run's session is open already: pass it to prepare", keyword)
     allowlist.warn_misspelt(kwargs)
-    attributes = allowlist.run_attributes(kwargs, at)
-    entries, idle = {}, {}
+    attributes, idle = allowlist.attributes(allowlist.RUN_ATTRIBUTES, kwargs, at)
+    entries = prepared.entries
     if run_config is not None:
         request.refuse_while_model_configures(["run_config"])
-        entries, idle = allowlist.run_config(request.read("run_config", run_config), at)
+        given, idle_keys = allowlist.entries("run_config", request.read("run_config", run_config), at)
+        entries, idle = {**entries, **given}, idle | idle_keys
     for text in idle.values():
         warn(text)
-    return _RunCall(attributes, {**prepared.entries, **entries})
+    return _RunCall(attributes, entries)
 
 
 # The routes of a run. Functions and not bound methods: a rep that held one would be a cycle, and its session would

@@ -123,7 +123,7 @@ def unread(session: InferenceSession) -> frozenset[str] | None:
 
 
 def _refuse(ep: str, reason: str) -> NoReturn:
-    refuse(f"{reason}. Prepare the model without graph capture", "provider_options", provider=ep, key=_SWITCHES[ep])
+    refuse(f"{reason}. Prepare the model without graph capture", "provider_options", ep, _SWITCHES[ep])
 
 
 def _check_release() -> None:

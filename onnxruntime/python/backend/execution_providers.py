@@ -30,24 +30,18 @@ _NOTHING: Mapping = MappingProxyType({})
 
 
 class Applied:
-    """What became of a permit in the open session, as ORT reports it, limited to what was named.
+    """What became of a permit in the open session, as ORT reports it, limited to what was named."""
 
-    - ``provider_options``: EP to option to text.
-    - ``session_config``: key to text.
-    - ``unconfirmed``: by EP, the options that it has no way to report; by keyword argument, the keys that have nothing
-      to act on.
-    - ``warnings``: what was warned of.
-    - ``extensions``: the libraries of custom operators that were registered.
-    """
-
-    __slots__ = ("extensions", "provider_options", "session_config", "unconfirmed", "warnings")
-
-    def __init__(self) -> None:
-        self.provider_options: Mapping[str, Mapping[str, str]] = _NOTHING
-        self.session_config: Mapping[str, str] = _NOTHING
-        self.unconfirmed: Mapping[str, tuple[str, ...]] = _NOTHING
-        self.warnings: tuple[str, ...] = ()
-        self.extensions: tuple[str, ...] = ()
+    #: EP to option to text.
+    provider_options: Mapping[str, Mapping[str, str]] = _NOTHING
+    #: Key to text.
+    session_config: Mapping[str, str] = _NOTHING
+    #: By EP, the options that it has no way to report; by keyword argument, the keys that have nothing to act on.
+    unconfirmed: Mapping[str, tuple[str, ...]] = _NOTHING
+    #: What was warned of.
+    warnings: tuple[str, ...] = ()
+    #: The libraries of custom operators that were registered.
+    extensions: tuple[str, ...] = ()
 
 
 def _excluded() -> list[str]:
@@ -101,14 +95,13 @@ def check_available(permit: Permit) -> None:
     excluded = _excluded()
     for name in permit.providers:
         if name in excluded:
-            reason = f"the environment variable {_EXCLUDE} excludes it"
-            refuse(reason, "provider_options", provider=name)
+            refuse(f"the environment variable {_EXCLUDE} excludes it", "provider_options", name)
         if name in permit.absent:
             reason = (
                 f"it is not available in this process, which has {', '.join(onnxruntime.get_available_providers())}. "
                 "A plugin EP is available once its library is registered and has found a device that it supports"
             )
-            refuse(reason, "provider_options", provider=name)
+            refuse(reason, "provider_options", name)
 
 
 def supports_device(device: str) -> bool:
@@ -307,12 +300,12 @@ def read_back(session: InferenceSession, permit: Permit) -> Applied:
         applied.provider_options = MappingProxyType(reported)
         warnings += _without_nodes(session, list(permit.providers))
     for keyword, idle in permit.idle.items():
-        unconfirmed[keyword] = tuple(idle)
-        warnings += idle.values()
+        if idle:
+            unconfirmed[keyword] = tuple(idle)
+            warnings += idle.values()
     for text in warnings:
         warn(text)
-    if unconfirmed:
-        applied.unconfirmed = MappingProxyType(unconfirmed)
+    applied.unconfirmed = MappingProxyType(unconfirmed)
     applied.warnings = tuple(warnings)
     return applied
 

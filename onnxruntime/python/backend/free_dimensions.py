@@ -35,11 +35,12 @@ def apply(options: SessionOptions, sizes: Mapping[str, int], source: str | bytes
     :raises NotPermittedError: for a name that no input of the model has, and for sizes that make an input too large.
     """
     shapes = _input_shapes(source) if sizes else {}
-    names = {name for shape in shapes.values() for name in shape if type(name) is str}
+    # ORT cuts a name at a NUL.
+    names = {name for shape in shapes.values() for name in shape if type(name) is str and "\0" not in name}
     for name, size in sizes.items():
         if name not in names:
             has = ", ".join(sorted(map(ascii, names))) or "none"
-            refuse(f"no input of the model has a dimension of that name. It has: {has}", _KEYWORD, key=name)
+            refuse(f"no input of the model has a dimension of that name. It has: {has}", _KEYWORD, "", name)
         options.add_free_dimension_override_by_name(name, size)
     expected = {
         node: {axis: sizes[name] for axis, name in enumerate(shape) if name in sizes} for node, shape in shapes.items()

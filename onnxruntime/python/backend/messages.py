@@ -47,9 +47,9 @@ class WrongTypeError(NotPermittedError, TypeError):
 def refuse(
     reason: str,
     keyword: str,
-    *,
     provider: str = "",
-    key: object = "",
+    key: str = "",
+    *,
     value: object = ...,
     error: type[NotPermittedError] = NotPermittedError,
 ) -> NoReturn:
@@ -58,19 +58,14 @@ def refuse(
     :param reason: why, as the end of a sentence.
     :param keyword: the keyword argument.
     :param provider: the EP, for an option of one.
-    :param key: the option, key or name inside the keyword argument, as the caller wrote it.
+    :param key: the option, key or name inside the keyword argument.
     :param value: the value of it, where that is what cannot be.
     :raises NotPermittedError: always.
     """
-    place = keyword + (f"[{show(provider)}]" if provider else "") + (f"[{show(key)}]" if key != "" else "")
-    with_value = "" if value is ... else f" with the value {show(value)}"
-    raise error(
-        f"{place}{with_value} {NOT_PERMITTED}: {reason}",
-        keyword=keyword,
-        provider=provider,
-        key=key if type(key) is str else show(key),
-        reason=reason,
-    ) from None
+    place = keyword + "".join(f"[{show(name)}]" for name in (provider, key) if name)
+    given = "" if value is ... else f" with the value {show(value)}"
+    message = f"{place}{given} {NOT_PERMITTED}: {reason}"
+    raise error(message, keyword=keyword, provider=provider, key=key, reason=reason) from None
 
 
 def show(value: object) -> str:

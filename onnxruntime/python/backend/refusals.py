@@ -870,13 +870,13 @@ _TABLES = {
 }
 
 
-def find(where: str, name: str, provider: str = "", flavour: str = "") -> Refused | None:
+def find(where: str, provider: str, name: str, flavour: str = "") -> Refused | None:
     """The verdict on a name that is refused, if there is one.
 
     :param where: ``"provider_options"``, ``"session_config"``, ``"run_config"``, ``"session attributes"`` or
         ``"run attributes"``.
-    :param name: the option, key or attribute.
     :param provider: the EP, for an option.
+    :param name: the option, key or attribute.
     :param flavour: ``"bundled"`` or ``"plugin"``, for an option.
     """
     if where == "provider_options":

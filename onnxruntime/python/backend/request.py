@@ -36,18 +36,6 @@ class Request:
     names, as ``(keyword, provider, key)``. Names are exact ``str``; values are as the caller gave them.
     """
 
-    __slots__ = (
-        "attributes",
-        "device",
-        "extensions",
-        "free_dimension_overrides",
-        "from_environment",
-        "provider_options",
-        "run_config",
-        "session_config",
-        "session_options",
-    )
-
     def __init__(
         self,
         device: object = None,
@@ -67,18 +55,14 @@ class Request:
         """
         self.device, index = split_device(device)
         self.attributes = attributes or {}
-        self.session_config = None if session_config is None else read("session_config", session_config)
-        self.run_config = None if run_config is None else read("run_config", run_config)
-        self.session_options = None if session_options is None else read("session_options", session_options)
-        self.free_dimension_overrides = (
-            None if free_dimension_overrides is None else read("free_dimension_overrides", free_dimension_overrides)
-        )
-        self.provider_options = None
-        if provider_options is not None:
-            self.provider_options = {
-                name: read("provider_options", options, name)
-                for name, options in read("provider_options", provider_options).items()
-            }
+        self.session_config = read("session_config", session_config)
+        self.run_config = read("run_config", run_config)
+        self.session_options = read("session_options", session_options)
+        self.free_dimension_overrides = read("free_dimension_overrides", free_dimension_overrides)
+        self.provider_options = read("provider_options", provider_options)
+        if self.provider_options is not None:
+            for name, options in self.provider_options.items():
+                self.provider_options[name] = read("provider_options", options, name)
         elif self.device in ("CUDA", "GPU") and index is not None:
             self.provider_options = {CUDA: {}}
         self.extensions: Iterable[str] = ()
@@ -166,31 +150,32 @@ def refuse_while_model_configures(named: Iterable[str]) -> None:
         )
 
 
-def read(keyword: str, given: object, provider: str = "") -> dict[str, object]:
+def read(keyword: str, given: object, provider: str = "") -> dict[str, object] | None:
     """Read a caller's mapping once.
 
     :param keyword: the keyword argument, for messages.
     :param given: what the caller passed for it.
     :param provider: the EP, where it is the options of one.
-    :return: a copy whose keys are exact ``str``.
+    :return: a copy whose keys are exact ``str``; ``None`` for ``None``.
     :raises WrongTypeError: when it is not a mapping.
     :raises NotPermittedError: when it has more entries than any configuration, or a name that is no ``str``.
     """
+    if given is None and not provider:
+        return None
     if type(given) is dict and len(given) <= MOST_ENTRIES:
         pairs = list(given.items())
     elif not isinstance(given, Mapping):
-        reason = f"it must be a mapping such as a dict, not {show(given)}"
-        refuse(reason, keyword, provider=provider, error=WrongTypeError)
+        refuse(f"it must be a mapping such as a dict, not {show(given)}", keyword, provider, error=WrongTypeError)
     else:
         try:
             pairs = [(key, value) for key, value in islice(given.items(), MOST_ENTRIES + 1)]
         except Exception:
-            refuse("it could not be read as a mapping", keyword, provider=provider, error=WrongTypeError)
+            refuse("it could not be read as a mapping", keyword, provider, error=WrongTypeError)
     if len(pairs) > MOST_ENTRIES:
-        refuse(f"it has more than {MOST_ENTRIES} entries", keyword, provider=provider)
+        refuse(f"it has more than {MOST_ENTRIES} entries", keyword, provider)
     for key, _ in pairs:
         if type(key) is not str:
-            refuse("a name must be a str", keyword, provider=provider, key=key)
+            refuse("a name must be a str", keyword, provider, show(key))
     return dict(pairs)
 
 
@@ -210,7 +195,7 @@ def split_device(device: object) -> tuple[str, int | None]:
 def circumstances(providers: Iterable[str]) -> Circumstances:
     """Describe a session with these EPs, of which nothing else is known yet, on this machine."""
     release, machine, system = _here()
-    return Circumstances(release, machine, system, tuple(providers))
+    return Circumstances(release, machine, system=system, providers=tuple(providers))
 
 
 def circumstances_of(session: InferenceSession, attributes: Iterable[str]) -> Circumstances:

@@ -36,7 +36,7 @@ def session_attributes(given: dict) -> dict:
 
 
 def run_attributes(given: dict) -> dict:
-    return allowlist.run_attributes(given, _NEWEST)
+    return allowlist.attributes(RUN_ATTRIBUTES, given, _NEWEST)[0]
 
 
 def session_config(given: object, at: Circumstances) -> dict:

@@ -21,7 +21,7 @@ from backend_test_models import no_session_opens, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import SessionOptions
-from onnxruntime.backend import allowlist, execution_providers, request
+from onnxruntime.backend import allowlist, captured_graph, execution_providers, request
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 AZURE = "AzureExecutionProvider"  # in every build for the desktop; it takes no node that an ordinary model has
@@ -94,7 +94,10 @@ def opened(options: dict, got: list[str] | None = None) -> tuple[Options, dict]:
         return Opened(get_providers=lambda: [*options, CPU] if got is None else got)
 
     permitted = permit(options)
-    with mock.patch.object(execution_providers, "InferenceSession", session):
+    with (
+        mock.patch.object(execution_providers, "InferenceSession", session),
+        mock.patch.object(captured_graph, "InferenceSession", session),
+    ):
         execution_providers.open_session(b"", noted, permitted)
     return noted, keywords
 
