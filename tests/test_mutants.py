@@ -11,10 +11,11 @@ import sys
 import unittest
 from pathlib import Path
 
-TREE = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(TREE / "tools" / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python"))
 
 import backend_mutants  # noqa: E402 # its folder is on the path only now
+
+BACKEND = Path(__file__).resolve().parents[1] / "onnxruntime" / "python" / "backend"
 
 SOURCE = '''"""A module."""
 MOST = 3
@@ -53,7 +54,7 @@ class MutantsTest(unittest.TestCase):
         )
 
     def test_each_is_one_change_on_the_lines_it_names(self) -> None:
-        path = TREE / "onnxruntime" / "python" / "backend" / "model_inputs.py"
+        path = BACKEND / "model_inputs.py"
         source = path.read_text(encoding="utf-8")
         lines, meaning = source.splitlines(), ast.dump(ast.parse(source))
         for one in backend_mutants.mutants(path.stem, source):
