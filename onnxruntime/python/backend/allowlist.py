@@ -11,58 +11,20 @@ value.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Mapping
 from typing import NoReturn
 
 from onnxruntime.backend.allowlist_attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist_config_keys import FREE_DIMENSION, RUN_CONFIG, SESSION_CONFIG, SESSION_FAMILIES
 from onnxruntime.backend.allowlist_providers import ALWAYS, ANY_PLUGIN, NO_OPTION, PROVIDER_NEEDS, PROVIDERS
-from onnxruntime.backend.allowlist_rules import Circumstances, Family, Need, Permitted
+from onnxruntime.backend.allowlist_rules import NOTHING, Circumstances, Family, Grant, Need, Permit, Permitted
 from onnxruntime.backend.messages import NotPermittedError, nearest, refuse, show, suggest, warn
 from onnxruntime.backend.request import KEYWORDS, Request, refuse_while_model_configures
 from onnxruntime.backend.value_kinds import Kind
 
-_NOTHING: Mapping = MappingProxyType({})
 # What names an entry in a message and in a refusal: the keyword argument, the EP, and the key; "" for none.
 Place = tuple[str, str, str]
-
-
-class Grant:
-    """A permitted option with its value: as parsed, and as the text that is sent."""
-
-    __slots__ = ("rule", "text", "value")
-
-    def __init__(self, rule: Permitted, value: object, text: str) -> None:
-        self.rule = rule
-        self.value = value
-        self.text = text
-
-
-class Permit:
-    """What ORT may be given for one session."""
-
-    #: SessionOptions attribute to its value.
-    attributes: Mapping[str, object] = _NOTHING
-    #: The EPs in their order, each with its options.
-    providers: Mapping[str, Mapping[str, Grant]] = _NOTHING
-    #: Whether somebody named these EPs. Where not, they are all that are available, and ORT may fall back.
-    named = False
-    #: Those of them that this process has not.
-    absent: Sequence[str] = ()
-    #: ONNX's name of the device that was asked for, ``""`` for none.
-    device = ""
-    #: Key to text.
-    session_config: Mapping[str, str] = _NOTHING
-    run_config: Mapping[str, str] = _NOTHING
-    #: Dimension name to size.
-    sizes: Mapping[str, int] = _NOTHING
-
-    def __init__(self) -> None:
-        #: By keyword argument, each key that has nothing to act on in this session, with a sentence about it.
-        self.idle: dict[str, dict[str, str]] = {}
 
 
 def permit(request: Request, at: Circumstances, flavour_of: Callable[[str], str]) -> Permit:
@@ -76,11 +38,9 @@ def permit(request: Request, at: Circumstances, flavour_of: Callable[[str], str]
     :raises NotPermittedError: for a name that is unknown, refused or without effect here, or a value that it does not
         accept.
     """
-    permitted = Permit()
-    permitted.device = request.device
-    permitted.providers = dict.fromkeys(at.providers, _NOTHING)
+    permitted = Permit.of_nothing(at.providers, request.device)
     if request.attributes or request.session_options:
-        named = request.session_options or _NOTHING
+        named = request.session_options or NOTHING
         permitted.attributes, idle = attributes(SESSION_ATTRIBUTES, request.attributes, at, named)
         permitted.idle["session_options"] = idle
     if request.free_dimension_overrides:
@@ -102,7 +62,7 @@ def permit(request: Request, at: Circumstances, flavour_of: Callable[[str], str]
             attributes={**at.attributes, **permitted.attributes},
         )
         for keyword in ("session_config", "run_config"):
-            found, permitted.idle[keyword] = entries(keyword, getattr(request, keyword) or _NOTHING, at)
+            found, permitted.idle[keyword] = entries(keyword, getattr(request, keyword) or NOTHING, at)
             setattr(permitted, keyword, found)
     refuse_while_model_configures((*request.named, *permitted.attributes))
     return permitted
@@ -147,7 +107,7 @@ def attributes(
     table: Mapping[str, Permitted],
     given: Mapping[str, object],
     at: Circumstances,
-    session_options: Mapping[str, object] = _NOTHING,
+    session_options: Mapping[str, object] = NOTHING,
 ) -> tuple[dict[str, object], dict[str, str]]:
     """Pick permitted attributes out of plain keyword arguments.
 
@@ -195,25 +155,9 @@ def warn_misspelt(given: Mapping[str, object]) -> None:
             warn(f"keyword argument {show(name)} is ignored; did you mean {near}?")
 
 
-def sent(grants: Mapping[str, Grant]) -> dict[str, str]:
-    """The option texts that ORT is given for one EP, with the options that travel inside another one folded into it."""
-    texts: dict[str, str] = {}
-    folded: dict[str, dict] = {}
-    for option, grant in grants.items():
-        if not grant.rule.within:
-            texts[option] = grant.text
-            continue
-        carrier, *path, last = grant.rule.within
-        place = folded.setdefault(carrier, {})
-        for step in path:
-            place = place.setdefault(step, {})
-        place[last] = grant.text
-    return texts | {carrier: json.dumps(tree) for carrier, tree in folded.items()}
-
-
 def _provider(name: str, options: Mapping[str, object], flavour: str, at: Circumstances) -> dict[str, Grant]:
     """Look up the options of one EP: of the flavour that is here, or, of an absent EP, of any that it comes in."""
-    tables = PROVIDERS.get(name, _NOTHING)
+    tables = PROVIDERS.get(name, NOTHING)
     if flavour:
         table = tables.get(flavour, ANY_PLUGIN if flavour == "plugin" else NO_OPTION)
         return _grants(name, flavour, table, options, at)
@@ -234,7 +178,7 @@ def _grants(
 ) -> dict[str, Grant]:
     _check_needs(PROVIDER_NEEDS.get((name, flavour), ()), at, "", ("provider_options", name, ""), {})
     grants: dict[str, Grant] = {}
-    for option, value in (*ALWAYS.get((name, flavour), _NOTHING).items(), *options.items()):
+    for option, value in (*ALWAYS.get((name, flavour), NOTHING).items(), *options.items()):
         place = ("provider_options", name, option)
         rule = table.get(option)
         if rule is None:

@@ -2,17 +2,23 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The words of an allowlist entry: what a rule can say. The tables are written in these words."""
+"""The words of the allowlist: what a rule can say, in which the tables are written, and what a look-up grants.
+
+Apart from the look-ups, because a session of which nothing was asked needs no table.
+"""
 
 # Plain classes: a NamedTuple takes 20 times as long to define, at every import.
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from onnxruntime.backend.value_kinds import Kind
+if TYPE_CHECKING:  # a session of which nothing was asked reads no value
+    from onnxruntime.backend.value_kinds import Kind
 
-_NOTHING: Mapping = MappingProxyType({})
+NOTHING: Mapping = MappingProxyType({})
 
 
 class Circumstances:
@@ -28,11 +34,11 @@ class Circumstances:
     #: Names of the EPs that the session will have, in order.
     providers: tuple[str, ...] = ()
     #: The session's ``SessionOptions`` attributes; one that is not here has ORT's default.
-    attributes: Mapping[str, object] = _NOTHING
+    attributes: Mapping[str, object] = NOTHING
     #: The options that were named for each EP, with the text of each.
-    options: Mapping[str, Mapping[str, str]] = _NOTHING
+    options: Mapping[str, Mapping[str, str]] = NOTHING
     #: Those of the EP whose option is looked up.
-    beside: Mapping[str, str] = _NOTHING
+    beside: Mapping[str, str] = NOTHING
 
     def __init__(self, release: tuple[int, int], machine: str, **known: object) -> None:
         vars(self).update(known, release=release, machine=machine)
@@ -129,3 +135,65 @@ class Family:
         self.kind = kind
         self.most = most
         self.needs = needs
+
+
+class Grant:
+    """A permitted option with its value: as parsed, and as the text that is sent."""
+
+    __slots__ = ("rule", "text", "value")
+
+    def __init__(self, rule: Permitted, value: object, text: str) -> None:
+        self.rule = rule
+        self.value = value
+        self.text = text
+
+
+class Permit:
+    """What ORT may be given for one session."""
+
+    #: SessionOptions attribute to its value.
+    attributes: Mapping[str, object] = NOTHING
+    #: The EPs in their order, each with its options.
+    providers: Mapping[str, Mapping[str, Grant]] = NOTHING
+    #: Whether somebody named these EPs. Where not, they are all that are available, and ORT may fall back.
+    named = False
+    #: Those of them that this process has not.
+    absent: Sequence[str] = ()
+    #: ONNX's name of the device that was asked for, ``""`` for none.
+    device = ""
+    #: Key to text.
+    session_config: Mapping[str, str] = NOTHING
+    run_config: Mapping[str, str] = NOTHING
+    #: Dimension name to size.
+    sizes: Mapping[str, int] = NOTHING
+
+    @classmethod
+    def of_nothing(cls, providers: Iterable[str], device: str) -> Permit:
+        """What may be given where nothing was asked for but, perhaps, a device.
+
+        :param providers: the EPs that are available.
+        """
+        permit = cls()
+        permit.providers = dict.fromkeys(providers, NOTHING)
+        permit.device = device
+        return permit
+
+    def __init__(self) -> None:
+        #: By keyword argument, each key that has nothing to act on in this session, with a sentence about it.
+        self.idle: dict[str, dict[str, str]] = {}
+
+
+def sent(grants: Mapping[str, Grant]) -> dict[str, str]:
+    """The option texts that ORT is given for one EP, with the options that travel inside another one folded into it."""
+    texts: dict[str, str] = {}
+    folded: dict[str, dict] = {}
+    for option, grant in grants.items():
+        if not grant.rule.within:
+            texts[option] = grant.text
+            continue
+        carrier, *path, last = grant.rule.within
+        place = folded.setdefault(carrier, {})
+        for step in path:
+            place = place.setdefault(step, {})
+        place[last] = grant.text
+    return texts | {carrier: json.dumps(tree) for carrier, tree in folded.items()}

@@ -14,9 +14,11 @@ from onnx.backend.base import Backend
 from onnx.checker import check_model
 
 from onnxruntime import InferenceSession, SessionOptions, get_device
-from onnxruntime.backend import allowlist, errors, execution_providers, free_dimensions, model_versions, request
+from onnxruntime.backend import errors, execution_providers, free_dimensions, model_versions, request
+from onnxruntime.backend.allowlist_rules import Permit
 from onnxruntime.backend.backend_rep import LIMITS, OnnxRuntimeBackendRep
 from onnxruntime.backend.messages import NotPermittedError, refuse, show
+from onnxruntime.backend.provider_names import ON_ANY_DEVICE
 from onnxruntime.backend.request import Request
 
 # Where a session that was just opened keeps what its rep is made of, on its way through prepare: see there.
@@ -121,16 +123,20 @@ class OnnxRuntimeBackend(Backend):
             given = {keyword: value for keyword, value in keywords.items() if value is not None}
             return cls.prepare(_checked(model, cls.is_opset_supported), device, **given, **kwargs)
         source = _source(model)
-        allowlist.warn_misspelt(kwargs)
+        if kwargs:
+            _allowlist().warn_misspelt(kwargs)
         if device is not None and not cls.supports_device(device):
             refuse(f"it is not supported: this ORT computes on {get_device()}", "device", value=device)
         asked = Request(device, attributes=kwargs, **keywords)
-        here = request.circumstances(execution_providers.stock_list())
-        try:
-            permit = allowlist.permit(asked, here, execution_providers.flavour)
-            execution_providers.check_available(permit)
-        except NotPermittedError as refusal:
-            raise asked.told_apart(refusal) from None
+        providers = execution_providers.stock_list()
+        if asked.anything or not ON_ANY_DEVICE.issuperset(providers):
+            try:
+                permit = _allowlist().permit(asked, request.circumstances(providers), execution_providers.flavour)
+                execution_providers.check_available(permit)
+            except NotPermittedError as refusal:
+                raise asked.told_apart(refusal) from None
+        else:
+            permit = Permit.of_nothing(providers, asked.device)
 
         options = SessionOptions()
         for name, value in permit.attributes.items():
@@ -191,7 +197,10 @@ class OnnxRuntimeBackend(Backend):
         :return: list of outputs.
         """
         limits = {name: kwargs.pop(name) for name in LIMITS if name in kwargs}
-        run_attributes, _ = allowlist.attributes(allowlist.RUN_ATTRIBUTES, kwargs, request.circumstances(()))
+        run_attributes = {}
+        if kwargs:
+            here = request.circumstances(())
+            run_attributes, _ = _allowlist().attributes(_allowlist().RUN_ATTRIBUTES, kwargs, here)
         keywords = {
             "provider_options": provider_options,
             "session_config": session_config,
@@ -215,6 +224,13 @@ class OnnxRuntimeBackend(Backend):
         raise NotImplementedError("Running single nodes is not implemented: run a model that holds the node.")
 
 
+def _allowlist():
+    """The look-ups with their tables, which take long to load, and of which a call that names nothing needs none."""
+    from onnxruntime.backend import allowlist  # noqa: PLC0415
+
+    return allowlist
+
+
 def _prepare_open(
     model: InferenceSession | OnnxRuntimeBackendRep, keywords: dict[str, object], attributes: dict[str, object]
 ) -> OnnxRuntimeBackendRep:
@@ -227,8 +243,8 @@ def _prepare_open(
         rep = OnnxRuntimeBackendRep(model, run_config, applied=applied)
         if all(given is None for given in keywords.values()):
             return rep
-    else:
-        allowlist.warn_misspelt(attributes)
+    elif attributes:
+        _allowlist().warn_misspelt(attributes)
     # What the environment names is in a prepared model already, where the caller's own entries win over it.
     asked = Request(environment=("run_config",) if rep is None else (), **keywords)
     # An empty mapping states nothing, except that {} names no EP, which says what the session's EPs are to be.

@@ -16,13 +16,13 @@ from onnx.backend.base import BackendRep
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import (
-    allowlist,
     direct_runs,
     errors,
     execution_providers,
     request,
     tensor_values,
 )
+from onnxruntime.backend.allowlist_rules import Circumstances
 from onnxruntime.backend.execution_providers import Applied
 from onnxruntime.backend.messages import refuse, warn
 from onnxruntime.backend.model_inputs import ModelInputs
@@ -367,16 +367,20 @@ class OnnxRuntimeBackendRep(BackendRep):
         return self._look_up(run_config, {}).entries
 
     @cached_property
-    def _circumstances(self) -> allowlist.Circumstances:
+    def _circumstances(self) -> Circumstances:
+        from onnxruntime.backend import allowlist  # noqa: PLC0415 # its tables take long to load, and few runs need them
+
         return request.circumstances_of(self._session, allowlist.SESSION_ATTRIBUTES)
 
 
 def _look_up(
     prepared: _RunCall,
-    at: allowlist.Circumstances,
+    at: Circumstances,
     run_config: Mapping[str, object] | None,
     kwargs: dict[str, object],
 ) -> _RunCall:
+    from onnxruntime.backend import allowlist  # noqa: PLC0415 # as above
+
     for keyword in ("provider_options", "session_config", "session_options", "free_dimension_overrides"):
         if kwargs.pop(keyword, None) is not None:
             refuse("a run's session is open already: pass it to prepare", keyword)

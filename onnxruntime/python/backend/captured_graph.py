@@ -24,8 +24,8 @@ from google.protobuf.message import DecodeError
 
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend.allowlist import Grant
 from onnxruntime.backend.allowlist_captured_operators import OPERATORS, RELEASES, TYPES, Dispatches
+from onnxruntime.backend.allowlist_rules import Grant
 from onnxruntime.backend.messages import refuse, show
 from onnxruntime.backend.provider_names import CUDA, WEBGPU
 

@@ -35,7 +35,7 @@ from onnxruntime.backend import (
     request,
 )
 from onnxruntime.backend.allowlist_providers import PROVIDERS
-from onnxruntime.backend.allowlist_rules import Permitted
+from onnxruntime.backend.allowlist_rules import Permitted, sent
 from onnxruntime.backend.messages import NotPermittedError, warn
 
 PROGRAM = "python -m onnxruntime.backend"
@@ -297,7 +297,7 @@ def judge(given: dict[str, object]) -> tuple[dict[str, dict], list[str]]:
         name: {
             "flavour": here.get(name) or next(iter(PROVIDERS[name])),
             "here": name in here,
-            "options": allowlist.sent(grants),
+            "options": sent(grants),
         }
         for name, grants in (permit.providers if permit.named else {}).items()
     }

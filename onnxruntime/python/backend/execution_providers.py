@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend.allowlist import Grant, Permit, sent
+from onnxruntime.backend.allowlist_rules import NOTHING, Grant, Permit, sent
 from onnxruntime.backend.messages import NotPermittedError, refuse, warn
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, ON_CUDA_DEVICE, TENSORRT
 from onnxruntime.backend.request import split_device
@@ -26,18 +26,17 @@ from onnxruntime.backend.request import split_device
 _EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
 _MISSING = "The device, or a library that the EP needs (such as CUDA or cuDNN), may be missing; ORT's log may tell"
 _RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
-_NOTHING: Mapping = MappingProxyType({})
 
 
 class Applied:
     """What became of a permit in the open session, as ORT reports it, limited to what was named."""
 
     #: EP to option to text.
-    provider_options: Mapping[str, Mapping[str, str]] = _NOTHING
+    provider_options: Mapping[str, Mapping[str, str]] = NOTHING
     #: Key to text.
-    session_config: Mapping[str, str] = _NOTHING
+    session_config: Mapping[str, str] = NOTHING
     #: By EP, the options that it has no way to report; by keyword argument, the keys that have nothing to act on.
-    unconfirmed: Mapping[str, tuple[str, ...]] = _NOTHING
+    unconfirmed: Mapping[str, tuple[str, ...]] = NOTHING
     #: What was warned of.
     warnings: tuple[str, ...] = ()
     #: The libraries of custom operators that were registered.
@@ -294,7 +293,7 @@ def read_back(session: InferenceSession, permit: Permit) -> Applied:
         everything = session.get_provider_options()
         reported = {}
         for name, grants in permit.providers.items():
-            reported[name], silent = _reported(name, grants, everything.get(name, _NOTHING))
+            reported[name], silent = _reported(name, grants, everything.get(name, NOTHING))
             if silent:
                 unconfirmed[name] = silent
         applied.provider_options = MappingProxyType(reported)

@@ -18,7 +18,6 @@ from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist_rules import Circumstances
 from onnxruntime.backend.messages import MOST_ENTRIES, NotPermittedError, WrongTypeError, refuse, show
 from onnxruntime.backend.provider_names import CUDA, ON_CUDA_DEVICE
-from onnxruntime.backend.value_kinds import whole
 
 # What JSON text can hold, besides "extensions".
 KEYWORDS = ("provider_options", "session_config", "run_config", "session_options", "free_dimension_overrides")
@@ -106,6 +105,8 @@ class Request:
 
     def _settle_device(self, device: object, index: int | None) -> None:
         """Give the device's index to the named EPs that run there."""
+        from onnxruntime.backend.value_kinds import whole  # noqa: PLC0415 # long to import, and seldom needed
+
         there = [name for name in self.provider_options if name in ON_CUDA_DEVICE]
         if not there:
             refuse("it contradicts provider_options, which names no EP of that device", "device", value=device)
@@ -121,6 +122,11 @@ class Request:
                     "device",
                     value=device,
                 )
+
+    @property
+    def anything(self) -> bool:
+        """Whether there is anything to look up."""
+        return bool(self.named or self.attributes)
 
     @property
     def named(self) -> list[str]:

@@ -21,7 +21,7 @@ from backend_test_models import no_session_opens, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import SessionOptions
-from onnxruntime.backend import allowlist, captured_graph, execution_providers, request
+from onnxruntime.backend import allowlist, allowlist_rules, captured_graph, execution_providers, request
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 AZURE = "AzureExecutionProvider"  # in every build for the desktop; it takes no node that an ordinary model has
@@ -347,7 +347,7 @@ class DeviceTest(unittest.TestCase):
 
     def settled(self, device: str, options: dict | None) -> dict[str, dict[str, str]]:
         with process_with(bundled=(TENSORRT, CUDA, OPENVINO), build="GPU"):
-            return {name: allowlist.sent(options) for name, options in permit(options, device).providers.items()}
+            return {name: allowlist_rules.sent(options) for name, options in permit(options, device).providers.items()}
 
     def test_an_index_is_the_device_id(self) -> None:
         one = {"device_id": "1"}

@@ -11,7 +11,7 @@ import re
 import unittest
 from collections.abc import Iterator
 
-from onnxruntime.backend import allowlist, refusals
+from onnxruntime.backend import allowlist, allowlist_rules, refusals
 from onnxruntime.backend.allowlist_providers import PROVIDERS
 from onnxruntime.backend.allowlist_rules import Circumstances, Permitted
 from onnxruntime.backend.refusals import EVERY_PROVIDER, Refused
@@ -82,7 +82,7 @@ def permit(name: str, options: dict, flavour: str, at: Circumstances = HERE) -> 
 
 def look_up(name: str, options: dict, flavour: str = "bundled") -> dict[str, str]:
     """What ORT would be sent."""
-    return allowlist.sent(permit(name, options, flavour)[name])
+    return allowlist_rules.sent(permit(name, options, flavour)[name])
 
 
 def names_in(accepts: str) -> list[str]:
