@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python"))
 
-import backend_mutants  # noqa: E402 # its folder is on the path only now
+import backend_mutants  # its folder is on the path only now
 
 BACKEND = Path(__file__).resolve().parents[1] / "onnxruntime" / "python" / "backend"
 
