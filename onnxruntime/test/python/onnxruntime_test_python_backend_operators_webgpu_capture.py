@@ -23,6 +23,7 @@ from onnx import ModelProto, TensorProto, helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import ExecutionMode, GraphOptimizationLevel, InferenceSession
+from onnxruntime.backend import captured_graph
 from onnxruntime.backend.allowlist_captured_operators import OPERATORS
 from onnxruntime.backend.messages import NotPermittedError
 from onnxruntime.backend.provider_names import CPU, WEBGPU
@@ -109,12 +110,41 @@ class ModelTest(unittest.TestCase):
         with self.assertRaisesRegex(NotPermittedError, "Identity"):
             prepare(made, graph_optimization_level=GraphOptimizationLevel.ORT_DISABLE_ALL)
 
+    def test_an_input_that_nobody_reads(self) -> None:
+        made = model([helper.make_node("Neg", ["X"], ["Y"])], {"X": ("N",), "U": (3,)}, {"Y": ("N",)})
+        rep = prepare(made)
+        self.assertEqual(captured_graph.unread(rep.session), {"U"})
+        for run in range(6):
+            x = self.data(run, 2 + run % 2)
+            np.testing.assert_array_equal(rep.run({"X": x, "U": self.data(run, 3)})[0], -x)
+
     def test_an_input_that_is_read_on_the_cpu(self) -> None:
         nodes = [helper.make_node("Reshape", ["X", "S"], ["T"]), helper.make_node("Neg", ["T"], ["Y"])]
         made = model(nodes, {"X": (2, 4), "S": (2,)}, {"Y": ("M", "N")})
         made.graph.input[1].type.tensor_type.elem_type = TensorProto.INT64
         with self.assertRaisesRegex(NotPermittedError, "input 'S' is read on the CPU"):
             prepare(made)
+
+    def test_an_input_and_a_constant_as_outputs(self) -> None:
+        nodes = [helper.make_node("Neg", ["X"], ["Y"]), helper.make_node("Abs", ["k"], ["C"])]
+        made = model(nodes, {"X": ("N",)}, {"Y": ("N",), "X": ("N",), "C": (2,)}, {"k": np.full(2, -3, np.float32)})
+        rep = prepare(made)
+        for run in range(8):
+            x = self.data(run, 2 + run % 2)
+            for have, want in zip(rep.run([x]), (-x, x, [3, 3]), strict=True):
+                np.testing.assert_array_equal(have, want)
+
+    def test_a_session_that_its_caller_opened(self) -> None:
+        made, x = convolutional_net(), self.data(0, 1, 3, 8, 8)
+        session, _ = operators.open_session(made, GraphOptimizationLevel.ORT_ENABLE_ALL)
+        self.assertIsNone(captured_graph.unread(session))
+        rep = onnxruntime.backend.prepare(session)
+        with self.assertRaisesRegex(RuntimeError, r"rep\.session.*rep\.run_options\(\)") as raised:
+            rep.run([x])
+        self.assertIn("gpu_graph_id", str(raised.exception))
+        right = prepare(made).run([x])
+        for have, want in zip(rep.run([x], run_config=_ORDINARY), right, strict=True):
+            np.testing.assert_array_equal(operators.bits(have), operators.bits(want))
 
     def test_random_models(self) -> None:
         refused, elsewhere = 0, 0
