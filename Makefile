@@ -15,6 +15,7 @@
 #   make fuzz            50,000 examples for the property that the allowlist is held to
 #   make drift RELEASES=onnxruntime==1.31.1   which option names of a release nobody has judged
 #   make document        write docs/options.md and docs/provider-options.md again, from the allowlist
+#   make patch           write the patches for an ORT source tree into build/patch; PATCH=--test runs each step's tests
 #   make lint            ruff
 #   make clean           remove every environment and cache
 # Each environment is a folder .venv-NAME holding a wheel built from this tree on the environment's base. Another base
@@ -34,7 +35,7 @@ PACKAGES := pytest hypothesis
 MODELS := magika silero-vad
 
 # Releases of onnx whose series the numbers are counted on.
-ONNX := 1.21.0 1.22.0 1.23.2
+ONNX := 1.17.0 1.19.1 1.20.1 1.21.0 1.22.0 1.23.2
 
 BASE_cpu := onnxruntime
 PACKAGES_cpu := magika ruff
@@ -78,13 +79,16 @@ NOT_EVERYWHERE := $(foreach name,$(ENVIRONMENTS),$(call tests_only_in,$(name)))
 # Every minor release of ORT that is accepted, for the drift check.
 RELEASES ?= $(addprefix onnxruntime==,1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 1.30.0 1.31.1)
 
-# What the benchmark compares with besides the raw session: the stock wheel as it is.
+# What the benchmark and the tests compare with: the stock wheel as it is.
 STOCK := stock-$(call digest,Makefile constraints.txt setup.py)
 
-.PHONY: demo test bench bench-capture fuzz drift document lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
+.PHONY: demo test patch bench bench-capture fuzz drift document lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
 	conformance-webgpu conformance-keys conformance-numbers captured-operators $(ONNX:%=numbers-%)
 
 test: test-cpu
+
+test-cpu: .venv-stock/$(STOCK)
+test-cpu: export ORT_STOCK_PYTHON := $(CURDIR)/.venv-stock/bin/python
 
 $(ENVIRONMENTS:%=test-%): test-%: .venv-%/$(READY)
 	$(UNDER_$*) .venv-$*/bin/python -m pytest $(call tests_only_in,$*) $(if $(filter $*,$(ALONE)),\
@@ -133,6 +137,10 @@ drift: .venv-cpu/$(READY)
 
 document: .venv-cpu/$(READY)
 	.venv-cpu/bin/python tools/python/backend_option_document.py
+
+patch: .venv-cpu/$(READY) .venv-stock/$(STOCK)
+	.venv-cpu/bin/python tools/python/backend_patch.py --out build/patch $(PATCH) \
+		--stock .venv-stock/lib/python3*/site-packages/onnxruntime/backend
 
 bench-capture: .venv-webgpu-plugin/$(READY)
 	$(UNDER_webgpu-plugin) .venv-webgpu-plugin/bin/python -m benchmarks graph_capture --json build/bench-capture.json $(BENCH)
