@@ -91,7 +91,7 @@ def opened(options: dict, got: list[str] | None = None) -> tuple[Options, dict]:
 
     def session(_model, _options, **given):
         keywords.update(given)
-        return Opened(get_providers=lambda: [*options, CPU] if got is None else got)
+        return Opened(get_providers=lambda: [*options, CPU] if got is None else got, get_provider_options=dict)
 
     permitted = permit(options)
     with (
