@@ -91,7 +91,12 @@ def opened(options: dict, got: list[str] | None = None) -> tuple[Options, dict]:
 
     def session(_model, _options, **given):
         keywords.update(given)
-        return Opened(get_providers=lambda: [*options, CPU] if got is None else got, get_provider_options=dict)
+        providers = [*options, CPU] if got is None else got
+        return Opened(
+            get_providers=lambda: providers,
+            get_provider_options=lambda: {name: {} for name in providers},
+            _sess=SimpleNamespace(is_webgpu_graph_capture_enabled=lambda: False),
+        )
 
     permitted = permit(options)
     with (
