@@ -32,6 +32,11 @@ class PatchTest(unittest.TestCase):
         self.assertEqual(sorted(assigned), sorted(files))
         self.assertTrue(all(patch.assign(files).values()), "a step without a file")
 
+    def test_the_pull_request_tells_of_each_step(self) -> None:
+        text = (patch.ROOT / "docs" / "upstream.md").read_text(encoding="utf-8")
+        for number, step in enumerate(patch.STEPS, 1):
+            self.assertIn(f"\n| {number} {step.title} |", text)
+
     def test_nothing_of_orts_is_replaced(self) -> None:
         names = {Path(file).name for file in patch.upstream_files() if not file.startswith(patch.BACKEND)}
         self.assertEqual(names & ORTS_TESTS, set())
