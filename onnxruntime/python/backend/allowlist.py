@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import NoReturn
 
+from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend.allowlist_attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist_config_keys import FREE_DIMENSION, RUN_CONFIG, SESSION_CONFIG, SESSION_FAMILIES
 from onnxruntime.backend.allowlist_providers import ALWAYS, ANY_PLUGIN, NO_OPTION, PROVIDER_NEEDS, PROVIDERS
@@ -133,9 +134,10 @@ def attributes(
         if name in table:
             chosen[name], texts[name] = _parsed(value, table[name].kind, (name, "", ""))
         elif not is_attribute(name):
-            reason = _verdict(("run attributes" if table is RUN_ATTRIBUTES else "session attributes", "", name))
-            if reason:
-                refuse(f"{reason}. Permitted: {', '.join(sorted(table))}", name)
+            where, owner = ("run", RunOptions) if table is RUN_ATTRIBUTES else ("session", SessionOptions)
+            reason = _verdict((f"{where} attributes", "", name))
+            if reason or hasattr(owner, name):
+                refuse(f"{reason or 'it was never judged'}. Permitted: {', '.join(sorted(table))}", name)
     at = at.replace(attributes=chosen) if chosen else at
     for name, text in texts.items():
         _check_needs(table[name].needs, at, text, (name, "", ""), idle)

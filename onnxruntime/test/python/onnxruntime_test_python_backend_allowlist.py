@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import unittest
 import warnings
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from unittest import mock
 
 import numpy as np
 
+import onnxruntime.backend
 from onnxruntime import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
 from onnxruntime.backend import allowlist, messages, refusals, value_kinds
 from onnxruntime.backend.allowlist_attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
@@ -632,6 +634,47 @@ class TestProviderOptions(unittest.TestCase):
         for option, reason in (("user_compute_stream", "raw pointer"), ("no_such", "no such name is known")):
             with self.assertRaisesRegex(messages.NotPermittedError, reason):
                 permit(flavour="", provider_options={"CUDAExecutionProvider": {option: 1}})
+
+
+class TestWithoutReasons(unittest.TestCase):
+    """Where refusals.py is missing, all that it lists is refused all the same."""
+
+    def setUp(self):
+        self.judged = refusals.provider_tables()
+        patches = mock.patch.dict(sys.modules, {refusals.__name__: None}), mock.patch.dict(vars(onnxruntime.backend))
+        for patch in patches:
+            patch.start()
+            self.addCleanup(patch.stop)
+        del onnxruntime.backend.refusals
+
+    def assert_refused(self, **asked):
+        with self.subTest(asked), self.assertRaises(messages.NotPermittedError) as raised:
+            permit(**asked)
+        self.assertNotIn("writes files", str(raised.exception))  # no reason was to be had
+
+    def test_attributes(self):
+        for name in refusals.SESSION_ATTRIBUTES:
+            self.assert_refused(attributes={name: 1})
+        for name in refusals.RUN_ATTRIBUTES:
+            # Only training builds have the one that is missing from others.
+            if hasattr(RunOptions, name):
+                with self.subTest(name), self.assertRaises(messages.NotPermittedError):
+                    run_attributes({name: 1})
+            else:
+                self.assertEqual(run_attributes({name: 1}), {})
+
+    def test_keys(self):
+        for key in (*refusals.SESSION_CONFIG, *(f"{prefix}x" for prefix in refusals.SESSION_FAMILIES)):
+            self.assert_refused(session_config={key: 1})
+        for key in refusals.RUN_CONFIG:
+            self.assert_refused(run_config={key: 1})
+
+    def test_options(self):
+        for name, flavours in self.judged.items():
+            for flavour, table in flavours.items():
+                for option in (*refusals.EVERY_PROVIDER, *refusals.PROVIDERS.get(name, {}).get(flavour, {})):
+                    self.assertIs(type(table.get(option)), refusals.Refused if option in table else type(None))
+                    self.assert_refused(flavour=flavour, provider_options={name: {option: 1}})
 
 
 if __name__ == "__main__":
