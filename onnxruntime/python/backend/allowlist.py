@@ -224,7 +224,7 @@ def _check_needs(needs: Iterable[Need], at: Circumstances, text: str, place: Pla
         if need.met(at, text):
             continue
         if not need.idle:
-            refuse(f"it needs {need.what}, without which ORT ignores or rejects it", *place)
+            refuse(f"it needs {need.what}, without which ORT ignores it, rejects it or goes wrong", *place)
         keyword, _, key = place
         of = f"{keyword}[{show(key)}]" if key else keyword
         idle[key or keyword] = f"{of} has nothing to act on in this session: it needs {need.what}"

@@ -14,6 +14,7 @@ from __future__ import annotations
 from onnxruntime import ExecutionMode
 from onnxruntime.backend.allowlist_rules import Circumstances, Family, Need, Permitted
 from onnxruntime.backend.provider_names import (
+    CAPTURE_SWITCHES,
     COREML,
     CPU,
     DML,
@@ -136,6 +137,12 @@ _OPTIMIZERS = {
     "WhereDummyDq": (1, 24),
 }
 
+
+def _captures(at: Circumstances) -> bool:
+    """Tell whether an EP of the session was told to capture graphs."""
+    return any(at.options.get(ep, {}).get(option) in ("1", "True") for ep, option in CAPTURE_SWITCHES.items())
+
+
 _PARALLEL = Need(
     "execution_mode=ORT_PARALLEL", lambda at, _: at.attributes.get("execution_mode") == ExecutionMode.ORT_PARALLEL
 )
@@ -143,6 +150,14 @@ _X86_64 = Need("an x86-64 CPU", lambda at, _: at.machine.lower() in ("x86_64", "
 _ARM64 = Need("a 64-bit Arm CPU", lambda at, _: at.machine.lower() in ("aarch64", "arm64"))
 _ARENAS = Need(
     "a memory arena of every device it names (enable_cpu_mem_arena for cpu, a GPU EP for gpu)", _arenas_exist
+)
+_ARENAS_OF_GRAPHS = Need(
+    "cpu:0 alone where the session captures graphs, which replay into the memory that others would give back",
+    lambda at, text: text == "cpu:0" or not _captures(at),
+)
+_NO_GRAPHS = Need(
+    "a session that captures no graphs, which replay into memory that other sessions would be given",
+    lambda at, text: text == "0" or not _captures(at),
 )
 _DEVICES = Need("an execution provider in the session for every device it names", _devices_exist)
 _NO_CPU_EP = Need(
@@ -375,7 +390,11 @@ SESSION_CONFIG: dict[str, Permitted] = {
         evidence="looked up by 1.31.1; no difference on the CPU EP, where the arena reserves them one by one anyway",
     ),
     "session.use_env_allocators": Permitted(
-        Flag(), "0", "Uses allocators that the application registered for the process.", evidence="log of the choice"
+        Flag(),
+        "0",
+        "Uses allocators that the application registered for the process.",
+        needs=(_NO_GRAPHS,),
+        evidence="log of the choice",
     ),
     # Strictness.
     "session.disable_cpu_ep_fallback": Permitted(
@@ -451,7 +470,7 @@ RUN_CONFIG: dict[str, Permitted] = {
         Text(r"(cpu:0|gpu:[0-9]{1,2})(;(cpu:0|gpu:[0-9]{1,2})){0,7}", "devices such as cpu:0 or cpu:0;gpu:0"),
         "not set",
         "Gives unused arena memory back after the run.",
-        needs=(_ARENAS,),
+        needs=(_ARENAS, _ARENAS_OF_GRAPHS),
         evidence="memory of the process falls after the run",
     ),
 }
