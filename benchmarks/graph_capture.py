@@ -57,7 +57,7 @@ def perceptron(width: int = 64, layers: int = 4) -> ModelProto:
 
 def _sides(model: ModelProto, other: str) -> Mapping[str, Callable[[], float]]:
     """Captured runs through the backend beside another way to run the same model."""
-    import onnxruntime_ep_webgpu  # noqa: PLC0415 # only the process that measures needs it
+    import onnxruntime_ep_webgpu  # only the process that measures needs it
 
     onnxruntime.register_execution_provider_library(EP, onnxruntime_ep_webgpu.get_library_path())
     x = np.random.default_rng(1).standard_normal(_shape(model)).astype(np.float32)

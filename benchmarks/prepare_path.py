@@ -122,7 +122,7 @@ def _one_shot() -> Mapping[str, Callable[[], float]]:
 
 
 def _validating() -> Mapping[str, Callable[[], float]]:
-    from onnxruntime.backend import allowlist, request  # noqa: PLC0415 # the stock backend has neither
+    from onnxruntime.backend import allowlist, request  # the stock backend has neither
 
     namespace = {
         "permit": allowlist.permit,

@@ -285,8 +285,8 @@ class Workplace:
 
 def _cover(report: str, *tests: str) -> None:
     """Inside a workplace: run the tests, each as a coverage context of its own."""
-    import coverage  # noqa: PLC0415 # in the environment that is measured only
-    import pytest  # noqa: PLC0415
+    import coverage  # in the environment that is measured only
+    import pytest
 
     measured = coverage.Coverage.current()
     seconds, failed = {}, set()
@@ -354,7 +354,7 @@ def _work(backend: str) -> None:
 
 def _judge(request: dict, said: Path) -> int:
     """In a fork: run the tests; the first that fails is written to a file."""
-    import pytest  # noqa: PLC0415
+    import pytest
 
     silence = os.open(said.with_name("output"), os.O_CREAT | os.O_WRONLY)
     os.dup2(silence, 1)

@@ -167,7 +167,7 @@ def _provider(name: str, options: Mapping[str, object], flavour: str, at: Circum
         near = suggest(name, PROVIDERS) or f". Known: {', '.join(PROVIDERS)}"
         refuse(f"no such execution provider is known{near}", "provider_options", name)
     refusals = []
-    for flavour, table in tables.items():  # noqa: PLR1704 # there was none
+    for flavour, table in tables.items():
         try:
             return _grants(name, flavour, table, options, at)
         except NotPermittedError as refusal:
@@ -246,7 +246,7 @@ def _refuse_name(known: Mapping[str, Permitted], place: Place, flavour: str = ""
 def _verdict(place: Place, flavour: str = "") -> str:
     """Why a name is refused, where that is known; ``""`` otherwise."""
     try:
-        from onnxruntime.backend import refusals  # noqa: PLC0415 # read only when something was refused
+        from onnxruntime.backend import refusals  # read only when something was refused
     except (ImportError, OSError):  # taken out, or no file can be opened any more: the name stays refused
         return ""
     found = refusals.find(*place, flavour)

@@ -143,7 +143,7 @@ class OnnxRuntimeBackend(Backend):
             setattr(options, name, value)
         registered = ()
         if asked.extensions:
-            from onnxruntime.backend import extensions  # noqa: PLC0415 # few programs have any
+            from onnxruntime.backend import extensions  # few programs have any
 
             registered = extensions.register(options, asked.extensions)
         try:
@@ -226,7 +226,7 @@ class OnnxRuntimeBackend(Backend):
 
 def _allowlist():
     """The look-ups with their tables, which take long to load, and of which a call that names nothing needs none."""
-    from onnxruntime.backend import allowlist  # noqa: PLC0415
+    from onnxruntime.backend import allowlist
 
     return allowlist
 
@@ -272,7 +272,7 @@ def _checked(model: ModelProto, is_opset_supported: Callable[[ModelProto], tuple
     supported, reason = is_opset_supported(model)
     # An IR version that ORT does not read is ORT's to refuse: a skip would hide a failure in a caller's own test.
     if not supported and reason != model_versions.new_ir(model):
-        from unittest import SkipTest  # noqa: PLC0415 # long to import, and seldom needed
+        from unittest import SkipTest  # long to import, and seldom needed
 
         raise SkipTest(reason)
     return serialized

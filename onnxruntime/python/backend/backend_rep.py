@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from onnx.backend.base import BackendRep
 
@@ -28,6 +28,9 @@ from onnxruntime.backend.messages import refuse, warn
 from onnxruntime.backend.model_inputs import ModelInputs
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE
 from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
+
+if TYPE_CHECKING:
+    from typing import Self  # since Python 3.11
 
 _NOTHING: Mapping = MappingProxyType({})
 _NOTHING_APPLIED = Applied()
@@ -109,7 +112,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         :param plain: whether numpy has types for all outputs.
         """
         if not ON_ANY_DEVICE.issuperset(session.get_providers()):
-            from onnxruntime.backend import graph_capture, session_lock  # noqa: PLC0415 # long to import
+            from onnxruntime.backend import graph_capture, session_lock  # long to import
 
             self._capture = graph_capture.of(session)
             self._lock = session_lock.of(session)
@@ -198,7 +201,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         self._ready_for = self._capture = self._lock = None
         vars(self).pop("_kept", None)
 
-    def __enter__(self) -> OnnxRuntimeBackendRep:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -306,7 +309,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     def _run_limited(self, inputs, run_config: Mapping[str, object] | None, kwargs: dict[str, object]) -> list:
         """A run that may take only so long, or be cancelled: with run options of its own, by the long way."""
-        from onnxruntime.backend import run_limits  # noqa: PLC0415 # most programs never limit a run
+        from onnxruntime.backend import run_limits  # most programs never limit a run
 
         limits = [kwargs.pop(name, None) for name in LIMITS]
         call = self._look_up(run_config, kwargs)
@@ -368,7 +371,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     @cached_property
     def _circumstances(self) -> Circumstances:
-        from onnxruntime.backend import allowlist  # noqa: PLC0415 # its tables take long to load, and few runs need them
+        from onnxruntime.backend import allowlist  # its tables take long to load, and few runs need them
 
         return request.circumstances_of(self._session, allowlist.SESSION_ATTRIBUTES)
 
@@ -379,7 +382,7 @@ def _look_up(
     run_config: Mapping[str, object] | None,
     kwargs: dict[str, object],
 ) -> _RunCall:
-    from onnxruntime.backend import allowlist  # noqa: PLC0415 # as above
+    from onnxruntime.backend import allowlist  # as above
 
     for keyword in ("provider_options", "session_config", "session_options", "free_dimension_overrides"):
         if kwargs.pop(keyword, None) is not None:

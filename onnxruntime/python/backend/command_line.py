@@ -328,7 +328,7 @@ def register(plugins: Iterable[str]) -> dict[str, bool]:
     :param plugins: each a Python package, or ``EP=LIBRARY``.
     :return: the name that each was registered under, and whether it found a device.
     """
-    return {name: found for name, found in map(_register, plugins)}
+    return dict(map(_register, plugins))
 
 
 def _register(plugin: str) -> tuple[str, bool]:

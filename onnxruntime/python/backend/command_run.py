@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import onnxruntime
 from onnxruntime.backend import backend, command_inputs, command_measure
@@ -27,6 +27,9 @@ from onnxruntime.backend.command_line import (
     read_configuration,
 )
 from onnxruntime.backend.messages import NotPermittedError
+
+if TYPE_CHECKING:
+    from typing import Self  # since Python 3.11
 
 CPU = "CPUExecutionProvider"
 RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
@@ -391,7 +394,7 @@ class _Progress:
     doing = ""
     seconds = 2.0
 
-    def __enter__(self) -> _Progress:
+    def __enter__(self) -> Self:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._tell, daemon=True)
         if sys.stderr.isatty():

@@ -141,7 +141,7 @@ def open_session(model: str | bytes, options: SessionOptions, permit: Permit) ->
     if ON_ANY_DEVICE.issuperset(permit.providers):
         session = _open(model, options, permit)
     else:
-        from onnxruntime.backend import graph_capture, session_lock  # noqa: PLC0415 # long to import
+        from onnxruntime.backend import graph_capture, session_lock  # long to import
 
         with session_lock.while_opening(permit.providers):
             session = _open(model, options, permit)
@@ -179,7 +179,7 @@ def _open_named(model: str | bytes, options: SessionOptions, permit: Permit) -> 
         if ON_ANY_DEVICE.issuperset(named):
             session = InferenceSession(model, options, **arguments)
         else:
-            from onnxruntime.backend import captured_graph  # noqa: PLC0415 # EPs that need no device capture nothing
+            from onnxruntime.backend import captured_graph  # EPs that need no device capture nothing
 
             session = captured_graph.open_session(model, options, permit.providers, **arguments)
     except NotPermittedError:

@@ -358,7 +358,7 @@ class Capture:
     def _run_on_worker(self, *arguments) -> list[np.ndarray]:
         with self._state:
             if self._worker is None:
-                from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 # long to import, and seldom needed
+                from concurrent.futures import ThreadPoolExecutor  # long to import, and seldom needed
 
                 self._worker = ThreadPoolExecutor(1, "onnxruntime-graph-capture")
         lock = _Unlocked if self._lock.held_here() else self._lock

@@ -85,7 +85,7 @@ def show(value: object) -> str:
 def nearest(name: str, known: Iterable[str], cutoff: float) -> str:
     """Find the known name that a misspelt one comes near to; ``""`` for none."""
     try:
-        import difflib  # noqa: PLC0415 # most programs misspell nothing
+        import difflib  # most programs misspell nothing
     except (ImportError, OSError):  # no file can be opened any more: what is said must not be about that
         return ""
     return next(iter(difflib.get_close_matches(name[:100], known, 1, cutoff)), "")

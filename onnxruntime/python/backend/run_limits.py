@@ -101,7 +101,7 @@ class Limited:
         if self._timeout is not None:
             self._timer.start()
 
-    def __exit__(self, kind: type | None, error: BaseException | None, _: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if self._timeout is not None:
             self._timer.cancel()
             self._timer.join()  # it never waits: nothing of it is left behind

@@ -254,7 +254,7 @@ class FreeText(Kind):
         value = _text(value)
         if len(value) > self._max_bytes:
             raise ValueError("too long")
-        import unicodedata  # noqa: PLC0415 # costs import time, and few configurations hold such a text
+        import unicodedata  # costs import time, and few configurations hold such a text
 
         if any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") for char in value):
             raise ValueError("has a control, format or surrogate character")

@@ -553,7 +553,7 @@ def variants() -> list[Variant]:
 
 def node_tests() -> Iterator[Variant]:
     """ONNX's node tests of one node on numbers."""
-    from onnx.backend.test import loader  # noqa: PLC0415
+    from onnx.backend.test import loader
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -578,7 +578,7 @@ def node_tests() -> Iterator[Variant]:
 
 
 def register() -> None:
-    import onnxruntime_ep_webgpu  # noqa: PLC0415
+    import onnxruntime_ep_webgpu
 
     onnxruntime.set_default_logger_severity(4)
     onnxruntime.register_execution_provider_library(EP, onnxruntime_ep_webgpu.get_library_path())

@@ -810,10 +810,10 @@ class TerminalTest(CommandTest):
 
     def see(self, width: int, *arguments: object) -> str:
         """What a terminal shows of a command, stdout and stderr."""
-        import fcntl  # noqa: PLC0415 # POSIX's
-        import pty  # noqa: PLC0415 # POSIX's
-        import struct  # noqa: PLC0415
-        import termios  # noqa: PLC0415 # POSIX's
+        import fcntl  # POSIX's
+        import pty  # POSIX's
+        import struct
+        import termios  # POSIX's
 
         controller, terminal = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))

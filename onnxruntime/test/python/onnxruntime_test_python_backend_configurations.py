@@ -262,6 +262,8 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
 
     def test_an_accepted_run_config_lets_no_equal_one_pass(self) -> None:
         class Lying(str):
+            __slots__ = ()
+
             def __eq__(self, other: object) -> bool:
                 return True
 
@@ -373,6 +375,8 @@ class Subclass:
     """Subclasses that answer one thing when asked and another when used."""
 
     class Str(str):
+        __slots__ = ()
+
         def __hash__(self):
             return hash(PREPACKING)
 

@@ -163,6 +163,8 @@ class PrecedenceTest(unittest.TestCase):
 
     def test_callers_mapping_is_still_untrusted(self) -> None:
         class Liar(str):
+            __slots__ = ()
+
             def __hash__(self):
                 return hash(PREPACKING)
 

@@ -64,6 +64,8 @@ class FreeDimensionOverridesTest(unittest.TestCase):
 
     def test_no_names(self) -> None:
         class Lying(str):
+            __slots__ = ()
+
             def __eq__(self, other):
                 return True
 

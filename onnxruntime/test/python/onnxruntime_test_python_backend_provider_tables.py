@@ -220,7 +220,7 @@ class SpellingTest(unittest.TestCase):
 
     def test_no_caller_makes_the_cann_ep_write_files(self) -> None:
         for options in ({}, {"dump_om_model": "0"}, {"device_id": 0}):
-            self.assertEqual(look_up(CANN, options), {"dump_om_model": "0", **{key: "0" for key in options}})
+            self.assertEqual(look_up(CANN, options), {"dump_om_model": "0", **dict.fromkeys(options, "0")})
 
     def test_grammars(self) -> None:
         for (name, option), (good, bad) in EXAMPLES.items():

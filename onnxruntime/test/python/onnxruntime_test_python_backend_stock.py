@@ -75,6 +75,8 @@ class ModelsTest(unittest.TestCase):
             pathlib.Path(path).write_bytes(self.model.SerializeToString())
 
             class Lying(str):
+                __slots__ = ()
+
                 def __contains__(self, item):
                     return False
 
@@ -448,6 +450,8 @@ class AttributesTest(unittest.TestCase):
 
     def test_a_keyword_that_lies_about_its_name(self) -> None:
         class Lying(str):
+            __slots__ = ()
+
             def __hash__(self):
                 return hash("logid")
 

@@ -35,7 +35,7 @@ NO_DRIVER = {"VK_ICD_FILENAMES": "/nonexistent", "VK_DRIVER_FILES": "/nonexisten
 
 def setUpModule() -> None:
     if EP not in onnxruntime.get_available_providers():
-        import onnxruntime_ep_webgpu  # noqa: PLC0415
+        import onnxruntime_ep_webgpu
 
         onnxruntime.register_execution_provider_library(EP, onnxruntime_ep_webgpu.get_library_path())
 
