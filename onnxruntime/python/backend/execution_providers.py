@@ -22,6 +22,7 @@ from onnxruntime.backend.allowlist_rules import NOTHING, Grant, Permit, sent
 from onnxruntime.backend.messages import NotPermittedError, refuse, warn
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, ON_CUDA_DEVICE, TENSORRT
 from onnxruntime.backend.request import split_device
+from onnxruntime.capi import _pybind_state
 
 _EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
 _MISSING = "The device, or a library that the EP needs (such as CUDA or cuDNN), may be missing; ORT's log may tell"
@@ -160,10 +161,27 @@ def open_session(model: str | bytes, options: SessionOptions, permit: Permit) ->
 def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
     if permit.named:
         return _open_named(model, options, permit)
-    session = InferenceSession(model, options, providers=list(permit.providers))
+    providers = [name for name in permit.providers if name != TENSORRT or _tensorrt_loads()]
+    session = InferenceSession(model, options, providers=providers)
     # A run that fails must fail, not run elsewhere: the API's first use is testing.
     session.disable_fallback()
     return session
+
+
+@cache
+def _tensorrt_loads() -> bool:
+    """Tell whether TensorRT's libraries are here.
+
+    ORT has its EP wherever it was built with it, and InferenceSession then prints an error of five lines before it goes
+    on without, which says nothing to a caller who never asked for it.
+    """
+    load = getattr(_pybind_state, "register_tensorrt_plugins_as_custom_ops", None)
+    try:
+        if load is not None:
+            load(SessionOptions(), {})
+    except RuntimeError:
+        return False
+    return True
 
 
 def _open_named(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:

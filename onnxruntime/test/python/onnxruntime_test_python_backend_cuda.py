@@ -55,6 +55,22 @@ class CudaBuildTest(unittest.TestCase):
             with self.subTest(options), no_session_opens(), self.assertRaisesRegex(RuntimeError, "not permitted"):
                 prepare({EP: options})
 
+    def test_no_banner_of_an_ep_that_nobody_named(self) -> None:
+        # ORT prints "EP Error" where TensorRT's libraries are missing. A child's stdout has what native code prints too.
+        if TENSORRT not in onnxruntime.get_available_providers():
+            self.skipTest("this ORT has no TensorRT")
+        program = (
+            "import onnxruntime.backend, backend_test_execution_providers as models\n"
+            "for device in (None, 'CUDA', 'CPU'):\n"
+            "    try: print(onnxruntime.backend.prepare(models.convolutions(), device).providers)\n"
+            "    except RuntimeError as error: print(type(error).__name__)\n"
+        )
+        folder = os.path.dirname(os.path.abspath(__file__))
+        command = [sys.executable, "-W", "ignore", "-c", program]
+        made = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=True)
+        self.assertEqual(len(made.stdout.splitlines()), 3, made.stdout)
+        self.assertNotIn("EP Error", made.stdout)
+
     def test_excluded_is_unavailable(self) -> None:
         with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": EP}), no_session_opens():
             for options, device in (({EP: {}}, None), (None, "CUDA:0")):
