@@ -40,6 +40,8 @@ def permit(request: Request, at: Circumstances, flavour_of: Callable[[str], str]
         accept.
     """
     permitted = Permit.of_nothing(at.providers, request.device)
+    if request.provider_options is None:
+        permitted.providers = {name: NOTHING for name in at.providers if _is_fit(name, at)}
     if request.attributes or request.session_options:
         named = request.session_options or NOTHING
         permitted.attributes, idle = attributes(SESSION_ATTRIBUTES, request.attributes, at, named)
@@ -69,6 +71,15 @@ def permit(request: Request, at: Circumstances, flavour_of: Callable[[str], str]
     return permitted
 
 
+def _is_fit(name: str, at: Circumstances) -> bool:
+    """Whether an EP that nobody named may be in the session; where not, there is a warning."""
+    for need in PROVIDER_NEEDS.get((name, "bundled"), ()):
+        if not need.met(at, ""):
+            warn(f"{name} is left out: it needs {need.what}, without which {need.without}")
+            return False
+    return True
+
+
 def entries(keyword: str, given: Mapping[str, object], at: Circumstances) -> tuple[dict[str, str], dict[str, str]]:
     """Turn ``session_config`` or ``run_config`` into entries.
 
@@ -89,18 +100,25 @@ def entries(keyword: str, given: Mapping[str, object], at: Circumstances) -> tup
             rule = _family(key) if table is SESSION_CONFIG else None
             if rule is None:
                 _refuse_name(table, place)
+            known = {key.removeprefix(rule.prefix): key for key in table if key.startswith(rule.prefix)}
+            near = nearest(key.removeprefix(rule.prefix), known, 0.75)
+            if near:
+                refuse(f"no such name is known. Did you mean '{known[near]}'?", *place)
             in_family[rule.prefix] = in_family.get(rule.prefix, 0) + 1
             if in_family[rule.prefix] > rule.most:
                 refuse(f"at most {rule.most} keys of {rule.prefix}* are accepted", *place)
             idle[key] = (
                 f"session_config[{show(key)}] is known only as one of {rule.prefix}*: ORT stores such a key whether it "
-                f"understands it or not, and this version cannot confirm that it acts{suggest(key, table)}"
+                "understands it or not, and this version cannot confirm that it acts"
             )
         else:
             _check_release(rule, at, place)
         texts[key] = _parsed(value, rule.kind, place)[1]
-        if rule.needs:
-            _check_needs(rule.needs, at, texts[key], place, idle)
+    if texts:
+        at = at.replace(beside=texts)
+        for key, text in texts.items():
+            if key not in idle:
+                _check_needs(table[key].needs, at, text, (keyword, "", key), idle)
     return texts, idle
 
 
@@ -178,7 +196,6 @@ def _provider(name: str, options: Mapping[str, object], flavour: str, at: Circum
 def _grants(
     name: str, flavour: str, table: Mapping[str, Permitted], options: Mapping[str, object], at: Circumstances
 ) -> dict[str, Grant]:
-    _check_needs(PROVIDER_NEEDS.get((name, flavour), ()), at, "", ("provider_options", name, ""), {})
     grants: dict[str, Grant] = {}
     for option, value in (*ALWAYS.get((name, flavour), NOTHING).items(), *options.items()):
         place = ("provider_options", name, option)
@@ -187,10 +204,12 @@ def _grants(
             _refuse_name(table, place, flavour)
         _check_release(rule, at, place)
         grants[option] = Grant(rule, *_parsed(value, rule.kind, place))
-    if any(grant.rule.needs for grant in grants.values()):
+    needs = PROVIDER_NEEDS.get((name, flavour), ())
+    if needs or any(grant.rule.needs for grant in grants.values()):
         at = at.replace(beside={option: grant.text for option, grant in grants.items()})
         for option, grant in grants.items():
             _check_needs(grant.rule.needs, at, grant.text, ("provider_options", name, option), {})
+        _check_needs(needs, at, "", ("provider_options", name, ""), {})
     return grants
 
 
@@ -224,7 +243,7 @@ def _check_needs(needs: Iterable[Need], at: Circumstances, text: str, place: Pla
         if need.met(at, text):
             continue
         if not need.idle:
-            refuse(f"it needs {need.what}, without which ORT ignores it, rejects it or goes wrong", *place)
+            refuse(f"it needs {need.what}, without which {need.without}", *place)
         keyword, _, key = place
         of = f"{keyword}[{show(key)}]" if key else keyword
         idle[key or keyword] = f"{of} has nothing to act on in this session: it needs {need.what}"

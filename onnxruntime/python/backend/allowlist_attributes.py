@@ -9,8 +9,35 @@ values that each takes. What is not here is refused.
 from __future__ import annotations
 
 from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
-from onnxruntime.backend.allowlist_rules import Permitted, Table
-from onnxruntime.backend.value_kinds import Flag, FreeText, Integer, Member
+from onnxruntime.backend.allowlist_rules import Need, Permitted, Table
+from onnxruntime.backend.value_kinds import Flag, Integer, Member, Text, Threads, threads_start
+
+PARALLEL = Need(
+    "execution_mode=ORT_PARALLEL",
+    lambda at, _: at.attributes.get("execution_mode") == ExecutionMode.ORT_PARALLEL,
+    idle=True,
+)
+OWN_THREADS = Need(
+    "thread pools of its own (use_per_session_threads)",
+    lambda at, _: at.attributes.get("use_per_session_threads", True),
+    idle=True,
+)
+_THREADS_START = Need(
+    "a number of threads that the system lets this process start",
+    lambda _, text: threads_start(int(text)),
+    without="ORT waits for them without end",
+)
+_PATTERN = Need(
+    "execution_mode=ORT_SEQUENTIAL to be on",
+    lambda at, text: text == "0" or at.attributes.get("execution_mode") != ExecutionMode.ORT_PARALLEL,
+    idle=True,
+)
+# Text of a caller's that stands inside lines of ORT's log must not look like another field of one.
+_LOG_ID = Text("[A-Za-z0-9_.@/+-]*", "ASCII letters, digits and _ . @ / + -")
+# Not 0 and 1, with which a session of two nodes writes 136 and 65 lines into the application's log. The application can
+# ask for them: onnxruntime.set_default_logger_severity.
+_SEVERITY = Integer(among=(-1, 2, 3, 4))
+_VERBOSITY = Permitted(Integer(among=(0,)), "0", "How much a debug build logs at severity 0; releases do not read it.")
 
 # --- Attributes of onnxruntime.SessionOptions, as keyword arguments of prepare and run ---
 
@@ -19,7 +46,10 @@ SESSION_ATTRIBUTES = Table(
     {
         "enable_cpu_mem_arena": Permitted(Flag(), "True", "Whether the CPU EP allocates from an arena."),
         "enable_mem_pattern": Permitted(
-            Flag(), "True", "Whether memory is laid out ahead from the first run's shapes."
+            Flag(),
+            "True",
+            "Whether memory is laid out ahead from the first run's shapes.",
+            needs=(_PATTERN,),
         ),
         "enable_mem_reuse": Permitted(Flag(), "True", "Whether buffers are used again within a run."),
         "execution_mode": Permitted(
@@ -34,14 +64,17 @@ SESSION_ATTRIBUTES = Table(
             "How far the graph is rewritten.",
         ),
         "inter_op_num_threads": Permitted(
-            Integer(0, 1024), "0", "Threads that run operators in parallel; 0: ORT decides."
+            Threads(),
+            "0",
+            "Threads that run operators in parallel; 0: ORT decides.",
+            needs=(_THREADS_START, OWN_THREADS, PARALLEL),
         ),
-        "intra_op_num_threads": Permitted(Integer(0, 1024), "0", "Threads within an operator; 0: ORT decides."),
-        "log_severity_level": Permitted(
-            Integer(-1, 4), "-1", "Least severity that is logged; -1: the process default."
+        "intra_op_num_threads": Permitted(
+            Threads(), "0", "Threads within an operator; 0: ORT decides.", needs=(_THREADS_START, OWN_THREADS)
         ),
-        "log_verbosity_level": Permitted(Integer(0, 1024), "0", "How much a debug build logs at severity 0."),
-        "logid": Permitted(FreeText(max_bytes=256), "", "Prefix of the session's log lines."),
+        "log_severity_level": Permitted(_SEVERITY, "-1", "Least severity that is logged; -1: the process default."),
+        "log_verbosity_level": _VERBOSITY,
+        "logid": Permitted(_LOG_ID, "", "Prefix of the session's log lines."),
         "use_deterministic_compute": Permitted(Flag(), "False", "Whether deterministic kernels are preferred."),
         "use_per_session_threads": Permitted(Flag(), "True", "Whether the session has thread pools of its own."),
     },
@@ -52,9 +85,11 @@ SESSION_ATTRIBUTES = Table(
 RUN_ATTRIBUTES = Table(
     "run: RunOptions hold them, and onnxruntime's own backend sets them",
     {
-        "log_severity_level": Permitted(Integer(0, 4), "-1", "Least severity that is logged during the run."),
-        "log_verbosity_level": Permitted(Integer(0, 1024), "0", "How much a debug build logs at severity 0."),
-        "logid": Permitted(FreeText(max_bytes=256), "", "Prefix of the run's log lines."),
+        "log_severity_level": Permitted(
+            _SEVERITY, "-1", "Least severity that is logged in the run; -1: the session's."
+        ),
+        "log_verbosity_level": _VERBOSITY,
+        "logid": Permitted(_LOG_ID, "", "Prefix of the run's log lines."),
         "only_execute_path_to_fetches": Permitted(Flag(), "False", "Whether only nodes that lead to an output run."),
     },
 )

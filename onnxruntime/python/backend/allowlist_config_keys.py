@@ -11,12 +11,15 @@ What is not here is refused.
 
 from __future__ import annotations
 
-from onnxruntime import ExecutionMode
+from collections.abc import Mapping
+
+from onnxruntime import GraphOptimizationLevel
+from onnxruntime.backend.allowlist_attributes import OWN_THREADS, PARALLEL
 from onnxruntime.backend.allowlist_rules import Circumstances, Family, Need, Permitted
 from onnxruntime.backend.provider_names import (
-    CAPTURE_SWITCHES,
     COREML,
     CPU,
+    CUDA,
     DML,
     MIGRAPHX,
     NV_TENSORRT_RTX,
@@ -109,7 +112,6 @@ _OPTIMIZERS = {
     "MatMulAddFusion": (1, 24),
     "MatMulIntegerToFloatFusion": (1, 24),
     "MatMulNBitsFusion": (1, 24),
-    # On the CPU in 1.27 only; later releases keep these two for other EPs.
     "MatMulNBitsMlpFusion": (1, 27),
     "MatMulNBitsQkvFusion": (1, 27),
     "MatMulScaleFusion": (1, 24),
@@ -138,26 +140,39 @@ _OPTIMIZERS = {
 }
 
 
-def _captures(at: Circumstances) -> bool:
-    """Tell whether an EP of the session was told to capture graphs."""
-    return any(at.options.get(ep, {}).get(option) in ("1", "True") for ep, option in CAPTURE_SWITCHES.items())
+def _optimizes(level: GraphOptimizationLevel) -> Need:
+    """A graph optimization level at which the pass that reads a key runs: each key was tried at each."""
+    return Need(
+        f"graph_optimization_level={level.name} or more",
+        lambda at, _: int(at.attributes.get("graph_optimization_level", level)) >= int(level),
+        idle=True,
+    )
 
 
-_PARALLEL = Need(
-    "execution_mode=ORT_PARALLEL", lambda at, _: at.attributes.get("execution_mode") == ExecutionMode.ORT_PARALLEL
+_BASIC = _optimizes(GraphOptimizationLevel.ORT_ENABLE_BASIC)
+_EXTENDED = _optimizes(GraphOptimizationLevel.ORT_ENABLE_EXTENDED)
+_QDQ_KEPT = Need(
+    "session.disable_quant_qdq=1", lambda at, text: at.beside.get("session.disable_quant_qdq") == "1", idle=True
 )
+_INTRA_THREADS = Need(
+    "more than one intra-op thread", lambda at, _: at.attributes.get("intra_op_num_threads") != 1, idle=True
+)
+_CAPTURING = Need(
+    "an execution provider that captures graphs (enable_cuda_graph, enableGraphCapture)",
+    lambda at, text: text == "-1" or captures(at.options),
+    idle=True,
+)
+# Later releases run these for other EPs than the CPU's only, where disabling them was not tried.
+_ONLY_IN_1_27 = {"MatMulNBitsMlpFusion", "MatMulNBitsQkvFusion"}
+
 _X86_64 = Need("an x86-64 CPU", lambda at, _: at.machine.lower() in ("x86_64", "amd64"))
 _ARM64 = Need("a 64-bit Arm CPU", lambda at, _: at.machine.lower() in ("aarch64", "arm64"))
+_ARM64_BF16 = Need(
+    "Linux on a 64-bit Arm CPU with bfloat16",
+    lambda at, text: at.system == "Linux" and _ARM64.met(at, text) and _has_bf16(),
+)
 _ARENAS = Need(
     "a memory arena of every device it names (enable_cpu_mem_arena for cpu, a GPU EP for gpu)", _arenas_exist
-)
-_ARENAS_OF_GRAPHS = Need(
-    "cpu:0 alone where the session captures graphs, which replay into the memory that others would give back",
-    lambda at, text: text == "cpu:0" or not _captures(at),
-)
-_NO_GRAPHS = Need(
-    "a session that captures no graphs, which replay into memory that other sessions would be given",
-    lambda at, text: text == "0" or not _captures(at),
 )
 _DEVICES = Need("an execution provider in the session for every device it names", _devices_exist)
 _NO_CPU_EP = Need(
@@ -167,9 +182,31 @@ _NO_CPU_EP = Need(
 _KNOWN_OPTIMIZERS = Need(
     "optimizer names that this ORT release has (came later than 1.24: "
     + ", ".join(f"{name} {major}.{minor}" for name, (major, minor) in _OPTIMIZERS.items() if (major, minor) > (1, 24))
-    + ")",
-    lambda at, text: all(_OPTIMIZERS[name] <= at.release for name in text.split(";")),
+    + f"; {' and '.join(sorted(_ONLY_IN_1_27))} in 1.27 only)",
+    lambda at, text: all(
+        _OPTIMIZERS[name] <= at.release and (name not in _ONLY_IN_1_27 or at.release == (1, 27))
+        for name in filter(None, text.split(";"))
+    ),
 )
+
+
+def _has_bf16() -> bool:
+    """Whether Linux names bfloat16 among the features of an Arm CPU."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            return any("bf16" in line.split() for line in file if line.startswith("Features"))
+    except OSError:
+        return False
+
+
+def captures(options: Mapping[str, Mapping[str, str]]) -> bool:
+    """Tell whether one of a session's EPs captures graphs that gpu_graph_id tells apart.
+
+    :param options: EP name to option to text.
+    """
+    switches = ((CUDA, "enable_cuda_graph"), (TENSORRT, "trt_cuda_graph_enable"), (WEBGPU, "enableGraphCapture"))
+    return any(options.get(name, {}).get(switch, "0").lower() in ("1", "true") for name, switch in switches)
+
 
 # --- Session config entries ---
 
@@ -182,53 +219,73 @@ SESSION_CONFIG: dict[str, Permitted] = {
         "1073741824",
         "Largest output that a folded constant may have.",
         since=(1, 27),
+        needs=(_BASIC,),
         evidence="'8' keeps ConstantOfShape in the graph",
     ),
     "optimization.disable_specified_optimizers": Permitted(
-        Names(_OPTIMIZERS),
+        Names(_OPTIMIZERS, empty=True),
         "",
         "Skips the named graph optimizers; ORT would skip unknown names in silence.",
-        needs=(_KNOWN_OPTIMIZERS,),
+        needs=(_KNOWN_OPTIMIZERS, _BASIC),
         evidence="each name tried on its own",
     ),
     "optimization.enable_cast_chain_elimination": Permitted(
-        Flag(), "0", "Removes chains of Cast, with the rounding they did.", evidence="Cast, Cast, Relu becomes Relu"
+        Flag(),
+        "0",
+        "Removes chains of Cast, with the rounding they did.",
+        needs=(_BASIC,),
+        evidence="Cast, Cast, Relu becomes Relu",
     ),
     "optimization.enable_gelu_approximation": Permitted(
-        Flag(), "0", "Replaces Gelu by its tanh approximation.", evidence="Gelu becomes FastGelu"
+        Flag(),
+        "0",
+        "Replaces Gelu by its tanh approximation.",
+        needs=(_EXTENDED,),
+        evidence="Gelu becomes FastGelu",
     ),
     "optimization.minimal_build_optimizations": Permitted(
         Choice("", "apply"),
         "",
         "Restricts optimization to what a minimal build has.",
         # ORT's third value, 'save', belongs to saving a model.
+        needs=(_EXTENDED,),
         evidence="'apply': Conv and Relu become FusedConv, without NCHWc",
     ),
     "session.disable_aot_function_inlining": Permitted(
         Flag(), "0", "Inlines model-local functions late instead of ahead of time.", evidence="log of the inlining"
     ),
     "session.disable_double_qdq_remover": Permitted(
-        Flag(), "0", "Keeps the inner pair of Q-DQ-Q-DQ chains.", evidence="outputs change"
+        Flag(), "0", "Keeps the inner pair of Q-DQ-Q-DQ chains.", needs=(_BASIC,), evidence="outputs change"
     ),
     "session.disable_qdq_constant_folding": Permitted(
         Flag(),
         "0",
         "Keeps DequantizeLinear of a constant when session.disable_quant_qdq is 1 as well.",
         since=(1, 26),
+        needs=(_BASIC, _QDQ_KEPT),
         evidence="log: ConstantFolding leaves the node",
     ),
     "session.disable_quant_qdq": Permitted(
-        Flag(), "0", "Skips the fusion of QDQ groups.", evidence="MatMul stays where QLinearMatMul was"
+        Flag(),
+        "0",
+        "Skips the fusion of QDQ groups.",
+        needs=(_EXTENDED,),
+        evidence="MatMul stays where QLinearMatMul was",
     ),
     "session.enable_dq_matmulnbits_fusion": Permitted(
         Flag(),
         "0",
         "Adds a pass that turns DequantizeLinear and MatMul into MatMulNBits for EPs that keep QDQ groups.",
         since=(1, 25),
+        needs=(_BASIC,),
         evidence="log: DQMatMulNBitsFusion runs (the CPU EP left it nothing to fuse); in wheels from 1.24.3 on",
     ),
     "session.enable_quant_qdq_cleanup": Permitted(
-        Flag(), "0", "Removes Q-DQ pairs that are left over, with the rounding they did.", evidence="outputs change"
+        Flag(),
+        "0",
+        "Removes Q-DQ pairs that are left over, with the rounding they did.",
+        needs=(_EXTENDED,),
+        evidence="outputs change",
     ),
     "session.function_expansion_byte_limit": Permitted(
         Integer(1, 2**30),
@@ -252,20 +309,33 @@ SESSION_CONFIG: dict[str, Permitted] = {
         evidence="'BNHS' refuses an ORT-format model",
     ),
     "session.graph_optimizations_loop_level": Permitted(
-        Integer(among=(0, 1, 2)), "1", "Whether optimization passes are repeated.", evidence="log of the loop level"
+        Integer(among=(0, 1, 2)),
+        "1",
+        "Whether optimization passes are repeated.",
+        needs=(_BASIC,),
+        evidence="log of the loop level",
     ),
     "session.qdq_matmulnbits_accuracy_level": Permitted(
-        Integer(0, 4), "4", "Accuracy level where DQ and MatMul become MatMulNBits.", evidence="outputs change"
+        Integer(0, 4),
+        "4",
+        "Accuracy level where DQ and MatMul become MatMulNBits.",
+        needs=(_EXTENDED,),
+        evidence="outputs change",
     ),
     "session.qdq_matmulnbits_block_size": Permitted(
         Integer(among=(-1, 0, 16, 32, 64, 128, 256)),
         "0",
         "Block size where a per-tensor or per-channel DQ and MatMul become MatMulNBits; -1: ORT chooses, 0: 32.",
         since=(1, 25),
+        needs=(_EXTENDED,),
         evidence="outputs change",
     ),
     "session.qdqisint8allowed": Permitted(
-        Flag(), "0, on Arm 1", "Keeps signed int8 QDQ instead of rewriting it to uint8.", evidence="log of the rewrite"
+        Flag(),
+        "0, on Arm 1",
+        "Keeps signed int8 QDQ instead of rewriting it to uint8.",
+        needs=(_EXTENDED,),
+        evidence="log of the rewrite",
     ),
     "session.x64quantprecision": Permitted(
         Flag(),
@@ -273,7 +343,7 @@ SESSION_CONFIG: dict[str, Permitted] = {
         "Rewrites int8 weights to uint8, which x86-64 CPUs without VNNI multiply without saturating.",
         # 1.24 heeds it on CPUs without VNNI only (seen on an emulated one), and ignores it on others.
         since=(1, 25),
-        needs=(_X86_64,),
+        needs=(_X86_64, _EXTENDED),
         evidence="log: Avx2WeightS8ToU8Transformer runs",
     ),
     # Kernels.
@@ -289,7 +359,7 @@ SESSION_CONFIG: dict[str, Permitted] = {
         Flag(),
         "0",
         "Lets float matmul compute in bfloat16, with its precision.",
-        needs=(_ARM64,),
+        needs=(_ARM64_BF16,),
         evidence="emulated Arm CPU: outputs of a MatMul change",
     ),
     "mlas.nchwc_depthwise_sliding": Permitted(
@@ -297,6 +367,7 @@ SESSION_CONFIG: dict[str, Permitted] = {
         "1",
         "Chooses the sliding-window kernel for depthwise convolution.",
         since=(1, 31),
+        needs=(_X86_64,),  # tried on no other
         evidence="run time of a 3x3 depthwise convolution differs by 15 %, outputs do not",
     ),
     "mlas.qnbit.force_fp32": Permitted(
@@ -320,16 +391,21 @@ SESSION_CONFIG: dict[str, Permitted] = {
         Integer(0, 128),
         "0",
         "Splits parallel loops in shrinking blocks; 0: off.",
+        needs=(_INTRA_THREADS, OWN_THREADS),
         evidence="log of the block base",
     ),
     "session.force_spinning_stop": Permitted(
-        Flag(), "0", "Stops spinning when the last concurrent run returns.", evidence="idle CPU seconds go to zero"
+        Flag(),
+        "0",
+        "Stops spinning when the last concurrent run returns.",
+        needs=(_INTRA_THREADS, OWN_THREADS),
+        evidence="idle CPU seconds go to zero",
     ),
     "session.inter_op.allow_spinning": Permitted(
         Flag(),
         "1",
         "Lets idle inter-op threads spin before they block.",
-        needs=(_PARALLEL,),
+        needs=(PARALLEL, OWN_THREADS),
         evidence="idle CPU seconds go to zero",
     ),
     "session.inter_op.spin_backoff_max": Permitted(
@@ -337,7 +413,7 @@ SESSION_CONFIG: dict[str, Permitted] = {
         "1",
         "Cap of the back-off in the inter-op spin loop.",
         since=(1, 26),
-        needs=(_PARALLEL,),
+        needs=(PARALLEL, OWN_THREADS),
         evidence="log: ORT reads it in parallel mode",
     ),
     "session.inter_op.spin_duration_us": Permitted(
@@ -346,17 +422,22 @@ SESSION_CONFIG: dict[str, Permitted] = {
         "-1",
         "Microseconds that idle inter-op threads spin; -1: counted in iterations.",
         since=(1, 26),
-        needs=(_PARALLEL,),
+        needs=(PARALLEL, OWN_THREADS),
         evidence="idle CPU seconds go to zero with 0",
     ),
     "session.intra_op.allow_spinning": Permitted(
-        Flag(), "1", "Lets idle intra-op threads spin before they block.", evidence="idle CPU seconds go to zero"
+        Flag(),
+        "1",
+        "Lets idle intra-op threads spin before they block.",
+        needs=(_INTRA_THREADS, OWN_THREADS),
+        evidence="idle CPU seconds go to zero",
     ),
     "session.intra_op.spin_backoff_max": Permitted(
         Integer(1, 64),
         "1",
         "Cap of the back-off in the intra-op spin loop.",
         since=(1, 26),
+        needs=(_INTRA_THREADS, OWN_THREADS),
         evidence="log: ORT reads it",
     ),
     "session.intra_op.spin_duration_us": Permitted(
@@ -364,19 +445,16 @@ SESSION_CONFIG: dict[str, Permitted] = {
         "-1",
         "Microseconds that idle intra-op threads spin; -1: counted in iterations.",
         since=(1, 26),
+        needs=(_INTRA_THREADS, OWN_THREADS),
         evidence="idle CPU seconds go to zero with 0",
     ),
     "session.prepack.enable_parallel": Permitted(
-        Flag(), "0", "Repacks constant weights on the intra-op threads.", since=(1, 31), evidence="log of the repacking"
-    ),
-    "session.set_denormal_as_zero": Permitted(
         Flag(),
         "0",
-        "Flushes denormal numbers to zero: in the session's thread pools, and, if it is the first session of the "
-        "process, in the calling thread, where it stays on for good (other sessions and numpy included); a later "
-        "session leaves the calling thread as it is.",
-        needs=(_X86_64,),
-        evidence="1e-20 squared is 0 in a process's first session, not in a later one, nor on an emulated Arm CPU",
+        "Repacks constant weights on the intra-op threads.",
+        since=(1, 31),
+        needs=(_INTRA_THREADS,),
+        evidence="log of the repacking",
     ),
     # Memory and loading.
     "session.disable_prepacking": Permitted(
@@ -388,13 +466,6 @@ SESSION_CONFIG: dict[str, Permitted] = {
         "Allocates initializers outside the device's arena.",
         needs=(_has(*_GPU_EPS),),
         evidence="looked up by 1.31.1; no difference on the CPU EP, where the arena reserves them one by one anyway",
-    ),
-    "session.use_env_allocators": Permitted(
-        Flag(),
-        "0",
-        "Uses allocators that the application registered for the process.",
-        needs=(_NO_GRAPHS,),
-        evidence="log of the choice",
     ),
     # Strictness.
     "session.disable_cpu_ep_fallback": Permitted(
@@ -452,8 +523,8 @@ SESSION_CONFIG: dict[str, Permitted] = {
 }
 
 SESSION_FAMILIES: tuple[Family, ...] = (
-    Family("session.intra_op.", "[a-z_]{1,40}", Integer(0, 64, flags=True), 16),
-    Family("session.inter_op.", "[a-z_]{1,40}", Integer(0, 64, flags=True), 16, (_PARALLEL,)),
+    Family("session.intra_op.", "[a-z_]{1,40}", Integer(0, 64, flags=True), 16, (_INTRA_THREADS, OWN_THREADS)),
+    Family("session.inter_op.", "[a-z_]{1,40}", Integer(0, 64, flags=True), 16, (PARALLEL, OWN_THREADS)),
 )
 
 # --- Run config entries ---
@@ -464,13 +535,14 @@ RUN_CONFIG: dict[str, Permitted] = {
         Integer(-1, 1023),
         "not set",
         "Which captured graph a run uses; -1: none, for this run.",
+        needs=(_CAPTURING,),
         evidence="ORT parses it in every run, on the CPU EP too",
     ),
     "memory.enable_memory_arena_shrinkage": Permitted(
         Text(r"(cpu:0|gpu:[0-9]{1,2})(;(cpu:0|gpu:[0-9]{1,2})){0,7}", "devices such as cpu:0 or cpu:0;gpu:0"),
         "not set",
         "Gives unused arena memory back after the run.",
-        needs=(_ARENAS, _ARENAS_OF_GRAPHS),
+        needs=(_ARENAS,),
         evidence="memory of the process falls after the run",
     ),
 }

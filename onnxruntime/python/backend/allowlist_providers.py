@@ -5,8 +5,8 @@
 """The allowlist of provider options: for every execution provider (EP) the options that may be named, with the values
 that each takes. What is not here is refused.
 
-A plugin EP repeats the options it was given when it is asked, unknown ones too, so its report proves less than that of
-an EP inside ORT; the effects named here were seen for real wherever the evidence says "run".
+ORT repeats the options that a plugin EP was given, unknown ones too, so that its report proves nothing: the tables of
+plugins are not ``reported``. The effects named here were seen for real wherever the evidence says "run".
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from onnxruntime.backend.provider_names import (
     VITISAI,
     WEBGPU,
 )
-from onnxruntime.backend.value_kinds import Choice, Flag, Integer, Names, Text
+from onnxruntime.backend.value_kinds import Choice, Flag, Integer, Names, Text, Threads, usable_cores
 
 _DEVICE_INDEX = Integer(0, 63)
 # A limit below this stops every model; one above it is no limit on any device there is.
@@ -89,7 +89,11 @@ _CUDA = Table(
             since=(1, 31),
         ),
         "enable_skip_layer_norm_strict_mode": Permitted(
-            Flag(), "0", "Uses a slower, more exact SkipLayerNormalization kernel.", reported=False
+            Flag(),
+            "0",
+            "Uses a slower, more exact SkipLayerNormalization kernel.",
+            until=(1, 28),  # ORT pull request 29388
+            reported=False,
         ),
         "external_data_loader_reading_threads": Permitted(
             Integer(0, 16),
@@ -171,9 +175,14 @@ _TENSORRT = Table(
         "trt_engine_hw_compatible": Permitted(_TENSORRT_FLAG, "0", "Builds engines for every GPU from Ampere on."),
         "trt_op_types_to_exclude": Permitted(_OPERATORS, "none", "Operator types that TensorRT leaves to other EPs."),
         "trt_cuda_graph_enable": Permitted(
-            Flag("False", "True"),
+            Flag(
+                "False",
+                "True",
+                only_off="ORT would replay the captured graph on memory that an ordinary run has freed, and TensorRT "
+                "keeps one graph, which gpu_graph_id neither chooses nor switches off",
+            ),
             "0",
-            "Captures TensorRT's work into one CUDA graph and replays it on later runs, as graph_capture.py says.",
+            "Captures TensorRT's work into a CUDA graph and replays it on later runs.",
         ),
     },
 )
@@ -184,12 +193,9 @@ _TENSORRT_RTX = Table(
     {
         "device_id": _PLUGIN_DEVICE,
         "enable_cuda_graph": Permitted(
-            Flag(
-                only_off="TensorRT-RTX captures and replays inside itself, where neither the buffers of its graphs nor "
-                "an ordinary run to compare them with can be had"
-            ),
+            Flag(),
             "1",
-            "Lets TensorRT-RTX capture CUDA graphs inside itself. Off is always sent.",
+            "Lets TensorRT capture CUDA graphs inside itself; ORT captures and replays nothing, so runs are ordinary.",
         ),
         "nv_max_workspace_size": Permitted(Integer(0, 2**40), "0", "Bytes of workspace while an engine is built."),
         "nv_max_shared_mem_size": Permitted(Integer(0, 2**20), "0", "Bytes of shared memory that a kernel may use."),
@@ -202,6 +208,7 @@ _TENSORRT_RTX = Table(
         "nv_use_sync_gpu_allocator": Permitted(Flag(), "0", "Allocates with cudaMalloc, which rules out CUDA graphs."),
         "nv_persistent_context_memory": Permitted(Flag(), "0", "Keeps working memory from run to run."),
     },
+    reported=False,
 )
 
 # --- AMD --------------------------------------------------------------------------------------------------------------
@@ -289,14 +296,14 @@ _OPENVINO_BUNDLED = Table(
             reported=False,
         ),
         "num_of_threads": Permitted(
-            Integer(1, 256),
+            Threads(2),
             "0, OpenVINO decides",
             "CPU threads that compute, and how many runs may be under way at once.",
             needs=(Need("a device_type that names the CPU", lambda at, _: "CPU" in _openvino_device(at)),),
             reported=False,
         ),
         "num_streams": Permitted(
-            Integer(1, 64),
+            Threads(1),
             "1",
             "Parallel streams: the CPU threads are divided among them, and each run uses one.",
             needs=(Need("device_type CPU or GPU", lambda at, _: _openvino_device(at).startswith(("CPU", "GPU"))),),
@@ -330,20 +337,18 @@ def _openvino_plugin(section: str) -> Table:
         {
             "device_id": _PLUGIN_DEVICE,
             "num_of_threads": Permitted(
-                Integer(1, 256),
+                Threads(2),
                 "OpenVINO decides",
                 "CPU threads that compute.",
                 within=(*within, "INFERENCE_NUM_THREADS"),
                 hardware=hardware,
-                reported=False,
             ),
             "num_streams": Permitted(
-                Integer(1, 64),
+                Threads(1),
                 "OpenVINO decides",
                 "Parallel streams: the CPU threads are divided among them, and each run uses one.",
                 within=(*within, "NUM_STREAMS"),
                 hardware=hardware,
-                reported=False,
             ),
             "precision": Permitted(
                 # Not FP16: on a CPU without it OpenVINO computes in bfloat16 or float32 and does not say so.
@@ -352,9 +357,9 @@ def _openvino_plugin(section: str) -> Table:
                 "In which precision a CPU computes; ACCURACY keeps the model's.",
                 within=(*within, "INFERENCE_PRECISION_HINT"),
                 hardware=hardware,
-                reported=False,
             ),
         },
+        reported=False,
     )
 
 
@@ -398,61 +403,84 @@ _QNN_PLUGIN = Table(
             # The EP knows higher ones too: they would put a caller before all others.
             Choice("low", "normal"),
             "normal",
-            "Priority of the session's work on the HTP.",
+            "Priority of the session's work on the HTP. The simulator takes it without effect.",
         ),
         "rpc_control_latency": Permitted(
             Integer(0, 1000), "0", "Microseconds of latency asked of the device. The simulator takes it without effect."
         ),
-        "vtcm_mb": Permitted(Integer(1, 16), "the device's own", "Mebibytes of on-chip memory for a graph."),
+        "vtcm_mb": Permitted(
+            Integer(1, 16),
+            "the device's own",
+            "Mebibytes of on-chip memory for a graph. The simulator takes it without effect.",
+        ),
     },
+    reported=False,
 )
 
 
 # --- WebGPU -----------------------------------------------------------------------------------------------------------
 
 
-def _webgpu(evidence: str, *, reported: bool, no_capture: str = "", **others: Permitted) -> Table:
+def _webgpu(evidence: str, *, no_capture: str = "", **others: Permitted) -> Table:
     """The options that both WebGPU EPs know; the bundled one reports none, and has not the means to capture."""
     return Table(
         evidence,
         {
             **others,
             "preferredLayout": Permitted(
-                Choice("NHWC", "NCHW"), "NHWC", "Layout that operators with one are rewritten to.", reported=reported
+                Choice("NHWC", "NCHW"), "NHWC", "Layout that operators with one are rewritten to."
             ),
             "enableInt64": Permitted(
-                Flag(), "0", "Keeps int64 operators on the GPU.", since=(1, 25), reported=reported
+                Flag(),
+                "0",
+                "Keeps int64 operators on the GPU.",
+                since=(1, 25),
+                needs=(
+                    Need(
+                        "enableGraphCapture off to be off",
+                        lambda at, text: text == "1" or at.beside.get("enableGraphCapture") != "1",
+                    ),
+                ),
             ),
             "enableGraphCapture": Permitted(
-                Flag(only_off=no_capture),
-                "0",
-                "Captures the GPU commands of a run and replays them on later runs.",
-                reported=reported,
+                Flag(only_off=no_capture), "0", "Captures the GPU commands of a run and replays them on later runs."
             ),
         },
+        reported=False,
     )
 
 
 _WEBGPU_BUNDLED = _webgpu(
     "run: onnxruntime-webgpu 1.27.0 on a software GPU",
-    reported=False,
     no_capture="ORT would replay the captured graph on memory that an ordinary run has freed, and return zeros; its "
     "bundled WebGPU EP, up to 1.29, has no way to allocate the device memory that captured runs need",
 )
 
 
-_WEBGPU_PLUGIN = _webgpu("run: onnxruntime-ep-webgpu 0.4.0 on a software GPU", reported=True, device_id=_PLUGIN_DEVICE)
+_WEBGPU_PLUGIN = _webgpu("run: onnxruntime-ep-webgpu 0.4.0 on a software GPU", device_id=_PLUGIN_DEVICE)
 
 # --- All of them ------------------------------------------------------------------------------------------------------
 
 # What the EP is told where the caller does not say it, because its own default does what the allowlist refuses.
-ALWAYS: dict[tuple[str, str], dict[str, object]] = {
-    (CANN, "bundled"): {"dump_om_model": False},
-    (NV_TENSORRT_RTX, "plugin"): {"enable_cuda_graph": False},
-}
+ALWAYS: dict[tuple[str, str], dict[str, object]] = {(CANN, "bundled"): {"dump_om_model": False}}
 
 # Conditions on naming an EP at all.
-PROVIDER_NEEDS: dict[tuple[str, str], tuple[Need, ...]] = {}
+_TWO_CORES = Need(
+    # On one core OpenVINO computes with one thread, whatever num_of_threads says. Seen with onnxruntime-openvino 1.24.1
+    # and onnxruntime-ep-openvino 1.8.1, on one CPU and on two of one core, with every device_type but these.
+    "two CPU cores that this process may use, or device_type 'AUTO:CPU'",
+    lambda at, _: at.beside.get("device_type", "").startswith(("AUTO:", "MULTI:", "GPU", "NPU")) or usable_cores() > 1,
+    without="a run that must fail returns what the run before it returned, and sessions crash the process",
+)
+_TWO_CORES_OR_AUTO = Need(
+    "two CPU cores that this process may use; OpenVINOExecutionProvider.AUTO does not",
+    lambda _, __: usable_cores() > 1,
+    without=_TWO_CORES.without,
+)
+PROVIDER_NEEDS: dict[tuple[str, str], tuple[Need, ...]] = {
+    (OPENVINO, "bundled"): (_TWO_CORES,),
+    (OPENVINO, "plugin"): (_TWO_CORES_OR_AUTO,),
+}
 
 NO_OPTION = Table("no option is permitted", {})
 # A plugin that is in no table, which the application trusted enough to register.
@@ -482,4 +510,5 @@ PROVIDERS: dict[str, dict[str, Table]] = {
     "NnapiExecutionProvider": {"bundled": NO_OPTION},
     "RknpuExecutionProvider": {"bundled": NO_OPTION},
     "VSINPUExecutionProvider": {"bundled": NO_OPTION},
+    "MLXExecutionProvider": {"plugin": ANY_PLUGIN},  # strings: onnxruntime-ep-mlx 0.31.0 reads no options
 }

@@ -55,14 +55,23 @@ class Need:
     :param met: tells from the circumstances and the rendered value whether it holds.
     :param idle: whether the entry is accepted all the same where it does not hold: people set it by habit, and it only
         has nothing to act on in this session. It is warned of and counts as unconfirmed.
+    :param without: what happens where it does not hold, as the end of "without which ...".
     """
 
-    __slots__ = ("idle", "met", "what")
+    __slots__ = ("idle", "met", "what", "without")
 
-    def __init__(self, what: str, met: Callable[[Circumstances, str], bool], *, idle: bool = False) -> None:
+    def __init__(
+        self,
+        what: str,
+        met: Callable[[Circumstances, str], bool],
+        *,
+        idle: bool = False,
+        without: str = "ORT ignores or rejects it",
+    ) -> None:
         self.what = what
         self.met = met
         self.idle = idle
+        self.without = without
 
 
 class Permitted:
@@ -100,17 +109,22 @@ class Table(dict):
 
     :param evidence: how the entries are known that do not say it themselves.
     :param entries: name to :class:`Permitted`.
+    :param reported: whether ORT reports the values in use. Of a plugin EP it repeats whatever it was given, names and
+        values that the EP does not know included.
     """
 
-    __slots__ = ("evidence",)
+    __slots__ = ("evidence", "reported")
 
-    def __init__(self, evidence: str, entries: Mapping[str, Permitted]) -> None:
+    def __init__(self, evidence: str, entries: Mapping[str, Permitted], *, reported: bool = True) -> None:
         super().__init__(entries)
         self.evidence = evidence
+        self.reported = reported
+        for rule in () if reported else entries.values():
+            rule.reported = False
 
     def __or__(self, others: Mapping) -> Table:
         """The same table with more entries, each of which says itself how it is known."""
-        return Table(self.evidence, {**self, **others})
+        return Table(self.evidence, {**self, **others}, reported=True)
 
     def how_known(self, name: str) -> str:
         """How the entry of this name is known."""

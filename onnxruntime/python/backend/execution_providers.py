@@ -12,7 +12,7 @@ session config entries, and bundled WebGPU reads nothing but those. :func:`_atta
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from types import MappingProxyType
 
@@ -20,12 +20,20 @@ import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist_rules import NOTHING, Grant, Permit, sent
 from onnxruntime.backend.messages import NotPermittedError, refuse, warn
-from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, ON_CUDA_DEVICE, TENSORRT
+from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, ON_CUDA_DEVICE, OPENVINO, QNN, TENSORRT
 from onnxruntime.backend.request import split_device
 from onnxruntime.capi import _pybind_state
 
 _EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
-_MISSING = "The device, or a library that the EP needs (such as CUDA or cuDNN), may be missing; ORT's log may tell"
+_NO_LIBRARY_PATH = ("1.24.0", "1.24.1", "1.24.2", "1.24.3")
+# What may be wrong where an EP cannot be had; "" stands for all others.
+_NO_CUDA = "The device, or a library that the EP needs such as CUDA or cuDNN, may be missing; ORT's log may tell."
+_MISSING = {
+    "": "The device, or a library that the EP needs, may be missing; ORT's log may tell.",
+    **dict.fromkeys(ON_CUDA_DEVICE, _NO_CUDA),
+    OPENVINO: "The device that device_type names, or its driver, may be missing.",
+    QNN: "Where there is no Qualcomm device it computes on its simulator only, which backend_type='htp' asks for.",
+}
 _RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 
 
@@ -71,9 +79,18 @@ def plugin_devices(name: str) -> list:
     """The devices of a plugin EP whose library the application has registered."""
     if not hasattr(onnxruntime, "get_ep_devices"):
         return []
-    # A bundled EP can have devices too; only those of a plugin say where its library is.
-    devices = onnxruntime.get_ep_devices()
-    return [device for device in devices if device.ep_name == name and "library_path" in device.ep_metadata]
+    return [device for device in onnxruntime.get_ep_devices() if device.ep_name == name and _is_plugins(device)]
+
+
+def _is_plugins(device: onnxruntime.OrtEpDevice) -> bool:
+    """Tell a plugin EP's device from one of an EP inside ORT: its metadata says where the library is.
+
+    Not before ORT 1.24.4; there the EPs inside ORT say ORT's release of themselves.
+    """
+    metadata = device.ep_metadata
+    if "library_path" in metadata or onnxruntime.__version__ not in _NO_LIBRARY_PATH:
+        return "library_path" in metadata
+    return metadata.get("version") != onnxruntime.__version__
 
 
 def flavour(name: str) -> str:
@@ -153,9 +170,15 @@ def open_session(model: str | bytes, options: SessionOptions, permit: Permit) ->
     if permit.device not in ("", "CPU") and ON_ANY_DEVICE.issuperset(got) and supports_device(permit.device):
         raise RuntimeError(
             f"device {permit.device!r} was asked for, but ORT opened the session with {', '.join(got)} alone. "
-            f"{_MISSING}"
+            f"{_missing(permit.providers)}"
         )
     return session
+
+
+def _missing(names: Iterable[str]) -> str:
+    """What may be wrong where these EPs cannot be had."""
+    needing = [name for name in names if name not in ON_ANY_DEVICE]
+    return " ".join(dict.fromkeys(_MISSING.get(name, _MISSING[""]) for name in needing)) or _MISSING[""]
 
 
 def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
@@ -205,7 +228,8 @@ def _open_named(model: str | bytes, options: SessionOptions, permit: Permit) -> 
     except (RuntimeError, ValueError) as error:
         # ORT's own exceptions, which say what is wrong with a model, are neither: this is an EP's.
         raise RuntimeError(
-            f"provider_options names {', '.join(named) or 'no EP'}, with which ORT opened no session: {error}"
+            f"provider_options names {', '.join(named) or 'no EP'}, with which ORT opened no session. "
+            f"{_missing(named)} ORT says: {error}"
         ) from error
     _verify_order(session, named)
     return session
@@ -232,9 +256,11 @@ def _attach(options: SessionOptions, granted: Mapping[str, Mapping[str, Grant]])
     if TENSORRT in granted and not devices[TENSORRT]:
         others = [name for name in granted if devices[name]]
         if others:
-            raise RuntimeError(
-                f"provider_options names {TENSORRT} and {', '.join(others)}, which cannot be in one session: ORT "
-                "ignores plugin EPs where TensorRT is attached. Name only one of them"
+            refuse(
+                f"it is named beside {', '.join(others)}, and ORT ignores plugin EPs where TensorRT is attached: name "
+                "only one of them",
+                "provider_options",
+                TENSORRT,
             )
         return [(name, sent(grants)) for name, grants in granted.items()]
     for name, grants in granted.items():
@@ -251,7 +277,7 @@ def _attach(options: SessionOptions, granted: Mapping[str, Mapping[str, Grant]])
                 options.add_provider(name, texts)
         except Exception as error:
             raise RuntimeError(
-                f"provider_options names {name}, which could not be attached. {_MISSING}. ORT says: {error}"
+                f"provider_options names {name}, which could not be attached. {_missing([name])} ORT says: {error}"
             ) from error
     return None
 
@@ -267,14 +293,13 @@ def _choose_device(name: str, devices: list, grants: Mapping[str, Grant], texts:
         return None
     index = int(texts.pop("device_id", 0))
     if index >= len(devices):
-        raise RuntimeError(f"provider_options['{name}']['device_id'] is {index}, but it has {len(devices)} device(s)")
+        reason = f"the EP has {len(devices)} device(s), counted from 0"
+        refuse(reason, "provider_options", name, "device_id", value=index)
     hardware = devices[index].device.type.name
     for option, grant in grants.items():
         if grant.rule.hardware not in ("", hardware):
-            raise RuntimeError(
-                f"provider_options['{name}']['{option}'] acts on a {grant.rule.hardware}, but device {index} of the EP "
-                f"is a {hardware}, where it would be ignored"
-            )
+            reason = f"it acts on a {grant.rule.hardware}, but device {index} of the EP is a {hardware}"
+            refuse(f"{reason}, where it would be ignored", "provider_options", name, option)
     return devices[index]
 
 
@@ -284,7 +309,7 @@ def _verify_order(session: InferenceSession, named: list[str]) -> None:
     if missing:
         raise RuntimeError(
             f"provider_options names {', '.join(missing)}, but ORT opened the session with {', '.join(got)} alone. "
-            f"{_MISSING}"
+            f"{_missing(missing)}"
         )
     if [name for name in got if name in named] != named:
         raise RuntimeError(

@@ -72,6 +72,16 @@ def _known_by(evidence: str, refused: dict[str, Refused]) -> dict[str, Refused]:
 
 # --- Attributes, session config entries and run config entries ---
 
+_ARENA = "documented nowhere; the memory arena it shapes fails the session or its runs, or takes memory without end"
+_ARENA_OPTIONS = (
+    "arena.extend_strategy",
+    "arena.initial_chunk_size_bytes",
+    "arena.initial_growth_chunk_size_bytes",
+    "arena.max_dead_bytes_per_chunk",
+    "arena.max_mem",
+    "arena.max_power_of_two_extend_bytes",
+)
+
 SESSION_ATTRIBUTES: dict[str, Refused] = {
     "add_external_initializers": Refused(
         UNSAFE_MEMORY, "the session goes on using the memory of the arrays it is given"
@@ -134,6 +144,19 @@ _TRAINING = "only training builds read it, and they open it as a path"
 _DYNAMIC = "only InferenceSession.set_ep_dynamic_options reads it; as a session config entry it is ignored"
 
 SESSION_CONFIG: dict[str, Refused] = {
+    # Refused: what others of the process notice.
+    "session.set_denormal_as_zero": Refused(
+        OUTSIDE_SESSION,
+        "the first session of a process that has it changes the arithmetic of the calling thread for good, numpy's and "
+        "other sessions' included, and a later session computes half with it and half without",
+        "1e-20 squared is 0 in numpy afterwards",
+    ),
+    "session.use_env_allocators": Refused(
+        OUTSIDE_SESSION,
+        "the session takes memory from an arena that the application's own sessions need: whoever keeps outputs makes "
+        "those fail",
+        "the application's run fails while a caller keeps 16 outputs",
+    ),
     # Refused: files.
     "session.collect_node_memory_stats_to_file": Refused(
         WRITES_FILES, "rewrites a file of any name after each run", "file seen"
@@ -462,10 +485,8 @@ _TENSORRT_RTX: dict[str, Refused] = {
         "ep.context_enable",
         "ep.context_file_path",
         "ep.context_embed_mode",
-        "nv_ep_context_file_path",
-        "nv_ep_context_embed_mode",
-        "nv_dump_ep_context_model",
     ),
+    **_refused(UNBOUNDED, _ARENA, *_ARENA_OPTIONS, evidence="strings; run: onnxruntime-ep-openvino 1.8.1 has the same"),
     **_refused(WRITES_FILES, "a trace is written to a file", "nv_enable_profiling", "nv_profiling_output_file"),
     "nv_weight_stripped_engine_enable_experimental": Refused(READS_FILES, "weights are read from a model file"),
     "nv_detailed_build_log": Refused(DISCLOSES, "every step of building an engine goes to the log of the process"),
@@ -479,15 +500,23 @@ _TENSORRT_RTX: dict[str, Refused] = {
         "VkExternalComputeQueueDataParamsNV_data",
     ),
     **_refused(
-        RAW_POINTER,
-        _NO_CALLER_MEMORY,
+        NO_EFFECT,
+        "an option of the EP that older ORT had inside; the plugin does not know it",
+        "nv_ep_context_file_path",
+        "nv_ep_context_embed_mode",
+        "nv_dump_ep_context_model",
         "nv_onnx_bytestream",
         "nv_onnx_bytestream_size",
         "nv_external_data_bytestream",
         "nv_external_data_bytestream_size",
+        "nv_extra_plugin_lib_paths",
+        evidence="strings: not in onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0",
     ),
-    "nv_extra_plugin_lib_paths": Refused(LOADS_LIBRARY, "the libraries are loaded"),
-    "nv_cuda_graph_enable": Refused(OTHER_DOOR, "the old name of enable_cuda_graph, which this EP does not know"),
+    "nv_cuda_graph_enable": Refused(
+        OTHER_DOOR,
+        "the old name of enable_cuda_graph, which this EP does not know",
+        "strings: not in onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0",
+    ),
 }
 
 _MIGRAPHX: dict[str, Refused] = {
@@ -507,10 +536,15 @@ _MIGRAPHX: dict[str, Refused] = {
         WRITES_FILES,
         "compiled models are written to files, and those found there are loaded",
         "migraphx_model_cache_dir",
+    ),
+    **_refused(
+        WRITES_FILES,
+        "compiled models are written to files, and those found there are loaded",
         "migraphx_save_compiled_model",
         "migraphx_save_model_path",
         "migraphx_load_compiled_model",
         "migraphx_load_model_path",
+        evidence="source of older releases; strings: not in onnxruntime-migraphx 1.27.1",
     ),
     **_refused(
         RAW_POINTER,
@@ -524,6 +558,7 @@ _MIGRAPHX: dict[str, Refused] = {
         "1.27.1 does not know it; only the source of a later ORT does",
         "migraphx_max_dynamic_batch",
         "migraphx_max_compiled_models",
+        evidence="source; strings: not in onnxruntime-migraphx 1.27.1",
     ),
 }
 
@@ -545,6 +580,7 @@ _CANN: dict[str, Refused] = {
         "dynamic_batch_size",
         "dynamic_image_size",
         "dynamic_dims",
+        evidence="source; strings: not in onnxruntime-cann 1.24.4",
     ),
 }
 
@@ -602,13 +638,8 @@ _OPENVINO_PLUGIN: dict[str, Refused] = {
     ),
     **_refused(
         UNBOUNDED,
-        "documented nowhere; the memory arena it shapes fails the session or its runs, or takes memory without end",
-        "arena.extend_strategy",
-        "arena.initial_chunk_size_bytes",
-        "arena.initial_growth_chunk_size_bytes",
-        "arena.max_dead_bytes_per_chunk",
-        "arena.max_mem",
-        "arena.max_power_of_two_extend_bytes",
+        _ARENA,
+        *_ARENA_OPTIONS,
     ),
     "hardware_device_type": Refused(NO_EFFECT, "the plugin does not know it and does not say so"),
     **_refused(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
@@ -131,6 +132,38 @@ def usable_cpus() -> int:
     return os.cpu_count() or 1
 
 
+def usable_cores() -> int:
+    """How many CPU cores this process may use: hyper-threads of one core count once."""
+    if not hasattr(os, "sched_getaffinity"):
+        return (usable_cpus() + 1) // 2  # at least, with two to a core
+    cores = set()
+    for cpu in os.sched_getaffinity(0):
+        try:
+            with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list", encoding="ascii") as file:
+                cores.add(file.read())
+        except OSError:
+            return (usable_cpus() + 1) // 2
+    return len(cores)
+
+
+def threads_start(number: int) -> bool:
+    """Tell whether the system lets this process start so many threads more, by starting and ending them."""
+    end = threading.Event()
+    started = []
+    try:
+        for _ in range(number):
+            thread = threading.Thread(target=end.wait, daemon=True)
+            thread.start()
+            started.append(thread)
+    except (RuntimeError, MemoryError):
+        return False
+    finally:
+        end.set()
+        for thread in started:
+            thread.join()
+    return True
+
+
 class Threads(Kind):
     """A number of threads, from ``low`` to four for each CPU that the process may use, or to 16 where that is more.
 
@@ -202,14 +235,21 @@ class Names(Kind):
     """
     Known names joined by ``separator``: a reader that skips unknown names would otherwise hide a typing error.
 
-    ``known`` may be a function that gives them when they are first needed, where they are costly to find.
+    ``known`` may be a function that gives them when they are first needed, where they are costly to find. With
+    ``empty``, no name is accepted too.
     """
 
     def __init__(
-        self, known: Iterable[str] | Callable[[], Iterable[str]], separator: str = ";", *, accepts: str = ""
+        self,
+        known: Iterable[str] | Callable[[], Iterable[str]],
+        separator: str = ";",
+        *,
+        accepts: str = "",
+        empty: bool = False,
     ) -> None:
         self._source = known
         self._separator = separator
+        self._empty = empty
         self.accepts = f"{accepts or 'names'} joined by '{separator}'"
         if not accepts:
             self.accepts += f", of: {', '.join(sorted(self._known))}"
@@ -219,7 +259,10 @@ class Names(Kind):
         return frozenset(self._source() if callable(self._source) else self._source)
 
     def parse(self, value: object) -> tuple[str, ...]:
-        names = tuple(_text(value).split(self._separator))
+        text = _text(value)
+        if self._empty and text == "":
+            return ()
+        names = tuple(text.split(self._separator))
         if len(names) > len(self._known) or not self._known.issuperset(names):
             raise ValueError("a name is not known")
         return names
@@ -240,24 +283,4 @@ class Text(Kind):
         value = _text(value)
         if len(value) > self._max_bytes or not re.fullmatch(self._pattern, value, re.ASCII):
             raise ValueError("not of the accepted form")
-        return value
-
-
-class FreeText(Kind):
-    """Any text without control, format, surrogate or line separator characters: it may end up in a log line."""
-
-    def __init__(self, *, max_bytes: int = 256) -> None:
-        self._max_bytes = max_bytes
-        self.accepts = f"text of at most {max_bytes} UTF-8 bytes without control or format characters"
-
-    def parse(self, value: object) -> str:
-        value = _text(value)
-        if len(value) > self._max_bytes:
-            raise ValueError("too long")
-        import unicodedata  # costs import time, and few configurations hold such a text
-
-        if any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") for char in value):
-            raise ValueError("has a control, format or surrogate character")
-        if len(value.encode()) > self._max_bytes:
-            raise ValueError("too long")
         return value

@@ -21,9 +21,8 @@ from onnxruntime.backend import allowlist, messages, refusals, value_kinds
 from onnxruntime.backend.allowlist_attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
 from onnxruntime.backend.allowlist_rules import Circumstances
-from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 from onnxruntime.backend.request import Request
-from onnxruntime.backend.value_kinds import Choice, Flag, FreeText, Integer, Kind, Member, Names, Text, Threads, plain
+from onnxruntime.backend.value_kinds import Choice, Flag, Integer, Kind, Member, Names, Text, Threads, plain
 
 _NEWEST = Circumstances((1, 31), "x86_64", providers=("CPUExecutionProvider",))
 _REFUSED = "not permitted via the backend API"
@@ -248,14 +247,6 @@ class TestValueKinds(unittest.TestCase):
             ["", "a,", "a\n", "a\0", "x" * 9, "\u00e9", "\u0661", None, 1, True, _Str("a"), b"a", _NumpyStr("a")],
         )
 
-    def test_free_text(self):
-        wrong = ["x" * 9, "\u00e9" * 5, "\U0001f600" * 3, "x" * 10**6, None, 1, True, b"a", _Str("a"), _NumpyStr("a")]
-        # What can forge, hide or turn around the rest of a log line: Cc, Cf, Cs, Zl, Zp.
-        wrong += ["\n", "\r", "\0", "\x1b[2J", "\x7f", "\x85"]
-        wrong += ["\u200b", "\u202e", "\ufeff", "\U000e0041", "\ud800", "\u2028", "\u2029"]
-        accepted = {("",): "", ("a b;=%s",): "a b;=%s", ("\u00e9" * 4,): "\u00e9" * 4, ("x" * 8,): "x" * 8}
-        self.assert_parses(FreeText(max_bytes=8), accepted, wrong)
-
     def test_plain_takes_exact_types_only(self):
         for value, expected in ((np.int32(3), 3), (np.float64(0.5), 0.5), (np.str_("a"), "a"), (np.bool_(True), True)):
             self.assertEqual((type(plain(value)), plain(value)), (type(expected), expected))
@@ -288,7 +279,7 @@ class TestAttributes(unittest.TestCase):
             self.assertFalse(names - {*table}, f"{owner.__name__}: unjudged")
 
     def test_every_permitted_attribute_is_one_and_takes_its_value(self):
-        other = {Flag: None, Integer: 3, FreeText: "worker 7"}
+        other = {Flag: None, Integer: 3, Threads: 3, Text: "worker-7"}
         for owner, table, look_up in (
             (SessionOptions, SESSION_ATTRIBUTES, session_attributes),
             (RunOptions, RUN_ATTRIBUTES, run_attributes),
@@ -304,28 +295,45 @@ class TestAttributes(unittest.TestCase):
                     else:
                         value = other[type(rule.kind)]
                         value = not default if value is None else value
+                        if name == "log_verbosity_level":  # release builds do not read it
+                            value = default
                     chosen = look_up({name: value})
                     setattr(options, name, chosen[name])
                     self.assertEqual(getattr(options, name), value)
-                    self.assertNotEqual(getattr(options, name), default)
+                    if name != "log_verbosity_level":
+                        self.assertNotEqual(getattr(options, name), default)
                     self.assertEqual(getattr(default, "name", str(default)), rule.default)
 
     def test_bounds(self):
-        bounds = {"intra_op_num_threads": (0, 1024), "inter_op_num_threads": (0, 1024), "log_severity_level": (-1, 4)}
+        most = max(16, 4 * value_kinds.usable_cpus())
+        bounds = {"intra_op_num_threads": (0, most), "inter_op_num_threads": (0, most), "log_severity_level": (-1, 4)}
         for name, (low, high) in bounds.items():
             self.assertEqual(session_attributes({name: low}), {name: low})
             self.assertEqual(session_attributes({name: str(high)}), {name: high})
             for value in (low - 1, high + 1, str(high + 1), True, 1.0, None, _Int(1)):
                 with self.subTest(name=name, value=ascii(value)), self.assertRaisesRegex(RuntimeError, _REFUSED):
                     session_attributes({name: value})
-        self.assertEqual(run_attributes({"log_severity_level": 0}), {"log_severity_level": 0})
-        for level in (-1, 5):
+        self.assertEqual(run_attributes({"log_severity_level": -1}), {"log_severity_level": -1})
+        for level in (-2, 0, 1, 5):
             with self.assertRaisesRegex(RuntimeError, _REFUSED):
                 run_attributes({"log_severity_level": level})
 
     def test_logid_cannot_forge_log_lines(self):
         self.assertEqual(session_attributes({"logid": "x" * 256}), {"logid": "x" * 256})
-        for value in ("x" * 257, "\u00e9" * 129, "a\nb", "a\rb", "\x1b[31m", "a\0b", "\u202eb", "\ud800"):
+        for value in (
+            "x" * 257,
+            "\u00e9",
+            "a b",
+            "a]",
+            "a,b",
+            "a:b",
+            "a\nb",
+            "a\rb",
+            "\x1b[31m",
+            "a\0b",
+            "\u202eb",
+            "\ud800",
+        ):
             for look_up in (session_attributes, run_attributes):
                 with self.subTest(value=ascii(value)[:20]), self.assertRaisesRegex(RuntimeError, _REFUSED):
                     look_up({"logid": value})
@@ -504,17 +512,11 @@ class TestSessionAndRunConfig(unittest.TestCase):
         openvino = _NEWEST.replace(providers=("OpenVINOExecutionProvider",))
         qnn = _NEWEST.replace(providers=("QNNExecutionProvider",))
         with_cpu = _NEWEST.replace(providers=("OpenVINOExecutionProvider", "CPUExecutionProvider"))
-        parallel = _NEWEST.replace(attributes={"execution_mode": ExecutionMode.ORT_PARALLEL})
         for key, value, enough, missing in (
             ("mlas.disable_kleidiai", "1", arm, _NEWEST),
-            ("mlas.enable_gemm_fastmath_arm64_bfloat16", "1", arm.replace(machine="aarch64"), _NEWEST),
-            ("session.set_denormal_as_zero", "1", _NEWEST, arm),
             ("mlas.qnbit.force_fp32", "1", _NEWEST, arm),
             ("mlas.use_lut_gemm", "1", _NEWEST, arm),
             ("session.x64quantprecision", "1", _NEWEST.replace(machine="AMD64"), arm),
-            ("session.inter_op.allow_spinning", "0", parallel, _NEWEST),
-            ("session.inter_op.spin_duration_us", "0", parallel, _NEWEST),
-            ("session.inter_op.spin_backoff_max", "4", parallel, _NEWEST),
             ("session.disable_model_compile", "1", openvino, cuda),
             ("session.disable_cpu_ep_fallback", "1", openvino, _NEWEST),
             ("session.disable_cpu_ep_fallback", "1", openvino, with_cpu),
@@ -538,22 +540,6 @@ class TestSessionAndRunConfig(unittest.TestCase):
             self.assert_refused({shrink: value}, "a memory arena of every device", at=at, run=True)
         for value in ("cpu", "cpu:", "cpu:1", "CPU:0", "cpu:0;", "cpu:0 ", "gpu:100", "", "disk:0"):
             self.assert_refused({shrink: value}, "not of the accepted form", at=cuda, run=True)
-
-    def test_memory_of_captured_graphs(self) -> None:
-        shrink, shared = "memory.enable_memory_arena_shrinkage", "session.use_env_allocators"
-        gpus = _NEWEST.replace(providers=("CUDAExecutionProvider", "CPUExecutionProvider"))
-        for ep, option in CAPTURE_SWITCHES.items():
-            for text in ("1", "True", "0", "False"):
-                at = gpus.replace(options={ep: {option: text}})
-                for keyword, key, takes, graphs in (
-                    ("run_config", shrink, ("cpu:0",), ("gpu:0", "cpu:0;gpu:0", "gpu:1;cpu:0")),
-                    ("session_config", shared, (0,), (1,)),
-                ):
-                    for value in takes if text in ("1", "True") else (*takes, *graphs):
-                        self.assertEqual(allowlist.entries(keyword, {key: value}, at)[0], {key: str(value)})
-                    for value in graphs if text in ("1", "True") else ():
-                        with self.assertRaisesRegex(RuntimeError, f"{key}.*captures.*graphs, which replay into"):
-                            allowlist.entries(keyword, {key: value}, at)
 
     def test_placement_rules_cannot_carry_anything_into_the_log(self):
         for key in ("session.layer_assignment_settings", "session.name_based_layer_assignment"):
@@ -588,14 +574,11 @@ class TestSessionAndRunConfig(unittest.TestCase):
             self.assertEqual(len(session_config({**dict.fromkeys(keys[:16], 1), _SPIN: 1}, at)), 17)
             both = {keys[0]: 64, "session.inter_op.knob": False}
             self.assertEqual(session_config(both, at), {keys[0]: "64", "session.inter_op.knob": "0"})
-            self.assert_refused(both, "session_config['session.inter_op.knob']", "ORT_PARALLEL")
             for value in (65, -1, "x", "/tmp", 1.0, None, _Int(1)):
                 self.assert_refused({keys[0]: value}, "Accepted: True/False or a whole number from 0 to 64")
 
-    def test_family_warning_suggests_a_near_key(self):
-        key = "session.intra_op.spin_backof_max"
-        sentence = permit(session_config={key: 4}).idle["session_config"][key]
-        self.assertIn("Did you mean 'session.intra_op.spin_backoff_max'", sentence)
+    def test_misspelt_key_of_a_family_is_refused(self):
+        self.assert_refused({"session.intra_op.spin_backof_max": 4}, "Did you mean 'session.intra_op.spin_backoff_max'")
 
     def test_what_is_no_member_of_a_family(self):
         for rest in ("", "A", "a1", "a.b", "a-b", "a b", "a\n", "a\0", "\u00e9", "a" * 41):

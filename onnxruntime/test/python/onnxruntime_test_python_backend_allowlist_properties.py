@@ -18,7 +18,6 @@ import json
 import os
 import re
 import sys
-import unicodedata
 import unittest
 import warnings
 from collections import Counter
@@ -46,7 +45,7 @@ from onnxruntime.backend.allowlist_config_keys import SESSION_FAMILIES
 from onnxruntime.backend.allowlist_providers import ALWAYS, PROVIDERS
 from onnxruntime.backend.allowlist_rules import Permitted
 from onnxruntime.backend.refusals import EVERY_PROVIDER, Refused
-from onnxruntime.backend.value_kinds import Choice, Flag, FreeText, Integer, Kind, Member, Names, Text
+from onnxruntime.backend.value_kinds import Choice, Flag, Integer, Kind, Member, Names, Text, Threads
 
 Rule = Permitted | Refused
 # Permitted and refused entries together.
@@ -138,8 +137,6 @@ def allowed(kind: Kind, text: object) -> bool:
     """Whether a kind allows a text to be sent, judged by what the kind was made with."""
     if type(text) is not str or len(text.encode()) > 4096:
         return False
-    if type(kind) is FreeText:
-        return not {unicodedata.category(char) for char in text} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
     if not re.fullmatch(r"[ -~]*", text, re.ASCII):
         return False
     if type(kind) is Flag:
@@ -151,10 +148,12 @@ def allowed(kind: Kind, text: object) -> bool:
             and kind._low <= int(text) <= kind._high
             and (not kind._among or int(text) in kind._among)
         )
+    if type(kind) is Threads:
+        return re.fullmatch("[0-9]+", text) is not None and kind._low <= int(text) <= max(16, 4 * os.cpu_count())
     if type(kind) is Choice:
         return text in kind._spelling.values()
     if type(kind) is Names:
-        return all(name in kind._known for name in text.split(kind._separator))
+        return (kind._empty and not text) or all(name in kind._known for name in text.split(kind._separator))
     if type(kind) is Text:
         return re.fullmatch(kind._pattern, text) is not None
     raise AssertionError(f"a kind that this test does not know: {kind}")
@@ -182,7 +181,7 @@ def check_given(kind: Kind, value: object) -> None:
     if type(kind) is Member and type(value) is kind._type:
         return
     CASE.assertTrue(type(value) in (bool, int, float, str) or type(value).__module__ == "numpy", type(value))
-    if isinstance(value, str) and type(kind) is not FreeText:
+    if isinstance(value, str):
         CASE.assertRegex(value, r"\A[!-~]*\Z")
 
 
@@ -310,8 +309,8 @@ def values(rule: Rule) -> st.SearchStrategy:
         return st.sampled_from([*kind._by_name, *kind._by_name.values()])
     if type(kind) is Text:
         return st.from_regex(re.compile(kind._pattern, re.ASCII), fullmatch=True)
-    if type(kind) is FreeText:
-        return st.text(st.sampled_from("ab \u00e9\u200b\u2028\u202e\n\x7f\ud800"), max_size=4)
+    if type(kind) is Threads:
+        return st.integers(kind._low - 1, 20) | st.sampled_from(["2", "16", "1024", 2**31])
     return HOSTILE
 
 

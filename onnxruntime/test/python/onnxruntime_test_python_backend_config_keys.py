@@ -11,14 +11,11 @@ from __future__ import annotations
 import os
 import platform
 import re
-import subprocess
-import sys
 import tempfile
 import time
 import unittest
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import NamedTuple
 
 import backend_test_observable_models as models
@@ -28,6 +25,7 @@ import onnxruntime
 from onnxruntime.backend import prepare, refusals
 from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
 from onnxruntime.backend.allowlist_rules import Permitted
+from onnxruntime.backend.request import circumstances
 
 _RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
 _X86_64 = platform.machine().lower() in ("x86_64", "amd64")
@@ -60,12 +58,21 @@ def _log() -> Iterator[list[str]]:
 Look = Callable[[Mapping[str, str]], object]
 
 
+def _prepare_with_log(model: bytes, config: Mapping[str, str]) -> None:
+    """A caller of the backend cannot make ORT log more; the application can."""
+    onnxruntime.set_default_logger_severity(1)
+    try:
+        prepare(model, session_config=config, **_CPU_ONLY)
+    finally:
+        onnxruntime.set_default_logger_severity(2)
+
+
 def _logs(phrase: str, model: bytes = models.RELU) -> Look:
     """Whether opening a model logs a phrase."""
 
     def look(config: Mapping[str, str]) -> bool:
         with _log() as text:
-            prepare(model, session_config=config, log_severity_level=1, **_CPU_ONLY)
+            _prepare_with_log(model, config)
         return phrase in text[0]
 
     return look
@@ -124,34 +131,6 @@ def _keeps_record(config: Mapping[str, str]) -> bool:
         if "session.record_ep_graph_assignment_info" not in str(error):
             raise
         return False
-
-
-_FLUSHING = """
-import sys
-import numpy as np
-from onnxruntime.backend import prepare
-import backend_test_observable_models as models
-tiny = np.array([1e-20], np.float32)
-if sys.argv[1] == "later":
-    prepare(models.SQUARE)
-rep = prepare(models.SQUARE, session_config={sys.argv[2]: sys.argv[3]} if sys.argv[3] else {})
-print(rep.run([tiny])[0][0] == 0, (tiny * tiny)[0] == 0)
-"""
-
-
-def _flushes(order: str, config: Mapping[str, str]) -> str:
-    """Whether a session and numpy flush denormals, in a process whose first session it is, or a later one."""
-    arguments = [order, "session.set_denormal_as_zero", config.get("session.set_denormal_as_zero", "")]
-    environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.abspath(models.__file__))}
-    done = subprocess.run(
-        [sys.executable, "-c", _FLUSHING, *arguments],
-        env=environment,
-        capture_output=True,
-        check=True,
-        text=True,
-        timeout=60,
-    )
-    return done.stdout.strip()
 
 
 def _raw_session_logs(phrase: str) -> Look:
@@ -292,12 +271,10 @@ OBSERVED: dict[str, Observation] = {
         _logs("GraphTransformer QDQS8ToU8Transformer modified: 1", models.quantized_matmul(np.int8)),
     ),
     "session.record_ep_graph_assignment_info": Observation("1", _keeps_record),
-    "session.set_denormal_as_zero": Observation("1", partial(_flushes, "first")),
     "session.strict_shape_type_inference": Observation("1", _fails("ShapeInferenceError", models.CONTRADICTORY)),
     "session.strict_workspace_verification": Observation(
         "1", _fails("session.strict_workspace_verification", models.in_ort_format(models.RELU))
     ),
-    "session.use_env_allocators": Observation("1", _logs("use the allocator registered with the environment")),
     "session.x64quantprecision": Observation(
         "1", _logs("GraphTransformer Avx2WeightS8ToU8Transformer modified", models.quantized_matmul())
     ),
@@ -325,8 +302,9 @@ def _permitted() -> dict[str, Permitted]:
 
 def _acts_here(rule: Permitted) -> bool:
     """Whether a key acts on this CPU in this release; elsewhere the backend must refuse it."""
-    machines = {"an x86-64 CPU": _X86_64, "a 64-bit Arm CPU": _ARM64}
-    return rule.since <= _RELEASE and all(machines.get(need.what, True) for need in rule.needs)
+    here = circumstances(())
+    machines = ("an x86-64 CPU", "a 64-bit Arm CPU", "Linux on a 64-bit Arm CPU with bfloat16")
+    return rule.since <= _RELEASE and all(need.met(here, "1") for need in rule.needs if need.what in machines)
 
 
 class TestConfigKeys(unittest.TestCase):
@@ -373,12 +351,6 @@ class TestConfigKeys(unittest.TestCase):
                     str(raised.exception),
                 )
 
-    @unittest.skipUnless(_X86_64, "refused elsewhere, where it does nothing")
-    def test_denormals_flush_in_the_calling_thread_only_after_the_first_session(self):
-        flushing = {"session.set_denormal_as_zero": "1"}
-        self.assertEqual(_flushes("first", flushing), "True True")
-        self.assertEqual(_flushes("later", flushing), "False False")
-
     def test_family_of_spin_keys_warns_and_is_sent(self):
         with self.assertWarnsRegex(RuntimeWarning, "cannot confirm"):
             rep = prepare(models.RELU, session_config={"session.intra_op.new_knob": True})
@@ -389,7 +361,7 @@ class TestConfigKeys(unittest.TestCase):
 
         def logged(config: Mapping[str, str]) -> set[str]:
             with _log() as text:
-                prepare(models.RELU, session_config=config, log_severity_level=1, **_CPU_ONLY)
+                _prepare_with_log(models.RELU, config)
             return {*re.findall(r"GraphTransformer (\w+) modified", text[0])}
 
         everything = logged({})

@@ -21,7 +21,14 @@ from backend_test_models import no_session_opens, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import SessionOptions
-from onnxruntime.backend import allowlist, allowlist_rules, captured_graph, execution_providers, request
+from onnxruntime.backend import (
+    allowlist,
+    allowlist_providers,
+    allowlist_rules,
+    captured_graph,
+    execution_providers,
+    request,
+)
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 AZURE = "AzureExecutionProvider"  # in every build for the desktop; it takes no node that an ordinary model has
@@ -53,6 +60,7 @@ def process_with(bundled: tuple[str, ...] = (), plugins: tuple[str, ...] = (), b
         mock.patch.object(onnxruntime, "get_available_providers", lambda: available),
         mock.patch.object(onnxruntime, "get_ep_devices", lambda: here),
         mock.patch.object(onnxruntime, "get_device", lambda: build),
+        mock.patch.object(allowlist_providers, "usable_cores", lambda: 2),
     ):
         yield here
 
@@ -111,12 +119,12 @@ class DoorTest(unittest.TestCase):
     def test_bundled(self) -> None:
         """By both doors of bundled EPs, entries first: one alone loses options of OpenVINO or of WebGPU."""
         with process_with(bundled=(CUDA, OPENVINO)):
-            noted, keywords = opened({OPENVINO: {"num_of_threads": 1}, CUDA: {"use_tf32": False}})
+            noted, keywords = opened({OPENVINO: {"num_of_threads": 2}, CUDA: {"use_tf32": False}})
         self.assertEqual(
             noted.of("add_session_config_entry", "add_provider", "add_provider_for_devices")[-4:],
             [
-                ("add_session_config_entry", "ep.openvinoexecutionprovider.num_of_threads", "1"),
-                ("add_provider", OPENVINO, {"num_of_threads": "1"}),
+                ("add_session_config_entry", "ep.openvinoexecutionprovider.num_of_threads", "2"),
+                ("add_provider", OPENVINO, {"num_of_threads": "2"}),
                 ("add_session_config_entry", "ep.cudaexecutionprovider.use_tf32", "0"),
                 ("add_provider", CUDA, {"use_tf32": "0"}),
             ],
@@ -133,20 +141,20 @@ class DoorTest(unittest.TestCase):
             self.assertEqual(keywords, {"providers": None, "enable_fallback": 0})
             noted, _ = opened({QNN: {}})
             self.assertEqual(noted.of("add_provider_for_devices"), [("add_provider_for_devices", [devices[0]], {})])
-            with self.assertRaisesRegex(RuntimeError, "'device_id'.* is 2, but it has 2 device"):
+            with self.assertRaisesRegex(RuntimeError, "'device_id'.* value 2 .*the EP has 2 device"):
                 opened({QNN: {"device_id": 2}})
 
     def test_options_of_a_plugin_can_travel_in_another_one(self) -> None:
         with process_with(plugins=(OPENVINO,)):
-            noted, _ = opened({OPENVINO: {"num_of_threads": 1, "precision": "FP32"}})
+            noted, _ = opened({OPENVINO: {"num_of_threads": 2, "precision": "FP32"}})
         ((_, _, texts),) = noted.of("add_provider_for_devices")
         self.assertEqual(
-            texts, {"load_config": '{"CPU": {"INFERENCE_NUM_THREADS": "1", "INFERENCE_PRECISION_HINT": "f32"}}'}
+            texts, {"load_config": '{"CPU": {"INFERENCE_NUM_THREADS": "2", "INFERENCE_PRECISION_HINT": "f32"}}'}
         )
 
     def test_options_that_only_one_kind_of_device_reads(self) -> None:
         with process_with(devices=[device_of(OPENVINO), device_of(OPENVINO, hardware="GPU")]):
-            for option, value in {"num_of_threads": 1, "num_streams": 1, "precision": "FP32"}.items():
+            for option, value in {"num_of_threads": 2, "num_streams": 1, "precision": "FP32"}.items():
                 opened({OPENVINO: {"device_id": 0, option: value}})
                 with self.assertRaisesRegex(RuntimeError, f"'{option}'.* CPU, .* device 1 .*GPU"):
                     opened({OPENVINO: {"device_id": 1, option: value}})
@@ -173,7 +181,7 @@ class DoorTest(unittest.TestCase):
     def test_tensorrt_and_a_plugin_exclude_each_other(self) -> None:
         with (
             process_with(bundled=(TENSORRT,), plugins=(QNN,)),
-            self.assertRaisesRegex(RuntimeError, f"{TENSORRT} and {QNN}, which cannot be in one session"),
+            self.assertRaisesRegex(RuntimeError, f"{TENSORRT}.* beside {QNN}, and ORT ignores plugin EPs"),
         ):
             opened({TENSORRT: {}, QNN: {}})
 
@@ -221,7 +229,7 @@ class ReadBackTest(unittest.TestCase):
     def test_what_is_not_reported_is_compared_as_it_was_sent(self) -> None:
         """Where an EP gives its text back all the same, any other text is not what was sent."""
         option = "enable_skip_layer_norm_strict_mode"
-        with process_with(bundled=(CUDA,)):
+        with process_with(bundled=(CUDA,)), mock.patch.object(request, "_here", lambda: ((1, 27), "x86_64", "Linux")):
             permitted = permit({CUDA: {option: True}})
         applied = execution_providers.read_back(self.session(**{CUDA: {option: "1"}}), permitted)
         self.assertEqual((applied.provider_options, applied.unconfirmed), ({CUDA: {}}, {CUDA: (option,)}))
@@ -230,11 +238,11 @@ class ReadBackTest(unittest.TestCase):
 
     def test_text_that_carries_options_is_compared_and_not_shown(self) -> None:
         with process_with(plugins=(OPENVINO,)):
-            permitted = permit({OPENVINO: {"num_of_threads": 1}})
-        carried = {"load_config": '{"CPU": {"INFERENCE_NUM_THREADS": "1"}}'}
+            permitted = permit({OPENVINO: {"num_of_threads": 2}})
+        carried = {"load_config": '{"CPU": {"INFERENCE_NUM_THREADS": "2"}}'}
         # Even an ORT that repeats the option does not show that the EP, which ignores it there, knows of it.
         applied = execution_providers.read_back(
-            self.session(**{OPENVINO: carried | {"num_of_threads": "1"}}), permitted
+            self.session(**{OPENVINO: carried | {"num_of_threads": "2"}}), permitted
         )
         self.assertEqual(applied.provider_options, {OPENVINO: {}})
         self.assertEqual(applied.unconfirmed, {OPENVINO: ("num_of_threads",)})

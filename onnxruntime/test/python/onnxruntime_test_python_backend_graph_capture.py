@@ -485,34 +485,6 @@ class OwnRunsTest(OnCuda):
 
 
 @needs_cuda
-class ShrinkingTest(OnCuda):
-    """Device memory that is given back after a run is a graph's."""
-
-    SHRINK = "memory.enable_memory_arena_shrinkage"
-
-    def test_it_is_refused_wherever_it_is_named(self) -> None:
-        shrink = {self.SHRINK: "gpu:0"}
-        refused = partial(self.assertRaisesRegex, RuntimeError, "not permitted.*cpu:0 alone where the session captures")
-        with refused():
-            self.prepare(chain(), run_config=shrink)
-        rep, x = self.prepare(chain()), self.data(0, 1000, 4)
-        own = onnxruntime.backend.prepare(open_session(chain()))
-        for made in (rep, own):
-            made.run([x])
-            for name in (shrink, {self.SHRINK: "cpu:0;gpu:0"}, {**shrink, **ORDINARY}):
-                for call in (partial(made.run, [x], run_config=name), partial(made.run_options, name)):
-                    with refused():
-                        call()
-                with refused():
-                    made.with_run_config(name)
-                with refused():
-                    onnxruntime.backend.prepare(made.session, run_config=name)
-            self.close(made.run([x], run_config={self.SHRINK: "cpu:0"})[0], Expected(chain())(x)[0])
-        ordinary = self.ordinary(chain())
-        ordinary.run([x], run_config=shrink)
-
-
-@needs_cuda
 class FailingCaptureTest(OnCuda):
     """A capture that fails inside ORT, by what another thread does without the lock."""
 

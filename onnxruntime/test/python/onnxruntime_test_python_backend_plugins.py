@@ -83,15 +83,20 @@ class OpenVinoPluginTest(unittest.TestCase):
 
     def test_num_of_threads_is_how_many_threads_work(self) -> None:
         made, array = convolutions(16, 112), image(16, 112)
-        shares = {}
-        for threads in (1, 2):
-            rep = prepare({OPENVINO: {"num_of_threads": threads}}, made)
-            shares[threads] = share_of_busiest_thread(lambda rep=rep: rep.run([array]))
-        self.assertGreater(shares[1], 0.95)
-        self.assertLess(shares[2], 0.92, "this needs a machine with two cores or more")
+        options = onnxruntime.SessionOptions()
+        devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == OPENVINO][:1]
+        one = '{"CPU": {"INFERENCE_NUM_THREADS": "1"}}'  # which the backend refuses
+        options.add_provider_for_devices(devices, {"load_config": one})
+        for model_or_session, named, low, high in (
+            (onnxruntime.InferenceSession(made.SerializeToString(), options), None, 0.95, 1),
+            (made, {OPENVINO: {"num_of_threads": 2}}, 0, 0.92),
+        ):
+            rep = onnxruntime.backend.prepare(model_or_session, provider_options=named)
+            share = share_of_busiest_thread(lambda rep=rep: rep.run([array]))
+            self.assertTrue(low <= share <= high, f"{share}: this needs a machine with two cores or more")
 
     def test_options_that_travel_in_another_one_are_unconfirmed(self) -> None:
-        rep = prepare({OPENVINO: {"num_of_threads": 1, "precision": "FP32", "device_id": 0}})
+        rep = prepare({OPENVINO: {"num_of_threads": 2, "precision": "FP32", "device_id": 0}})
         self.assertEqual(dict(rep.provider_options[OPENVINO]), {})
         self.assertEqual(rep.unconfirmed[OPENVINO], ("num_of_threads", "precision", "device_id"))
 
@@ -99,6 +104,7 @@ class OpenVinoPluginTest(unittest.TestCase):
         for options in (
             {"num_of_threads": "abc"},
             {"num_of_threads": 0},
+            {"num_of_threads": 1},
             {"precision": "FP16"},
             {"load_config": '{"CPU": {"INFERENCE_NUM_THREADS": "1"}}'},
             {"device_type": "CPU"},
@@ -109,7 +115,10 @@ class OpenVinoPluginTest(unittest.TestCase):
                 prepare({OPENVINO: options})
 
     def test_a_device_that_it_does_not_have_is_an_error(self) -> None:
-        with no_session_opens(), self.assertRaisesRegex(RuntimeError, r"\['device_id'\] is 7, but it has 1 device"):
+        with (
+            no_session_opens(),
+            self.assertRaisesRegex(RuntimeError, r"\['device_id'\] with the value 7 .*the EP has 1 device"),
+        ):
             prepare({OPENVINO: {"device_id": 7}})
 
     def test_registered_without_a_device_it_is_unavailable(self) -> None:
@@ -147,7 +156,8 @@ class QnnPluginTest(unittest.TestCase):
     def test_backend_type_makes_it_compute(self) -> None:
         made, array = convolutions(), image()
         rep = prepare({QNN: HTP}, made, session_config=NO_CPU)
-        self.assertEqual(dict(rep.provider_options[QNN]), HTP)
+        self.assertEqual(dict(rep.provider_options[QNN]), {})
+        self.assertEqual(rep.unconfirmed[QNN], tuple(HTP))
         self.assertGreaterEqual(rep.node_assignment[QNN], 11)
         self.assertEqual(rep.node_assignment[CPU], 0)
         np.testing.assert_allclose(rep.run([array])[0], on_cpu(made, array), atol=1e-3)
@@ -188,7 +198,7 @@ class PluginsTest(unittest.TestCase):
             self.assertGreaterEqual(rep.node_assignment[names[0]], 11)
 
     def test_an_unknown_one_is_named_without_options(self) -> None:
-        with no_session_opens(), self.assertRaisesRegex(RuntimeError, "not permitted.*name it with {}"):
+        with no_session_opens(), self.assertRaisesRegex(RuntimeError, "not permitted.*no such name is known"):
             prepare({UNKNOWN: HTP})
         # What it says to {} is its own: it cannot do without an option.
         with self.assertRaisesRegex(RuntimeError, f"names {UNKNOWN}.*default backend path"):

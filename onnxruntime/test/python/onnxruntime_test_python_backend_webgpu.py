@@ -72,8 +72,8 @@ class WebGpuTest(unittest.TestCase):
 
     def test_what_it_cannot_report_is_unconfirmed(self) -> None:
         rep = prepare({"preferredLayout": "NCHW"})
-        self.assertEqual(dict(rep.provider_options[EP]), {} if BUNDLED else {"preferredLayout": "NCHW"})
-        self.assertEqual(rep.unconfirmed.get(EP), ("preferredLayout",) if BUNDLED else None)
+        self.assertEqual(dict(rep.provider_options[EP]), {})
+        self.assertEqual(rep.unconfirmed[EP], ("preferredLayout",))
 
     def test_a_single_run_takes_the_same_options(self) -> None:
         made, array = convolutions(), image()

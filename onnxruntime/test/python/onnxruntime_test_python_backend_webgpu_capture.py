@@ -87,7 +87,7 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
     def test_it_captures(self) -> None:
         rep = self.prepare(chain())
         self.assertEqual(rep.node_assignment[EP], 6)
-        self.assertEqual(rep.provider_options[EP]["enableGraphCapture"], "1")
+        self.assertIn("enableGraphCapture", rep.unconfirmed[EP])  # ORT repeats whatever a plugin is given
         # What makes it matter: ORT itself refuses the ordinary path on this session.
         with self.assertRaisesRegex(ValueError, "graph capture"):
             rep.session.run(None, {"X": self.data(0, 3, 4)})

@@ -1,0 +1,359 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""What is named acts, or is refused, or is warned of and listed as unconfirmed: there is no fourth outcome.
+
+And what one caller names does nothing to others: no thread, no memory and no arithmetic but the session's own.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+import threading
+import unittest
+import warnings
+from unittest import mock
+
+import numpy as np
+from backend_test_models import no_session_opens, two_nodes
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend import allowlist, allowlist_providers, execution_providers, request, value_kinds
+from onnxruntime.backend.allowlist_rules import Circumstances
+from onnxruntime.backend.messages import NOT_PERMITTED, NotPermittedError
+
+CPU, CUDA, OPENVINO = "CPUExecutionProvider", "CUDAExecutionProvider", "OpenVINOExecutionProvider"
+MODEL = two_nodes((2, 4)).SerializeToString()
+X = np.ones((2, 4), np.float32)
+ON_CPU = {"provider_options": {}}
+
+
+def prepare(**keywords):
+    """The prepared model, and the texts of the warnings."""
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        rep = onnxruntime.backend.prepare(MODEL, **{**ON_CPU, **keywords})
+    return rep, [str(warning.message) for warning in given]
+
+
+class TestIdle(unittest.TestCase):
+    """Entries whose subject a session lacks: accepted, warned of, listed as unconfirmed."""
+
+    def assert_idle(self, keyword: str, name: str, **keywords) -> None:
+        rep, given = prepare(**keywords)
+        self.assertEqual(dict(rep.unconfirmed), {keyword: (name,)})
+        self.assertEqual(len(given), 1)
+        self.assertRegex(given[0], f"{name}.* has nothing to act on in this session: it needs ")
+        self.assertEqual(rep.warnings, tuple(given))
+        np.testing.assert_array_equal(rep.run([X])[0], onnxruntime.backend.run(MODEL, [X], **ON_CPU)[0])
+
+    def assert_acts(self, **keywords) -> None:
+        rep, given = prepare(**keywords)
+        self.assertEqual((dict(rep.unconfirmed), given), ({}, []))
+
+    def test_threads_between_operators_without_parallel_mode(self):
+        spinning = {"session.inter_op.allow_spinning": False}
+        self.assert_idle("session_config", "session.inter_op.allow_spinning", session_config=spinning)
+        self.assert_idle("session_options", "inter_op_num_threads", inter_op_num_threads=2)
+        self.assert_acts(session_config=spinning, inter_op_num_threads=2, execution_mode="ORT_PARALLEL")
+
+    def test_both_kinds_of_spinning_together(self):
+        both = {f"session.{threads}.allow_spinning": "0" for threads in ("intra_op", "inter_op")}
+        self.assert_idle("session_config", "session.inter_op.allow_spinning", session_config=both)
+
+    def test_threads_within_operators_where_there_is_one(self):
+        for key in ("session.intra_op.allow_spinning", "session.force_spinning_stop"):
+            self.assert_idle("session_config", key, session_config={key: True}, intra_op_num_threads=1)
+            self.assert_acts(session_config={key: True}, intra_op_num_threads=2)
+
+    def test_graph_optimization_below_the_level_of_a_pass(self):
+        for key, value, level in (
+            ("optimization.enable_cast_chain_elimination", True, "ORT_DISABLE_ALL"),
+            ("optimization.disable_specified_optimizers", "ConstantFolding", "ORT_DISABLE_ALL"),
+            ("optimization.enable_gelu_approximation", True, "ORT_ENABLE_BASIC"),
+            ("session.disable_quant_qdq", True, "ORT_ENABLE_BASIC"),
+        ):
+            with self.subTest(key):
+                self.assert_idle("session_config", key, session_config={key: value}, graph_optimization_level=level)
+                self.assert_acts(session_config={key: value}, graph_optimization_level="ORT_ENABLE_EXTENDED")
+
+    def test_a_key_that_acts_only_beside_another(self):
+        if tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 26):
+            self.skipTest("session.disable_qdq_constant_folding came with ORT 1.26")
+        key = "session.disable_qdq_constant_folding"
+        self.assert_idle("session_config", key, session_config={key: True})
+        self.assert_acts(session_config={key: True, "session.disable_quant_qdq": True})
+
+    def test_memory_pattern_in_parallel_mode(self):
+        parallel = {"execution_mode": "ORT_PARALLEL"}
+        self.assert_idle("session_options", "enable_mem_pattern", enable_mem_pattern=True, **parallel)
+        self.assert_acts(enable_mem_pattern=False, **parallel)
+
+    def test_a_graph_of_a_session_that_captures_none(self):
+        self.assert_idle("run_config", "gpu_graph_id", run_config={"gpu_graph_id": 3})
+        self.assert_acts(run_config={"gpu_graph_id": -1})
+        rep, _ = prepare()
+        with self.assertWarnsRegex(RuntimeWarning, "gpu_graph_id.*nothing to act on"):
+            rep.run([X], run_config={"gpu_graph_id": 3})
+
+    def test_threads_of_a_session_on_the_global_pool(self):
+        code = """
+            import sys, warnings
+            import onnxruntime, onnxruntime.backend
+            onnxruntime.set_global_thread_pool_sizes(2, 2)
+            warnings.simplefilter("error")
+            from onnxruntime_test_python_backend_promise import MODEL
+            for keywords in (
+                {"intra_op_num_threads": 4},
+                {"session_config": {"session.intra_op.allow_spinning": False}},
+                {"session_config": {"session.force_spinning_stop": True}},
+                {"session_config": {"session.dynamic_block_base": 4}},
+            ):
+                try:
+                    onnxruntime.backend.prepare(MODEL, provider_options={}, use_per_session_threads=False, **keywords)
+                except RuntimeWarning as warning:
+                    assert "it needs thread pools of its own" in str(warning), warning
+                    continue
+                raise AssertionError(keywords)
+        """
+        run_in_a_new_process(code)
+
+
+class TestUnconfirmed(unittest.TestCase):
+    def test_an_unknown_key_of_a_family(self):
+        key = "session.intra_op.new_knob"
+        rep, given = prepare(session_config={key: True})
+        self.assertEqual(dict(rep.session_config), {key: "1"})
+        self.assertEqual(dict(rep.unconfirmed), {"session_config": (key,)})
+        self.assertRegex(given[0], f"{key}.*cannot confirm that it acts")
+
+    def test_a_misspelt_key_of_a_family_is_refused(self):
+        for family, rest, meant in (
+            ("intra_op", "allow_spining", "allow_spinning"),
+            ("inter_op", "allow_spin", "allow_spinning"),
+            ("intra_op", "spin_duration_ms", "spin_duration_us"),
+            ("intra_op", "spin_backof_max", "spin_backoff_max"),
+        ):
+            key = f"session.{family}.{rest}"
+            with self.subTest(key), no_session_opens(), self.assertRaises(NotPermittedError) as refused:
+                onnxruntime.backend.prepare(MODEL, session_config={key: 1})
+            self.assertIn(f"Did you mean 'session.{family}.{meant}'?", str(refused.exception))
+
+
+class TestOthers(unittest.TestCase):
+    """What a caller names does nothing to others of the process."""
+
+    def test_threads_are_bounded_by_the_cpus(self):
+        most = max(16, 4 * value_kinds.usable_cpus())
+        for name in ("intra_op_num_threads", "inter_op_num_threads"):
+            with self.subTest(name), no_session_opens(), self.assertRaisesRegex(NotPermittedError, f"0 to {most} here"):
+                onnxruntime.backend.prepare(MODEL, **{name: most + 1})
+
+    def test_threads_that_cannot_start(self):
+        # ORT would wait for them without end.
+        with (
+            mock.patch.object(
+                value_kinds.threading.Thread, "start", side_effect=RuntimeError("can't start new thread")
+            ),
+            no_session_opens(),
+            self.assertRaisesRegex(NotPermittedError, "threads that the system lets this process start"),
+        ):
+            onnxruntime.backend.prepare(MODEL, intra_op_num_threads=2)
+
+    def test_threads_that_started_end(self):
+        before = threading.active_count()
+        self.assertTrue(value_kinds.threads_start(8))
+        self.assertEqual(threading.active_count(), before)
+
+    def test_arithmetic_and_memory_of_the_process(self):
+        for key in ("session.set_denormal_as_zero", "session.use_env_allocators"):
+            with self.subTest(key), no_session_opens(), self.assertRaises(NotPermittedError) as refused:
+                onnxruntime.backend.prepare(MODEL, session_config={key: 1})
+            self.assertIn("acts outside the caller's session", str(refused.exception))
+
+    def test_the_log_of_the_process(self):
+        for name, values in (
+            ("log_severity_level", (0, 1, "0", -2, 5)),
+            ("log_verbosity_level", (1, -1)),
+            ("logid", ("a b", "a]", "[a", "a:b", "a,b", "a\n", "\u00e9", "x" * 257)),
+        ):
+            for value in values:
+                for call in (onnxruntime.backend.prepare, lambda model, **keywords: prepare()[0].run([X], **keywords)):
+                    with self.subTest(name, value=value), self.assertRaises(NotPermittedError):
+                        call(MODEL, **{name: value})
+            prepare()[0].run([X], log_severity_level=-1, log_verbosity_level=0, logid="tenant-7/run_2@host+x.y")
+
+    def test_enum_numbers_without_a_name(self):
+        for name, kind in (
+            ("execution_mode", onnxruntime.ExecutionMode),
+            ("execution_order", onnxruntime.ExecutionOrder),
+            ("graph_optimization_level", onnxruntime.GraphOptimizationLevel),
+        ):
+            with self.subTest(name), no_session_opens(), self.assertRaises(NotPermittedError):
+                onnxruntime.backend.prepare(MODEL, **{name: kind(77)})
+
+
+class TestOpenVinoOnOneCore(unittest.TestCase):
+    """There OpenVINO returns the outputs of another run where it should fail."""
+
+    def setUp(self):
+        patched = mock.patch.object(allowlist_providers, "usable_cores", return_value=1)
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    def test_named(self):
+        for options in ({}, {"num_of_threads": 2}, {"device_type": "CPU"}, {"device_type": "HETERO:CPU"}):
+            with self.subTest(options), no_session_opens(), self.assertRaisesRegex(NotPermittedError, "two CPU cores"):
+                onnxruntime.backend.prepare(MODEL, provider_options={OPENVINO: options})
+
+    def test_one_thread_is_refused_anywhere(self):
+        with (
+            mock.patch.object(allowlist_providers, "usable_cores", return_value=64),
+            self.assertRaisesRegex(NotPermittedError, "num_of_threads"),
+        ):
+            onnxruntime.backend.prepare(MODEL, provider_options={OPENVINO: {"num_of_threads": 1}})
+
+    def test_not_named(self):
+        with (
+            mock.patch.object(execution_providers, "stock_list", return_value=[OPENVINO, CPU]),
+            self.assertWarnsRegex(RuntimeWarning, f"{OPENVINO} is left out: it needs two CPU cores"),
+        ):
+            rep = onnxruntime.backend.prepare(MODEL)
+        self.assertEqual(rep.providers, (CPU,))
+
+    @unittest.skipUnless(sys.platform == "linux", "reads what Linux tells of CPUs")
+    def test_hyper_threads_of_one_core_count_once(self):
+        def siblings(path, **_):
+            cpu = int(pathlib.Path(path).parts[5].removeprefix("cpu"))
+            return mock.mock_open(read_data=f"{cpu // 2 * 2}-{cpu // 2 * 2 + 1}\n")()
+
+        for cpus, cores in (({0}, 1), ({0, 1}, 1), ({1, 2}, 2), ({0, 1, 2, 3}, 2)):
+            with (
+                self.subTest(cpus),
+                mock.patch.object(os, "sched_getaffinity", return_value=cpus),
+                mock.patch("builtins.open", siblings),
+            ):
+                self.assertEqual(value_kinds.usable_cores(), cores)
+        for cpus, cores in (({0}, 1), ({0, 1}, 1), ({0, 1, 2}, 2)):  # where the system does not tell
+            with (
+                self.subTest(cpus),
+                mock.patch.object(os, "sched_getaffinity", return_value=cpus),
+                mock.patch("builtins.open", side_effect=FileNotFoundError),
+            ):
+                self.assertEqual(value_kinds.usable_cores(), cores)
+
+
+class TestReleases(unittest.TestCase):
+    """Entries that ORT takes and ignores, by release, system and what stands beside them."""
+
+    def at(self, release, **changes):
+        here = {"machine": "x86_64", "system": "Linux", "providers": (CPU,)}
+        return Circumstances(release, **{**here, **changes})
+
+    def test_an_option_that_later_releases_ignore(self):
+        rule = allowlist_providers.PROVIDERS[CUDA]["bundled"]["enable_skip_layer_norm_strict_mode"]
+        self.assertEqual(rule.until, (1, 28))
+        asked = request.Request(provider_options={CUDA: {"enable_skip_layer_norm_strict_mode": 1}})
+        permit = allowlist.permit
+        permit(asked, self.at((1, 27)), lambda _: "bundled")
+        for release in ((1, 28), (1, 31)):
+            with self.assertRaisesRegex(NotPermittedError, "ignores it, as all do from 1.28 on"):
+                permit(asked, self.at(release), lambda _: "bundled")
+
+    def test_optimizers_of_one_release(self):
+        config = {"optimization.disable_specified_optimizers": "MatMulNBitsMlpFusion"}
+        look_up = functools.partial(allowlist.entries, "session_config")
+        look_up(config, self.at((1, 27)))
+        for release in ((1, 26), (1, 28), (1, 31)):
+            with self.assertRaisesRegex(NotPermittedError, "in 1.27 only"):
+                look_up(config, self.at(release))
+
+    def test_bfloat16_on_arm(self):
+        config = {"mlas.enable_gemm_fastmath_arm64_bfloat16": 1}
+        look_up = functools.partial(allowlist.entries, "session_config")
+        for features, machine, system, permitted in (
+            ("Features\t: fp asimd bf16 i8mm\n", "aarch64", "Linux", True),
+            ("Features\t: fp asimd\n", "aarch64", "Linux", False),
+            ("Features\t: fp asimd bf16\n", "arm64", "Darwin", False),
+            ("Features\t: fp asimd bf16\n", "ARM64", "Windows", False),
+            ("flags\t: avx512_bf16 bf16\n", "x86_64", "Linux", False),
+        ):
+            at = self.at((1, 31), machine=machine, system=system)
+            with self.subTest(machine, system=system), mock.patch("builtins.open", mock.mock_open(read_data=features)):
+                if permitted:
+                    self.assertEqual(look_up(config, at)[0], {next(iter(config)): "1"})
+                    continue
+                with self.assertRaisesRegex(NotPermittedError, "Linux on a 64-bit Arm CPU with bfloat16"):
+                    look_up(config, at)
+
+    def test_int64_off_in_a_captured_webgpu_graph(self):
+        ep = "WebGpuExecutionProvider"
+        for options, permitted in (
+            ({"enableInt64": 0, "enableGraphCapture": 1}, False),
+            ({"enableInt64": 1, "enableGraphCapture": 1}, True),
+            ({"enableInt64": 0, "enableGraphCapture": 0}, True),
+        ):
+            asked = request.Request(provider_options={ep: options})
+            with self.subTest(options):
+                if permitted:
+                    allowlist.permit(asked, self.at((1, 31)), lambda _: "plugin")
+                    continue
+                with self.assertRaisesRegex(NotPermittedError, "enableGraphCapture off"):
+                    allowlist.permit(asked, self.at((1, 31)), lambda _: "plugin")
+
+
+class TestPluginsBefore1244(unittest.TestCase):
+    """Device records of those releases do not say where a plugin's library is."""
+
+    def test_recognised_by_the_version(self):
+        def device(name, **metadata):
+            return mock.Mock(ep_name=name, ep_metadata=metadata)
+
+        devices = [
+            device(CPU, version="1.24.1"),
+            device(OPENVINO, version="1.8.1+95d534b.ci.79"),
+        ]
+        with (
+            mock.patch.object(onnxruntime, "__version__", "1.24.1"),
+            mock.patch.object(onnxruntime, "get_ep_devices", return_value=devices, create=True),
+        ):
+            self.assertEqual(execution_providers.plugin_devices(OPENVINO), devices[1:])
+            self.assertEqual(execution_providers.flavour(OPENVINO), "plugin")
+            self.assertEqual(execution_providers.flavour(CPU), "bundled")
+        with (
+            mock.patch.object(onnxruntime, "get_ep_devices", return_value=devices, create=True),
+            mock.patch.object(onnxruntime, "__version__", "1.24.4"),
+        ):
+            self.assertEqual(execution_providers.plugin_devices(OPENVINO), [])
+
+
+class TestErrors(unittest.TestCase):
+    def test_a_path_that_is_not_utf8(self):
+        with self.assertRaisesRegex(NotPermittedError, f"{NOT_PERMITTED}: .* UTF-8: pass the file's bytes"):
+            onnxruntime.backend.prepare(b"\xff.onnx".decode("utf-8", "surrogateescape"))
+
+
+def run_in_a_new_process(code: str) -> None:
+    here = os.path.dirname(os.path.abspath(__file__))
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={**os.environ, "PYTHONPATH": here},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    if done.returncode:
+        raise AssertionError(done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
