@@ -12,7 +12,7 @@ import sys
 import warnings
 
 import onnxruntime
-from onnxruntime.backend import command_check, command_info, command_options, command_run
+from onnxruntime.backend import command_check, command_info, command_options, command_run, command_schema
 from onnxruntime.backend.command_line import (
     LOG_LEVELS,
     PROGRAM,
@@ -87,7 +87,7 @@ def _parser() -> Parser:
     parser.add_argument("--version", action="version", version=command_info.version())
     parser.set_defaults(parser=parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog=PROGRAM)
-    for module in (command_info, command_options, command_check, command_run):
+    for module in (command_info, command_options, command_check, command_run, command_schema):
         module.add_to(commands, shared)
     return parser
 

@@ -30,7 +30,8 @@ def add_to(commands: argparse._SubParsersAction, shared: argparse.ArgumentParser
         "configuration",
         metavar="FILE|JSON|-",
         help="""an object such as '{"session_config": {"session.intra_op.allow_spinning": false}}', which may have
-        provider_options, session_config and run_config; or a file that holds one, or - for stdin""",
+        provider_options, session_config, run_config, session_options, free_dimension_overrides and extensions; or a
+        file that holds one, or - for stdin""",
     )
     parser.set_defaults(command=command, tell=tell, parser=parser)
 
@@ -61,7 +62,10 @@ def tell(result: dict, page: Page) -> None:
     for name, provider in result["provider_options"].items():
         page.line(f"  {name} ({provider['flavour']}{'' if provider['here'] else ', not in this process'})")
         page.entries(provider["options"], " " * 6)
-    for title in ("session_config", "run_config"):
+    for title in ("session_config", "run_config", "session_options", "free_dimension_overrides"):
         if result[title]:
             page.line(f"  {title}")
             page.entries(result[title], " " * 6)
+    if result["extensions"]:
+        page.line("  extensions")
+        page.paragraph(", ".join(result["extensions"]), " " * 6)

@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import difflib
 import importlib
+import json
 import os
 import re
 import shutil
@@ -31,6 +32,7 @@ from onnxruntime.backend import (
     allowlist_config_keys,
     configuration_json,
     execution_providers,
+    extensions,
     refusals,
     request,
 )
@@ -254,7 +256,7 @@ def permitted_of(name: str, flavour: str) -> int:
 def read_configuration(text: str) -> dict[str, object]:
     """The configurations that a JSON text, the file of that name, or stdin for ``-`` holds.
 
-    :return: each of ``request.KEYWORDS``, with ``None`` for those it lacks.
+    :return: each of ``request.KEYWORDS``, with ``None`` for those it lacks, and ``"extensions"`` where it has them.
     """
     inline = text.lstrip().startswith("{")
     where = "the configuration" if inline else "stdin" if text == "-" else text
@@ -280,6 +282,12 @@ def judge(given: dict[str, object]) -> tuple[dict[str, dict], list[str]]:
     """
     here = flavours_here()
     problems: list[str] = []
+    libraries = given.pop("extensions", [])
+    if libraries:
+        try:
+            extensions.register(onnxruntime.SessionOptions(), libraries)
+        except RuntimeError as error:
+            problems.append(str(error))
     while True:
         try:
             asked = request.Request(environment=(), **given)
@@ -290,7 +298,7 @@ def judge(given: dict[str, object]) -> tuple[dict[str, dict], list[str]]:
             problems.append(str(refusal))
             _remove(given, refusal)
     if problems:
-        return {"provider_options": {}, "session_config": {}, "run_config": {}}, problems
+        return {keyword: {} for keyword in request.KEYWORDS}, problems
     for sentence in (text for idle in permit.idle.values() for text in idle.values()):
         warn(sentence)
     providers = {
@@ -305,7 +313,35 @@ def judge(given: dict[str, object]) -> tuple[dict[str, dict], list[str]]:
         "provider_options": providers,
         "session_config": dict(permit.session_config),
         "run_config": dict(permit.run_config),
+        "session_options": {name: getattr(value, "name", value) for name, value in permit.attributes.items()},
+        "free_dimension_overrides": dict(permit.sizes),
+        "extensions": libraries,
     }, problems
+
+
+def extensions_of_environment() -> list[str]:
+    """The extensions that the environment variable names."""
+    return _of_environment().get("extensions", [])
+
+
+def use_extensions(libraries: list[str]) -> None:
+    """Have every session of this process register these libraries, besides those that the environment names.
+
+    They go the way on which a program has them: through the environment variable.
+
+    :param libraries: packages and paths.
+    """
+    config = _of_environment()
+    config["extensions"] = [*config.get("extensions", []), *libraries]
+    os.environ[request.ENVIRONMENT] = json.dumps(config)
+
+
+def _of_environment() -> dict[str, object]:
+    text = os.environ.get(request.ENVIRONMENT)
+    try:
+        return configuration_json.of_environment(text) if text else {}
+    except (OSError, ValueError) as error:
+        raise MistakeError(f"the environment variable {request.ENVIRONMENT} cannot be used: {error}") from None
 
 
 def _remove(given: dict[str, object], refusal: NotPermittedError) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -15,16 +16,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import onnxruntime
-from onnxruntime.backend import backend, command_inputs, command_measure
+from onnxruntime.backend import backend, command_inputs, command_measure, extensions
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import (
     MistakeError,
     Page,
+    extensions_of_environment,
     one_line,
     ort_log,
     provider_named,
     providers_known,
     read_configuration,
+    use_extensions,
 )
 from onnxruntime.backend.messages import NotPermittedError
 
@@ -60,6 +63,18 @@ def add_to(commands: argparse._SubParsersAction, shared: argparse.ArgumentParser
     )  # fmt: skip
     add("--session-config", metavar="KEY=VALUE", action="append", default=[], help="a session config entry")
     add("--run-config", metavar="KEY=VALUE", action="append", default=[], help="a run config entry")
+    add(
+        "--session-option", metavar="NAME=VALUE", action="append", default=[], dest="session_options",
+        help="an attribute of SessionOptions, such as intra_op_num_threads=2",
+    )  # fmt: skip
+    add(
+        "--free-dimension", metavar="NAME=SIZE", action="append", default=[], dest="free_dimension_overrides",
+        help="the size of a named dimension that the model leaves open",
+    )  # fmt: skip
+    add(
+        "--extension", metavar="PACKAGE|LIBRARY", action="append", default=[],
+        help="register custom operators first: a Python package, such as onnxruntime_extensions, or a library",
+    )  # fmt: skip
     add(
         "--config", metavar="FILE|JSON|-", action="append", default=[],
         help="a configuration, as for check; given again, one more to compare with the first",
@@ -139,6 +154,9 @@ def command(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
     :return: the result and the exit status.
     """
     tried = _configurations(chosen)
+    if chosen.extension:
+        # A path that is typed may be a relative one.
+        use_extensions([os.path.abspath(name) if os.path.isfile(name) else name for name in chosen.extension])
     if not Path(chosen.model).is_file():
         raise MistakeError(f"there is no file {chosen.model}")
     with _Progress() as progress:
@@ -194,9 +212,15 @@ def _configured(chosen: argparse.Namespace, config: str) -> _Tried:
         options = given["provider_options"].setdefault(name, {})
         if option:
             options.update([_entry("--provider-option", "EP.OPTION=VALUE", option, text)])
-    for flag, keyword in (("--session-config", "session_config"), ("--run-config", "run_config")):
+    for flag, form, keyword in (
+        ("--session-config", "KEY=VALUE", "session_config"),
+        ("--run-config", "KEY=VALUE", "run_config"),
+        ("--session-option", "NAME=VALUE", "session_options"),
+        ("--free-dimension", "NAME=SIZE", "free_dimension_overrides"),
+    ):
         for text in getattr(chosen, keyword):
-            given[keyword] = {**(given[keyword] or {}), **dict([_entry(flag, "KEY=VALUE", text, text)])}
+            given[keyword] = {**(given[keyword] or {}), **dict([_entry(flag, form, text, text)])}
+    chosen.extension += given.pop("extensions", [])
     # Node counts come of a session config entry, which is no more worth telling than that they were wanted.
     asked = frozenset(given["session_config"] or {})
     if hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info"):
@@ -246,8 +270,11 @@ def _prepare(chosen: argparse.Namespace, given: dict[str, object]) -> OnnxRuntim
 
 
 def _unconfigured(model: str) -> OnnxRuntimeBackendRep:
-    # Not through prepare, which would ask the environment for a configuration.
-    return OnnxRuntimeBackendRep(onnxruntime.InferenceSession(model, providers=[CPU]))
+    # Not through prepare, which would ask the environment for a configuration. Of that only the extensions count: without
+    # them some models do not open at all.
+    options = onnxruntime.SessionOptions()
+    extensions.register(options, extensions_of_environment())
+    return OnnxRuntimeBackendRep(onnxruntime.InferenceSession(model, options, providers=[CPU]))
 
 
 def _measure(chosen: argparse.Namespace, opened: list[_Tried], feeds: list[object], progress: _Progress) -> None:
@@ -299,6 +326,8 @@ def _result(one: _Tried, first: _Tried, chosen: argparse.Namespace) -> dict[str,
         "unconfirmed": {name: list(options) for name, options in rep.unconfirmed.items()},
         "session_config": session_config,
         "run_config": dict(rep.run_config),
+        "extensions": list(rep.extensions),
+        "warnings": list(rep.warnings),
         "nodes": None if rep.node_assignment is None else dict(rep.node_assignment),
         "outputs": outputs,
         "latency_ms": {**latency, "runs": len(one.seconds), "warm_up": chosen.warm_up, "ratio_to_first": ratio},
@@ -345,6 +374,8 @@ def _tell_configuration(told: dict, several: bool, page: Page) -> None:
         _row(page, "unconfirmed", f"{name}: {', '.join(options)} (given to the EP, which has no way to report it)")
     _row(page, "session_config", *entries(told["session_config"]))
     _row(page, "run_config", *entries(told["run_config"]))
+    if told["extensions"]:
+        _row(page, "extensions", ", ".join(told["extensions"]))
     if told["nodes"] is not None:
         counts = [f"{count} on {name}" for name, count in told["nodes"].items() if count or name in named]
         _row(page, "nodes", ", ".join(counts))

@@ -22,7 +22,7 @@ from onnxruntime.backend.allowlist_providers import PROVIDERS
 from onnxruntime.backend.allowlist_rules import Permitted
 from onnxruntime.backend.command_line import Page
 from onnxruntime.backend.messages import MOST_ENTRIES
-from onnxruntime.backend.value_kinds import Choice, Flag, FreeText, Integer, Kind, Member, Names, Text
+from onnxruntime.backend.value_kinds import Choice, Flag, FreeText, Integer, Kind, Member, Names, Text, Threads
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -106,15 +106,17 @@ def _table(description: str, rules: Mapping[str, Permitted]) -> dict[str, object
 
 
 def _provider(tables: Mapping[str, Mapping[str, Permitted]]) -> dict[str, object]:
-    """An EP's options; where it is there bundled and as a plugin, those of either."""
+    """An EP's options; of one that comes bundled and as a plugin, those of either."""
     found = [_table(flavour, rules) for flavour, rules in tables.items()]
-    return found[0] if len(found) == 1 else {"anyOf": found} if found else _table("", {})
+    return {"anyOf": found} if len(found) > 1 else found[0]
 
 
 def _rule(rule: Permitted) -> dict[str, object]:
     needs = [need.what for need in rule.needs]
     if rule.since > (1, 24):
         needs.insert(0, "ORT {}.{}".format(*rule.since))
+    if rule.until:
+        needs.append("ORT before {}.{}".format(*rule.until))
     effect = rule.effect + (f" Needs {'; and '.join(needs)}." if needs else "")
     return {"description": f"{effect} Default: {rule.default or 'empty'}."} | _value(rule.kind)
 
@@ -132,18 +134,20 @@ def _flag(kind: Flag) -> dict[str, object]:
 
 
 def _integer(kind: Integer) -> dict[str, object]:
+    flags = [value for value in (True, False) if _takes(kind, value)]
+    if kind._among:
+        return {"enum": [*kind._among, *map(str, kind._among), *flags]}
+    return _number({"minimum": kind._low, "maximum": kind._high}, flags)
+
+
+def _number(bounds: dict[str, int], flags: list[bool]) -> dict[str, object]:
+    """A whole number, which may be its digits: how large those are no pattern can say."""
     digits = {"type": "string", "pattern": "^-?[0-9]{1,20}$"}
-    if kind.among:
-        return {
-            "enum": [*kind.among, *map(str, kind.among), *(value for value in (True, False) if _takes(kind, value))]
-        }
-    number = {"type": "integer", "minimum": kind.low, "maximum": kind.high}
-    flags = [{"type": "boolean"}] if _takes(kind, True) else []
-    return {"anyOf": [number, digits, *flags]}
+    return {"anyOf": [{"type": "integer", **bounds}, digits, *([{"enum": flags}] if flags else [])]}
 
 
-def _names(kind: Names) -> dict[str, object]:
-    return {"type": "string", "$comment": kind.accepts}
+def _text(kind: Text) -> dict[str, object]:
+    return {"type": "string", "maxLength": kind._max_bytes, "pattern": f"^(?:{kind._pattern})$"}
 
 
 def _takes(kind: Kind, value: object) -> bool:
@@ -157,9 +161,11 @@ def _takes(kind: Kind, value: object) -> bool:
 _WRITERS = (
     (Flag, _flag),
     (Integer, _integer),
-    (Choice, lambda kind: {"enum": list(kind.names)}),
-    (Member, lambda kind: {"enum": list(kind.names)}),
-    (Names, _names),
-    (Text, lambda kind: {"type": "string", "maxLength": kind.max_bytes, "pattern": f"^(?:{kind.pattern})$"}),
-    (FreeText, lambda kind: {"type": "string", "maxLength": kind.max_bytes}),
+    # How many it may be depends on the CPUs that a process may use.
+    (Threads, lambda kind: _number({"minimum": kind._low}, [])),
+    (Choice, lambda kind: {"enum": list(kind._spelling)}),
+    (Member, lambda kind: {"enum": list(kind._by_name)}),
+    (Names, lambda kind: {"type": "string", "$comment": kind.accepts}),
+    (Text, _text),
+    (FreeText, lambda kind: {"type": "string", "maxLength": kind._max_bytes}),
 )
