@@ -20,7 +20,7 @@ from onnxruntime.backend.allowlist_attributes import RUN_ATTRIBUTES, SESSION_ATT
 from onnxruntime.backend.allowlist_config_keys import FREE_DIMENSION, RUN_CONFIG, SESSION_CONFIG, SESSION_FAMILIES
 from onnxruntime.backend.allowlist_providers import ALWAYS, ANY_PLUGIN, NO_OPTION, PROVIDER_NEEDS, PROVIDERS
 from onnxruntime.backend.allowlist_rules import NOTHING, Circumstances, Family, Grant, Need, Permit, Permitted
-from onnxruntime.backend.messages import NotPermittedError, nearest, refuse, show, suggest, warn
+from onnxruntime.backend.messages import NotPermittedError, late, nearest, refuse, show, suggest, warn
 from onnxruntime.backend.request import KEYWORDS, Request, refuse_while_model_configures
 from onnxruntime.backend.value_kinds import Kind
 
@@ -182,7 +182,9 @@ def _provider(name: str, options: Mapping[str, object], flavour: str, at: Circum
         table = tables.get(flavour, ANY_PLUGIN if flavour == "plugin" else NO_OPTION)
         return _grants(name, flavour, table, options, at)
     if not tables:
-        near = suggest(name, PROVIDERS) or f". Known: {', '.join(PROVIDERS)}"
+        idioms = late("idioms")
+        meant = idioms.provider_named(name) if idioms else ""
+        near = f". Did you mean '{meant}'?" if meant else suggest(name, PROVIDERS) or f". Known: {', '.join(PROVIDERS)}"
         refuse(f"no such execution provider is known{near}", "provider_options", name)
     refusals = []
     for flavour, table in tables.items():

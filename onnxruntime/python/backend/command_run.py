@@ -270,8 +270,8 @@ def _prepare(chosen: argparse.Namespace, given: dict[str, object]) -> OnnxRuntim
 
 
 def _unconfigured(model: str) -> OnnxRuntimeBackendRep:
-    # Not through prepare, which would ask the environment for a configuration. Of that only the extensions count: without
-    # them some models do not open at all.
+    # Not through prepare, which would ask the environment for a configuration. Of that only the extensions count,
+    # without which some models do not open.
     options = onnxruntime.SessionOptions()
     extensions.register(options, extensions_of_environment())
     return OnnxRuntimeBackendRep(onnxruntime.InferenceSession(model, options, providers=[CPU]))

@@ -19,7 +19,7 @@ import onnxruntime
 from onnxruntime.backend.allowlist_attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist_config_keys import FREE_DIMENSION, RUN_CONFIG, SESSION_CONFIG, SESSION_FAMILIES
 from onnxruntime.backend.allowlist_providers import PROVIDERS
-from onnxruntime.backend.allowlist_rules import Permitted
+from onnxruntime.backend.allowlist_rules import Family, Permitted
 from onnxruntime.backend.command_line import Page
 from onnxruntime.backend.messages import MOST_ENTRIES
 from onnxruntime.backend.value_kinds import Choice, Flag, FreeText, Integer, Kind, Member, Names, Text, Threads
@@ -80,11 +80,7 @@ def schema() -> dict[str, object]:
                 "additionalProperties": {"type": "object"},
             },
             "session_config": _table("Session config entries.", SESSION_CONFIG)
-            | {
-                "patternProperties": {
-                    f"^{re.escape(family.prefix)}{family.rest}$": _value(family.kind) for family in SESSION_FAMILIES
-                }
-            },
+            | {"patternProperties": {_others(family): _value(family.kind) for family in SESSION_FAMILIES}},
             "run_config": _table("Run config entries, which every run carries.", RUN_CONFIG),
             "extensions": {
                 "description": "Libraries of custom operators: packages and absolute paths. Not from a caller.",
@@ -93,6 +89,12 @@ def schema() -> dict[str, object]:
             },
         },
     }
+
+
+def _others(family: Family) -> str:
+    """A pattern for the keys of a family that have no entry of their own, whose values that entry judges."""
+    known = "|".join(re.escape(key) for key in sorted(SESSION_CONFIG) if key.startswith(family.prefix))
+    return f"^(?!(?:{known})$){re.escape(family.prefix)}{family.rest}$"
 
 
 def _table(description: str, rules: Mapping[str, Permitted]) -> dict[str, object]:

@@ -19,7 +19,7 @@ from types import MappingProxyType
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist_rules import NOTHING, Grant, Permit, sent
-from onnxruntime.backend.messages import NotPermittedError, refuse, warn
+from onnxruntime.backend.messages import NotPermittedError, late, refuse, warn
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, ON_CUDA_DEVICE, OPENVINO, QNN, TENSORRT
 from onnxruntime.backend.request import split_device
 from onnxruntime.capi import _pybind_state

@@ -9,9 +9,9 @@ Imported only to word a refusal or a warning. A caller's values are repeated as 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from onnxruntime import RunOptions, SessionOptions
+from onnxruntime import RunOptions, SessionOptions, get_all_providers
 from onnxruntime.backend.allowlist_attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
 from onnxruntime.backend.allowlist_providers import PROVIDERS
@@ -19,14 +19,14 @@ from onnxruntime.backend.messages import nearest, show
 from onnxruntime.backend.provider_names import CUDA
 from onnxruntime.backend.request import KEYWORDS
 
-_LONGEST = 400
+_LONGEST, _LONGEST_NAME = 400, 64
 # Far more than a session has EPs.
 _MOST = 16
 
 
 def provider_named(name: str) -> str:
     """The EP that a short name such as ``"cuda"`` stands for; ``""`` for none."""
-    for known in PROVIDERS:
+    for known in (*PROVIDERS, *get_all_providers()):
         if name.lower() in (known.lower(), known.lower().removesuffix("executionprovider")):
             return known
     return ""
@@ -49,7 +49,7 @@ def provider_options(names: object, options: object = None) -> str:
         name, own = entry, of_entry
         if type(entry) in (tuple, list) and len(entry) == 2:
             name, own = entry
-        if type(name) is not str:
+        if type(name) is not str or len(name) > _LONGEST_NAME:
             return ""
         found[show(provider_named(name) or name)] = _mapping(own)
     text = "provider_options={" + ", ".join(f"{name}: {own}" for name, own in found.items()) + "}"
@@ -58,8 +58,21 @@ def provider_options(names: object, options: object = None) -> str:
 
 def _mapping(options: object) -> str:
     if type(options) is not dict or len(options) > _MOST:
-        return "{}" if options in (None, {}) else "{...}"
+        return "{}" if options is None else "{...}"
     return "{" + ", ".join(f"{show(key)}: {show(value)}" for key, value in options.items()) + "}"
+
+
+def instead_of_container(keyword: str, given: object, others: Mapping[str, object]) -> str:
+    """What to write in place of a keyword argument that should be a mapping and is not.
+
+    :param others: the other keyword arguments of the call.
+    :return: the end of a sentence, ``""`` where nothing comes near.
+    """
+    if keyword != "provider_options":
+        return unknown_keyword(keyword, given) if type(given) in (SessionOptions, RunOptions) else ""
+    names = others.get("providers")
+    form = provider_options(given) if names is None else provider_options(names, given)
+    return f"; write {form}" if form else ""
 
 
 def unknown_keyword(name: str, value: object, others: Iterable[tuple[str, object]] = ()) -> str:

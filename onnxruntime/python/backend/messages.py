@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import warnings
 from collections.abc import Iterable
+from types import ModuleType
 from typing import NoReturn
 
 NOT_PERMITTED = "is not permitted via the backend API"
@@ -80,6 +82,16 @@ def show(value: object) -> str:
         text = ascii(value[:80] if kind in (str, bytes) else value)
         return text if len(text) <= 80 else text[:77] + "..."
     return f"a value of type {ascii(type.__dict__['__name__'].__get__(kind))[1:-1][:60]}"
+
+
+def late(module: str) -> ModuleType | None:
+    """A module of this package that only errors need; ``None`` where no file can be opened any more: what is said then
+    must not be about that.
+    """
+    try:
+        return importlib.import_module(f"{__package__}.{module}")
+    except (ImportError, OSError):
+        return None
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float) -> str:

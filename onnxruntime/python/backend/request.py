@@ -16,7 +16,7 @@ from itertools import islice
 import onnxruntime
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist_rules import Circumstances
-from onnxruntime.backend.messages import MOST_ENTRIES, NotPermittedError, WrongTypeError, refuse, show
+from onnxruntime.backend.messages import MOST_ENTRIES, NotPermittedError, WrongTypeError, late, refuse, show
 from onnxruntime.backend.provider_names import CUDA, ON_CUDA_DEVICE
 
 # What JSON text can hold, besides "extensions".
@@ -54,6 +54,12 @@ class Request:
         """
         self.device, index = split_device(device)
         self.attributes = attributes or {}
+        for keyword, given in (("provider_options", provider_options), ("session_options", session_options)):
+            if given is not None and not isinstance(given, Mapping):
+                idioms = late("idioms")
+                advice = idioms.instead_of_container(keyword, given, self.attributes) if idioms else ""
+                reason = f"it must be a mapping such as a dict, not {show(given)}{advice}"
+                refuse(reason, keyword, error=WrongTypeError)
         self.session_config = read("session_config", session_config)
         self.run_config = read("run_config", run_config)
         self.session_options = read("session_options", session_options)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import json
 import os
@@ -91,7 +92,7 @@ class CommandTest(unittest.TestCase):
         told = Told(*arguments)
         self.assertEqual(told.status, 0, told.err)
         self.assertRegex(told.err, f"^warning: .*{warns}.*\n$" if warns else "^$")
-        if "--json" not in arguments:
+        if "--json" not in arguments and "schema" not in arguments:
             self.check_lines(told.out, 80)
         return told.out
 
@@ -127,7 +128,7 @@ class HelpTest(CommandTest):
         self.assertEqual(self.tell(), self.tell("--help"))
 
     def test_every_command_is_described(self) -> None:
-        for command in ("info", "options", "check", "run"):
+        for command in ("info", "options", "check", "run", "schema"):
             self.assertRegex(self.tell("--help"), rf"\n +{command} +\w")
             self.assertIn(f"onnxruntime.backend {command}", self.tell(command, "--help"))
 
@@ -302,10 +303,21 @@ class CheckTest(CommandTest):
         self.assertTrue(told["permitted"])
         self.assertEqual(told["provider_options"], {CPU: {"flavour": "bundled", "here": True, "options": {}}})
         self.assertEqual((told["session_config"], told["run_config"]), ({SPINNING: "0"}, {"gpu_graph_id": "3"}))
+        self.assertEqual((told["session_options"], told["extensions"]), ({}, []))
         refused = Told("check", json.dumps({"session_config": {WRITES: "x", "no": 1}}), "--json")
         self.assertEqual((refused.status, refused.err), (1, ""))
         told = json.loads(refused.out)
         self.assertEqual((told["permitted"], len(told["problems"])), (False, 2))
+
+    def test_every_keyword(self) -> None:
+        config = {"session_options": {"execution_mode": "ORT_PARALLEL"}, "free_dimension_overrides": {"N": 4}}
+        out = self.tell("check", json.dumps(config))
+        self.assertIn("\n  session_options\n      execution_mode = ORT_PARALLEL\n", out)
+        self.assertIn("\n  free_dimension_overrides\n      N = 4\n", out)
+
+    def test_schema(self) -> None:
+        self.assertEqual(json.loads(self.tell("schema")), json.loads(self.tell("schema", "--json")))
+        self.assertIn("session_options", json.loads(self.tell("schema"))["properties"])
 
     def test_stdin(self) -> None:
         with mock.patch.object(sys, "stdin", io.StringIO(json.dumps({"session_config": {SPINNING: 1}}))):
@@ -420,12 +432,48 @@ class RunTest(CommandTest):
                         "unconfirmed": {},
                         "session_config": {PREPACKING: "1"},
                         "run_config": {},
+                        "extensions": [],
+                        "warnings": [],
                         "outputs": [{"name": "Y", "type": "float32", "shape": [2, 3], "difference": same}],
                         "saved": [],
                     }
                 ],
             },
         )
+
+    def test_session_options_and_sizes(self) -> None:
+        path = self.put("open.onnx", two_nodes(("N", 3)))
+        config = {"session_options": {"intra_op_num_threads": 2}, "free_dimension_overrides": {"N": 4}}
+        self.assertEqual(self.run_one(path, "--config", json.dumps(config))["outputs"][0]["shape"], [4, 3])
+        told = self.run_one(path, "--free-dimension", "N=2", "--session-option", "execution_mode=ORT_PARALLEL")
+        self.assertEqual(told["outputs"][0]["shape"], [2, 3])
+        for arguments, why in (
+            (["--session-option", "x=1"], "session_options['x'] is not permitted"),
+            (["--session-option", "x"], "--session-option takes NAME=VALUE"),
+            (["--free-dimension", "M=1"], "It has: 'N'"),
+            (["--free-dimension", "N=x"], "Accepted: a whole number"),
+        ):
+            self.assertIn(why, self.mistake("run", path, *arguments))
+
+    def test_extensions(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        for arguments in (["--extension", "no_such_package"], ["--config", '{"extensions": ["no_such_package"]}']):
+            said = self.mistake("run", path, *arguments)
+            self.assertIn("the extension 'no_such_package' cannot be registered: No module named", said)
+        self.assertIn("the extension 'no.so'", self.mistake("check", '{"extensions": ["no.so"]}'))
+        if importlib.util.find_spec("onnxruntime_extensions") is None:
+            self.skipTest("the package onnxruntime-extensions has operators")
+        node = helper.make_node("StringUpper", ["X"], ["Y"], domain="ai.onnx.contrib")
+        upper = model([node], {"X": (2,)}, {"Y": (2,)}, elem_type=TensorProto.STRING, extra_domains=["ai.onnx.contrib"])
+        path = self.put("upper.onnx", upper)
+        self.assertIn("ai.onnx.contrib", self.mistake("run", path))
+        with mock.patch.dict(os.environ):
+            told = self.run_one(path, "--extension", "onnxruntime_extensions", "--compare")
+            self.assertEqual(told["extensions"], ["onnxruntime_extensions"])
+            self.assertTrue(told["outputs"][0]["difference"]["within"])
+        with mock.patch.dict(os.environ, {VARIABLE: '{"extensions": ["onnxruntime_extensions"]}'}):
+            self.assertIn("\nextensions        onnxruntime_extensions\n", self.tell("run", path))
+        self.assertIn("  extensions\n", self.tell("check", '{"extensions": ["onnxruntime_extensions"]}'))
 
     def test_several_configurations(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())

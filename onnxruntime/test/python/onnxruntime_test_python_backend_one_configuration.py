@@ -1,0 +1,347 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""One configuration everywhere: the same in Python, JSON, a file and the environment; what other interfaces call it is
+answered in our form; a JSON Schema says which there are; extensions come from the environment alone.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import onnx
+from backend_test_models import no_session_opens, two_nodes
+from onnx import TensorProto, helper
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend import command_schema, configuration_json, idioms, refusals
+from onnxruntime.backend.allowlist_attributes import SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist_providers import PROVIDERS
+from onnxruntime.backend.messages import NotPermittedError
+
+CPU = "CPUExecutionProvider"
+VARIABLE = "ORT_ONNX_BACKEND_CONFIG"
+OPTIONS = {"intra_op_num_threads": 2, "graph_optimization_level": "ORT_ENABLE_BASIC", "execution_mode": "ORT_PARALLEL"}
+X = np.ones((2, 3), np.float32)
+HAS_EXTENSIONS = importlib.util.find_spec("onnxruntime_extensions") is not None
+HAS_JSONSCHEMA = importlib.util.find_spec("jsonschema") is not None
+
+
+def held(rep) -> dict[str, object]:
+    """What the session's options hold of ``OPTIONS``."""
+    options = rep.session.get_session_options()
+    return {name: getattr(getattr(options, name), "name", getattr(options, name)) for name in OPTIONS}
+
+
+class SessionOptionsTest(unittest.TestCase):
+    def setUp(self) -> None:
+        without = {name: value for name, value in os.environ.items() if name != VARIABLE}
+        self.enterContext(mock.patch.dict(os.environ, without, clear=True))
+
+    def test_a_keyword_and_the_environment_and_a_file(self) -> None:
+        self.assertEqual(held(onnxruntime.backend.prepare(two_nodes(), session_options=OPTIONS)), OPTIONS)
+        text = json.dumps({"session_options": OPTIONS})
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "config.json")
+            path.write_text(text)
+            for value in (text, f"@{path}"):
+                with mock.patch.dict(os.environ, {VARIABLE: value}):
+                    self.assertEqual(held(onnxruntime.backend.prepare(two_nodes())), OPTIONS)
+                    onnxruntime.backend.run(two_nodes(), [X])
+
+    def test_who_wins(self) -> None:
+        with mock.patch.dict(os.environ, {VARIABLE: json.dumps({"session_options": OPTIONS})}):
+            rep = onnxruntime.backend.prepare(two_nodes(), session_options={"intra_op_num_threads": 3})
+            self.assertEqual(held(rep), OPTIONS | {"intra_op_num_threads": 3})
+            rep = onnxruntime.backend.prepare(
+                two_nodes(), session_options={"intra_op_num_threads": 3}, intra_op_num_threads=4
+            )
+            self.assertEqual(held(rep), OPTIONS | {"intra_op_num_threads": 4})
+
+    def test_nothing_in_it_is_ignored(self) -> None:
+        for options, why in (
+            ({"no_such": 1}, "no such name is known"),
+            ({"intra_op_num_thread": 1}, "Did you mean 'intra_op_num_threads'"),
+            ({"optimized_model_filepath": "x"}, "writes files"),
+            ({"intra_op_num_threads": 10**6}, "Accepted: a whole number"),
+            ({"execution_mode": 77}, "not a member"),
+            ({"session.intra_op.allow_spinning": 1}, "it belongs into session_config"),
+            ([], "must be a mapping"),
+        ):
+            with self.subTest(options), no_session_opens(), self.assertRaisesRegex(NotPermittedError, why) as refused:
+                onnxruntime.backend.prepare(two_nodes(), session_options=options)
+            self.assertEqual(refused.exception.keyword, "session_options")
+        with mock.patch.dict(os.environ, {VARIABLE: '{"session_options": {"no_such": 1}}'}):
+            with self.assertRaisesRegex(RuntimeError, f"no_such.*environment variable {VARIABLE}") as refused:
+                onnxruntime.backend.prepare(two_nodes())
+            self.assertNotIsInstance(refused.exception, NotPermittedError)
+
+    def test_without_refusals_all_that_is_unknown_stays_refused(self) -> None:
+        with mock.patch.object(refusals, "find", return_value=None):
+            for name in refusals.SESSION_ATTRIBUTES:
+                with self.subTest(name), self.assertRaises(NotPermittedError):
+                    onnxruntime.backend.prepare(two_nodes(), session_options={name: 1})
+
+    def test_of_an_open_session(self) -> None:
+        session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
+        rep = onnxruntime.backend.prepare(session, session_options={})
+        for call in (
+            lambda: onnxruntime.backend.prepare(session, session_options=OPTIONS),
+            lambda: onnxruntime.backend.prepare(rep, session_options=OPTIONS),
+            lambda: rep.run([X], session_options=OPTIONS),
+        ):
+            with self.assertRaisesRegex(NotPermittedError, "session_options is not permitted"):
+                call()
+
+    def test_free_dimensions_from_the_environment(self) -> None:
+        model = two_nodes(("N", 3))
+        with mock.patch.dict(os.environ, {VARIABLE: '{"free_dimension_overrides": {"N": 2}}'}):
+            self.assertEqual(onnxruntime.backend.prepare(model).session.get_inputs()[0].shape, [2, 3])
+            rep = onnxruntime.backend.prepare(model, free_dimension_overrides={"N": 4})
+            self.assertEqual(rep.session.get_inputs()[0].shape, [4, 3])
+            with self.assertRaisesRegex(RuntimeError, f"no input.*{VARIABLE}") as refused:
+                onnxruntime.backend.prepare(two_nodes())
+            self.assertNotIsInstance(refused.exception, NotPermittedError)
+
+
+class IdiomTest(unittest.TestCase):
+    def refusal(self, **keywords: object) -> str:
+        with no_session_opens(), self.assertRaises(NotPermittedError) as refused:
+            onnxruntime.backend.prepare(two_nodes(), **keywords)
+        return str(refused.exception)
+
+    def test_short_names(self) -> None:
+        for name, full in (("CPU", CPU), ("cuda", "CUDAExecutionProvider"), ("OpenVINO", "OpenVINOExecutionProvider")):
+            self.assertIn(f"Did you mean '{full}'?", self.refusal(provider_options={name: {}}))
+        named = mock.patch.dict(os.environ, {VARIABLE: '{"provider_options": {"CPU": {}}}'})
+        with named, self.assertRaisesRegex(RuntimeError, f"Did you mean '{CPU}'"):
+            onnxruntime.backend.prepare(two_nodes())
+
+    def test_lists_of_names_and_of_pairs(self) -> None:
+        for given, written in (
+            (["CPUExecutionProvider"], {CPU: {}}),
+            (["cuda", CPU], {"CUDAExecutionProvider": {}, CPU: {}}),
+            ([("CUDAExecutionProvider", {"device_id": 1}), CPU], {"CUDAExecutionProvider": {"device_id": 1}, CPU: {}}),
+            ("CPU", {CPU: {}}),
+        ):
+            with self.subTest(given):
+                self.assertIn(f"write provider_options={written}", self.refusal(provider_options=given))
+
+    def test_options_as_a_second_list(self) -> None:
+        said = self.refusal(providers=["CUDAExecutionProvider", CPU], provider_options=[{"device_id": 1}, {}])
+        self.assertIn(f"write provider_options={{'CUDAExecutionProvider': {{'device_id': 1}}, '{CPU}': {{}}}}", said)
+
+    def test_what_it_cannot_word_it_leaves(self) -> None:
+        for given in ([], [1], [[1, 2, 3]], [CPU] * 99, 7, [("x" * 500, {})]):
+            with self.subTest(str(given)[:30]):
+                said = self.refusal(provider_options=given)
+                self.assertIn("must be a mapping", said)
+                self.assertNotIn("write", said)
+
+    def test_none_of_the_callers_code_runs(self) -> None:
+        class Liar(dict):
+            def __eq__(self, other: object) -> bool:
+                raise AssertionError("asked")
+
+            __hash__ = None
+            __repr__ = __str__ = __len__ = __iter__ = items = __eq__
+
+        class Name(str):
+            lower = __eq__ = Liar.__eq__
+            __hash__ = None
+
+        self.assertIn("{...}", idioms.provider_options([(CPU, Liar())]))
+        self.assertEqual(idioms.provider_options([Name("a")]), "")
+
+    def test_unknown_keywords(self) -> None:
+        for name, value, others, advice in (
+            ("providers", ["cuda"], {}, "provider_options={'CUDAExecutionProvider': {}}"),
+            ("providers", ["cuda"], {"provider_options": [{"device_id": 2}]}, "{'device_id': 2}"),
+            ("providers", 3, {}, "provider_options={EP: {...}}"),
+            ("sess_options", onnxruntime.SessionOptions(), {}, "intra_op_num_threads=2"),
+            ("run_options", onnxruntime.RunOptions(), {}, "run_config={...}"),
+            ("device_id", 3, {}, "device='CUDA:3'"),
+            ("intra_op_num_thread", 3, {}, "did you mean intra_op_num_threads=3?"),
+            ("allow_spinning", True, {}, "allow_spinning': True}"),
+            ("use_tf32", True, {}, "provider_options={'CUDAExecutionProvider': {'use_tf32': True}}"),
+            ("output_names", ["y"], {}, "all outputs are computed"),
+            ("OpenVINO", {"precision": "FP32"}, {}, "{'OpenVINOExecutionProvider': {'precision': 'FP32'}}"),
+        ):
+            with self.subTest(name):
+                self.assertIn(advice, idioms.unknown_keyword(name, value, others.items()))
+        self.assertEqual(idioms.unknown_keyword("something_else", 1), "")
+
+
+@unittest.skipUnless(HAS_JSONSCHEMA, "the package jsonschema judges the schema")
+class SchemaTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        import jsonschema  # noqa: PLC0415 # not a requirement
+
+        schema = command_schema.schema()
+        jsonschema.Draft202012Validator.check_schema(schema)
+        cls.judge = jsonschema.Draft202012Validator(schema)
+
+    def takes(self, config: object) -> bool:
+        return self.judge.is_valid(json.loads(json.dumps(config)))
+
+    def entries(self):
+        """Keyword, EP, name, and the kinds of value that it may have: of an EP in two flavours those of both."""
+        for keyword, rules in (
+            ("session_options", SESSION_ATTRIBUTES),
+            ("session_config", SESSION_CONFIG),
+            ("run_config", RUN_CONFIG),
+        ):
+            yield from ((keyword, "", name, [rule.kind]) for name, rule in rules.items())
+        for provider, flavours in PROVIDERS.items():
+            for name in {name for rules in flavours.values() for name in rules}:
+                yield "provider_options", provider, name, [of[name].kind for of in flavours.values() if name in of]
+
+    def test_what_a_kind_takes_the_schema_takes(self) -> None:
+        samples = [True, False, *range(-2, 20), 64, 1024, 4096, 2**20, 2**31, 2**40, 2**63, 1.5, None, [], {}, ""]
+        samples += list(map(str, samples[2:27]))
+        samples += ["ORT_PARALLEL", "DEFAULT", "FP32", "FP16", "EXHAUSTIVE", "cpu:0", "cpu:0;gpu:1", "x\n", "NCHW", "a"]
+
+        def parses(kind: object, value: object) -> bool:
+            try:
+                kind.parse(value)
+            except ValueError:
+                return False
+            return True
+
+        judged = 0
+        for keyword, provider, name, kinds in self.entries():
+            for value in samples:
+                entry = {name: value}
+                valid = self.takes({keyword: {provider: entry} if provider else entry})
+                if any(parses(kind, value) for kind in kinds):
+                    judged += 1
+                    self.assertTrue(valid, (keyword, provider, name, value))
+                elif type(value) in (bool, list, dict, type(None), float):
+                    self.assertFalse(valid, (keyword, provider, name, value))
+        self.assertGreater(judged, 500)
+
+    def test_what_no_table_has_it_refuses(self) -> None:
+        for config in (
+            {"session": {}},
+            {"session_options": {"no_such": 1}},
+            {"session_config": {"session.collect_node_memory_stats_to_file": "x"}},
+            {"session_config": [1]},
+            {"run_config": {"no.such": "1"}},
+            {"provider_options": {"CUDAExecutionProvider": {"user_compute_stream": 1}}},
+            {"provider_options": {"CUDAExecutionProvider": {"use_tf32": 7}}},
+            {"provider_options": {CPU: 1}},
+            {"free_dimension_overrides": {"N": 0}},
+            {"free_dimension_overrides": {"": 1}},
+            {"extensions": "x"},
+            [],
+        ):
+            with self.subTest(config):
+                self.assertFalse(self.takes(config))
+        for config in (
+            {},
+            {
+                "session_options": OPTIONS,
+                "free_dimension_overrides": {"N": 2},
+                "extensions": ["onnxruntime_extensions"],
+            },
+            {"provider_options": {CPU: {}, "SomeExecutionProvider": {}}},
+        ):
+            self.assertTrue(self.takes(config))
+
+
+class ExtensionTest(unittest.TestCase):
+    def environment(self, *names: str) -> mock.patch.dict:
+        return mock.patch.dict(os.environ, {VARIABLE: json.dumps({"extensions": names})})
+
+    def upper(self) -> onnx.ModelProto:
+        """A model with an operator of onnxruntime-extensions: text to upper case."""
+        node = helper.make_node("StringUpper", ["X"], ["Y"], domain="ai.onnx.contrib")
+        values = [helper.make_tensor_value_info(name, TensorProto.STRING, [None]) for name in "XY"]
+        graph = helper.make_graph([node], "upper", values[:1], values[1:])
+        imports = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.contrib", 1)]
+        return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+    @unittest.skipUnless(HAS_EXTENSIONS, "the package onnxruntime-extensions has operators and models")
+    def test_an_operator_of_onnxruntime_extensions(self) -> None:
+        import onnxruntime_extensions  # noqa: PLC0415 # not a requirement
+
+        text = np.array(["Straße", "abc"], object)
+        for name, told in (
+            ("onnxruntime_extensions", "onnxruntime_extensions"),
+            (onnxruntime_extensions.get_library_path(), Path(onnxruntime_extensions.get_library_path()).name),
+        ):
+            with self.environment(name):
+                # As bytes: a ModelProto of a domain that onnx has not released is skipped as a test, as in stock.
+                model = self.upper().SerializeToString()
+                rep = onnxruntime.backend.prepare(model, provider_options={CPU: {}})
+                self.assertEqual(rep.run([text])[0].tolist()[1], "ABC")
+                self.assertEqual(rep.extensions, (told,))
+                self.assertEqual(onnxruntime.backend.run(model, [text])[0].tolist()[1], "ABC")
+        self.assertEqual(onnxruntime.backend.prepare(two_nodes()).extensions, ())
+
+    def test_what_cannot_be_registered(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            text = Path(folder, "text.so")
+            text.write_text("no library")
+            for name, why in (
+                ("no_such_package", "No module named"),
+                ("json", "has no get_library_path"),
+                ("libcustom.so", "No module named|neither"),
+                ("../x", "neither the name of a Python package nor an absolute path"),
+                (str(Path(folder, "none.so")), "there is no such file"),
+                (str(text), "text.so"),
+            ):
+                with self.subTest(name), self.environment(name):
+                    with self.assertRaisesRegex(
+                        RuntimeError, f"the extension .* cannot be registered: .*({why})"
+                    ) as error:
+                        onnxruntime.backend.prepare(two_nodes())
+                    self.assertNotIsInstance(error.exception, NotPermittedError)
+
+    def test_from_a_callers_arguments_they_stay_refused(self) -> None:
+        for keywords in (
+            {"extensions": ["onnxruntime_extensions"]},
+            {"session_options": {"extensions": ["onnxruntime_extensions"]}},
+            {"register_custom_ops_library": "x.so"},
+            {"session_options": {"register_custom_ops_library": "x.so"}},
+        ):
+            with self.subTest(keywords), no_session_opens(), self.assertRaisesRegex(NotPermittedError, VARIABLE):
+                onnxruntime.backend.prepare(two_nodes(), **keywords)
+
+    def test_what_is_no_list_of_names(self) -> None:
+        for given in ("onnxruntime_extensions", [1], [""], {"a": 1}, None):
+            with self.subTest(given), self.assertRaisesRegex(ValueError, "extensions must be a list"):
+                configuration_json.parse(json.dumps({"extensions": given}))
+
+
+class MissingLibraryTest(unittest.TestCase):
+    def test_the_system_says_what_is_missing(self) -> None:
+        from onnxruntime.backend import missing_library  # noqa: PLC0415 # imported where an EP failed
+
+        self.assertEqual(missing_library.explain(CPU), "")
+        self.assertEqual(missing_library.explain("../../x"), "")
+        with tempfile.TemporaryDirectory() as folder:
+            capi = Path(folder, "capi")
+            capi.mkdir()
+            for name in ("libonnxruntime_providers_cuda.so", "libonnxruntime_providers_cuda.dylib"):
+                (capi / name).write_text("no library")
+            (capi / "onnxruntime_providers_cuda.dll").write_text("no library")
+            with mock.patch.object(missing_library.onnxruntime, "__file__", str(Path(folder, "__init__.py"))):
+                self.assertRegex(
+                    missing_library.explain("CUDAExecutionProvider"), "^ The system says: .*providers_cuda"
+                )
+
+
+if __name__ == "__main__":
+    unittest.main()
