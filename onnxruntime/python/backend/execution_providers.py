@@ -176,9 +176,13 @@ def open_session(model: str | bytes, options: SessionOptions, permit: Permit) ->
 
 
 def _missing(names: Iterable[str]) -> str:
-    """What may be wrong where these EPs cannot be had."""
+    """What is wrong where these EPs cannot be had, as the system says, or else what may be."""
     needing = [name for name in names if name not in ON_ANY_DEVICE]
-    return " ".join(dict.fromkeys(_MISSING.get(name, _MISSING[""]) for name in needing)) or _MISSING[""]
+    missing_library = late("missing_library")
+    said = [missing_library.explain(name) for name in needing] if missing_library else []
+    return next(filter(None, said), "") or (
+        " ".join(dict.fromkeys(_MISSING.get(name, _MISSING[""]) for name in needing)) or _MISSING[""]
+    )
 
 
 def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:

@@ -24,7 +24,7 @@ def explain(name: str) -> str:
     The library that ORT has just tried to load is loaded once more, in the same way.
 
     :param name: the EP.
-    :return: a sentence that begins with a space; ``""`` where the library is not ORT's, or loads.
+    :return: a sentence; ``""`` where the library is not ORT's, or loads.
     """
     stem = f"onnxruntime_providers_{name.removesuffix('ExecutionProvider').lower()}"
     file = {"win32": f"{stem}.dll", "darwin": f"lib{stem}.dylib"}.get(sys.platform, f"lib{stem}.so")
@@ -35,5 +35,5 @@ def explain(name: str) -> str:
         ctypes.CDLL(path)
     except OSError as error:
         built_for = getattr(build_and_package_info, "cuda_version", None)
-        return f" The system says: {error}." + (f" This wheel is built for CUDA {built_for}." if built_for else "")
+        return f"The system says: {error}." + (f" This wheel is built for CUDA {built_for}." if built_for else "")
     return ""

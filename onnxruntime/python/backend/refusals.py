@@ -104,10 +104,12 @@ SESSION_ATTRIBUTES: dict[str, Refused] = {
     ),
     "has_providers": Refused(NO_EFFECT, "a method that only reads; see providers of the prepared model"),
     "optimized_model_filepath": Refused(WRITES_FILES, "saves the optimized model under any name"),
-    # No attribute, but what JSON from the trusted side calls it.
-    "extensions": Refused(LOADS_LIBRARY, f"loads shared libraries and runs their code; {_EXTENSIONS}"),
     "profile_file_prefix": Refused(WRITES_FILES, "names the file that enable_profiling writes"),
-    "register_custom_ops_library": Refused(LOADS_LIBRARY, f"loads a shared library and runs its code; {_EXTENSIONS}"),
+    "register_custom_ops_library": Refused(
+        LOADS_LIBRARY,
+        "loads a shared library and runs its code; the environment variable ORT_ONNX_BACKEND_CONFIG may name it, as "
+        '{"extensions": [...]}',
+    ),
     "set_ep_context_data_read_func": Refused(
         MODEL_TRUST, "lets a callback supply compiled code for the model's EP nodes"
     ),

@@ -60,6 +60,8 @@ class Request:
                 advice = idioms.instead_of_container(keyword, given, self.attributes) if idioms else ""
                 reason = f"it must be a mapping such as a dict, not {show(given)}{advice}"
                 refuse(reason, keyword, error=WrongTypeError)
+        if "extensions" in self.attributes:
+            refuse(f'only the environment variable {ENVIRONMENT} names them, as {{"extensions": [...]}}', "extensions")
         self.session_config = read("session_config", session_config)
         self.run_config = read("run_config", run_config)
         self.session_options = read("session_options", session_options)

@@ -60,6 +60,7 @@ class Told:
             contextlib.redirect_stdout(streams[0]),
             contextlib.redirect_stderr(streams[1]),
             warnings.catch_warnings(),
+            mock.patch.dict(os.environ),  # a command's process is its own
         ):
             try:
                 self.status = __main__.main([str(argument) for argument in arguments])
