@@ -22,7 +22,7 @@ from onnxruntime.backend.allowlist_providers import PROVIDERS
 from onnxruntime.backend.allowlist_rules import Family, Permitted
 from onnxruntime.backend.command_line import Page
 from onnxruntime.backend.messages import MOST_ENTRIES
-from onnxruntime.backend.value_kinds import Choice, Flag, FreeText, Integer, Kind, Member, Names, Text, Threads
+from onnxruntime.backend.value_kinds import Choice, Flag, Integer, Kind, Member, Names, Text, Threads
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -169,5 +169,4 @@ _WRITERS = (
     (Member, lambda kind: {"enum": list(kind._by_name)}),
     (Names, lambda kind: {"type": "string", "$comment": kind.accepts}),
     (Text, _text),
-    (FreeText, lambda kind: {"type": "string", "maxLength": kind._max_bytes}),
 )

@@ -157,6 +157,7 @@ class IdiomTest(unittest.TestCase):
             __repr__ = __str__ = __len__ = __iter__ = items = __eq__
 
         class Name(str):
+            __slots__ = ()
             lower = __eq__ = Liar.__eq__
             __hash__ = None
 
@@ -186,7 +187,7 @@ class IdiomTest(unittest.TestCase):
 class SchemaTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
-        import jsonschema  # noqa: PLC0415 # not a requirement
+        import jsonschema  # not a requirement
 
         schema = command_schema.schema()
         jsonschema.Draft202012Validator.check_schema(schema)
@@ -274,7 +275,7 @@ class ExtensionTest(unittest.TestCase):
 
     @unittest.skipUnless(HAS_EXTENSIONS, "the package onnxruntime-extensions has operators and models")
     def test_an_operator_of_onnxruntime_extensions(self) -> None:
-        import onnxruntime_extensions  # noqa: PLC0415 # not a requirement
+        import onnxruntime_extensions  # not a requirement
 
         text = np.array(["Straße", "abc"], object)
         for name, told in (
@@ -326,7 +327,7 @@ class ExtensionTest(unittest.TestCase):
 
 class MissingLibraryTest(unittest.TestCase):
     def test_the_system_says_what_is_missing(self) -> None:
-        from onnxruntime.backend import missing_library  # noqa: PLC0415 # imported where an EP failed
+        from onnxruntime.backend import missing_library  # imported where an EP failed
 
         self.assertEqual(missing_library.explain(CPU), "")
         self.assertEqual(missing_library.explain("../../x"), "")
@@ -337,9 +338,7 @@ class MissingLibraryTest(unittest.TestCase):
                 (capi / name).write_text("no library")
             (capi / "onnxruntime_providers_cuda.dll").write_text("no library")
             with mock.patch.object(missing_library.onnxruntime, "__file__", str(Path(folder, "__init__.py"))):
-                self.assertRegex(
-                    missing_library.explain("CUDAExecutionProvider"), "^The system says: .*providers_cuda"
-                )
+                self.assertRegex(missing_library.explain("CUDAExecutionProvider"), "^The system says: .*providers_cuda")
 
 
 if __name__ == "__main__":
