@@ -32,7 +32,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
@@ -416,7 +416,8 @@ def _tried(places: SimpleQueue, requests: list[tuple[Mutant, dict]], jobs: int) 
         return mutant, answer["killed_by"]
 
     with ThreadPoolExecutor(jobs) as pool:
-        yield from pool.map(one, requests)
+        for done in as_completed([pool.submit(one, job) for job in requests]):
+            yield done.result()
 
 
 def main() -> int:
@@ -474,7 +475,7 @@ def main() -> int:
         for mutant in found:
             source = sources[mutant.module]
             tests = _tests_for(mutant, covered, source.count("\n", 0, mutant.end) + 1)
-            limit = 60 + 10 * sum(covered["seconds"][test] for test in tests)
+            limit = 30 + 4 * sum(covered["seconds"][test] for test in tests)
             requests.append(
                 (mutant, {"module": mutant.module, "source": mutant.applied(source), "tests": tests, "limit": limit})
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import cache
 
 from onnx import ModelProto
 from onnx.backend.base import Backend
@@ -120,15 +121,17 @@ class OnnxRuntimeBackend(Backend):
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
             return _prepare_open(model, keywords, kwargs)
         if hasattr(model, "SerializeToString"):
-            given = {keyword: value for keyword, value in keywords.items() if value is not None}
-            return cls.prepare(_checked(model, cls.is_opset_supported), device, **given, **kwargs)
+            model = _checked(model, cls.is_opset_supported)
+            if cls is not OnnxRuntimeBackend:  # a subclass's prepare sees each form of the model, as with ORT's own
+                given = {keyword: value for keyword, value in keywords.items() if value is not None}
+                return cls.prepare(model, device, **given, **kwargs)
         source = _source(model)
         if kwargs:
             _allowlist().warn_misspelt(kwargs)
         if device is not None and not cls.supports_device(device):
             refuse(f"it is not supported: this ORT computes on {get_device()}", "device", value=device)
         asked = Request(device, attributes=kwargs, **keywords)
-        providers = execution_providers.stock_list()
+        providers = execution_providers.stock_list() if asked.provider_options is None else asked.provider_options
         if asked.anything or not ON_ANY_DEVICE.issuperset(providers):
             try:
                 permit = _allowlist().permit(asked, request.circumstances(providers), execution_providers.flavour)
@@ -157,9 +160,12 @@ class OnnxRuntimeBackend(Backend):
             if reason:
                 raise errors.reworded(type(error), reason) from error
             raise
-        free_dimensions.verify(session, shapes)
+        if shapes:
+            free_dimensions.verify(session, shapes)
         applied = execution_providers.read_back(session, permit)
         applied.extensions = registered
+        if cls is OnnxRuntimeBackend:
+            return OnnxRuntimeBackendRep(session, permit.run_config, applied=applied)
         vars(session)[_OPENED] = permit.run_config, applied
         return cls.prepare(session, device, **kwargs)
 
@@ -224,6 +230,7 @@ class OnnxRuntimeBackend(Backend):
         raise NotImplementedError("Running single nodes is not implemented: run a model that holds the node.")
 
 
+@cache
 def _allowlist():
     """The look-ups with their tables, which take long to load, and of which a call that names nothing needs none."""
     from onnxruntime.backend import allowlist

@@ -101,8 +101,9 @@ class OnnxRuntimeBackendRep(BackendRep):
         self._direct, self._route = direct_runs.none, _run_session
         if isinstance(session, InferenceSession):
             self._choose_route(session, all(tensor_values.is_plain(node.type) for node in outputs))
-        for name in ("_kept", "_circumstances"):
-            vars(self).pop(name, None)
+        if self._ready_for is not None:
+            for name in ("_kept", "_circumstances"):
+                vars(self).pop(name, None)
         self._carry(self._entries)
         self._ready_for = session
 

@@ -53,7 +53,8 @@ class Applied:
 
 
 def _excluded() -> list[str]:
-    return [name.strip() for name in os.getenv(_EXCLUDE, default="").split(",")]
+    names = os.environ.get(_EXCLUDE)
+    return [name.strip() for name in names.split(",")] if names else []
 
 
 def stock_list() -> list[str]:
@@ -131,6 +132,8 @@ def supports_device(device: str) -> bool:
     if type(device) is not str:
         return False
     built_for = onnxruntime.get_device()
+    if device == built_for:
+        return True
     name, index = split_device(device)
     if name in ("CUDA", "GPU"):
         if any(len(plugin_devices(ep)) > (index or 0) for ep in ON_CUDA_DEVICE):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import cache
 from itertools import islice
 
@@ -34,6 +34,9 @@ class Request:
     libraries of custom operators, which only the environment names. ``from_environment``: what only the environment
     names, as ``(keyword, provider, key)``. Names are exact ``str``; values are as the caller gave them.
     """
+
+    extensions: Iterable[str] = ()
+    from_environment: Container[tuple[str, str, str]] = frozenset()
 
     def __init__(
         self,
@@ -72,8 +75,6 @@ class Request:
                 self.provider_options[name] = read("provider_options", options, name)
         elif self.device in ("CUDA", "GPU") and index is not None:
             self.provider_options = {CUDA: {}}
-        self.extensions: Iterable[str] = ()
-        self.from_environment = set()
         text = os.environ.get(ENVIRONMENT)
         if text:
             self._add(text, environment)
@@ -89,6 +90,7 @@ class Request:
         except (OSError, ValueError) as error:
             raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {error}") from None
         self.extensions = named.get("extensions", ())
+        self.from_environment = set()
         for keyword in keywords:
             if keyword not in named:
                 continue
@@ -134,7 +136,14 @@ class Request:
     @property
     def anything(self) -> bool:
         """Whether there is anything to look up."""
-        return bool(self.named or self.attributes)
+        return bool(self.attributes) or not (
+            self.provider_options
+            is self.session_config
+            is self.run_config
+            is self.session_options
+            is self.free_dimension_overrides
+            is None
+        )
 
     @property
     def named(self) -> list[str]:
@@ -200,6 +209,8 @@ def split_device(device: object) -> tuple[str, int | None]:
     """
     if type(device) is not str or len(device) > _LONGEST_DEVICE:
         return "", None
+    if device.isascii() and device.isalpha() and device.isupper():  # a name alone, as most are
+        return device, None
     match = re.fullmatch(r"([A-Z0-9_]+)(?::([0-9]{1,2}))?", device, re.ASCII)
     if match is None:
         return "", None
