@@ -12,7 +12,8 @@
 #   make captured-operators  what WebGPU's graph capture replays, operator by operator, on SwiftShader (long)
 #   make bench           what the backend costs over the session underneath; BENCH=--help tells how to measure a part
 #   make bench-capture   what graph capture gains, on the WebGPU plugin and SwiftShader
-#   make fuzz            50,000 examples for the property that the allowlist is held to
+#   make fuzz            50,000 examples for the property that the allowlist is held to, and 2,000 configurations on each
+#                        of the CPU's and OpenVINO's EPs, which must change precision and speed only (half an hour)
 #   make drift RELEASES=onnxruntime==1.31.1   which option names of a release nobody has judged
 #   make document        write docs/options.md and docs/provider-options.md again, from the allowlist
 #   make patch           write the patches for an ORT source tree into build/patch; PATCH=--test runs each step's tests
@@ -129,8 +130,10 @@ demo: .venv-cpu/$(READY)
 bench: .venv-cpu/$(READY) .venv-stock/$(STOCK)
 	.venv-cpu/bin/python -m benchmarks --stock .venv-stock/bin/python --json build/bench.json $(BENCH)
 
-fuzz: .venv-cpu/$(READY)
+fuzz: .venv-cpu/$(READY) .venv-openvino/$(READY)
 	ORT_BACKEND_EXAMPLES=50000 .venv-cpu/bin/python -m pytest -s $(filter %_properties.py,$(TEST_FILES))
+	.venv-cpu/bin/python onnxruntime/test/python/backend_differential_fuzz.py
+	.venv-openvino/bin/python onnxruntime/test/python/backend_differential_fuzz.py
 
 drift: .venv-cpu/$(READY)
 	.venv-cpu/bin/python tools/python/backend_option_drift.py $(RELEASES)

@@ -56,7 +56,12 @@ SESSION_ATTRIBUTES = Table(
             Member(ExecutionMode, ExecutionMode.__members__), "ORT_SEQUENTIAL", "Whether operators run in parallel."
         ),
         "execution_order": Permitted(
-            Member(ExecutionOrder, ExecutionOrder.__members__), "DEFAULT", "The order in which ready nodes run."
+            # Not MEMORY_EFFICIENT, with which builds without training open no session.
+            Member(
+                ExecutionOrder, {order.name: order for order in (ExecutionOrder.DEFAULT, ExecutionOrder.PRIORITY_BASED)}
+            ),
+            "DEFAULT",
+            "The order in which ready nodes run.",
         ),
         "graph_optimization_level": Permitted(
             Member(GraphOptimizationLevel, GraphOptimizationLevel.__members__),

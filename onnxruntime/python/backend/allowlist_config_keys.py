@@ -174,6 +174,10 @@ _ARM64_BF16 = Need(
 _ARENAS = Need(
     "a memory arena of every device it names (enable_cpu_mem_arena for cpu, a GPU EP for gpu)", _arenas_exist
 )
+_BY_NAME_ALONE = Need(
+    "session.layer_assignment_settings not to be named beside it",
+    lambda at, _: "session.layer_assignment_settings" not in at.beside,
+)
 _DEVICES = Need("an execution provider in the session for every device it names", _devices_exist)
 _NO_CPU_EP = Need(
     "provider_options that name an execution provider, and not CPUExecutionProvider",
@@ -514,7 +518,7 @@ SESSION_CONFIG: dict[str, Permitted] = {
         "",
         "Places nodes by parts of their names.",
         since=(1, 28),
-        needs=(_DEVICES,),
+        needs=(_DEVICES, _BY_NAME_ALONE),
         evidence="log of the parsed rules",
     ),
     "session.record_ep_graph_assignment_info": Permitted(

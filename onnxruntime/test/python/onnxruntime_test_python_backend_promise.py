@@ -267,6 +267,23 @@ class TestReleases(unittest.TestCase):
             with self.assertRaisesRegex(NotPermittedError, "ignores it, as all do from 1.28 on"):
                 permit(asked, self.at(release), lambda _: "bundled")
 
+    def test_an_order_that_only_training_builds_have(self):
+        for order in (onnxruntime.ExecutionOrder.MEMORY_EFFICIENT, "MEMORY_EFFICIENT"):
+            with no_session_opens(), self.assertRaisesRegex(NotPermittedError, "DEFAULT, PRIORITY_BASED"):
+                onnxruntime.backend.prepare(MODEL, execution_order=order)
+
+    def test_two_ways_to_place_nodes(self):
+        one = {"session.name_based_layer_assignment": "cpu(a)"}
+        allowlist.entries("session_config", one, self.at((1, 31)))
+        for both in (
+            {**one, "session.layer_assignment_settings": "cpu(a)"},
+            {"session.layer_assignment_settings": "cpu(a)", **one},
+        ):
+            with self.assertRaisesRegex(
+                NotPermittedError, "session.layer_assignment_settings not to be named beside it"
+            ):
+                allowlist.entries("session_config", both, self.at((1, 31)))
+
     def test_optimizers_of_one_release(self):
         config = {"optimization.disable_specified_optimizers": "MatMulNBitsMlpFusion"}
         look_up = functools.partial(allowlist.entries, "session_config")

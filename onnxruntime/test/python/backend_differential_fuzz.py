@@ -1,0 +1,305 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Random permitted configurations on real EPs: what they may change is precision and speed, and nothing else.
+
+    python backend_differential_fuzz.py [--examples 2000] [--seed 0]
+
+Each example draws a model, EPs with options, attributes, session and run config entries out of the allowlist's tables,
+prepares the model with them, runs it, and holds it to four promises:
+
+- the outputs are those of an unconfigured session, within the precision that was asked for;
+- what is echoed is what was asked, and is known to be observable or listed as unconfirmed;
+- a configuration that cannot be had is refused with NotPermittedError, and nothing else is raised;
+- afterwards the process is as it was: floating point mode, threads, environment, current folder and what is in it,
+  open files, warning filters and numpy's error handling.
+
+The EPs are the CPU's and, where this ORT was built with it, OpenVINO's. Needs nothing but ORT, onnx and numpy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import gc
+import os
+import random
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable
+
+import backend_test_observable_models as models
+import numpy as np
+import onnxruntime_test_python_backend_config_keys as config_keys
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend.allowlist_attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist_providers import PROVIDERS
+from onnxruntime.backend.value_kinds import Choice, Flag, Integer, Kind, Member, Names, Text, Threads
+
+CPU, OPENVINO = "CPUExecutionProvider", "OpenVINOExecutionProvider"
+
+# Names whose permitted values make a model fail that is right, each with the reason.
+FAILING = {
+    "use_per_session_threads": "needs a thread pool that the application made",
+    "session.disable_model_compile": "is there to fail",
+    "session.disable_cpu_ep_fallback": "is there to fail",
+    "session.function_expansion_byte_limit": "is there to fail",
+    "session.function_expansion_node_limit": "is there to fail",
+    "device_type": "names devices that this machine need not have",
+}
+# Names that are refused on most machines: they are drawn seldom.
+_RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
+SELDOM = {
+    "mlas.disable_kleidiai",
+    "mlas.enable_gemm_fastmath_arm64_bfloat16",
+    "session.use_device_allocator_for_initializers",
+    "model_priority",
+}
+TEXTS = {
+    "logid": ("", "fuzz-1"),
+    "session.layer_assignment_settings": ("cpu(first,=second)",),
+    "session.name_based_layer_assignment": ("cpu(first)",),
+    "memory.enable_memory_arena_shrinkage": ("cpu:0",),
+}
+# Entries that lower the precision, and models whose outputs are steps of quantization: one step may be another.
+LOWER = {
+    "optimization.enable_gelu_approximation": 2e-3,
+    "optimization.enable_cast_chain_elimination": 2e-3,
+    "mlas.enable_gemm_fastmath_arm64_bfloat16": 3e-2,
+}
+STEPS = 0.051
+
+
+class Trial:
+    """A model with an input, and its outputs in an unconfigured session."""
+
+    def __init__(self, serialized: bytes, feed: np.ndarray, steps: float = 0.0, openvino: bool = True) -> None:
+        self.serialized = serialized
+        self.feed = feed
+        self.steps = steps
+        self.openvino = openvino
+        session = onnxruntime.InferenceSession(serialized, providers=[CPU])
+        self.outputs = session.run(None, {session.get_inputs()[0].name: feed})
+
+
+def trials() -> list[Trial]:
+    generator = np.random.default_rng(0)
+
+    def normal(*shape: int) -> np.ndarray:
+        return generator.standard_normal(shape, np.float32)
+
+    return [
+        Trial(models.RELU, normal(4)),
+        Trial(models.SQUARE, np.float32([1e-20])),
+        Trial(models.GELU, normal(4), openvino=False),
+        Trial(models.CASTS, normal(4)),
+        Trial(models.FOLDABLE, normal(4)),
+        Trial(models.FUNCTION, normal(4)),
+        Trial(models.TWO_QDQ_PAIRS, normal(4), steps=0.12),
+        Trial(models.QDQ_BETWEEN, np.float32([0.11, 0.22, 0.33, 0.4]), steps=STEPS),
+        Trial(models.quantized_matmul(), normal(4, 16), steps=STEPS),
+        Trial(models.matmul(2), normal(64, 512)),
+    ]
+
+
+def drawn(kind: Kind, name: str, draw: random.Random) -> object:
+    """A value that a kind accepts, in one of the ways to write it."""
+    if type(kind) is Flag:
+        return draw.choice([value for value in (True, False, 0, 1, "0", "1") if not kind._refused[value in (1, "1")]])
+    if type(kind) is Integer:
+        return draw.choice(kind._among or (kind._low, kind._high, draw.randint(kind._low, kind._high)))
+    if type(kind) is Threads:
+        return draw.randint(kind._low, 6)
+    if type(kind) is Choice:
+        return draw.choice(list(kind._spelling))
+    if type(kind) is Member:
+        return draw.choice([*kind._by_name, *kind._by_name.values()])
+    if type(kind) is Names:
+        return kind._separator.join(draw.sample(sorted(kind._known), draw.randint(1, 3)))
+    if type(kind) is Text:
+        return draw.choice(TEXTS[name])
+    raise AssertionError(f"a kind that this fuzz does not know: {kind}")
+
+
+def some(table: dict, draw: random.Random, most: int) -> dict[str, object]:
+    names = [
+        name
+        for name, rule in table.items()
+        if name not in FAILING and ((name not in SELDOM and rule.since <= _RELEASE) or draw.random() < 0.05)
+    ]
+    chosen = draw.sample(names, min(draw.randint(0, most), len(names)))
+    return {name: drawn(table[name].kind, name, draw) for name in chosen}
+
+
+def request(draw: random.Random) -> dict[str, object]:
+    keywords: dict[str, object] = some(SESSION_ATTRIBUTES, draw, 4)
+    keywords["session_config"] = some(SESSION_CONFIG, draw, 5)
+    keywords["run_config"] = some(RUN_CONFIG, draw, 1)
+    eps = [None, {}, {CPU: {}}]
+    if OPENVINO in onnxruntime.get_available_providers():
+        options = some(PROVIDERS[OPENVINO]["bundled"], draw, 3)
+        eps += [{OPENVINO: options}, {OPENVINO: options, CPU: {}}, {OPENVINO: {**options, "device_type": "AUTO:CPU"}}]
+    keywords["provider_options"] = draw.choice(eps)
+    return {name: value for name, value in keywords.items() if value is not None}
+
+
+def tolerance(trial: Trial, keywords: dict) -> tuple[float, float]:
+    """Relative and absolute tolerance: of the model, and of the precision that was asked for."""
+    lower = max((LOWER.get(name, 0) for name in keywords["session_config"]), default=0)
+    named = keywords.get(
+        "provider_options", {OPENVINO: {}} if OPENVINO in onnxruntime.get_available_providers() else {}
+    )
+    options = named.get(OPENVINO)
+    if options is not None and options.get("device_type") and options.get("precision") not in ("FP32", "ACCURACY"):
+        lower = max(lower, 3e-2)  # AUTO computes in bfloat16 on a CPU that has it
+    steps = trial.steps or 0.0
+    return max(1e-5, lower), max(1e-5, lower * (40 if trial.feed.size > 1000 else 4), steps)
+
+
+def observable(key: str) -> bool:
+    return key in config_keys.OBSERVED or key in config_keys.NOT_OBSERVED
+
+
+def check_echo(rep: onnxruntime.backend.backend_rep.OnnxRuntimeBackendRep, keywords: dict) -> None:
+    unconfirmed = rep.unconfirmed
+    for keyword, table, echoed in (
+        ("session_config", SESSION_CONFIG, rep.session_config),
+        ("run_config", RUN_CONFIG, rep.run_config),
+    ):
+        asked = {key: table[key].kind.render(table[key].kind.parse(value)) for key, value in keywords[keyword].items()}
+        expect(dict(echoed) == asked, f"{keyword} was {asked}, echoed is {dict(echoed)}")
+        for key in asked:
+            expect(
+                observable(key) or key in unconfirmed.get(keyword, ()), f"{key} is neither observable nor unconfirmed"
+            )
+    for name, options in keywords.get("provider_options", {}).items():
+        for option, value in options.items():
+            kind = PROVIDERS[name]["bundled"][option].kind
+            shown = rep.provider_options[name].get(option)
+            expect(
+                option in unconfirmed.get(name, ()) or kind.read(shown) == kind.parse(value),
+                f"{option} of {name} is neither {value!r} nor unconfirmed, but {shown!r}",
+            )
+    held = rep.session.get_session_options()
+    for name, rule in SESSION_ATTRIBUTES.items():
+        if name in keywords:
+            expect(getattr(held, name) == rule.kind.parse(keywords[name]), f"{name} is {getattr(held, name)}")
+    expect(
+        bool(unconfirmed.keys() & {"session_config", "run_config", "session_options"}) <= bool(rep.warnings), "silent"
+    )
+
+
+def state() -> dict[str, object]:
+    """What a session must leave as it was."""
+    tiny32, tiny64 = np.array([1e-20], np.float32), np.array([5e-324])
+    descriptors = "/proc/self/fd"
+    return {
+        "denormals": (float((tiny32 * tiny32)[0]), float((tiny64 * np.array([1.0]))[0]), 5e-324 * 1.0),
+        "rounding": (1.0 / 3.0, -1.0 / 3.0, float(np.float32(1) / np.float32(3)), 0.1 + 0.2),
+        "environment": dict(os.environ),
+        "folder": (os.getcwd(), sorted(os.listdir())),
+        "files": sorted(_target(f"{descriptors}/{number}") for number in os.listdir(descriptors))
+        if os.path.isdir(descriptors)
+        else (),
+        "warning filters": list(warnings.filters),
+        "numpy": np.geterr(),
+        "Python threads": threading.active_count(),
+    }
+
+
+def _target(descriptor: str) -> str:
+    try:
+        return os.readlink(descriptor)
+    except OSError:  # the one that listed the folder
+        return ""
+
+
+def threads() -> int:
+    tasks = "/proc/self/task"
+    return len(os.listdir(tasks)) if os.path.isdir(tasks) else 0
+
+
+def expect(condition: bool, message: str) -> None:
+    if not condition:
+        raise AssertionError(message)
+
+
+def example(trial: Trial, keywords: dict, run_keywords: dict) -> str:
+    """Try one configuration; tell what became of it."""
+    try:
+        rep = onnxruntime.backend.prepare(trial.serialized, **keywords)
+    except onnxruntime.backend.NotPermittedError as refusal:
+        expect(bool(refusal.keyword and refusal.reason), f"a refusal that does not say of what: {refusal}")
+        return "refused"
+    check_echo(rep, keywords)
+    relative, absolute = tolerance(trial, keywords)
+    for _ in range(2):
+        for got, want in zip(rep.run([trial.feed], **run_keywords), trial.outputs, strict=True):
+            expect(got.dtype == want.dtype, f"{got.dtype} for {want.dtype}")
+            np.testing.assert_allclose(got, want, relative, max(absolute, 1e-5 * float(np.abs(want).max())))
+    return "idle" if rep.unconfirmed else "applied"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--examples", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    onnxruntime.set_default_logger_severity(4)
+    warnings.simplefilter("ignore", RuntimeWarning)
+    counts: collections.Counter[str] = collections.Counter()
+    failures = 0
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        everything = trials()
+        # Libraries keep thread pools once they were used: that of OpenVINO grows to what was asked of it.
+        for _ in range(2):
+            for providers in (None, {}, *([{OPENVINO: {"num_of_threads": 6}}] if _has_openvino() else [])):
+                onnxruntime.backend.run(everything[-1].serialized, everything[-1].feed, provider_options=providers)
+        gc.collect()
+        before, most = state(), threads()
+        for number in range(arguments.examples):
+            draw = random.Random(f"{arguments.seed} {number}")
+            trial, keywords, run_keywords = draw.choice(everything), request(draw), some(RUN_ATTRIBUTES, draw, 2)
+            if (
+                not trial.openvino
+                and OPENVINO in (keywords.get("provider_options") or {OPENVINO: {}})
+                and _has_openvino()
+            ):
+                keywords["provider_options"] = {}
+            try:
+                counts[example(trial, keywords, run_keywords)] += 1
+                gc.collect()
+                after = state()
+                changed = {name: (before[name], after[name]) for name in before if before[name] != after[name]}
+                expect(not changed, f"the process is not as it was: {changed}")
+                _wait_for(lambda: threads() <= most, "threads stay")
+            except Exception as error:
+                failures += 1
+                model = everything.index(trial)
+                print(f"example {number}, model {model}, {keywords}, {run_keywords}: {type(error).__name__}: {error}")
+        os.chdir("/")
+    print(f"{arguments.examples} examples, {dict(counts)}, {failures} failures, seed {arguments.seed}")
+    return int(failures > 0)
+
+
+def _has_openvino() -> bool:
+    return OPENVINO in onnxruntime.get_available_providers()
+
+
+def _wait_for(condition: Callable[[], bool], message: str) -> None:
+    end = time.monotonic() + 5
+    while not condition():
+        expect(time.monotonic() < end, message)
+        time.sleep(0.01)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
