@@ -1,0 +1,112 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""What works with the stock backend works with this one, but for the differences that README.md lists.
+
+The patterns of ``stock_patterns.py`` run here and in an environment with the stock wheel of the same release, whose
+Python the environment variable ``ORT_STOCK_PYTHON`` names (``make test`` sets it).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+STOCK = os.environ.get("ORT_STOCK_PYTHON", "")
+HEADING = "Differences from the stock backend"
+
+# A pattern, or how several begin, to the difference in the README that it belongs to: how that one begins.
+DIFFERENCES = {
+    "a model: None": "What is no model",
+    "a model: a number": "What is no model",
+    "a model: bytearray": "What is no model",
+    "a model: an empty path": "What is no model",
+    "values: too few": "Too few inputs",
+    "values: none": "Too few inputs",
+    "values: bytes for text": "`bytes` for text",
+    "values: foreign byte order": "Arrays in foreign byte order",
+    "prepare: inter_op_num_threads=-1": "Attributes",
+    "prepare: inter_op_num_threads=1.5": "Attributes",
+    "prepare: intra_op_num_threads=-1": "Attributes",
+    "prepare: intra_op_num_threads=None": "Attributes",
+    "prepare: graph_optimization_level=99": "Attributes",
+    "prepare: logid=b'a'": "Attributes",
+    **{
+        f"{call}: {attribute}": "Attributes"
+        for call in ("prepare", "rep.run", "run")
+        for attribute in ("log_severity_level='x'", "log_severity_level=1", "log_verbosity_level=1")
+    },
+    "prepare: logid='a session'": "Attributes",
+    "rep.run: logid='a run'": "Attributes",
+    "run: logid='a run'": "Attributes",
+    "rep.run: training_mode=True": "Attributes",
+    "run: training_mode=True": "Attributes",
+}
+
+
+def outcomes(python: str) -> dict[str, dict]:
+    command = [python, "-W", "ignore", str(ROOT / "tests" / "stock_patterns.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise AssertionError(done.stderr[-3000:])
+    return json.loads(done.stdout)
+
+
+def worse(stock: dict, here: dict) -> str:
+    """What a program that works with the stock backend would notice; ``""`` for nothing."""
+    if "raised" in stock:
+        # What failed may work here; where it fails, a handler of the class that stock raises must do.
+        if "returned" in here or stock["raised"][0] in here["raised"]:
+            return ""
+        return f"stock raises {stock['raised'][0]}, this {here['raised'][0]}: {here['message']}"
+    if here == stock:
+        return ""
+    return f"stock returns {stock['returned']}, this " + (
+        f"returns {here['returned']}" if "returned" in here else f"raises {here['raised'][0]}: {here['message']}"
+    )
+
+
+def listed() -> list[str]:
+    """The differences that the README lists."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (section,) = re.findall(rf"^## {HEADING}\n(.*?)(?=^## )", text, re.MULTILINE | re.DOTALL)
+    return re.findall(r"^- (.*)", section, re.MULTILINE)
+
+
+class ComparisonTest(unittest.TestCase):
+    @unittest.skipUnless(STOCK, "ORT_STOCK_PYTHON names no Python of an environment with the stock wheel")
+    def test_patterns(self) -> None:
+        stock, here = outcomes(STOCK), outcomes(sys.executable)
+        self.assertEqual(stock.keys(), here.keys())
+        self.assertGreater(len(stock), 200)
+        found = {name: text for name in stock if (text := worse(stock[name], here[name]))}
+        for name, text in found.items():
+            with self.subTest(name):
+                self.assertIn(name, DIFFERENCES, text)
+        self.assertEqual(DIFFERENCES.keys() - found.keys(), set(), "listed, and no difference any more")
+
+    def test_each_difference_is_in_the_readme(self) -> None:
+        differences = listed()
+        for beginning in set(DIFFERENCES.values()):
+            self.assertEqual(sum(text.startswith(beginning) for text in differences), 1, beginning)
+
+    def test_what_counts_as_worse(self) -> None:
+        one, two = {"returned": 1}, {"returned": 2}
+        fails = {"raised": ["Fail", "Exception"], "message": ""}
+        both = {"raised": ["Fail", "RuntimeError", "Exception"], "message": ""}
+        other = {"raised": ["RuntimeError", "Exception"], "message": ""}
+        for stock, here in ((one, one), (fails, one), (fails, fails), (fails, both)):
+            self.assertEqual(worse(stock, here), "")
+        for stock, here in ((one, two), (one, fails), (fails, other)):
+            self.assertTrue(worse(stock, here))
+
+
+if __name__ == "__main__":
+    unittest.main()
