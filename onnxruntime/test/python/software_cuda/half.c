@@ -21,7 +21,7 @@ uint16_t soft_float_to_half(float number) {
   if (number >= 65520) return sign | 0x7c00;
   int exponent;
   frexpf(number, &exponent); // number = 0.5 to 1, times 2 ** exponent
-  if (exponent < -13) return sign | (uint16_t)nearbyintf(ldexpf(number, 24));
+  if (exponent < -13 || number == 0) return sign | (uint16_t)nearbyintf(ldexpf(number, 24));
   // A fraction that rounds up to 2048 carries into the exponent, as it must.
   return sign | (((exponent + 13) << 10) + (uint16_t)nearbyintf(ldexpf(number, 11 - exponent)));
 }

@@ -19,6 +19,7 @@ typedef struct {
   char *text;                    // all of it, demangled
   const char *name;              // with its namespaces
   const char *types[MOST_TYPES + 1]; // the template's arguments
+  unsigned short width[MOST_TYPES + 1]; // their bytes, 0 where they are no types or unknown
   int parameters;
   const char *parameter[MOST_PARAMETERS];
   unsigned short size[MOST_PARAMETERS], offset[MOST_PARAMETERS], total;
@@ -60,6 +61,9 @@ typedef struct {
 // The kernel that a mangled name stands for. Ends the process where there is none on the CPU, or where the size of a
 // parameter is not known.
 const soft_kernel *soft_kernel_named(const char *mangled);
+
+// Bytes of the type that is a template's argument of a kernel. Ends the process where it is not known.
+size_t soft_width(const soft_call *call, int i);
 
 // Bytes of a type of C++, of a pointer, or of one of the structures above; 0 where it is not known.
 size_t soft_size_of(const char *type);

@@ -164,7 +164,7 @@ static void store(const char *type, void *to, int real, double r, int64_t i) {
     memcpy(to, &i, soft_size_of(type)); // the lower bytes
   }
 }
-// Half a pointer to say which operation: what the table has no row for.
+// Stands for the operations that the table has no rows for.
 static const char cast;
 
 static const void *unary_of(const soft_kernel *k) {
@@ -184,7 +184,7 @@ static const void *binary_of(const soft_kernel *k) {
 // _UnaryElementWise<X, Y, operation, ...>(x, y, operation, count)
 static void run_unary(const soft_call *call) {
   const char *from = call->kernel->types[0], *to = call->kernel->types[1];
-  size_t width = soft_size_of(from), result = soft_size_of(to);
+  size_t width = soft_width(call, 0), result = soft_width(call, 1);
   const char *x = POINTER(call, 0);
   char *y = POINTER(call, 1);
   int64_t count = soft_integer(call, 3);
@@ -201,9 +201,9 @@ static void run_unary(const soft_call *call) {
 // ---- two inputs ----
 // Where the types of y, a and b start in the template's arguments.
 static void widths(const soft_call *call, int first, size_t *y, size_t *a, size_t *b) {
-  *y = soft_size_of(call->kernel->types[first]);
-  *a = soft_size_of(call->kernel->types[first + 1]);
-  *b = soft_size_of(call->kernel->types[first + 2]);
+  *y = soft_width(call, first);
+  *a = soft_width(call, first + 1);
+  *b = soft_width(call, first + 2);
 }
 static int is_true(const char *type) { return strcmp(type, "true") == 0; }
 
@@ -264,7 +264,7 @@ static void run_broadcast(const soft_call *call) {
 static const void *variadic_of(const soft_kernel *k) { return find(binary_operations, k->types[1], k->types[0]); }
 static void run_variadic(const soft_call *call) {
   binary f = (binary)call->kernel->operation;
-  size_t width = soft_size_of(call->kernel->types[0]);
+  size_t width = soft_width(call, 0);
   const pointer_array *inputs = &PARAMETER(call, pointer_array, 2);
   for (int64_t i = 0; i < soft_integer(call, 1); i++) {
     char value[8], *y = POINTER(call, 3) + i * width;
@@ -281,7 +281,7 @@ static int broadcast_kind(const char *type) { return type[strlen(type) - 1] - '0
 
 // _TenaryElementWiseSimple<T, kinds of the condition, x and y, ...>(condition, x, y, result, count)
 static void run_where_simple(const soft_call *call) {
-  size_t width = soft_size_of(call->kernel->types[0]);
+  size_t width = soft_width(call, 0);
   int64_t step[3];
   for (int j = 0; j < 3; j++) step[j] = broadcast_kind(call->kernel->types[1 + j]) != ONE;
   for (int64_t i = 0; i < soft_integer(call, 4); i++) {
@@ -292,7 +292,7 @@ static void run_where_simple(const soft_call *call) {
 
 // _TenaryElementWise<the same>(rank, strides of the condition, condition, of x, x, of y, y, of the result, result, count)
 static void run_where(const soft_call *call) {
-  size_t width = soft_size_of(call->kernel->types[0]);
+  size_t width = soft_width(call, 0);
   for (int64_t i = 0; i < soft_integer(call, 9); i++) {
     int64_t at[3];
     for (int j = 0; j < 3; j++) {
@@ -331,7 +331,7 @@ static void run_fill(const soft_call *call) {
 }
 // _FillFromDataPtrKernel<T, ...>(y, pointer to the value, count)
 static void run_fill_from(const soft_call *call) {
-  fill(POINTER(call, 0), POINTER(call, 1), soft_size_of(call->kernel->types[0]), soft_integer(call, 2));
+  fill(POINTER(call, 0), POINTER(call, 1), soft_width(call, 0), soft_integer(call, 2));
 }
 
 const soft_entry soft_elementwise[] = {

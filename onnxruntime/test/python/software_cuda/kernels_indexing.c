@@ -7,15 +7,13 @@
 
 #include "kernels.h"
 
-static size_t width_of(const soft_call *call, int i) { return soft_size_of(call->kernel->types[i]); }
-
 // A negative index counts from the end.
 static int64_t wrapped(int64_t index, int64_t size) { return index < 0 ? index + size : index; }
 
 // _GatherKernel<T>(elements of x along the axis, size of the axis, elements of y along it, elements inside it, indices,
 // bytes of an index, x, y, count). Zero where an index is outside.
 static void gather(const soft_call *call) {
-  size_t width = width_of(call, 0);
+  size_t width = soft_width(call, 0);
   int64_t along = soft_integer(call, 0), size = soft_integer(call, 1);
   int64_t block = PARAMETER(call, divmod, 2).divisor, inside = PARAMETER(call, divmod, 3).divisor;
   for (int64_t i = 0; i < soft_integer(call, 8); i++) {
@@ -31,7 +29,7 @@ static void gather(const soft_call *call) {
 // numbers of an index, elements of a slice for each, indices, offsets of the slices)
 static void slice_offsets(const soft_call *call) {
   int64_t batch_dimensions = soft_integer(call, 0), length = soft_integer(call, 5);
-  int wide = width_of(call, 0) == 8;
+  int wide = soft_width(call, 0) == 8;
   for (int64_t i = 0; i < soft_integer(call, 2); i++) {
     int64_t offset = i / soft_integer(call, 3) * soft_integer(call, 4);
     for (int64_t d = 0; d < length; d++) {
@@ -45,7 +43,7 @@ static void slice_offsets(const soft_call *call) {
 
 // _GatherNDKernel<T>(slices, x, y, elements of a slice, offsets of the slices)
 static void gather_slices(const soft_call *call) {
-  size_t width = width_of(call, 0), size = soft_integer(call, 3);
+  size_t width = soft_width(call, 0), size = soft_integer(call, 3);
   for (size_t i = 0; i < soft_integer(call, 0) * size; i++)
     memcpy(POINTER(call, 2) + i * width,
            POINTER(call, 1) + (PARAMETER(call, int64_t *, 4)[i / size] + i % size) * width, width);
@@ -86,7 +84,7 @@ static void update(const soft_call *call, char *to, const char *from, size_t wid
 // _GatherScatterElementsKernel<T, I, gather, places, function>(x or updates, indices, y, size of the axis, elements inside
 // it, places, function, count); y is a copy of the data already where it is scattered to
 static void elements(const soft_call *call) {
-  size_t width = width_of(call, 0), wide = width_of(call, 1) == 8;
+  size_t width = soft_width(call, 0), wide = soft_width(call, 1) == 8;
   int gathers = strcmp(call->kernel->types[2], "true") == 0;
   // How the place of an index tells the element's place, but for the axis.
   const struct {
@@ -120,7 +118,7 @@ static void elements(const soft_call *call) {
 // of x, updates, elements of an update); ...Reduction has a function of T at the end. y is a copy of the data already.
 static void scatter_nd(const soft_call *call) {
   enum { IN_PLACE = 12 };
-  size_t width = width_of(call, 0), slice = soft_integer(call, 6);
+  size_t width = soft_width(call, 0), slice = soft_integer(call, 6);
   int64_t length = soft_integer(call, 3);
   const int64_t *elements = &PARAMETER(call, int64_t, 4);
   if (2 * length > IN_PLACE) elements = *(int64_t *const *)(elements + IN_PLACE);
@@ -136,10 +134,10 @@ static void scatter_nd(const soft_call *call) {
 // _OneHotWithZeroOffValueImpl<I, T>(indices, elements inside the axis, size of the axis, value, y, count of indices):
 // y is zero already
 static void one_hot(const soft_call *call) {
-  size_t width = width_of(call, 1);
+  size_t width = soft_width(call, 1);
   int64_t inside = PARAMETER(call, divmod, 1).divisor, size = soft_integer(call, 2);
   for (int64_t i = 0; i < soft_integer(call, 5); i++) {
-    int64_t index = width_of(call, 0) == 8 ? PARAMETER(call, int64_t *, 0)[i] : PARAMETER(call, int *, 0)[i];
+    int64_t index = soft_width(call, 0) == 8 ? PARAMETER(call, int64_t *, 0)[i] : PARAMETER(call, int *, 0)[i];
     index = wrapped(index, size);
     if (index >= 0 && index < size)
       memcpy(POINTER(call, 4) + ((i / inside * size + index) * inside + i % inside) * width, &PARAMETER(call, char, 3),

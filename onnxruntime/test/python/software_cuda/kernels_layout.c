@@ -6,13 +6,11 @@
 
 #include "kernels.h"
 
-static size_t width_of(const soft_call *call, int i) { return soft_size_of(call->kernel->types[i]); }
-
 // ---- Transpose ----
 
 // TransposeKernel<T>(rank, strides of x by the axes of y, x, strides of y, y, count)
 static void transpose(const soft_call *call) {
-  size_t width = width_of(call, 0);
+  size_t width = soft_width(call, 0);
   const long_array *from = &PARAMETER(call, long_array, 1);
   const divmod_array *to = &PARAMETER(call, divmod_array, 3);
   for (int64_t i = 0; i < soft_integer(call, 5); i++) {
@@ -27,7 +25,7 @@ static void transpose(const soft_call *call) {
 
 // Transpose3DKernel<T, ...>(rows of x, columns, elements of a batch, x, y): each batch is a matrix.
 static void transpose_batches(const soft_call *call) {
-  size_t width = width_of(call, 0);
+  size_t width = soft_width(call, 0);
   int64_t rows = soft_integer(call, 0), columns = soft_integer(call, 1), size = soft_integer(call, 2);
   for (int64_t i = 0; i < call->grid.z * size; i++) {
     int64_t at = i / size * size + i % size % rows * columns + i % size / rows;
@@ -89,28 +87,28 @@ static int64_t divisor(const soft_call *call, int i) { return PARAMETER(call, di
 
 // _ConcatKernelSameConcatDim<T, ...>(elements along the axis, inside it, size of each piece, y, pieces, count)
 static void concat_same(const soft_call *call) {
-  size_t width = width_of(call, 0);
+  size_t width = soft_width(call, 0);
   for (int64_t i = 0; i < soft_integer(call, 5); i++)
     move(POINTER(call, 3), pieces_of(call, 4), by_size(i, divisor(call, 0), divisor(call, 1), divisor(call, 2)), i,
          width, 1);
 }
 // _ConcatKernel<T>(along, inside, sizes, their running sums, piece of each place of the axis, y, pieces, count)
 static void concat(const soft_call *call) {
-  size_t width = width_of(call, 0);
+  size_t width = soft_width(call, 0);
   for (int64_t i = 0; i < soft_integer(call, 7); i++)
     move(POINTER(call, 5), pieces_of(call, 6),
          by_ends(i, divisor(call, 0), divisor(call, 1), PARAMETER(call, int64_t *, 3)), i, width, 1);
 }
 // _ConcatKernelOutputMajor<T>(along, inside, running sums of the sizes, y, pieces, count)
 static void concat_few(const soft_call *call) {
-  size_t width = width_of(call, 0);
+  size_t width = soft_width(call, 0);
   for (int64_t i = 0; i < soft_integer(call, 5); i++)
     move(POINTER(call, 3), pieces_of(call, 4),
          by_ends(i, divisor(call, 0), divisor(call, 1), PARAMETER(call, long_array, 2).data), i, width, 1);
 }
 // _SplitKernelSameSplitDim<T, ...>(along, inside, size of each piece, number of pieces, x, pieces, count)
 static void split_same(const soft_call *call) {
-  size_t width = width_of(call, 0);
+  size_t width = soft_width(call, 0);
   for (int64_t i = 0; i < soft_integer(call, 6); i++)
     move(POINTER(call, 4), pieces_of(call, 5), by_size(i, divisor(call, 0), divisor(call, 1), divisor(call, 2)), i,
          width, 0);
@@ -118,7 +116,7 @@ static void split_same(const soft_call *call) {
 // _SplitKernel<T>(along, inside, sizes, their running sums, piece of each place of the axis, number of pieces, x,
 // pieces, count)
 static void split(const soft_call *call) {
-  size_t width = width_of(call, 0);
+  size_t width = soft_width(call, 0);
   for (int64_t i = 0; i < soft_integer(call, 8); i++)
     move(POINTER(call, 6), pieces_of(call, 7),
          by_ends(i, divisor(call, 0), divisor(call, 1), PARAMETER(call, int64_t *, 3)), i, width, 0);
@@ -127,7 +125,7 @@ static void split(const soft_call *call) {
 // _SplitSmallInnerKernel<T>(bytes of each piece in a row, x, pieces, bytes of a row, count of T): where the pieces are few
 static void split_rows(const soft_call *call) {
   const long_array *sizes = &PARAMETER(call, long_array, 0);
-  int64_t row = soft_integer(call, 3), rows = soft_integer(call, 4) * width_of(call, 0) / row;
+  int64_t row = soft_integer(call, 3), rows = soft_integer(call, 4) * soft_width(call, 0) / row;
   const char *x = POINTER(call, 1);
   for (int64_t i = 0; i < rows; i++)
     for (int j = 0; j < sizes->size; j++) {
@@ -141,7 +139,7 @@ static void split_rows(const soft_call *call) {
 // _SliceKernel<false, rank, T>(starts, steps, strides of x, strides of y, x, y, count)
 static void slice(const soft_call *call) {
   if (strcmp(call->kernel->types[0], "false") != 0) soft_die("the gradient of Slice is not implemented");
-  size_t width = width_of(call, 2);
+  size_t width = soft_width(call, 2);
   int rank = parsed(call->kernel->types[1]);
   const long_array *starts = &PARAMETER(call, long_array, 0), *steps = &PARAMETER(call, long_array, 1);
   const long_array *from = &PARAMETER(call, long_array, 2);
@@ -165,7 +163,7 @@ static int64_t padded(int64_t at, int64_t size, int mode) {
   return mode == REFLECT ? at < 0 ? -at : 2 * (size - 1) - at : -1;
 }
 static void pad_images(const soft_call *call) {
-  size_t width = width_of(call, 0);
+  size_t width = soft_width(call, 0);
   int mode = parsed(call->kernel->types[1]);
   if (mode > EDGE) soft_die("no such kernel: %s", call->kernel->text);
   int64_t x_rows = soft_integer(call, 2), y_rows = soft_integer(call, 3);
@@ -183,7 +181,7 @@ static void pad_images(const soft_call *call) {
 
 // ExpandKernel2D<T>(count, x, y, length of y's rows, step between x's rows, step within a row)
 static void expand_rows(const soft_call *call) {
-  size_t width = width_of(call, 0);
+  size_t width = soft_width(call, 0);
   for (int64_t i = 0; i < soft_integer(call, 0); i++) {
     int64_t at = i / divisor(call, 3) * PARAMETER(call, int, 4) + i % divisor(call, 3) * PARAMETER(call, int, 5);
     memcpy(POINTER(call, 2) + i * width, POINTER(call, 1) + at * width, width);
@@ -191,7 +189,7 @@ static void expand_rows(const soft_call *call) {
 }
 // ExpandKernel<T, ...>(rank, count, x, y, strides of y, strides of x)
 static void expand(const soft_call *call) {
-  size_t width = width_of(call, 0);
+  size_t width = soft_width(call, 0);
   for (int64_t i = 0; i < soft_integer(call, 1); i++) {
     int64_t at = 0, left = i;
     for (int d = 0; d < soft_integer(call, 0); d++) {
@@ -203,14 +201,14 @@ static void expand(const soft_call *call) {
 }
 // _TileMemcpyKernelFromOutput<T>(x, y, elements of x, count)
 static void tile_all(const soft_call *call) {
-  size_t width = width_of(call, 0);
+  size_t width = soft_width(call, 0);
   for (int64_t i = 0; i < soft_integer(call, 3); i++)
     memcpy(POINTER(call, 1) + i * width, POINTER(call, 0) + i % divisor(call, 2) * width, width);
 }
 // _TileBatchedMemcpyKernelFromOutput<T>(x, y, elements of a batch of y, of a batch of x, batches of x, elements of a batch
 // of x, count)
 static void tile_batches(const soft_call *call) {
-  size_t width = width_of(call, 0);
+  size_t width = soft_width(call, 0);
   for (int64_t i = 0; i < soft_integer(call, 6); i++) {
     int64_t batch = i / divisor(call, 2) % divisor(call, 4);
     int64_t at = batch * soft_integer(call, 3) + i % divisor(call, 2) % divisor(call, 5);
@@ -219,7 +217,7 @@ static void tile_batches(const soft_call *call) {
 }
 // _UnRolledTileKernel<T>(rank, sizes of x, strides of x, x, strides of y, y, count)
 static void tile(const soft_call *call) {
-  size_t width = width_of(call, 0);
+  size_t width = soft_width(call, 0);
   for (int64_t i = 0; i < soft_integer(call, 6); i++) {
     int64_t at = 0, left = i;
     for (int d = 0; d < soft_integer(call, 0); d++) {
@@ -235,7 +233,7 @@ static void tile(const soft_call *call) {
 
 // TriluKernel<T, upper>(k, x, y, count, elements of a matrix, length of a row)
 static void trilu(const soft_call *call) {
-  size_t width = width_of(call, 0);
+  size_t width = soft_width(call, 0);
   int upper = strcmp(call->kernel->types[1], "true") == 0;
   for (int64_t i = 0; i < soft_integer(call, 3); i++) {
     int64_t inside = i % divisor(call, 4), above = inside % divisor(call, 5) - inside / divisor(call, 5);

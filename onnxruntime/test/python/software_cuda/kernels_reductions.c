@@ -130,7 +130,7 @@ static int64_t place(int64_t i, int rank, const int64_t *sizes, const int64_t *s
 }
 static void sum_of_integers(const soft_call *call) {
   const axes *a = &PARAMETER(call, axes, 2);
-  int wide = soft_size_of(call->kernel->types[0]) == 8;
+  int wide = soft_width(call, 0) == 8;
   for (int64_t i = 0; i < a->kept_count; i++) {
     int64_t sum = 0, start = place(i, a->kept, a->kept_sizes, a->kept_strides);
     for (int64_t j = 0; j < a->summed_count; j++) {

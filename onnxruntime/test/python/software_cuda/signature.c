@@ -23,6 +23,7 @@ size_t soft_size_of(const char *type) {
   } types[] = {
       {"bool", 1}, {"signed char", 1}, {"unsigned char", 1}, {"short", 2}, {"unsigned short", 2}, {"__half", 2},
       {"int", 4}, {"unsigned int", 4}, {"float", 4}, {"long", 8}, {"unsigned long", 8}, {"double", 8},
+      {"int2", 8}, {"int4", 16},
       {"onnxruntime::cuda::DivMod<int>", sizeof(divmod)},
       // 12 numbers in place, and a pointer to more of them
       {"onnxruntime::cuda::ElementCountsAndInputDimsSpanOrGpu", 104},
@@ -45,6 +46,12 @@ size_t soft_size_of(const char *type) {
   if (strstr(type, "::OffsetCalculator<")) return 140;
   if (strstr(type, "::OP_") || strstr(type, "::Func") || strstr(type, "::_Is")) return 16;
   return 0;
+}
+
+size_t soft_width(const soft_call *call, int i) {
+  size_t size = call->kernel->width[i];
+  if (!size) soft_die("no such kernel: %s, whose type %d has a size that is not known", call->kernel->text, i);
+  return size;
 }
 
 int64_t soft_integer(const soft_call *call, int i) {
@@ -112,6 +119,7 @@ const soft_kernel *soft_kernel_named(const char *mangled) {
   if (!entry) soft_die("no such kernel: %s", k->text);
   k->run = entry->run;
   if (entry->operation && !(k->operation = entry->operation(k))) soft_die("no such kernel: %s", k->text);
+  for (int i = 0; k->types[i]; i++) k->width[i] = soft_size_of(k->types[i]);
   for (int i = 0; i < k->parameters; i++) {
     size_t size = soft_size_of(k->parameter[i]);
     if (!size) soft_die("no such kernel: %s, whose parameter %s has a size that is not known", k->text, k->parameter[i]);
