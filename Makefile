@@ -59,7 +59,7 @@ PACKAGES_plugins := onnxruntime-ep-openvino onnxruntime-qnn
 ONLY_plugins := plugins
 
 BASE_cuda := onnxruntime-gpu
-ONLY_cuda := cuda
+ONLY_cuda := cuda cuda_models
 UNDER_cuda := sh onnxruntime/test/python/with_software_cuda.sh
 
 export ORT_DISABLE_TELEMETRY := 1

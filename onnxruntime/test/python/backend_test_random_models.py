@@ -81,7 +81,7 @@ class Builder:
 
     def concat(self) -> None:
         x = self.pick()
-        y = [value for value in self.values if value.sizes[:-1] == x.sizes[:-1]][0]
+        y = next(value for value in self.values if value.sizes[:-1] == x.sizes[:-1])
         if x.sizes[-1] + y.sizes[-1] <= 32:
             joined = self.add("Concat", [x.name, y.name], axis=-1)
             self.keep(joined, *x.sizes[:-1], x.sizes[-1] + y.sizes[-1])

@@ -19,7 +19,9 @@ int cublasDestroy_v2(handle *h) { return free(h), STATUS_SUCCESS; }
 int cublasSetStream_v2(handle *h, void *stream) { return h->stream = stream, STATUS_SUCCESS; }
 int cublasSetMathMode(handle *h, int mode) { return h->mode = mode, STATUS_SUCCESS; }
 int cublasGetMathMode(handle *h, int *mode) { return *mode = h->mode, STATUS_SUCCESS; }
-const char *cublasGetStatusName(int error) { return error ? "CUBLAS_STATUS_EXECUTION_FAILED" : "CUBLAS_STATUS_SUCCESS"; }
+const char *cublasGetStatusName(int error) {
+  return error ? "CUBLAS_STATUS_EXECUTION_FAILED" : "CUBLAS_STATUS_SUCCESS";
+}
 const char *cublasGetStatusString(int error) { return cublasGetStatusName(error); }
 
 // ---- numbers of a cudaDataType ----
@@ -66,7 +68,9 @@ static void run_product(void *data) {
     else multiply(p, p->a + t * p->stride_a * size, p->b + t * p->stride_b * size, p->c + t * p->stride_c * size);
   }
 }
-static int submit(handle *h, product p) { return status(soft_submit(h->stream, "matrix product", run_product, &p, sizeof p)); }
+static int submit(handle *h, product p) {
+  return status(soft_submit(h->stream, "matrix product", run_product, &p, sizeof p));
+}
 
 #define GEMM(letter, number, kind)                                                                              \
   int cublas##letter##gemm_v2(handle *h, int ta, int tb, int m, int n, int k, const number *alpha, const number *a, \
@@ -122,7 +126,8 @@ int cublasGemmBatchedEx(handle *h, int ta, int tb, int m, int n, int k, const vo
                         void *const *c, int type_c, int ldc, int batches, int compute, int algorithm) {
   (void)algorithm;
   return submit(h, (product){ta, tb, m, n, k, lda, ldb, ldc, batches, one_type(__func__, type_a, type_b, type_c),
-                             scalar(alpha, compute), scalar(beta, compute), (void *)a, (void *)b, (void *)c, 0, 0, 0, 1});
+                             scalar(alpha, compute), scalar(beta, compute), (void *)a, (void *)b, (void *)c, 0, 0, 0,
+                             1});
 }
 
 // ---- C = alpha op(A) + beta op(B) ----
@@ -138,8 +143,10 @@ static void run_sum(void *data) {
   for (int j = 0; j < s->n; j++)
     for (int i = 0; i < s->m; i++) {
       double value = 0;
-      if (s->alpha) value += s->alpha * load(s->type, s->a, s->transposed_a ? (int64_t)i * s->lda + j : (int64_t)j * s->lda + i);
-      if (s->beta) value += s->beta * load(s->type, s->b, s->transposed_b ? (int64_t)i * s->ldb + j : (int64_t)j * s->ldb + i);
+      int64_t at_a = s->transposed_a ? (int64_t)i * s->lda + j : (int64_t)j * s->lda + i;
+      int64_t at_b = s->transposed_b ? (int64_t)i * s->ldb + j : (int64_t)j * s->ldb + i;
+      if (s->alpha) value += s->alpha * load(s->type, s->a, at_a);
+      if (s->beta) value += s->beta * load(s->type, s->b, at_b);
       store(s->type, s->c, (int64_t)j * s->ldc + i, value);
     }
 }

@@ -13,7 +13,9 @@ int cudnnSetStream(handle *h, void *stream) { return h->stream = stream, STATUS_
 int cudnnGetStream(handle *h, void **stream) { return *stream = h->stream, STATUS_SUCCESS; }
 size_t cudnnGetVersion(void) { return 91400; }
 size_t cudnnGetCudartVersion(void) { return 13000; }
-const char *cudnnGetErrorString(int status) { return status ? "CUDNN_STATUS_EXECUTION_FAILED" : "CUDNN_STATUS_SUCCESS"; }
+const char *cudnnGetErrorString(int status) {
+  return status ? "CUDNN_STATUS_EXECUTION_FAILED" : "CUDNN_STATUS_SUCCESS";
+}
 void cudnnGetLastErrorString(char *text, size_t size) {
   if (size) *text = 0;
 }

@@ -160,7 +160,7 @@ static void store(const char *type, void *to, int real, double r, int64_t i) {
   else if (strcmp(type, "__half") == 0) *(uint16_t *)to = soft_float_to_half(real ? (float)r : (float)i);
   else if (strcmp(type, "bool") == 0) *(u8 *)to = real ? r != 0 : i != 0;
   else {
-    if (real) i = r != r ? 0 : r >= 9223372036854775807.0 ? INT64_MAX : r <= -9223372036854775808.0 ? INT64_MIN : (i64)r;
+    if (real) i = r != r ? 0 : r >= 0x1p63 ? INT64_MAX : r < -0x1p63 ? INT64_MIN : (i64)r;
     memcpy(to, &i, soft_size_of(type)); // the lower bytes
   }
 }
@@ -290,7 +290,8 @@ static void run_where_simple(const soft_call *call) {
   }
 }
 
-// _TenaryElementWise<the same>(rank, strides of the condition, condition, of x, x, of y, y, of the result, result, count)
+// _TenaryElementWise<the same>(rank, strides of the condition, condition, of x, x, of y, y, of the result, result,
+// count)
 static void run_where(const soft_call *call) {
   size_t width = soft_width(call, 0);
   for (int64_t i = 0; i < soft_integer(call, 9); i++) {
@@ -318,7 +319,8 @@ static void run_where(const soft_call *call) {
 CLIP(float)
 CLIP(i64)
 static const void *clip_of(const soft_kernel *k) {
-  return strcmp(k->types[0], "float") == 0 ? (void *)clip_float : strcmp(k->types[0], "long") == 0 ? (void *)clip_i64 : NULL;
+  if (strcmp(k->types[0], "float") == 0) return clip_float;
+  return strcmp(k->types[0], "long") == 0 ? clip_i64 : NULL;
 }
 static void run_clip(const soft_call *call) { ((void (*)(const soft_call *))call->kernel->operation)(call); }
 

@@ -9,14 +9,15 @@
 
 static const void *only_float(const soft_kernel *k) { return strcmp(k->types[0], "float") == 0 ? k : NULL; }
 
-// SkipLayerNormKernelSmall<T, ..., simplified>(y, sum or NULL, x, skip, bias or NULL, scale, shift or NULL, epsilon, size
-// of a row, size of the skip): a block of the grid for a row
+// SkipLayerNormKernelSmall<T, ..., simplified>(y, sum or NULL, x, skip, bias or NULL, scale, shift or NULL, epsilon,
+// size of a row, size of the skip): a block of the grid for a row
 static void skip_layer_norm(const soft_call *call) {
   const char *const *types = call->kernel->types;
   int last = 0;
   while (types[last + 1]) last++;
   int simplified = strcmp(types[last], "true") == 0;
-  const float *bias = PARAMETER(call, float *, 4), *scale = PARAMETER(call, float *, 5), *shift = PARAMETER(call, float *, 6);
+  const float *bias = PARAMETER(call, float *, 4);
+  const float *scale = PARAMETER(call, float *, 5), *shift = PARAMETER(call, float *, 6);
   int size = PARAMETER(call, int, 8), skip_size = PARAMETER(call, int, 9);
   for (int64_t row = 0; row < call->grid.x; row++) {
     float *y = PARAMETER(call, float *, 0) + row * size, *sum = PARAMETER(call, float *, 1);

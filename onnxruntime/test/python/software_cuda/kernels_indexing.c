@@ -7,6 +7,11 @@
 
 #include "kernels.h"
 
+// The i-th of indices of so many bytes.
+static int64_t index_at(const void *indices, int64_t i, size_t bytes) {
+  return bytes == 8 ? ((const int64_t *)indices)[i] : ((const int *)indices)[i];
+}
+
 // A negative index counts from the end.
 static int64_t wrapped(int64_t index, int64_t size) { return index < 0 ? index + size : index; }
 
@@ -18,7 +23,7 @@ static void gather(const soft_call *call) {
   int64_t block = PARAMETER(call, divmod, 2).divisor, inside = PARAMETER(call, divmod, 3).divisor;
   for (int64_t i = 0; i < soft_integer(call, 8); i++) {
     int64_t which = i % block / inside;
-    int64_t index = wrapped(soft_integer(call, 5) == 8 ? PARAMETER(call, int64_t *, 4)[which] : PARAMETER(call, int *, 4)[which], size);
+    int64_t index = wrapped(index_at(POINTER(call, 4), which, soft_integer(call, 5)), size);
     char *y = POINTER(call, 7) + i * width;
     if (index < 0 || index >= size) memset(y, 0, width);
     else memcpy(y, POINTER(call, 6) + (i / block * along + index * inside + i % inside) * width, width);
@@ -29,11 +34,10 @@ static void gather(const soft_call *call) {
 // numbers of an index, elements of a slice for each, indices, offsets of the slices)
 static void slice_offsets(const soft_call *call) {
   int64_t batch_dimensions = soft_integer(call, 0), length = soft_integer(call, 5);
-  int wide = soft_width(call, 0) == 8;
   for (int64_t i = 0; i < soft_integer(call, 2); i++) {
     int64_t offset = i / soft_integer(call, 3) * soft_integer(call, 4);
     for (int64_t d = 0; d < length; d++) {
-      int64_t index = wide ? PARAMETER(call, int64_t *, 7)[i * length + d] : PARAMETER(call, int *, 7)[i * length + d];
+      int64_t index = index_at(POINTER(call, 7), i * length + d, soft_width(call, 0));
       offset += wrapped(index, PARAMETER(call, long_array, 1).data[batch_dimensions + d]) *
                 PARAMETER(call, long_array, 6).data[d];
     }
@@ -81,10 +85,10 @@ static void update(const soft_call *call, char *to, const char *from, size_t wid
   else memcpy(to, from, width);
 }
 
-// _GatherScatterElementsKernel<T, I, gather, places, function>(x or updates, indices, y, size of the axis, elements inside
-// it, places, function, count); y is a copy of the data already where it is scattered to
+// _GatherScatterElementsKernel<T, I, gather, places, function>(x or updates, indices, y, size of the axis, elements
+// inside it, places, function, count); y is a copy of the data already where it is scattered to
 static void elements(const soft_call *call) {
-  size_t width = soft_width(call, 0), wide = soft_width(call, 1) == 8;
+  size_t width = soft_width(call, 0);
   int gathers = strcmp(call->kernel->types[2], "true") == 0;
   // How the place of an index tells the element's place, but for the axis.
   const struct {
@@ -107,7 +111,7 @@ static void elements(const soft_call *call) {
       at += left / general->indices[d].divisor * (int64_t)general->data[d];
       left %= general->indices[d].divisor;
     }
-    int64_t index = wide ? PARAMETER(call, int64_t *, 1)[i] : PARAMETER(call, int *, 1)[i];
+    int64_t index = index_at(POINTER(call, 1), i, soft_width(call, 1));
     at += wrapped(index, soft_integer(call, 3)) * soft_integer(call, 4);
     if (gathers) memcpy(POINTER(call, 2) + i * width, POINTER(call, 0) + at * width, width);
     else update(call, POINTER(call, 2) + at * width, POINTER(call, 0) + i * width, width);
@@ -137,8 +141,7 @@ static void one_hot(const soft_call *call) {
   size_t width = soft_width(call, 1);
   int64_t inside = PARAMETER(call, divmod, 1).divisor, size = soft_integer(call, 2);
   for (int64_t i = 0; i < soft_integer(call, 5); i++) {
-    int64_t index = soft_width(call, 0) == 8 ? PARAMETER(call, int64_t *, 0)[i] : PARAMETER(call, int *, 0)[i];
-    index = wrapped(index, size);
+    int64_t index = wrapped(index_at(POINTER(call, 0), i, soft_width(call, 0)), size);
     if (index >= 0 && index < size)
       memcpy(POINTER(call, 4) + ((i / inside * size + index) * inside + i % inside) * width, &PARAMETER(call, char, 3),
              width);

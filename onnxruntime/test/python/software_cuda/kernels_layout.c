@@ -122,7 +122,7 @@ static void split(const soft_call *call) {
          by_ends(i, divisor(call, 0), divisor(call, 1), PARAMETER(call, int64_t *, 3)), i, width, 0);
 }
 
-// _SplitSmallInnerKernel<T>(bytes of each piece in a row, x, pieces, bytes of a row, count of T): where the pieces are few
+// _SplitSmallInnerKernel<T>(bytes of each piece in a row, x, pieces, bytes of a row, count of T)
 static void split_rows(const soft_call *call) {
   const long_array *sizes = &PARAMETER(call, long_array, 0);
   int64_t row = soft_integer(call, 3), rows = soft_integer(call, 4) * soft_width(call, 0) / row;
@@ -205,8 +205,8 @@ static void tile_all(const soft_call *call) {
   for (int64_t i = 0; i < soft_integer(call, 3); i++)
     memcpy(POINTER(call, 1) + i * width, POINTER(call, 0) + i % divisor(call, 2) * width, width);
 }
-// _TileBatchedMemcpyKernelFromOutput<T>(x, y, elements of a batch of y, of a batch of x, batches of x, elements of a batch
-// of x, count)
+// _TileBatchedMemcpyKernelFromOutput<T>(x, y, elements of a batch of y, of a batch of x, batches of x, elements of a
+// batch of x, count)
 static void tile_batches(const soft_call *call) {
   size_t width = soft_width(call, 0);
   for (int64_t i = 0; i < soft_integer(call, 6); i++) {

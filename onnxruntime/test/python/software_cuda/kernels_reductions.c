@@ -56,8 +56,8 @@ static void normalize(float *y, const float *x, int64_t size, float epsilon, int
   if (inverse_of) *inverse_of = inverse;
 }
 
-// cuApplyLayerNorm<X, U, Y, simplified>(y, means, inverse deviations, x, rows, size, epsilon, scale, bias, how scale and
-// bias are broadcast, skip, bias of the skip, sum of x and skip)
+// cuApplyLayerNorm<X, U, Y, simplified>(y, means, inverse deviations, x, rows, size, epsilon, scale, bias, how scale
+// and bias are broadcast, skip, bias of the skip, sum of x and skip)
 static void layer_norm(const soft_call *call) {
   int64_t size = soft_integer(call, 5);
   if (soft_integer(call, 9) || POINTER(call, 10) || POINTER(call, 12))

@@ -50,7 +50,7 @@ size_t soft_size_of(const char *type) {
 
 size_t soft_width(const soft_call *call, int i) {
   size_t size = call->kernel->width[i];
-  if (!size) soft_die("no such kernel: %s, whose type %d has a size that is not known", call->kernel->text, i);
+  if (!size) soft_die("no such kernel: %s, as the size of its type %d is not known", call->kernel->text, i);
   return size;
 }
 
@@ -122,7 +122,7 @@ const soft_kernel *soft_kernel_named(const char *mangled) {
   for (int i = 0; k->types[i]; i++) k->width[i] = soft_size_of(k->types[i]);
   for (int i = 0; i < k->parameters; i++) {
     size_t size = soft_size_of(k->parameter[i]);
-    if (!size) soft_die("no such kernel: %s, whose parameter %s has a size that is not known", k->text, k->parameter[i]);
+    if (!size) soft_die("no such kernel: %s, as the size of %s is not known", k->text, k->parameter[i]);
     k->offset[i] = k->total;
     k->size[i] = size;
     k->total += (size + 7) & ~7;

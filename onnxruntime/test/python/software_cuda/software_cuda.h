@@ -1,7 +1,7 @@
 // Copyright (c) Microsoft Corporation. All rights reserved.
 // Licensed under the MIT License.
 
-// What the libraries of the software CUDA share. Written from the documented interface of CUDA 13; holds no NVIDIA code.
+// What the libraries of the software CUDA share. Written from the documented interface of CUDA 13.
 #ifndef SOFTWARE_CUDA_H
 #define SOFTWARE_CUDA_H
 

@@ -1,0 +1,235 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Graph capture on the CUDA EP under whole models: random ones, a transformer block, a convolutional net.
+
+Every captured run must answer what a session without capture answers. ``ORT_BACKEND_MODELS`` is the number of random
+models, few unless it says otherwise; ``make campaign-cuda`` runs many.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import threading
+import unittest
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from backend_test_random_models import random_inputs, random_model
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+import onnxruntime
+import onnxruntime.backend
+
+EP = "CUDAExecutionProvider"
+ON_SOFTWARE_CUDA = bool(os.environ.get("ORT_TEST_SOFTWARE_CUDA"))
+MODELS = int(os.environ.get("ORT_BACKEND_MODELS", "12"))
+RUNS = 20  # of each model
+THREADS = 4
+
+
+def devices() -> int:
+    """How many GPUs the driver sees, without asking ORT."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
+    count = ctypes.c_int()
+    return count.value if driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 else 0
+
+
+DEVICES = devices() if EP in onnxruntime.get_available_providers() else 0
+
+
+def prepare(model: ModelProto, capture: bool, device: int = 0):
+    options = {"device_id": device, "use_tf32": False, **({"enable_cuda_graph": True} if capture else {})}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of nodes that ORT keeps on the CPU
+        # As bytes: the shapes of the outputs are left to ORT.
+        return onnxruntime.backend.prepare(model.SerializeToString(), provider_options={EP: options})
+
+
+def replays() -> int:
+    """How many graphs the software CUDA has launched."""
+    return ctypes.c_ulong.in_dll(ctypes.CDLL("libcudart.so.13"), "soft_launched_graphs").value
+
+
+def resident_kib() -> int:
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+
+
+class Pair:
+    """A model prepared with capture and without."""
+
+    def __init__(self, model: ModelProto, device: int = 0) -> None:
+        self.captured = prepare(model, True, device)
+        self.ordinary = prepare(model, False, device)
+        self.names = [output.name for output in self.captured.session.get_outputs()]
+
+    def check(self, inputs: dict[str, np.ndarray]) -> None:
+        expected = self.ordinary.run(inputs)
+        got = self.captured.run(inputs)
+        for name, have, want in zip(self.names, got, expected, strict=True):
+            where = f"output {name} of {self.captured.session.get_modelmeta().graph_name}"
+            assert (have.dtype, have.shape) == (want.dtype, want.shape), where
+            if ON_SOFTWARE_CUDA:
+                assert have.tobytes() == want.tobytes(), f"{where}: {have.ravel()[:8]} is not {want.ravel()[:8]}"
+            else:
+                np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5, err_msg=where)
+
+
+def model_of(nodes: list, inputs: dict, outputs: dict, constants: dict[str, np.ndarray], name: str) -> ModelProto:
+    def values(shapes: dict):
+        return [helper.make_tensor_value_info(key, TensorProto.FLOAT, shape) for key, shape in shapes.items()]
+
+    initializers = [numpy_helper.from_array(array, key) for key, array in constants.items()]
+    graph = helper.make_graph(nodes, name, values(inputs), values(outputs), initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def transformer_block(width: int = 16, heads: int = 4) -> ModelProto:
+    """A block with attention and a layer of its own, both with a residual; X is (batch, tokens, width)."""
+    random = np.random.default_rng(7)
+    constants: dict[str, np.ndarray] = {
+        "split": np.array([width] * 3, np.int64),
+        "heads": np.array([0, 0, heads, width // heads], np.int64),
+        "joined": np.array([0, 0, width], np.int64),
+        "scale": np.array((width // heads) ** -0.5, np.float32),
+    }
+    nodes: list = []
+
+    def add(operator: str, *inputs: str, **attributes) -> str:
+        nodes.append(helper.make_node(operator, list(inputs), [f"t{len(nodes)}"], **attributes))
+        return f"t{len(nodes) - 1}"
+
+    def weights(*shape: int) -> str:
+        name = f"w{len(constants)}"
+        constants[name] = random.uniform(-0.3, 0.3, shape).astype(np.float32)
+        return name
+
+    def dense(x: str, inside: int, outside: int) -> str:
+        return add("Add", add("MatMul", x, weights(inside, outside)), weights(outside))
+
+    def normalized(x: str) -> str:
+        return add("LayerNormalization", x, weights(width), weights(width), axis=-1)
+
+    def split_heads(x: str, order: list[int]) -> str:
+        return add("Transpose", add("Reshape", x, "heads"), perm=order)
+
+    both = dense(normalized("X"), width, 3 * width)
+    nodes.append(helper.make_node("Split", [both, "split"], ["q", "k", "v"], axis=-1))
+    scores = add("MatMul", split_heads("q", [0, 2, 1, 3]), split_heads("k", [0, 2, 3, 1]))
+    picked = add("MatMul", add("Softmax", add("Mul", scores, "scale"), axis=-1), split_heads("v", [0, 2, 1, 3]))
+    attended = dense(add("Reshape", add("Transpose", picked, perm=[0, 2, 1, 3]), "joined"), width, width)
+    residual = add("Add", attended, "X")
+    wide = add("Gelu", dense(normalized(residual), width, 4 * width))
+    nodes.append(helper.make_node("Add", [dense(wide, 4 * width, width), residual], ["Y"]))
+    shape = ("batch", "tokens", width)
+    return model_of(nodes, {"X": shape}, {"Y": shape}, constants, "transformer block")
+
+
+def convolutional_net() -> ModelProto:
+    """Convolutions with Relu, a residual, normalization and pooling, and a classifier; X is (batch, 3, 8, 8)."""
+    random = np.random.default_rng(7)
+
+    def weights(*shape: int) -> np.ndarray:
+        return random.uniform(-0.4, 0.4, shape).astype(np.float32)
+
+    constants = {"w1": weights(8, 3, 3, 3), "b1": weights(8), "w2": weights(8, 8, 3, 3), "b2": weights(8)}
+    constants |= {"w3": weights(8, 1, 3, 3), "scale": weights(8), "bias": weights(8), "mean": weights(8)}
+    constants |= {"variance": np.abs(weights(8)), "w4": weights(8, 5), "b4": weights(5)}
+    padded = {"pads": [1, 1, 1, 1]}
+    nodes = [
+        helper.make_node("Conv", ["X", "w1", "b1"], ["c1"], **padded),
+        helper.make_node("Relu", ["c1"], ["r1"]),
+        helper.make_node("Conv", ["r1", "w2", "b2"], ["c2"], **padded),
+        helper.make_node("Add", ["c2", "r1"], ["a2"]),
+        helper.make_node("Relu", ["a2"], ["r2"]),
+        helper.make_node("MaxPool", ["r2"], ["p2"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Conv", ["p2", "w3"], ["c3"], group=8, strides=[2, 2], **padded),
+        helper.make_node("Sigmoid", ["c3"], ["s3"]),
+        helper.make_node("BatchNormalization", ["s3", "scale", "bias", "mean", "variance"], ["n3"]),
+        helper.make_node("GlobalAveragePool", ["n3"], ["p3"]),
+        helper.make_node("Flatten", ["p3"], ["f3"]),
+        helper.make_node("Gemm", ["f3", "w4", "b4"], ["g4"]),
+        helper.make_node("Softmax", ["g4"], ["Y"]),
+    ]
+    return model_of(nodes, {"X": ("N", 3, 8, 8)}, {"Y": ("N", 5)}, constants, "convolutional net")
+
+
+def at_once(work, count: int = THREADS) -> None:
+    """Call ``work(i)`` in ``count`` threads that start together; raise what one raised."""
+    start = threading.Barrier(count)
+
+    def started(i: int) -> None:
+        start.wait()
+        work(i)
+
+    with ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(started, i) for i in range(count)]:
+            done.result()
+
+
+@unittest.skipUnless(DEVICES, "no CUDA EP or no GPU, and not under with_software_cuda.sh")
+class CapturedModelsTest(unittest.TestCase):
+    def tearDown(self) -> None:
+        gc.collect()
+
+    def model(self, seed: int) -> ModelProto:
+        return random_model(seed, 3 + seed * 17 % 58)
+
+    def runs(self, pair: Pair, seed: int, count: int = RUNS) -> None:
+        """Runs on new data each, of a few batch sizes in any order."""
+        random = np.random.default_rng(seed)
+        for i in range(count):
+            pair.check(random_inputs(1000 * seed + i, int(random.integers(1, 4))))
+
+    def test_random_models(self) -> None:
+        for seed in range(MODELS):
+            with self.subTest(seed=seed):
+                before = replays() if ON_SOFTWARE_CUDA else 0
+                self.runs(Pair(self.model(seed)), seed)
+                if ON_SOFTWARE_CUDA:
+                    self.assertGreaterEqual(replays() - before, RUNS)
+
+    def test_random_models_in_threads(self) -> None:
+        for seed in range(MODELS):
+            with self.subTest(seed=seed):
+                pair = Pair(self.model(seed))
+                at_once(lambda i, pair=pair, seed=seed: self.runs(pair, 10 * seed + i, RUNS // THREADS))
+
+    def test_sessions_at_once(self) -> None:
+        def work(i: int) -> None:
+            for seed in range(i, MODELS, THREADS):
+                self.runs(Pair(self.model(seed), i % min(DEVICES, 2)), seed, RUNS // 2)
+
+        at_once(work)
+
+    def test_a_transformer_block(self) -> None:
+        random = np.random.default_rng(0)
+        pair = Pair(transformer_block())
+        for i in range(RUNS):
+            pair.check({"X": random.standard_normal((1 + i % 2, 3 + i % 3, 16)).astype(np.float32)})
+
+    def test_a_convolutional_net(self) -> None:
+        random = np.random.default_rng(0)
+        pair = Pair(convolutional_net())
+        for i in range(RUNS):
+            pair.check({"X": random.standard_normal((1 + i % 3, 3, 8, 8)).astype(np.float32)})
+
+    @unittest.skipUnless(os.path.exists("/proc/self/statm"), "memory is read from Linux's /proc")
+    def test_nothing_grows(self) -> None:
+        pair = Pair(self.model(3))
+        self.runs(pair, 0, 300)
+        before = resident_kib()
+        self.runs(pair, 0, 1500)
+        self.assertLess(resident_kib() - before, 1024)
+
+
+if __name__ == "__main__":
+    unittest.main()
