@@ -6,6 +6,7 @@
 #   make test-webgpu     the EP of onnxruntime-webgpu on SwiftShader (Debian: apt install chromium-common)
 #   make test-plugins    the plugin EPs of OpenVINO and Qualcomm
 #   make test-cuda       the EP of onnxruntime-gpu, on a GPU, or without one on a software CUDA (255 MB; gcc, nm)
+#   make campaign-cuda   120 random models captured there, 12,000 runs (long)
 #   make conformance     ONNX's whole backend test series; conformance-openvino and conformance-webgpu on those bases
 #   make conformance-numbers  the series on this backend, the stock one and bare sessions side by side, for each of $(ONNX)
 #   make conformance-keys  the series with each permitted config key away from its default (long)
@@ -25,7 +26,8 @@
 PYTHON ?= python3
 
 # An environment: BASE_name, what setup.py builds on; PACKAGES_name, what its tests need besides PACKAGES;
-# ONLY_name, endings of test files that run in no environment without it; UNDER_name, a command that runs the tests.
+# ONLY_name, endings of test files that run in no environment without it; ALSO_name, of others that it runs; UNDER_name,
+# a command that runs the tests; AGAIN_name, settings with which those of the two run once more.
 # Those in ALONE run no other test files but the drift check: they are there for an EP, and what that changes of the
 # others is not ours.
 ENVIRONMENTS := cpu openvino webgpu-plugin webgpu plugins cuda
@@ -60,7 +62,10 @@ ONLY_plugins := plugins
 
 BASE_cuda := onnxruntime-gpu
 ONLY_cuda := cuda cuda_models
+ALSO_cuda := graph_capture
 UNDER_cuda := sh onnxruntime/test/python/with_software_cuda.sh
+# The software CUDA with work as late as a GPU may do it, and with captures that other threads meet.
+AGAIN_cuda := SOFTCUDA_LAZY=1 SOFTCUDA_CAPTURE_US=300
 
 export ORT_DISABLE_TELEMETRY := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -74,7 +79,8 @@ READY := ready-$(call digest,Makefile constraints.txt setup.py pyproject.toml \
 
 # The tests that go into ORT's tree, and those of this repository.
 TEST_FILES := $(sort $(wildcard onnxruntime/test/python/onnxruntime_test_python_backend*.py tests/test_*.py))
-tests_only_in = $(foreach ending,$(ONLY_$(1)),$(filter %_$(ending).py,$(TEST_FILES)))
+tests_ending = $(foreach ending,$(1),$(filter %_$(ending).py,$(TEST_FILES)))
+tests_only_in = $(call tests_ending,$(ONLY_$(1)))
 NOT_EVERYWHERE := $(foreach name,$(ENVIRONMENTS),$(call tests_only_in,$(name)))
 
 # Every minor release of ORT that is accepted, for the drift check.
@@ -83,7 +89,7 @@ RELEASES ?= $(addprefix onnxruntime==,1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 
 # What the benchmark and the tests compare with: the stock wheel as it is.
 STOCK := stock-$(call digest,Makefile constraints.txt setup.py)
 
-.PHONY: demo test patch bench bench-capture fuzz drift document lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
+.PHONY: demo test patch campaign-cuda bench bench-capture fuzz drift document lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
 	conformance-webgpu conformance-keys conformance-numbers captured-operators $(ONNX:%=numbers-%)
 
 test: test-cpu
@@ -92,8 +98,13 @@ test-cpu: .venv-stock/$(STOCK)
 test-cpu: export ORT_STOCK_PYTHON := $(CURDIR)/.venv-stock/bin/python
 
 $(ENVIRONMENTS:%=test-%): test-%: .venv-%/$(READY)
-	$(UNDER_$*) .venv-$*/bin/python -m pytest $(call tests_only_in,$*) $(if $(filter $*,$(ALONE)),\
+	$(UNDER_$*) .venv-$*/bin/python -m pytest $(call tests_ending,$(ONLY_$*) $(ALSO_$*)) $(if $(filter $*,$(ALONE)),\
 		$(filter %_option_drift.py,$(TEST_FILES)),$(filter-out $(NOT_EVERYWHERE),$(TEST_FILES)))
+	$(if $(AGAIN_$*),$(AGAIN_$*) $(UNDER_$*) .venv-$*/bin/python -m pytest $(call tests_ending,$(ONLY_$*) $(ALSO_$*)))
+
+campaign-cuda: .venv-cuda/$(READY)
+	for lazy in 0 1; do SOFTCUDA_LAZY=$$lazy ORT_BACKEND_MODELS=120 $(UNDER_cuda) .venv-cuda/bin/python -m pytest \
+		$(filter %_cuda_models.py,$(TEST_FILES)) || exit; done
 
 # ONNX's string tests need the locale en_US.UTF-8. Without being root (Debian's package locales has the sources):
 #   localedef -i en_US -f UTF-8 "$PWD/.venv-locale/en_US.UTF-8"; make conformance LOCPATH="$PWD/.venv-locale"

@@ -206,7 +206,7 @@ def random_model(seed: int, nodes: int) -> ModelProto:
         Builder.STEPS[builder.random.integers(len(Builder.STEPS))](builder)
     made = [value.name for value in builder.values[3:]] or [builder.add("Neg", ["X"])]
     outputs = dict.fromkeys([made[-1], *(str(builder.random.choice(made)) for _ in range(2))])
-    kept = {name: FLOAT for name in outputs}
+    kept = dict.fromkeys(outputs, FLOAT)
     if seed % 3 == 0:
         kept[builder.add("Shape", [made[0]])] = kept[builder.add("Size", [made[-1]])] = TensorProto.INT64
     if seed % 5 == 0:

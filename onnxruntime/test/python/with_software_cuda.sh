@@ -18,6 +18,10 @@ try:
 except OSError:
     raise SystemExit(1)
 raise SystemExit(driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0 or not count.value)'; then
+    if env | grep -q '^SOFTCUDA_'; then
+        echo "CUDA: nothing to do, as settings of the software CUDA change no GPU" >&2
+        exit 0
+    fi
     echo "CUDA: on the GPU of this machine" >&2
     exec "$@"
 fi
