@@ -25,14 +25,11 @@ from onnx import TensorProto
 
 
 class Dispatches(NamedTuple):
-    """What a node must be for its kernel to dispatch and not to copy; the defaults ask for nothing.
-
-    What may have changed from release to release is not asked: :data:`RELEASES` names those that this holds for.
-    """
+    """What a node must be for its kernel to dispatch and not to copy; the defaults ask for nothing."""
 
     inputs: int = 1
     """The fewest inputs."""
-    outputs: int = 3
+    outputs: int | None = None
     """The most outputs."""
     axes: bool = False
     """It names its axes: an attribute, or an input that is a constant."""
@@ -43,7 +40,6 @@ class Dispatches(NamedTuple):
 
 
 _ALWAYS = Dispatches()
-_TWO = Dispatches(inputs=2)
 _AXES = Dispatches(axes=True)
 _INSIDE = Dispatches(inside=True)
 
@@ -76,12 +72,9 @@ OPERATORS: dict[tuple[str, str], Dispatches] = {
     **_each("ThresholdedRelu", _ALWAYS),
     **_each("Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Mul PRelu Pow Sub Where", _ALWAYS),
     # Of one input they are a copy.
-    **_each("Max Min", _TWO),
-    # They move data by programs, even where a copy would do (Concat of one input, Slice of all, Pad by nothing). Concat
-    # and Split take any number.
-    **_each("Concat CumSum Expand Gather GatherElements GatherND Pad Resize Slice Tile Trilu", _ALWAYS),
-    **_each("Split", Dispatches(outputs=1024)),
-    **_each("TopK", _TWO),
+    **_each("Max Min", Dispatches(inputs=2)),
+    # They move data by programs, even where a copy would do (Concat of one input, Slice of all, Pad by nothing).
+    **_each("Concat CumSum Expand Gather GatherElements GatherND Pad Resize Slice Split Tile TopK Trilu", _ALWAYS),
     # Of one dimension it is a copy.
     **_each("Transpose", Dispatches(perm=True)),
     # They share the buffer of their input, except where the output is one of the graph's: that is a copy.
@@ -97,9 +90,9 @@ OPERATORS: dict[tuple[str, str], Dispatches] = {
     **_each("GlobalMaxPool MaxPool", _ALWAYS, NHWC),
     # What ORT fuses, and what exporters write.
     **_each("BiasGelu FastGelu Gelu QuickGelu RotaryEmbedding", _ALWAYS, MICROSOFT),
-    **_each("SkipLayerNormalization SkipSimplifiedLayerNormalization", Dispatches(outputs=4), MICROSOFT),
-    # The fourth output of MultiHeadAttention is a copy.
-    **_each("Attention MultiHeadAttention", _ALWAYS, MICROSOFT),
+    **_each("Attention SkipLayerNormalization SkipSimplifiedLayerNormalization", _ALWAYS, MICROSOFT),
+    # Its fourth output is a copy.
+    **_each("MultiHeadAttention", Dispatches(outputs=3), MICROSOFT),
     # Computed from shapes, which the graphs of a session are kept by.
     **_each("Shape", _ALWAYS),
 }

@@ -72,8 +72,15 @@ def written(options: SessionOptions) -> Iterator[Path]:
     :param options: the options that the session is opened with; what is added here writes nothing later. (The session's
         own copy, ``get_session_options()``, goes on naming the file.)
     :return: where :func:`check` reads it.
+    :raises RuntimeError: when there can be no such folder.
     """
-    with tempfile.TemporaryDirectory(prefix="onnxruntime-captured-graph-") as name:
+    try:
+        made = tempfile.TemporaryDirectory(prefix="onnxruntime-captured-graph-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise RuntimeError(
+            f"graph capture needs a temporary folder, for the graph that is looked at: {error}"
+        ) from error
+    with made as name:
         folder = Path(name)
         if os.name == "posix":
             (folder / _WEIGHTS).symlink_to(os.devnull)
@@ -167,8 +174,8 @@ def _fault(node: onnx.NodeProto, rule: Dispatches, constants: Mapping[str, tuple
     attributes = {attribute.name: attribute for attribute in node.attribute}
     if sum(map(bool, node.input)) < rule.inputs:
         return f"copies its input, as it does with fewer than {rule.inputs}"
-    if len(node.output) > rule.outputs:
-        return f"has more than {rule.outputs} outputs, and some are copies"
+    if rule.outputs is not None and any(node.output[rule.outputs :]):
+        return f"has more than {rule.outputs} outputs, of which some are copies"
     if rule.inside and not outputs.isdisjoint(node.output):
         return "makes an output of the model, which is a copy; inside of the model it is none"
     if rule.perm and ("perm" not in attributes or len(attributes["perm"].ints) < 2):

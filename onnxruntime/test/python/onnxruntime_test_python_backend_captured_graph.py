@@ -113,7 +113,12 @@ class RuleTest(unittest.TestCase):
             return between(helper.make_node("MultiHeadAttention", ["T", "T", "T"], outputs, domain=MICROSOFT))
 
         self.permit(attention(3))
-        self.refuse(attention(4), "more than 3 outputs")
+        made = attention(4)
+        self.refuse(made, "more than 3 outputs")
+        made.graph.node[1].output[1:3] = ["", ""]
+        self.refuse(made, "more than 3 outputs")
+        made.graph.node[1].output[3] = ""
+        self.permit(made)
 
     def test_types(self) -> None:
         self.permit(between(helper.make_node("Cast", ["T"], ["V"], to=TensorProto.INT32)))
@@ -179,6 +184,11 @@ class WrittenTest(unittest.TestCase):
         self.open(two_nodes(), options)
         self.assertEqual(options.optimized_model_filepath, "")
         InferenceSession(two_nodes().SerializeToString(), options, providers=[CPU])
+
+    def test_no_temporary_folder(self) -> None:
+        missing = mock.patch("tempfile.mkdtemp", side_effect=FileNotFoundError("no usable temporary directory"))
+        with missing, self.assertRaisesRegex(RuntimeError, "needs a temporary folder.*no usable"):
+            self.open(two_nodes())
 
     def test_nothing_is_left_after_an_error(self) -> None:
         options, paths = SessionOptions(), []
