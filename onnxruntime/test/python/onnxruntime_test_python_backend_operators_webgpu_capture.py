@@ -67,7 +67,7 @@ class ModelTest(unittest.TestCase):
 
     def check_block(self, made: ModelProto, feeds) -> None:
         rep = prepare(made)
-        self.assertEqual(rep.provider_options[WEBGPU]["enableGraphCapture"], "1")
+        self.assertTrue(rep.session._sess.is_webgpu_graph_capture_enabled())
         self.check_runs(rep, feeds, 20)
         on_cpu = InferenceSession(made.SerializeToString(), providers=[CPU])
         for run in range(3):
