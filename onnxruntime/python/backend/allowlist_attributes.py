@@ -9,12 +9,21 @@ values that each takes. What is not here is refused.
 from __future__ import annotations
 
 from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
-from onnxruntime.backend.allowlist_rules import Need, Permitted, Table
+from onnxruntime.backend.allowlist_rules import Circumstances, Need, Permitted, Table
 from onnxruntime.backend.value_kinds import Flag, Integer, Member, Text, Threads, threads_start
 
-PARALLEL = Need(
-    "execution_mode=ORT_PARALLEL",
-    lambda at, _: at.attributes.get("execution_mode") == ExecutionMode.ORT_PARALLEL,
+
+def _parallel(at: Circumstances) -> bool:
+    """Whether operators run in parallel: with one thread for them ORT makes the session sequential."""
+    return at.attributes.get("execution_mode") == ExecutionMode.ORT_PARALLEL and (
+        at.attributes.get("inter_op_num_threads") != 1
+    )
+
+
+PARALLEL = Need("execution_mode=ORT_PARALLEL", lambda at, _: _parallel(at), idle=True)
+_SEVERAL = Need(
+    "inter_op_num_threads other than 1 to be ORT_PARALLEL",
+    lambda at, text: "PARALLEL" not in text or _parallel(at),
     idle=True,
 )
 OWN_THREADS = Need(
@@ -29,7 +38,7 @@ _THREADS_START = Need(
 )
 _PATTERN = Need(
     "execution_mode=ORT_SEQUENTIAL to be on",
-    lambda at, text: text == "0" or at.attributes.get("execution_mode") != ExecutionMode.ORT_PARALLEL,
+    lambda at, text: text == "0" or not _parallel(at),
     idle=True,
 )
 # Text of a caller's that stands inside lines of ORT's log must not look like another field of one.
@@ -53,7 +62,10 @@ SESSION_ATTRIBUTES = Table(
         ),
         "enable_mem_reuse": Permitted(Flag(), "True", "Whether buffers are used again within a run."),
         "execution_mode": Permitted(
-            Member(ExecutionMode, ExecutionMode.__members__), "ORT_SEQUENTIAL", "Whether operators run in parallel."
+            Member(ExecutionMode, ExecutionMode.__members__),
+            "ORT_SEQUENTIAL",
+            "Whether operators run in parallel.",
+            needs=(_SEVERAL,),
         ),
         "execution_order": Permitted(
             # Not MEMORY_EFFICIENT, with which builds without training open no session.

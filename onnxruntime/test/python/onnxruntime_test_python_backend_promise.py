@@ -64,6 +64,14 @@ class TestIdle(unittest.TestCase):
         self.assert_idle("session_options", "inter_op_num_threads", inter_op_num_threads=2)
         self.assert_acts(session_config=spinning, inter_op_num_threads=2, execution_mode="ORT_PARALLEL")
 
+    def test_parallel_mode_with_one_thread_between_operators(self):
+        """ORT makes the session sequential."""
+        rep, given = prepare(execution_mode="ORT_PARALLEL", inter_op_num_threads=1)
+        self.assertEqual(dict(rep.unconfirmed), {"session_options": ("execution_mode", "inter_op_num_threads")})
+        self.assertEqual(len(given), 2)
+        held = rep.session.get_session_options().execution_mode
+        self.assertEqual(held, onnxruntime.ExecutionMode.ORT_SEQUENTIAL)
+
     def test_both_kinds_of_spinning_together(self):
         both = {f"session.{threads}.allow_spinning": "0" for threads in ("intra_op", "inter_op")}
         self.assert_idle("session_config", "session.inter_op.allow_spinning", session_config=both)
