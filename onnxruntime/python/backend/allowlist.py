@@ -12,7 +12,7 @@ value.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import NoReturn
 
 from onnxruntime import RunOptions, SessionOptions
@@ -21,7 +21,7 @@ from onnxruntime.backend.allowlist_config_keys import FREE_DIMENSION, RUN_CONFIG
 from onnxruntime.backend.allowlist_providers import ALWAYS, ANY_PLUGIN, NO_OPTION, PROVIDER_NEEDS, PROVIDERS
 from onnxruntime.backend.allowlist_rules import NOTHING, Circumstances, Family, Grant, Need, Permit, Permitted
 from onnxruntime.backend.messages import NotPermittedError, late, nearest, refuse, show, suggest, warn
-from onnxruntime.backend.request import KEYWORDS, Request, refuse_while_model_configures
+from onnxruntime.backend.request import Request, refuse_while_model_configures
 from onnxruntime.backend.value_kinds import Kind
 
 # What names an entry in a message and in a refusal: the keyword argument, the EP, and the key; "" for none.
@@ -167,12 +167,22 @@ def is_attribute(name: str) -> bool:
     return name in SESSION_ATTRIBUTES or name in RUN_ATTRIBUTES
 
 
-def warn_misspelt(given: Mapping[str, object]) -> None:
-    """Warn of a keyword that is nearly one of ours: unknown keywords are ignored, so the typing error would be too."""
-    for name in given:
-        near = "" if is_attribute(name) else nearest(name, KEYWORDS, 0.85)
-        if near:
-            warn(f"keyword argument {show(name)} is ignored; did you mean {near}?")
+def warn_unknown(given: Mapping[str, object], acting: Container[str]) -> tuple[str, ...]:
+    """Warn of plain keyword arguments that nobody reads: they are ignored, as in ORT's own backend, but not in silence.
+
+    :param given: the keyword arguments.
+    :param acting: those that act here.
+    :return: what was warned of.
+    """
+    idioms = None
+    warnings = []
+    for name, value in given.items():
+        if type(name) is str and name not in acting:
+            idioms = idioms or late("idioms")
+            advice = idioms.unknown_keyword(name, value, given) if idioms else ""
+            warnings.append(f"keyword argument {show(name)} is ignored{advice}")
+            warn(warnings[-1])
+    return tuple(warnings)
 
 
 def _provider(name: str, options: Mapping[str, object], flavour: str, at: Circumstances) -> dict[str, Grant]:

@@ -103,7 +103,8 @@ class OnnxRuntimeBackend(Backend):
         :param session_options: ``{attribute: value}`` of :class:`onnxruntime.SessionOptions`, as JSON has them; in
             Python they may be keyword arguments of their own, which win.
         :param free_dimension_overrides: ``{name: size}`` of named dimensions that the model's inputs leave open.
-        :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions`. Other names are ignored.
+        :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions`. Other names are ignored, with a
+            ``RuntimeWarning``.
         :return: the prepared model.
         :raises NotPermittedError: a ``RuntimeError``, for what the caller named and cannot have; a ``TypeError`` too
             when a configuration is not a mapping.
@@ -126,8 +127,6 @@ class OnnxRuntimeBackend(Backend):
                 given = {keyword: value for keyword, value in keywords.items() if value is not None}
                 return cls.prepare(model, device, **given, **kwargs)
         source = _source(model)
-        if kwargs:
-            _allowlist().warn_misspelt(kwargs)
         if device is not None and not cls.supports_device(device):
             refuse(f"it is not supported: this ORT computes on {get_device()}", "device", value=device)
         asked = Request(device, attributes=kwargs, **keywords)
@@ -141,6 +140,7 @@ class OnnxRuntimeBackend(Backend):
         else:
             permit = Permit.of_nothing(providers, asked.device)
 
+        warned = _allowlist().warn_unknown(kwargs, _allowlist().SESSION_ATTRIBUTES) if kwargs else ()
         options = SessionOptions()
         for name, value in permit.attributes.items():
             setattr(options, name, value)
@@ -164,6 +164,8 @@ class OnnxRuntimeBackend(Backend):
             free_dimensions.verify(session, shapes)
         applied = execution_providers.read_back(session, permit)
         applied.extensions = registered
+        if warned:
+            applied.warnings = (*warned, *applied.warnings)
         if cls is OnnxRuntimeBackend:
             return OnnxRuntimeBackendRep(session, permit.run_config, applied=applied)
         vars(session)[_OPENED] = permit.run_config, applied
@@ -197,7 +199,8 @@ class OnnxRuntimeBackend(Backend):
         :param session_options: as for :meth:`prepare`.
         :param free_dimension_overrides: as for :meth:`prepare`.
         :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions` (where a session is opened) and of
-            :class:`onnxruntime.RunOptions`; a name that both have is set on both. Other names are ignored.
+            :class:`onnxruntime.RunOptions`; a name that both have is set on both. Other names are ignored, with a
+            ``RuntimeWarning``.
             ``timeout`` and ``cancellation`` are those of
             :meth:`onnxruntime.backend.backend_rep.OnnxRuntimeBackendRep.run`.
         :return: list of outputs.
@@ -216,7 +219,13 @@ class OnnxRuntimeBackend(Backend):
         }
         # Only what was given: a subclass's prepare need not know the rest.
         given = {keyword: value for keyword, value in keywords.items() if value is not None}
-        rep = cls.prepare(model, device, **given, **kwargs)
+        if run_attributes:  # those that act on the run alone are not for prepare
+            is_open = isinstance(model, (InferenceSession, OnnxRuntimeBackendRep))
+            of_session = () if is_open else _allowlist().SESSION_ATTRIBUTES
+            given |= {name: value for name, value in kwargs.items() if name not in run_attributes or name in of_session}
+        else:
+            given |= kwargs
+        rep = cls.prepare(model, device, **given)
         own = isinstance(rep, OnnxRuntimeBackendRep)
         return rep.run(inputs, **(run_attributes if own else kwargs), **limits)
 
@@ -245,13 +254,15 @@ def _prepare_open(
     rep = None
     if isinstance(model, OnnxRuntimeBackendRep):
         rep = model
+        if attributes:
+            _allowlist().warn_unknown(attributes, ())
     elif _OPENED in vars(model):
         run_config, applied = vars(model).pop(_OPENED)
         rep = OnnxRuntimeBackendRep(model, run_config, applied=applied)
         if all(given is None for given in keywords.values()):
             return rep
     elif attributes:
-        _allowlist().warn_misspelt(attributes)
+        _allowlist().warn_unknown(attributes, ())
     # What the environment names is in a prepared model already, where the caller's own entries win over it.
     asked = Request(environment=("run_config",) if rep is None else (), **keywords)
     # An empty mapping states nothing, except that {} names no EP, which says what the session's EPs are to be.

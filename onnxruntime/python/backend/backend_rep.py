@@ -277,7 +277,8 @@ class OnnxRuntimeBackendRep(BackendRep):
         :param timeout: most seconds that the run may take. A run ends when the node that it is at has ended.
         :param cancellation: an :class:`onnxruntime.backend.run_limits.Cancellation`, by which another thread ends it.
         :param run_config: ``{key: value}`` of run config entries for this run, whose keys win over the prepared ones.
-        :param kwargs: permitted attributes of :class:`onnxruntime.RunOptions`. Other names are ignored.
+        :param kwargs: permitted attributes of :class:`onnxruntime.RunOptions`. Other names are ignored, with a
+            ``RuntimeWarning``.
         :return: list of outputs.
         :raises RuntimeError: for anything that is not permitted, and for inputs that are not the model's.
         :raises TimeoutError: when the run took longer than ``timeout``. The prepared model is as before.
@@ -388,7 +389,7 @@ def _look_up(
     for keyword in ("provider_options", "session_config", "session_options", "free_dimension_overrides"):
         if kwargs.pop(keyword, None) is not None:
             refuse("a run's session is open already: pass it to prepare", keyword)
-    allowlist.warn_misspelt(kwargs)
+    allowlist.warn_unknown(kwargs, allowlist.RUN_ATTRIBUTES)
     attributes, idle = allowlist.attributes(allowlist.RUN_ATTRIBUTES, kwargs, at)
     entries = prepared.entries
     if run_config is not None:

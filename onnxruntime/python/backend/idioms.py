@@ -9,7 +9,8 @@ Imported only to word a refusal or a warning. A caller's values are repeated as 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from onnxruntime import RunOptions, SessionOptions, get_all_providers
 from onnxruntime.backend.allowlist_attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
@@ -75,7 +76,7 @@ def instead_of_container(keyword: str, given: object, others: Mapping[str, objec
     return f"; write {form}" if form else ""
 
 
-def unknown_keyword(name: str, value: object, others: Iterable[tuple[str, object]] = ()) -> str:
+def unknown_keyword(name: str, value: object, others: Mapping[str, object] = MappingProxyType({})) -> str:
     """What to write in place of a keyword argument that nobody knows.
 
     :param name: the keyword.
@@ -83,9 +84,12 @@ def unknown_keyword(name: str, value: object, others: Iterable[tuple[str, object
     :param others: all keyword arguments of the call.
     :return: the end of a sentence, ``""`` where nothing comes near.
     """
-    given = dict(others)
+    if name in SESSION_ATTRIBUTES:
+        return "; the session is open already: pass it to prepare together with the model"
+    if name in RUN_ATTRIBUTES or name in ("timeout", "cancellation"):
+        return "; pass it to run"
     if name in ("providers", "provider", "execution_providers", "eps"):
-        return f"; write {provider_options(value, given.get('provider_options')) or 'provider_options={EP: {...}}'}"
+        return f"; write {provider_options(value, others.get('provider_options')) or 'provider_options={EP: {...}}'}"
     if name in ("sess_options", "session_options", "so") or type(value) is SessionOptions:
         return (
             "; write each attribute as a keyword of its own, such as intra_op_num_threads=2, and each config entry "

@@ -365,11 +365,6 @@ class MisspeltTest(unittest.TestCase):
                         [(warning.filename, warning.category) for warning in caught], [(__file__, RuntimeWarning)]
                     )
 
-    def test_other_unknown_names_do_not(self) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            prepare(providers=[], config={}, options={}, session_options={}, no_such=1)
-
 
 class Subclass:
     """Subclasses that answer one thing when asked and another when used."""

@@ -13,6 +13,7 @@ import json
 import os
 import tempfile
 import unittest
+import warnings
 from pathlib import Path
 from unittest import mock
 
@@ -179,8 +180,66 @@ class IdiomTest(unittest.TestCase):
             ("OpenVINO", {"precision": "FP32"}, {}, "{'OpenVINOExecutionProvider': {'precision': 'FP32'}}"),
         ):
             with self.subTest(name):
-                self.assertIn(advice, idioms.unknown_keyword(name, value, others.items()))
+                self.assertIn(advice, idioms.unknown_keyword(name, value, others))
         self.assertEqual(idioms.unknown_keyword("something_else", 1), "")
+
+
+class UnknownKeywordTest(unittest.TestCase):
+    """Ignored, as by onnxruntime's own backend, and never in silence."""
+
+    def warned(self, call, *arguments: object, **keywords: object) -> list[str]:
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            self.result = call(*arguments, **keywords)
+        self.assertTrue(all(one.filename == __file__ for one in given))
+        return [str(one.message) for one in given if one.category is RuntimeWarning]
+
+    def test_in_prepare(self) -> None:
+        for keywords, advice in (
+            ({"providers": [CPU]}, f"write provider_options={{'{CPU}': {{}}}}"),
+            ({"sess_options": onnxruntime.SessionOptions()}, "open the session with them and pass that as the model"),
+            ({"run_options": None}, "run_config={...}"),
+            ({"device_id": 1}, "device='CUDA:1'"),
+            ({"intra_op_num_thread": 2}, "did you mean intra_op_num_threads=2"),
+            ({"provider_option": {}}, "did you mean provider_options="),
+            ({"only_execute_path_to_fetches": True}, "pass it to run"),
+            ({"timeout": 1}, "pass it to run"),
+            ({"no_such_thing": 1}, "is ignored"),
+        ):
+            with self.subTest(keywords):
+                (said,) = self.warned(onnxruntime.backend.prepare, two_nodes(), **keywords)
+                self.assertIn(f"keyword argument '{next(iter(keywords))}' is ignored", said)
+                self.assertIn(advice, said)
+                self.assertEqual(self.result.warnings, (said,))
+
+    def test_in_a_run(self) -> None:
+        rep = onnxruntime.backend.prepare(two_nodes())
+        for call in (rep.run, lambda inputs, **keywords: onnxruntime.backend.run(rep, inputs, **keywords)):
+            for keywords, advice in (
+                ({"output_names": None}, "all outputs are computed"),
+                ({"intra_op_num_threads": 2}, "the session is open already"),
+                ({"log_severity": 3}, "did you mean log_severity_level=3"),
+            ):
+                with self.subTest(keywords):
+                    (said,) = self.warned(call, [X], **keywords)
+                    self.assertIn(advice, said)
+
+    def test_an_open_session(self) -> None:
+        session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
+        for model in (session, onnxruntime.backend.prepare(session)):
+            (said,) = self.warned(onnxruntime.backend.prepare, model, intra_op_num_threads=2)
+            self.assertIn("'intra_op_num_threads' is ignored; the session is open already", said)
+
+    def test_what_acts_is_not_warned_of(self) -> None:
+        session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
+        for model in (two_nodes(), session, onnxruntime.backend.prepare(session)):
+            said = self.warned(
+                onnxruntime.backend.run, model, [X], log_severity_level=3, only_execute_path_to_fetches=True
+            )
+            self.assertEqual(said, [])
+        self.assertEqual(self.warned(onnxruntime.backend.prepare, two_nodes(), intra_op_num_threads=1), [])
+        said = self.warned(onnxruntime.backend.run, two_nodes(), [X], intra_op_num_threads=1, timeout=60)
+        self.assertEqual(said, [])
 
 
 @unittest.skipUnless(HAS_JSONSCHEMA, "the package jsonschema judges the schema")

@@ -30,6 +30,7 @@ from onnxruntime.backend.run_limits import Cancellation, RunCancelledError
 
 CPU = "CPUExecutionProvider"
 SPINNING = "session.intra_op.allow_spinning"
+SHRINKING = {"memory.enable_memory_arena_shrinkage": "cpu:0"}
 X = np.ones((2, 3), np.float32)
 
 
@@ -114,12 +115,12 @@ class DescriptionTest(unittest.TestCase):
             path = Path(folder, "some model\x1b.onnx")
             path.write_bytes(two_nodes().SerializeToString())
             rep = onnxruntime.backend.prepare(
-                str(path), provider_options={CPU: {}}, session_config={SPINNING: 0}, run_config={"gpu_graph_id": 3}
+                str(path), provider_options={CPU: {}}, session_config={SPINNING: 0}, run_config=SHRINKING
             )
         self.assertEqual(
             repr(rep),
             f"<OnnxRuntimeBackendRep of 'some model\\x1b.onnx' on {CPU}, provider_options={{'{CPU}': {{}}}}, "
-            f"session_config={{'{SPINNING}': '0'}}, run_config={{'gpu_graph_id': '3'}}>",
+            f"session_config={{'{SPINNING}': '0'}}, run_config={SHRINKING}>",
         )
         plain = repr(onnxruntime.backend.prepare(two_nodes()))
         self.assertRegex(plain, rf"^<OnnxRuntimeBackendRep of graph 'test' on .*{CPU}>$")

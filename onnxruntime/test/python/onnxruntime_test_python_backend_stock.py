@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import unittest
-import warnings
 from unittest import mock
 
 import numpy as np
@@ -441,10 +440,12 @@ class AttributesTest(unittest.TestCase):
                     onnxruntime.backend.prepare(two_nodes(), **{name: value})
 
     def test_unknown_keywords_are_ignored(self) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        """As by stock, but not in silence."""
+        with self.assertWarnsRegex(RuntimeWarning, "'no_such_keyword' is ignored"):
             rep = onnxruntime.backend.prepare(two_nodes(), no_such_keyword=1, session=2, provider=3)
+        with self.assertWarnsRegex(RuntimeWarning, "'no_such_keyword' is ignored"):
             rep.run([X], no_such_keyword=1, enable_profiling=True)
+        with self.assertWarnsRegex(RuntimeWarning, "'no_such_keyword' is ignored"):
             onnxruntime.backend.run(two_nodes(), [X], no_such_keyword=1)
 
     def test_an_open_session_keeps_its_options(self) -> None:
