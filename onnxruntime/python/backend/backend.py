@@ -15,7 +15,7 @@ from onnx.backend.base import Backend
 from onnx.checker import check_model
 
 from onnxruntime import InferenceSession, SessionOptions, get_device
-from onnxruntime.backend import errors, execution_providers, free_dimensions, model_versions, request
+from onnxruntime.backend import execution_providers, model_versions, request
 from onnxruntime.backend.allowlist_rules import Permit
 from onnxruntime.backend.backend_rep import LIMITS, OnnxRuntimeBackendRep
 from onnxruntime.backend.messages import NotPermittedError, refuse, show
@@ -149,15 +149,21 @@ class OnnxRuntimeBackend(Backend):
             from onnxruntime.backend import extensions  # few programs have any
 
             registered = extensions.register(options, asked.extensions)
-        try:
-            shapes = free_dimensions.apply(options, permit.sizes, source) if permit.sizes else {}
-        except NotPermittedError as refusal:
-            raise asked.told_apart(refusal) from None
+        shapes = {}
+        if permit.sizes:
+            from onnxruntime.backend import free_dimensions  # few calls name any
+
+            try:
+                shapes = free_dimensions.apply(options, permit.sizes, source)
+            except NotPermittedError as refusal:
+                raise asked.told_apart(refusal) from None
         try:
             session = execution_providers.open_session(source, options, permit)
         except Exception as error:
             reason = model_versions.explain(error) or execution_providers.explain(error)
             if reason:
+                from onnxruntime.backend import errors  # most calls raise none
+
                 raise errors.reworded(type(error), reason) from error
             raise
         if shapes:

@@ -17,7 +17,6 @@ from onnx.backend.base import BackendRep
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import (
     direct_runs,
-    errors,
     execution_providers,
     request,
     tensor_values,
@@ -330,6 +329,8 @@ class OnnxRuntimeBackendRep(BackendRep):
         """Say what is wrong with the inputs, if that is why a run failed."""
         problem = isinstance(self._session, InferenceSession) and self._inputs.problem(feeds)
         if problem:
+            from onnxruntime.backend import errors  # most runs raise none
+
             raise errors.reworded(type(error), problem) from error
 
     def _for_run(self, run_config: Mapping[str, object] | None, kwargs: dict[str, object]) -> _RunCall:

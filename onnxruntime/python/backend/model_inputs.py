@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from onnxruntime import InferenceSession, NodeArg, OrtValue
-from onnxruntime.backend import errors, tensor_values
+from onnxruntime.backend import tensor_values
 from onnxruntime.backend.messages import nearest, show, warn
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
@@ -68,12 +68,12 @@ class ModelInputs:
         if node is None:
             near = nearest(name, self._nodes, 0.6) if type(name) is str else ""
             hint = f" (did you mean {near!a}?)" if near else ""
-            raise errors.reworded(Fail, f"got an input named {show(name)}{hint}; {self._signature()}")
+            raise _error(Fail, f"got an input named {show(name)}{hint}; {self._signature()}")
         try:
             return _value(node.type, value)
         except ValueError as reason:
             kind = Fail if value is None else InvalidArgument
-            raise errors.reworded(kind, f"input {name!a} got {reason}; {self._signature()}") from None
+            raise _error(kind, f"input {name!a} got {reason}; {self._signature()}") from None
 
     def problem(self, feeds: Mapping[str, object]) -> str | None:
         """Find out, once ORT has raised an error, whether that was about the feeds.
@@ -98,6 +98,12 @@ class ModelInputs:
         count = f"{len(self._nodes)} input{'' if len(self._nodes) == 1 else 's'}"
         optional = f", and lets be overridden ({overrides})" if overrides else ""
         return f"the model takes {count}{f' ({takes})' if takes else ''}{optional}"
+
+
+def _error(kind: type[Exception], message: str) -> RuntimeError:
+    from onnxruntime.backend import errors  # most inputs are right
+
+    return errors.reworded(kind, message)
 
 
 @lru_cache
