@@ -5,7 +5,8 @@
 """How ONNX's backend tests do on this backend, on the stock one and on bare sessions, side by side and by cause.
 
 A test that fails here but passes on a bare ``InferenceSession`` with values made by onnx's helpers and ``OrtValue`` is
-this backend's failure; so is one that the stock backend passes. Either makes the exit status 1.
+this backend's failure; so is one that the stock backend passes, and so is a test that is skipped here and not there.
+Each makes the exit status 1.
 """
 
 from __future__ import annotations
@@ -130,6 +131,11 @@ def main() -> int:
         for name in names:
             print(f"  {name}: {ours[name].reason}")
             status = 1
+    skipped = [name for name, outcome in ours.items() if outcome.result == "skipped" != columns["stock"][name].result]
+    print(f"\nOf those that are skipped, {len(skipped)} are not on the stock backend")
+    for name in skipped:
+        print(f"  {name}: {ours[name].reason}")
+        status = 1
     return status
 
 

@@ -2,14 +2,17 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""What the backend's tests share: small models, and the proof that no session was opened.
+"""What the backend's tests share: small models, the proof that no session was opened, and a way to skip a file.
 
 IR version and opset are fixed: the newest that onnx writes may be too new.
 """
 
 from __future__ import annotations
 
+import sys
+import unittest
 from collections.abc import Sequence
+from typing import NoReturn
 from unittest import mock
 
 import numpy as np
@@ -19,6 +22,8 @@ import onnxruntime
 
 IR_VERSION = 10
 OPSET = 21
+
+reads_linux = unittest.skipUnless(sys.platform == "linux", "reads what Linux tells of a process")
 
 
 def model(
@@ -62,6 +67,14 @@ def three_inputs() -> ModelProto:
     """``Y = A + B - C`` on vectors of four."""
     nodes = [helper.make_node("Add", ["A", "B"], ["D"]), helper.make_node("Sub", ["D", "C"], ["Y"])]
     return model(nodes, {"A": (4,), "B": (4,), "C": (4,)}, {"Y": (4,)})
+
+
+def skip_file(reason: str) -> NoReturn:
+    """Skip the test file that calls this, whether a test runner imports it or it is run as a program."""
+    if sys._getframe(1).f_globals["__name__"] == "__main__":
+        print(f"skipped: {reason}")
+        sys.exit()
+    raise unittest.SkipTest(reason)
 
 
 def no_session_opens():

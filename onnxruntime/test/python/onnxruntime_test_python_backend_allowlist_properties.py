@@ -26,9 +26,13 @@ from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
-from backend_test_models import two_nodes
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from backend_test_models import skip_file, two_nodes
+
+try:
+    from hypothesis import HealthCheck, given, settings
+    from hypothesis import strategies as st
+except ImportError:
+    skip_file("needs hypothesis")
 
 import onnxruntime
 import onnxruntime.backend

@@ -19,7 +19,7 @@ from unittest import mock
 
 import numpy as np
 import onnx
-from backend_test_models import IR_VERSION, model, no_session_opens, two_nodes
+from backend_test_models import IR_VERSION, model, no_session_opens, reads_linux, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
@@ -180,6 +180,7 @@ class RunConfigTest(unittest.TestCase):
         self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"})
         np.testing.assert_array_equal(onnxruntime.backend.run(session, [X], run_config={"gpu_graph_id": 3})[0], abs(X))
 
+    @reads_linux
     def test_it_acts_on_each_run(self) -> None:
         # A run that leaves 64 MiB in the arena gives it back at its end, each time: seen in the resident memory.
         code = f"""

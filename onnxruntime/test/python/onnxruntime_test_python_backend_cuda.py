@@ -36,12 +36,14 @@ def gpus() -> int:
 
 
 GPUS = gpus()
+needs_build = unittest.skipUnless(EP in onnxruntime.get_available_providers(), f"this ORT was built without {EP}")
 
 
 def prepare(options: dict | None, device: str | None = None, model=None, **keywords):
     return onnxruntime.backend.prepare(model or convolutions(), device, provider_options=options, **keywords)
 
 
+@needs_build
 class CudaBuildTest(unittest.TestCase):
     def test_bad_values_open_no_session(self) -> None:
         for options in (
@@ -89,6 +91,7 @@ class CudaBuildTest(unittest.TestCase):
                 prepare(options, device)
 
 
+@needs_build
 @unittest.skipIf(GPUS, "this machine has a GPU")
 class WithoutGpuTest(unittest.TestCase):
     def test_every_request_for_cuda_fails(self) -> None:
@@ -123,6 +126,7 @@ class WithoutGpuTest(unittest.TestCase):
             np.testing.assert_array_equal(rep.run([array])[0], on_cpu(made, array))
 
 
+@needs_build
 @unittest.skipUnless(GPUS, "this machine has no GPU")
 class WithGpuTest(unittest.TestCase):
     def test_it_takes_every_node_and_computes_right(self) -> None:

@@ -61,6 +61,7 @@ for device in ("AUTO:CPU", "MULTI:CPU"):
 """
 
 
+@unittest.skipUnless(EP in onnxruntime.get_available_providers(), f"this ORT was built without {EP}")
 class BundledOpenVinoTest(unittest.TestCase):
     def test_it_takes_every_node_and_computes_right(self) -> None:
         made, array = convolutions(), image()

@@ -9,6 +9,7 @@ A GPU does it, and so does ``with_software_gpu.sh`` on a machine that has none.
 
 from __future__ import annotations
 
+import os
 import threading
 import unittest
 
@@ -34,10 +35,24 @@ NO_DRIVER = {"VK_ICD_FILENAMES": "/nonexistent", "VK_DRIVER_FILES": "/nonexisten
 
 
 def setUpModule() -> None:
+    missing = ""
     if EP not in onnxruntime.get_available_providers():
-        import onnxruntime_ep_webgpu
+        try:
+            import onnxruntime_ep_webgpu
 
-        onnxruntime.register_execution_provider_library(EP, onnxruntime_ep_webgpu.get_library_path())
+            onnxruntime.register_execution_provider_library(EP, onnxruntime_ep_webgpu.get_library_path())
+        except ImportError as error:
+            missing = f"needs onnxruntime-ep-webgpu, or an ORT built with {EP}: {error}"
+    if not missing:
+        try:
+            prepare({})
+        except RuntimeError as error:
+            missing = f"this machine has no GPU: {error}"
+    # Under with_software_gpu.sh nothing may be missing: that is how the tests are meant to be run.
+    if missing and os.environ.get("ORT_TEST_SOFTWARE_GPU"):
+        raise RuntimeError(missing)
+    if missing:
+        raise unittest.SkipTest(missing)
 
 
 def prepare(options: dict, model=None, **keywords):

@@ -23,7 +23,7 @@ from backend_test_capture import (
     chain,
     two_inputs,
 )
-from backend_test_models import model
+from backend_test_models import model, reads_linux
 from onnx import ModelProto, TensorProto, helper
 
 import onnxruntime
@@ -177,6 +177,7 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "'S' is read on the CPU"):
             self.prepare(shaped)
 
+    @reads_linux
     def test_memory_stays(self) -> None:
         rep = self.prepare(chain(10, (64, 64)))
         x = self.data(0, 64, 64)
