@@ -69,7 +69,7 @@ COMPARISONS = (
     Comparison(f"growth over {RUNS} runs", _runs, 4 * 2**20, VALUE, unit="B", rounds=1),
     Comparison(
         f"growth over {RUNS} runs, run config for each",
-        partial(_runs, run_config={"gpu_graph_id": "7"}),
+        partial(_runs, run_config={"gpu_graph_id": "-1"}),
         4 * 2**20,
         VALUE,
         stock=False,

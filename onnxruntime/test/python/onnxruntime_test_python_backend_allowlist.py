@@ -268,6 +268,17 @@ class TestValueKinds(unittest.TestCase):
                 with self.subTest(key=key):
                     self.assertEqual(rule.kind.render(rule.kind.parse(rule.default)), rule.default)
 
+    def test_names_are_listed_where_nothing_else_tells_them(self) -> None:
+        self.assertEqual(value_kinds.Names({"a", "b"}).accepts, "names joined by ';', of: a, b")
+        self.assertEqual(value_kinds.Names({"a", "b"}, accepts="letters").accepts, "letters joined by ';'")
+
+    def test_cpus_of_a_system_without_affinity(self) -> None:
+        with mock.patch.object(value_kinds, "os") as system:
+            del system.sched_getaffinity
+            for count, usable in ((8, 8), (1, 1), (None, 1)):
+                system.cpu_count.return_value = count
+                self.assertEqual(value_kinds.usable_cpus(), usable)
+
 
 class TestAttributes(unittest.TestCase):
     def test_every_public_name_of_this_ort_is_judged(self):
@@ -636,6 +647,24 @@ class TestProviderOptions(unittest.TestCase):
         for option, reason in (("user_compute_stream", "raw pointer"), ("no_such", "no such name is known")):
             with self.assertRaisesRegex(messages.NotPermittedError, reason):
                 permit(flavour="", provider_options={"CUDAExecutionProvider": {option: 1}})
+
+
+class TestRefusal(unittest.TestCase):
+    def test_a_refusal_says_what_it_is_of(self) -> None:
+        for asked, place in (
+            ({"session_config": {"no.such": 1}}, ("session_config", "", "no.such")),
+            (
+                {"provider_options": {"CPUExecutionProvider": {"x": 1}}},
+                ("provider_options", "CPUExecutionProvider", "x"),
+            ),
+            ({"run_config": []}, ("run_config", "", "")),
+        ):
+            with self.assertRaises(messages.NotPermittedError) as raised:
+                permit(**asked)
+            refusal = raised.exception
+            self.assertEqual((refusal.keyword, refusal.provider, refusal.key), place)
+            self.assertTrue(refusal.reason)
+            self.assertIn(refusal.reason, str(refusal))
 
 
 class TestWithoutReasons(unittest.TestCase):

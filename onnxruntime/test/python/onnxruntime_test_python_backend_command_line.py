@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import importlib.util
 import io
@@ -44,6 +45,7 @@ SESSION_CONFIG = allowlist_config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
 PROVIDERS = refusals.provider_tables()
 
 CPU = "CPUExecutionProvider"
+AZURE = "AzureExecutionProvider"  # in every build for the desktop; it takes no node that an ordinary model has
 ABSENT = "CANNExecutionProvider"
 VARIABLE = "ORT_ONNX_BACKEND_CONFIG"
 PREPACKING = "session.disable_prepacking"
@@ -162,6 +164,7 @@ class InfoTest(CommandTest):
         out = self.tell("info")
         self.assertIn(onnxruntime.__version__, out)
         self.assertIn(onnx.__version__, out)
+        self.assertRegex(out, rf"\ndevice +{onnxruntime.get_device()}\n")
         for name in onnxruntime.get_available_providers():
             self.assertRegex(out, rf"\n  {name} \(bundled\)\n      (opens a session|opens none: .+\n).*")
         absent = out.partition("Known, but not in this process\n")[2]
@@ -231,6 +234,7 @@ class OptionsTest(CommandTest):
         out = self.tell("options")
         permitted = sum(type(rule) is Permitted for rule in SESSION_CONFIG.values())
         self.assertRegex(out, rf"session_config +{permitted} +{len(SESSION_CONFIG) - permitted}\n")
+        self.assertRegex(out, rf"\nEPs without a permitted option, to be named alone\n(  .+\n)*  .*\b{CPU}\b")
 
     def test_json(self) -> None:
         told = json.loads(self.tell("options", "session", "--search", "spinning", "--json"))
@@ -408,6 +412,14 @@ class RunTest(CommandTest):
         ):
             self.assertIn(f"\n{line}\n", out)
         self.assertRegex(out, r"\nlatency           p50 \S+, p90 \S+, p99 \S+ ms \(3 runs after 3\)\n$")
+        self.assertNotIn("\nsaved", out)
+
+    def test_eps_with_nodes_and_those_that_were_named(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        out = self.tell("run", path, "--provider-option", AZURE, "--repeat", "1", warns=f"{AZURE} .*took no node")
+        self.assertIn(f"\nnodes             0 on {AZURE}, 2 on {CPU}\n", out)
+        out = self.tell("run", path, "--provider-option", CPU, "--repeat", "1")
+        self.assertIn(f"\nnodes             2 on {CPU}\n", out)
 
     def test_json(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
@@ -521,6 +533,8 @@ class RunTest(CommandTest):
         np.testing.assert_array_equal(np.load(saved / "Y.npy"), np.array([[1, 2, 3], [4, 5, 6]], np.float32))
         self.tell("run", path, "--config", "{}", "--config", "{}", "--save", saved, "--repeat", "1")
         self.assertTrue((saved / "1" / "Y.npy").is_file() and (saved / "2" / "Y.npy").is_file())
+        out = self.tell("run", path, "--save", saved, "--repeat", "1")
+        self.assertIn("\nsaved             ", out)
         self.assertIn("cannot write", self.mistake("run", path, "--save", path))
 
     def test_names_and_types_of_files(self) -> None:
@@ -607,6 +621,19 @@ class RunTest(CommandTest):
             self.assertEqual(len(list(command_measure.rounds(None, 3))), 10)
         with mock.patch.object(command_measure, "_SECONDS", 60.0):
             self.assertEqual(len(list(command_measure.rounds(None, 1))), 1000)
+        self.assertEqual([command_run._count(text) for text in ("1", "1000000")], [1, 1_000_000])
+        for text in ("0", "1000001"):
+            with self.assertRaisesRegex(argparse.ArgumentTypeError, "from 1 to 1000000"):
+                command_run._count(text)
+
+    def test_random_whole_numbers_are_zero_and_one(self) -> None:
+        for element in (TensorProto.INT64, TensorProto.UINT8, TensorProto.BOOL):
+            node = helper.make_node("Identity", ["X"], ["Y"])
+            made = model([node], {"X": (64,)}, {"Y": (64,)}, elem_type=element)
+            (values,) = command_inputs.values(
+                onnxruntime.InferenceSession(made.SerializeToString()).get_inputs(), [], []
+            )
+            self.assertEqual({*values.tolist()}, {0, 1})
 
     def test_random_inputs_of_every_type(self) -> None:
         for element in (
@@ -661,6 +688,22 @@ class RunTest(CommandTest):
             ("No.such.x=1", ("No", "such.x=1")),
         ):
             self.assertEqual(command_run._provider_and_option(text), expected)
+        path = self.put("two_nodes.onnx", two_nodes())
+        self.assertIn(
+            f"provider_options['{CPU}']['x'] is not permitted",
+            self.mistake("run", path, "--provider-option", "cpu.x=1"),
+        )
+
+    def test_plugins_of_names_that_ort_does_not_know(self) -> None:
+        device = mock.Mock(ep_name="UnheardOfExecutionProvider", ep_metadata={"library_path": "x.so"})
+        with mock.patch.object(onnxruntime, "get_ep_devices", lambda: [device]):
+            self.assertEqual(shared.flavours_here()["UnheardOfExecutionProvider"], "plugin")
+            self.assertEqual(shared.flavours_here()[CPU], "bundled")
+
+    def test_the_least_width(self) -> None:
+        for columns, width in (("81", 80), ("22", 21), ("21", 20), ("5", 20)):
+            with mock.patch.dict(os.environ, {"COLUMNS": columns}):
+                self.assertEqual(shared.columns(), width)
 
     def test_mistakes(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
@@ -839,6 +882,10 @@ runpy.run_module("onnxruntime.backend", run_name="__main__")
         command = f"{sys.executable} -m onnxruntime.backend options session | head -n 1"
         ran = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
         self.assertEqual((ran.stdout, ran.stderr), ("session_config: permitted\n", ""))
+        # More than a pipe holds, to a reader who has gone: what Python writes at its end must not fail again.
+        command = f"{sys.executable} -m onnxruntime.backend options --refused --json; echo $? >&2"
+        ran = subprocess.run(f"({command}) | true", shell=True, capture_output=True, text=True, check=False)
+        self.assertEqual(ran.stderr, "1\n")
 
     def test_names_that_no_terminal_can_show(self) -> None:
         path = self.folder / "mod\xe8le.onnx"

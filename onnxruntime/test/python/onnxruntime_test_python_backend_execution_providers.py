@@ -299,6 +299,16 @@ class WhichTest(unittest.TestCase):
             )
             self.assertEqual(bool([*execution_providers._without_nodes(session, [name])]), warns)
 
+    def test_nodes_of_an_ep_that_the_session_does_not_list(self) -> None:
+        """As a plugin's that assigns them to a part of itself."""
+        subgraphs = [
+            SimpleNamespace(ep_name=name, get_nodes=lambda n=n: [None] * n) for name, n in ((UNKNOWN, 2), (CPU, 1))
+        ]
+        session = SimpleNamespace(
+            get_providers=lambda: [CUDA, CPU], get_provider_graph_assignment_info=lambda: [*subgraphs, subgraphs[0]]
+        )
+        self.assertEqual(execution_providers.node_assignment(session), {CUDA: 0, CPU: 1, UNKNOWN: 4})
+
     def test_the_cpu_ep_may_be_idle(self) -> None:
         """It is named to stand last, and a model that runs elsewhere altogether is what its caller hopes for."""
         session = SimpleNamespace(

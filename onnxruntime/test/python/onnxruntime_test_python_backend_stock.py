@@ -17,6 +17,7 @@ from unittest import mock
 import numpy as np
 from backend_test_models import no_session_opens, three_inputs, two_nodes
 from onnx.backend.base import Backend, BackendRep
+from onnx.checker import ValidationError
 
 import onnxruntime
 import onnxruntime.backend
@@ -105,6 +106,12 @@ class ModelsTest(unittest.TestCase):
         self.model.graph.node[0].op_type = "NoSuchOperator"
         with self.assertRaisesRegex(Exception, "NoSuchOperator"):
             onnxruntime.backend.prepare(self.model)
+
+    def test_checker_refuses_what_ort_would_run(self) -> None:
+        self.model.graph.name = ""
+        with self.assertRaises(ValidationError):
+            onnxruntime.backend.prepare(self.model)
+        onnxruntime.backend.prepare(self.model.SerializeToString())
 
 
 class InputsTest(unittest.TestCase):
