@@ -41,7 +41,7 @@ MODELS := magika silero-vad
 ONNX := 1.17.0 1.19.1 1.20.1 1.21.0 1.22.0 1.23.2
 
 BASE_cpu := onnxruntime
-PACKAGES_cpu := magika ruff
+PACKAGES_cpu := magika ruff onnxruntime-extensions jsonschema
 ONLY_cpu := demo execution_providers
 
 BASE_openvino := onnxruntime-openvino
