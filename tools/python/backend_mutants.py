@@ -79,7 +79,8 @@ class Mutant(NamedTuple):
     """One change to a module: the text from one offset to another becomes another text.
 
     :param line: the number of the first line that it changes.
-    :param place: that line as it is, without indentation; with ``change`` it names a mutant wherever the line moves to.
+    :param place: that line as it is, without indentation; with ``change``, which counts those that would be the same on
+        a line, it names a mutant wherever the line moves to.
     """
 
     module: str
@@ -225,7 +226,8 @@ def mutants(module: str, source: str) -> list[Mutant]:
             compile(mutant.applied(source), module, "exec")
         except SyntaxError:
             continue
-        found.append(mutant)
+        same = sum(mutant[:4] == (*other[:3], other.change.partition(" (")[0]) for other in found)
+        found.append(mutant._replace(change=f"{mutant.change} ({same + 1})") if same else mutant)
     return found
 
 
