@@ -43,6 +43,7 @@ EQUIVALENT = Path(__file__).with_name("backend_mutants_equivalent.tsv")
 TABLES = (
     "__init__",
     "allowlist_attributes",
+    "allowlist_captured_operators",
     "allowlist_config_keys",
     "allowlist_providers",
     "provider_names",
