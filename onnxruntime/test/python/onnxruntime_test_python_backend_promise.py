@@ -484,7 +484,7 @@ def run_in_a_new_process(code: str) -> None:
     here = os.path.dirname(os.path.abspath(__file__))
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
-        env={**os.environ, "PYTHONPATH": here},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
