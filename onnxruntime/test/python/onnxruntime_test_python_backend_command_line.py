@@ -50,6 +50,8 @@ ABSENT = "CANNExecutionProvider"
 VARIABLE = "ORT_ONNX_BACKEND_CONFIG"
 PREPACKING = "session.disable_prepacking"
 SPINNING = "session.intra_op.allow_spinning"
+SHRINKING = {"memory.enable_memory_arena_shrinkage": "cpu:0"}
+SHRINK = ("--run-config", "memory.enable_memory_arena_shrinkage=cpu:0")
 WRITES = "session.collect_node_memory_stats_to_file"
 
 
@@ -293,21 +295,21 @@ class CheckTest(CommandTest):
         config = {
             "provider_options": {CPU: {}},
             "session_config": {SPINNING: False},
-            "run_config": {"gpu_graph_id": 3},
+            "run_config": SHRINKING,
         }
         for given in (json.dumps(config), self.put("config.json", json.dumps(config))):
             with no_session_opens():
                 out = self.tell("check", given)
             self.assertIn(f"\n  {CPU} (bundled)\n", out)
             self.assertIn(f"\n  session_config\n      {SPINNING} = 0\n", out)
-            self.assertIn("\n  run_config\n      gpu_graph_id = 3\n", out)
+            self.assertIn("\n  run_config\n      memory.enable_memory_arena_shrinkage = cpu:0\n", out)
 
     def test_json(self) -> None:
-        config = {"provider_options": {CPU: {}}, "session_config": {SPINNING: False}, "run_config": {"gpu_graph_id": 3}}
+        config = {"provider_options": {CPU: {}}, "session_config": {SPINNING: False}, "run_config": SHRINKING}
         told = json.loads(self.tell("check", json.dumps(config), "--json"))
         self.assertTrue(told["permitted"])
         self.assertEqual(told["provider_options"], {CPU: {"flavour": "bundled", "here": True, "options": {}}})
-        self.assertEqual((told["session_config"], told["run_config"]), ({SPINNING: "0"}, {"gpu_graph_id": "3"}))
+        self.assertEqual((told["session_config"], told["run_config"]), ({SPINNING: "0"}, SHRINKING))
         self.assertEqual((told["session_options"], told["extensions"]), ({}, []))
         refused = Told("check", json.dumps({"session_config": {WRITES: "x", "no": 1}}), "--json")
         self.assertEqual((refused.status, refused.err), (1, ""))
@@ -391,7 +393,7 @@ class CheckTest(CommandTest):
         self.assertIn("at most 16 keys", told.err)
 
     def test_a_warning_is_one_line(self) -> None:
-        self.tell("check", '{"session_config": {"session.intra_op.allow_spin": 0}}', warns="Did you mean")
+        self.tell("check", '{"run_config": {"gpu_graph_id": 3}}', warns="nothing to act on")
 
 
 class RunTest(CommandTest):
@@ -399,12 +401,20 @@ class RunTest(CommandTest):
         path = self.put("two_nodes.onnx", two_nodes())
         out = self.tell(
             *("run", path, "--provider-option", "cpu", "--session-config", f"{SPINNING}=False"),
-            *("--run-config", "gpu_graph_id=3", "--repeat", "3", "--compare", "--device", "CPU"),
+            *(
+                "--run-config",
+                "memory.enable_memory_arena_shrinkage=cpu:0",
+                "--repeat",
+                "3",
+                "--compare",
+                "--device",
+                "CPU",
+            ),
         )
         for line in (
             f"providers         {CPU}",
             f"session_config    {SPINNING} = 0",
-            "run_config        gpu_graph_id = 3",
+            "run_config        memory.enable_memory_arena_shrinkage = cpu:0",
             f"nodes             2 on {CPU}",
             "input             X: float32 [2, 3]",
             "output            Y: float32 [2, 3]",
@@ -494,7 +504,16 @@ class RunTest(CommandTest):
         absent = {"provider_options": {ABSENT: {}}}
         configs = [{}, {"session_config": {SPINNING: 0}}, refused, absent]
         arguments = [word for config in configs for word in ("--config", json.dumps(config))]
-        ran = Told("run", path, *arguments, "--compare", "--run-config", "gpu_graph_id=3", "--repeat", "2")
+        ran = Told(
+            "run",
+            path,
+            *arguments,
+            "--compare",
+            "--run-config",
+            "memory.enable_memory_arena_shrinkage=cpu:0",
+            "--repeat",
+            "2",
+        )
         self.assertEqual((ran.status, ran.err), (1, ""))
         self.check_lines(ran.out, 80)
         number = r"[\d.e+-]+"
@@ -507,7 +526,7 @@ class RunTest(CommandTest):
         ):
             self.assertRegex(ran.out, rf"(?m)^{line}")
         self.assertIn(f"\nerror             session_config['{WRITES}']\n", ran.out)
-        self.assertEqual(ran.out.count("run_config        gpu_graph_id = 3\n"), 2)
+        self.assertEqual(ran.out.count("run_config        memory.enable_memory_arena_shrinkage = cpu:0\n"), 2)
         told = json.loads(Told("run", path, *arguments, "--json", "--repeat", "2").out)
         self.assertEqual([bool(one["error"]) for one in told["configurations"]], [False, False, True, True])
         self.assertGreater(told["configurations"][1]["latency_ms"]["ratio_to_first"], 0)
@@ -558,12 +577,12 @@ class RunTest(CommandTest):
     def test_config_and_single_entries_and_environment(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
         config = {"provider_options": {CPU: {}}, "session_config": {SPINNING: 0, PREPACKING: 1}}
-        environment = {"session_config": {SPINNING: 1}, "run_config": {"gpu_graph_id": 7}}
+        environment = {"session_config": {SPINNING: 1}, "run_config": SHRINKING}
         with mock.patch.dict(os.environ, {VARIABLE: json.dumps(environment)}):
             told = self.run_one(path, "--config", json.dumps(config), "--session-config", f"{PREPACKING}=false")
         self.assertEqual(told["providers"], [CPU])
         self.assertEqual(told["session_config"], {SPINNING: "0", PREPACKING: "0"})
-        self.assertEqual(told["run_config"], {"gpu_graph_id": "7"})
+        self.assertEqual(told["run_config"], SHRINKING)
 
     def test_compare_tells_a_difference(self) -> None:
         path = self.put("gelu.onnx", GELU)
