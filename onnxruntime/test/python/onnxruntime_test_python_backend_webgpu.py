@@ -34,15 +34,19 @@ WITHOUT_DEVICES = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=4k 
 NO_DRIVER = {"VK_ICD_FILENAMES": "/nonexistent", "VK_DRIVER_FILES": "/nonexistent"}
 
 
-def setUpModule() -> None:
-    missing = ""
+def register() -> str:
+    """Register the plugin where no EP is bundled; return what is missing for that."""
     if EP not in onnxruntime.get_available_providers():
         try:
             import onnxruntime_ep_webgpu
-
-            onnxruntime.register_execution_provider_library(EP, onnxruntime_ep_webgpu.get_library_path())
         except ImportError as error:
-            missing = f"needs onnxruntime-ep-webgpu, or an ORT built with {EP}: {error}"
+            return f"needs onnxruntime-ep-webgpu, or an ORT built with {EP}: {error}"
+        onnxruntime.register_execution_provider_library(EP, onnxruntime_ep_webgpu.get_library_path())
+    return ""
+
+
+def setUpModule() -> None:
+    missing = register()
     if not missing:
         try:
             prepare({})
@@ -116,7 +120,7 @@ class WebGpuTest(unittest.TestCase):
     def test_without_a_device_it_is_unavailable(self) -> None:
         printed = run_in_a_new_process(
             "import onnxruntime_test_python_backend_webgpu as tests\n"
-            "tests.setUpModule()\n"
+            "tests.register()\n"
             "try: tests.prepare({})\n"
             "except RuntimeError as error: print(error)\n",
             *WITHOUT_DEVICES,
