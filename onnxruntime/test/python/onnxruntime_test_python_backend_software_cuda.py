@@ -37,6 +37,10 @@ DEFAULT_KIND = 4
 NON_BLOCKING = 1
 
 
+class Dim3(ctypes.Structure):
+    _fields_ = [("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint)]
+
+
 class Runtime:
     """libcudart through ctypes; a call that fails is an AssertionError unless its error is asked for."""
 
@@ -160,16 +164,36 @@ class RuntimeTest(unittest.TestCase):
         cuda.fill(None, 1, stream, error=CAPTURE_INVALIDATED)
         cuda.call("cudaStreamEndCapture", stream, ctypes.byref(graph), error=CAPTURE_INVALIDATED)
 
-    def test_work_needs_its_device(self) -> None:
+    def test_a_kernel_needs_its_device(self) -> None:
         cuda = self.cuda
-        stream = cuda.stream()
         self.addCleanup(cuda.call, "cudaSetDevice", 0)
-        count = ctypes.c_int()
-        cuda.call("cudaGetDeviceCount", ctypes.byref(count))
-        self.assertGreaterEqual(count.value, 2)
-        cuda.call("cudaSetDevice", count.value, error=101)
-        cuda.call("cudaStreamDestroy", stream)
-        cuda.fill(cuda.memory(), 1, stream, error=INVALID_HANDLE)
+        host, stream, seen = ctypes.c_char(), cuda.stream(), cuda.pinned()
+        name = ctypes.create_string_buffer(b"_ZN11onnxruntime4cuda5_FillIfLi256ELi4EEEvPT_S2_i")
+        cuda.library["__cudaRegisterFunction"](None, ctypes.byref(host), None, name)
+        one = Dim3(1, 1, 1)
+
+        def launch(value: float, error: int = 0) -> None:
+            parameters = (ctypes.c_void_p(seen.value), ctypes.c_float(value), ctypes.c_int(16))
+            pointers = (ctypes.c_void_p * 3)(*(ctypes.addressof(parameter) for parameter in parameters))
+            nothing = ctypes.c_size_t(0)
+            cuda.call("cudaLaunchKernel", ctypes.byref(host), one, one, pointers, nothing, stream, error=error)
+
+        launch(1.5)
+        cuda.call("cudaStreamSynchronize", stream)
+        self.assertEqual(list(ctypes.cast(seen, ctypes.POINTER(ctypes.c_float))[:16]), [1.5] * 16)
+        # What a graph does is what the parameters were when it was recorded.
+        graph = cuda.graph_of(stream, lambda: launch(2.5))
+        cuda.call("cudaGraphLaunch", graph, stream)
+        cuda.call("cudaStreamSynchronize", stream)
+        self.assertEqual(ctypes.cast(seen, ctypes.POINTER(ctypes.c_float))[15], 2.5)
+        cuda.call("cudaSetDevice", 1)
+        launch(3.5, error=INVALID_HANDLE)
+        cuda.call("cudaSetDevice", 2, error=101)
+
+    def test_a_destroyed_stream_takes_no_work(self) -> None:
+        stream = self.cuda.stream()
+        self.cuda.call("cudaStreamDestroy", stream)
+        self.cuda.fill(self.cuda.pinned(), 1, stream, error=INVALID_HANDLE)
 
     def test_memory_is_bounded(self) -> None:
         cuda = self.cuda
