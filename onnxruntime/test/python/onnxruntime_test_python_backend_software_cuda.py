@@ -12,9 +12,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 import warnings
@@ -276,6 +278,16 @@ class RuntimeTest(unittest.TestCase):
                 done = self.ended(code)
                 self.assertEqual(done.returncode, -signal.SIGABRT, done.stderr)
                 self.assertRegex(done.stderr, name)
+
+    def test_a_missing_compiler_is_named(self) -> None:
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "with_software_cuda.sh")
+        with tempfile.TemporaryDirectory() as folder:
+            for tool in ("dirname", "make"):
+                os.symlink(shutil.which(tool), os.path.join(folder, tool))
+            command = [shutil.which("sh"), script, sys.executable, "-c", "print('ran')"]
+            done = subprocess.run(command, env={"PATH": folder}, capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertRegex(done.stderr, "gcc.* is missing")
 
 
 # ---- kernels ----
