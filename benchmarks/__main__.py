@@ -14,7 +14,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import version
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from statistics import median
 
@@ -103,7 +103,8 @@ def machine() -> dict[str, str]:
         "CPUs": str(os.cpu_count()),
         "system": platform.platform(),
         "Python": platform.python_version(),
-        **{name: version(name) for name in ("onnxruntime", "onnx", "numpy")},
+        # Of onnxruntime's distributions any may be installed.
+        **{name: version(packages_distributions()[name][0]) for name in ("onnxruntime", "onnx", "numpy")},
     }
 
 

@@ -17,9 +17,9 @@ from onnxruntime import GraphOptimizationLevel
 from onnxruntime.backend.allowlist_attributes import OWN_THREADS, PARALLEL
 from onnxruntime.backend.allowlist_rules import Circumstances, Family, Need, Permitted
 from onnxruntime.backend.provider_names import (
+    CAPTURE_SWITCHES,
     COREML,
     CPU,
-    CUDA,
     DML,
     MIGRAPHX,
     NV_TENSORRT_RTX,
@@ -158,7 +158,7 @@ _INTRA_THREADS = Need(
     "more than one intra-op thread", lambda at, _: at.attributes.get("intra_op_num_threads") != 1, idle=True
 )
 _CAPTURING = Need(
-    "an execution provider that captures graphs (enable_cuda_graph, enableGraphCapture)",
+    f"an execution provider that captures graphs ({', '.join(CAPTURE_SWITCHES.values())})",
     lambda at, text: text == "-1" or captures(at.options),
     idle=True,
 )
@@ -173,6 +173,11 @@ _ARM64_BF16 = Need(
 )
 _ARENAS = Need(
     "a memory arena of every device it names (enable_cpu_mem_arena for cpu, a GPU EP for gpu)", _arenas_exist
+)
+_NO_GRAPHS = Need(
+    "cpu:0 alone where the session captures graphs",
+    lambda at, text: text == "cpu:0" or not captures(at.options),
+    without="a replay uses memory that was given back",
 )
 _BY_NAME_ALONE = Need(
     "session.layer_assignment_settings not to be named beside it",
@@ -208,8 +213,7 @@ def captures(options: Mapping[str, Mapping[str, str]]) -> bool:
 
     :param options: EP name to option to text.
     """
-    switches = ((CUDA, "enable_cuda_graph"), (TENSORRT, "trt_cuda_graph_enable"), (WEBGPU, "enableGraphCapture"))
-    return any(options.get(name, {}).get(switch, "0").lower() in ("1", "true") for name, switch in switches)
+    return any(options.get(ep, {}).get(name, "0").lower() in ("1", "true") for ep, name in CAPTURE_SWITCHES.items())
 
 
 # --- Session config entries ---
@@ -546,7 +550,7 @@ RUN_CONFIG: dict[str, Permitted] = {
         Text(r"(cpu:0|gpu:[0-9]{1,2})(;(cpu:0|gpu:[0-9]{1,2})){0,7}", "devices such as cpu:0 or cpu:0;gpu:0"),
         "not set",
         "Gives unused arena memory back after the run.",
-        needs=(_ARENAS,),
+        needs=(_ARENAS, _NO_GRAPHS),
         evidence="memory of the process falls after the run",
     ),
 }

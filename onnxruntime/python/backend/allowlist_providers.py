@@ -175,14 +175,9 @@ _TENSORRT = Table(
         "trt_engine_hw_compatible": Permitted(_TENSORRT_FLAG, "0", "Builds engines for every GPU from Ampere on."),
         "trt_op_types_to_exclude": Permitted(_OPERATORS, "none", "Operator types that TensorRT leaves to other EPs."),
         "trt_cuda_graph_enable": Permitted(
-            Flag(
-                "False",
-                "True",
-                only_off="ORT would replay the captured graph on memory that an ordinary run has freed, and TensorRT "
-                "keeps one graph, which gpu_graph_id neither chooses nor switches off",
-            ),
+            Flag("False", "True"),
             "0",
-            "Captures TensorRT's work into a CUDA graph and replays it on later runs.",
+            "Captures TensorRT's work into one CUDA graph and replays it on later runs, as graph_capture.py says.",
         ),
     },
 )
@@ -193,9 +188,12 @@ _TENSORRT_RTX = Table(
     {
         "device_id": _PLUGIN_DEVICE,
         "enable_cuda_graph": Permitted(
-            Flag(),
+            Flag(
+                only_off="TensorRT-RTX captures and replays inside itself, where neither the buffers of its graphs nor "
+                "an ordinary run to compare them with can be had"
+            ),
             "1",
-            "Lets TensorRT capture CUDA graphs inside itself; ORT captures and replays nothing, so runs are ordinary.",
+            "Lets TensorRT-RTX capture CUDA graphs inside itself. Off is always sent.",
         ),
         "nv_max_workspace_size": Permitted(Integer(0, 2**40), "0", "Bytes of workspace while an engine is built."),
         "nv_max_shared_mem_size": Permitted(Integer(0, 2**20), "0", "Bytes of shared memory that a kernel may use."),
@@ -462,7 +460,10 @@ _WEBGPU_PLUGIN = _webgpu("run: onnxruntime-ep-webgpu 0.4.0 on a software GPU", d
 # --- All of them ------------------------------------------------------------------------------------------------------
 
 # What the EP is told where the caller does not say it, because its own default does what the allowlist refuses.
-ALWAYS: dict[tuple[str, str], dict[str, object]] = {(CANN, "bundled"): {"dump_om_model": False}}
+ALWAYS: dict[tuple[str, str], dict[str, object]] = {
+    (CANN, "bundled"): {"dump_om_model": False},
+    (NV_TENSORRT_RTX, "plugin"): {"enable_cuda_graph": False},
+}
 
 # Conditions on naming an EP at all.
 _TWO_CORES = Need(

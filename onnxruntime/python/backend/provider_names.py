@@ -22,3 +22,5 @@ VITISAI = "VitisAIExecutionProvider"
 ON_CUDA_DEVICE = (CUDA, TENSORRT, NV_TENSORRT_RTX, MIGRAPHX)
 # The EPs that are there whatever the device, so that their presence says nothing of it.
 ON_ANY_DEVICE = frozenset({CPU, AZURE})
+# The option of each EP that has ORT capture its work into graphs and replay them (graph_capture.py).
+CAPTURE_SWITCHES = {CUDA: "enable_cuda_graph", TENSORRT: "trt_cuda_graph_enable", WEBGPU: "enableGraphCapture"}

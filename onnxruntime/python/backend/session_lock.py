@@ -80,8 +80,8 @@ class SessionLock:
         # So a run takes no lock that another run wants.
         self._running: weakref.WeakSet = weakref.WeakSet()
         self._dead: deque[dict] = deque()
-        # Of all sessions that ever had it.
-        self.devices: set[str] = set()
+        # Whether it was ever had by a session on another device than 0, which is where every thread begins.
+        self.other_devices = False
         self._thread = _Thread(self._new_lock)
 
     def for_a_run(self) -> AbstractContextManager:
@@ -161,6 +161,6 @@ def of(session: InferenceSession) -> SessionLock | None:
     lock = _of(session.get_providers())
     if lock is not None:
         options = session.get_provider_options().values()
-        lock.devices.update(texts["device_id"] for texts in options if "device_id" in texts)
+        lock.other_devices |= any(texts.get("device_id", "0") != "0" for texts in options)
         lock.release_of(session)
     return lock

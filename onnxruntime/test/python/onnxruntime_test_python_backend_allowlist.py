@@ -21,6 +21,7 @@ from onnxruntime.backend import allowlist, messages, refusals, value_kinds
 from onnxruntime.backend.allowlist_attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
 from onnxruntime.backend.allowlist_rules import Circumstances
+from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 from onnxruntime.backend.request import Request
 from onnxruntime.backend.value_kinds import Choice, Flag, Integer, Kind, Member, Names, Text, Threads, plain
 
@@ -551,6 +552,21 @@ class TestSessionAndRunConfig(unittest.TestCase):
             self.assert_refused({shrink: value}, "a memory arena of every device", at=at, run=True)
         for value in ("cpu", "cpu:", "cpu:1", "CPU:0", "cpu:0;", "cpu:0 ", "gpu:100", "", "disk:0"):
             self.assert_refused({shrink: value}, "not of the accepted form", at=cuda, run=True)
+
+    def test_memory_of_captured_graphs(self) -> None:
+        key = "memory.enable_memory_arena_shrinkage"
+        gpus = _NEWEST.replace(providers=("CUDAExecutionProvider", "CPUExecutionProvider"))
+        for ep, option in CAPTURE_SWITCHES.items():
+            for text in ("1", "True", "0", "False"):
+                at = gpus.replace(options={ep: {option: text}})
+                for value in ("cpu:0", "gpu:0", "cpu:0;gpu:0", "gpu:1;cpu:0"):
+                    if value == "cpu:0" or text in ("0", "False"):
+                        self.assertEqual(allowlist.entries("run_config", {key: value}, at)[0], {key: value})
+                    else:
+                        with self.assertRaisesRegex(
+                            RuntimeError, f"{key}.*captures graphs, without which a replay uses"
+                        ):
+                            allowlist.entries("run_config", {key: value}, at)
 
     def test_placement_rules_cannot_carry_anything_into_the_log(self):
         for key in ("session.layer_assignment_settings", "session.name_based_layer_assignment"):

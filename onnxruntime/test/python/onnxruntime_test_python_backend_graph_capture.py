@@ -468,9 +468,9 @@ class OwnRunsTest(OnCuda):
     @unittest.skipUnless(DEVICES > 1, "there is one CUDA device only")
     def test_two_devices(self) -> None:
         # CUDA's current device is the thread's, and ORT does not set it for a session that captures.
-        expected, seen = Expected(chain()), session_lock.CUDA.devices
-        self.addCleanup(setattr, session_lock.CUDA, "devices", seen)
-        session_lock.CUDA.devices = set()
+        expected, lock = Expected(chain()), session_lock.CUDA
+        self.addCleanup(setattr, lock, "other_devices", lock.other_devices)
+        lock.other_devices = False
         reps = [self.prepare(chain(), 0)]
         reps[0].run([self.data(0, 3, 4)])
         reps += [self.prepare(chain(), 1), onnxruntime.backend.prepare(chain(), "CUDA:1")]
@@ -482,6 +482,34 @@ class OwnRunsTest(OnCuda):
                 value = OrtValue.ortvalue_from_numpy(x, "cuda", (i + 1) % 2)
             self.close(rep.run([value])[0], expected(x)[0])
             self.close(rep.run([x], run_config=ORDINARY)[0], expected(x)[0])
+
+
+@needs_cuda
+class ShrinkingTest(OnCuda):
+    """Device memory that is given back after a run is a graph's."""
+
+    SHRINK = "memory.enable_memory_arena_shrinkage"
+
+    def test_it_is_refused_wherever_it_is_named(self) -> None:
+        shrink = {self.SHRINK: "gpu:0"}
+        refused = partial(self.assertRaisesRegex, RuntimeError, "not permitted.*cpu:0 alone where the session captures")
+        with refused():
+            self.prepare(chain(), run_config=shrink)
+        rep, x = self.prepare(chain()), self.data(0, 1000, 4)
+        own = onnxruntime.backend.prepare(open_session(chain()))
+        for made in (rep, own):
+            made.run([x])
+            for name in (shrink, {self.SHRINK: "cpu:0;gpu:0"}, {**shrink, **ORDINARY}):
+                for call in (partial(made.run, [x], run_config=name), partial(made.run_options, name)):
+                    with refused():
+                        call()
+                with refused():
+                    made.with_run_config(name)
+                with refused():
+                    onnxruntime.backend.prepare(made.session, run_config=name)
+            self.close(made.run([x], run_config={self.SHRINK: "cpu:0"})[0], Expected(chain())(x)[0])
+        ordinary = self.ordinary(chain())
+        ordinary.run([x], run_config=shrink)
 
 
 @needs_cuda
@@ -757,10 +785,11 @@ class DeviceValueTest(unittest.TestCase):
         np.testing.assert_array_equal(got, [a * b, a - b])
 
     def test_run_options_are_fresh(self) -> None:
-        rep = onnxruntime.backend.prepare(two_inputs(), run_config={"gpu_graph_id": 1})
-        first, second = rep.run_options({"gpu_graph_id": 2}), rep.run_options()
-        self.assertEqual(first.get_run_config_entry("gpu_graph_id"), "2")
-        self.assertEqual(second.get_run_config_entry("gpu_graph_id"), "1")
+        shrink = "memory.enable_memory_arena_shrinkage"
+        rep = onnxruntime.backend.prepare(two_inputs(), run_config={"gpu_graph_id": -1})
+        first, second = rep.run_options({shrink: "cpu:0"}), rep.run_options()
+        self.assertEqual(first.get_run_config_entry(shrink), "cpu:0")
+        self.assertEqual(second.get_run_config_entry("gpu_graph_id"), "-1")
         self.assertIsNot(second, rep.run_options())
         with self.assertRaisesRegex(RuntimeError, "not permitted via the backend API"):
             rep.run_options({"bogus": 1})

@@ -120,13 +120,13 @@ class TableTest(unittest.TestCase):
             for name, flavour, option, rule in rules(Permitted)
             if re.search("cuda_graph|hip_graph|capture", option.lower())
         }
-        # TensorRT-RTX captures inside itself: ORT has no part in it, and runs are ordinary ones.
         permitted = {
-            (TENSORRT_RTX, "plugin", "enable_cuda_graph"),
+            (TENSORRT, "bundled", "trt_cuda_graph_enable"),
             (CUDA, "bundled", "enable_cuda_graph"),
             (WEBGPU, "plugin", "enableGraphCapture"),
         }
-        refused = {(TENSORRT, "bundled", "trt_cuda_graph_enable"), (WEBGPU, "bundled", "enableGraphCapture")}
+        # TensorRT-RTX captures inside itself, where nothing can be compared.
+        refused = {(TENSORRT_RTX, "plugin", "enable_cuda_graph"), (WEBGPU, "bundled", "enableGraphCapture")}
         self.assertEqual(set(captures), permitted | refused)
         for switch, rule in captures.items():
             self.assertFalse(rule.kind.parse(False))
@@ -135,6 +135,10 @@ class TableTest(unittest.TestCase):
             else:
                 with self.assertRaisesRegex(ValueError, "replay"):
                     rule.kind.parse(True)
+
+    def test_graphs_that_nobody_can_compare_are_off(self) -> None:
+        for options in ({}, {"enable_cuda_graph": False}):
+            self.assertEqual(look_up(TENSORRT_RTX, options, "plugin"), {"enable_cuda_graph": "0"})
 
     def test_what_ort_does_not_report(self) -> None:
         for name in (OPENVINO, WEBGPU):
