@@ -16,6 +16,7 @@
 #   make fuzz            50,000 examples for the property that the allowlist is held to, and 2,000 configurations on each
 #                        of the CPU's and OpenVINO's EPs, which must change precision and speed only (half an hour)
 #   make drift RELEASES=onnxruntime==1.31.1   which option names of a release nobody has judged
+#   make mutants         break the backend in 200 small ways and list those that no test notices (an hour on two CPUs)
 #   make document        write docs/options.md and docs/provider-options.md again, from the allowlist
 #   make patch           write the patches for an ORT source tree into build/patch; PATCH=--test runs each step's tests
 #   make lint            ruff
@@ -41,7 +42,7 @@ MODELS := magika silero-vad
 ONNX := 1.17.0 1.19.1 1.20.1 1.21.0 1.22.0 1.23.2
 
 BASE_cpu := onnxruntime
-PACKAGES_cpu := magika ruff
+PACKAGES_cpu := magika ruff onnxruntime-extensions jsonschema
 ONLY_cpu := demo execution_providers
 
 BASE_openvino := onnxruntime-openvino
@@ -89,7 +90,7 @@ RELEASES ?= $(addprefix onnxruntime==,1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 
 # What the benchmark and the tests compare with: the stock wheel as it is.
 STOCK := stock-$(call digest,Makefile constraints.txt setup.py)
 
-.PHONY: demo test patch campaign-cuda bench bench-capture fuzz drift document lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
+.PHONY: demo test patch campaign-cuda bench bench-capture fuzz mutants drift document lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
 	conformance-webgpu conformance-keys conformance-numbers captured-operators $(ONNX:%=numbers-%)
 
 test: test-cpu
@@ -145,6 +146,12 @@ fuzz: .venv-cpu/$(READY) .venv-openvino/$(READY)
 	ORT_BACKEND_EXAMPLES=50000 .venv-cpu/bin/python -m pytest -s $(filter %_properties.py,$(TEST_FILES))
 	.venv-cpu/bin/python onnxruntime/test/python/backend_differential_fuzz.py
 	.venv-openvino/bin/python onnxruntime/test/python/backend_differential_fuzz.py
+
+mutants: .venv-cpu/$(READY)
+	.venv-cpu/bin/python -m pip install --quiet --constraint constraints.txt coverage
+	mkdir -p build
+	ORT_BACKEND_EXAMPLES=100 .venv-cpu/bin/python tools/python/backend_mutants.py --sample 200 --json build/mutants.json \
+		$(MUTANTS) $(filter onnxruntime/%,$(call tests_only_in,cpu) $(filter-out $(NOT_EVERYWHERE),$(TEST_FILES)))
 
 drift: .venv-cpu/$(READY)
 	.venv-cpu/bin/python tools/python/backend_option_drift.py $(RELEASES)

@@ -14,6 +14,7 @@ takes out of the packages of real models, and of this repository ``examples``, `
 - A shell block with a command that builds, installs or copies is not run: the targets, files and packages that it names
   must exist.
 - The programs of ort-defects.md only compile: ``tools/python/ort_defects.py`` runs them, as some end their process.
+- Of a picture (mermaid) the modules that it names must exist.
 - A text block right behind another block tells what that one prints; ``...`` stands for anything.
 """
 
@@ -133,6 +134,8 @@ class DocumentTest(unittest.TestCase):
                     compile(block.body, document.name, "exec")
                 elif block.kind == "json":
                     configuration_json.parse(block.body)
+                elif block.kind == "mermaid":
+                    self.check_picture(block.body)
                 elif block.kind == "sh" and _NOT_RUN.search(block.body):
                     for line in block.body.replace("\\\n", " ").splitlines():
                         self.check_command(shlex.split(line, comments=True))
@@ -149,6 +152,11 @@ class DocumentTest(unittest.TestCase):
             return None
         self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
         return ran.stdout
+
+    def check_picture(self, picture: str) -> None:
+        """Check that the modules in a picture are there."""
+        for name in re.findall(r"[\w*]+\.py", picture):
+            self.assertTrue(glob.glob(str(ROOT / "onnxruntime" / "python" / "backend" / name)), name)
 
     def check_printed(self, expected: str, printed: str) -> None:
         options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -214,7 +222,7 @@ class FormTest(unittest.TestCase):
             with self.subTest(document.name):
                 self.assertEqual(text.count("```"), 2 * len(found))
                 self.assertEqual(text.count("<!--"), sum(bool(block.needs) for block in found))
-                self.assertLessEqual({block.kind for block in found}, {"python", "sh", "json", "text"})
+                self.assertLessEqual({block.kind for block in found}, {"python", "sh", "json", "text", "mermaid"})
                 self.assertNotRegex(_FENCE.sub("", text), r"(?m)\n\n {4,}\S", "an indented block, which nothing checks")
 
     def test_links_lead_somewhere(self) -> None:
@@ -260,6 +268,7 @@ class CheckerTest(unittest.TestCase):
         for text in (
             "```python\nraise ValueError\n```\n",
             "```sh\nfalse\n```\n",
+            "```mermaid\nno_such_module.py\n```\n",
             "```sh\nno-such-command\n```\n",
             "```sh\nfalse | true\n```\n",
             "```sh\nmake no-such-target\n```\n",

@@ -43,6 +43,7 @@ EQUIVALENT = Path(__file__).with_name("backend_mutants_equivalent.tsv")
 TABLES = (
     "__init__",
     "allowlist_attributes",
+    "allowlist_captured_operators",
     "allowlist_config_keys",
     "allowlist_providers",
     "provider_names",
@@ -79,7 +80,8 @@ class Mutant(NamedTuple):
     """One change to a module: the text from one offset to another becomes another text.
 
     :param line: the number of the first line that it changes.
-    :param place: that line as it is, without indentation; with ``change`` it names a mutant wherever the line moves to.
+    :param place: that line as it is, without indentation; with ``change``, which counts those that would be the same on
+        a line, it names a mutant wherever the line moves to.
     """
 
     module: str
@@ -225,7 +227,8 @@ def mutants(module: str, source: str) -> list[Mutant]:
             compile(mutant.applied(source), module, "exec")
         except SyntaxError:
             continue
-        found.append(mutant)
+        same = sum(mutant[:4] == (*other[:3], other.change.partition(" (")[0]) for other in found)
+        found.append(mutant._replace(change=f"{mutant.change} ({same + 1})") if same else mutant)
     return found
 
 

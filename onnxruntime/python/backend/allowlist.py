@@ -243,11 +243,10 @@ def _parsed(value: object, kind: Kind, place: Place) -> tuple[object, str]:
 
 
 def _check_release(rule: Permitted, at: Circumstances, place: Place) -> None:
-    here = "ORT {}.{}".format(*at.release)
     if rule.since > at.release:
-        refuse("it needs ORT {}.{}; {} would store it and ignore it".format(*rule.since, here), *place)
+        refuse("it needs ORT {}.{}; ORT {}.{} would store it and ignore it".format(*rule.since, *at.release), *place)
     if rule.until is not None and at.release >= rule.until:
-        refuse("{} ignores it, as all do from {}.{} on".format(here, *rule.until), *place)
+        refuse("ORT {}.{} ignores it, as all do from {}.{} on".format(*at.release, *rule.until), *place)
 
 
 def _check_needs(needs: Iterable[Need], at: Circumstances, text: str, place: Place, idle: dict[str, str]) -> None:

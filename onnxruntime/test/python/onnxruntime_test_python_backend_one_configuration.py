@@ -342,12 +342,11 @@ class ExtensionTest(unittest.TestCase):
             (onnxruntime_extensions.get_library_path(), Path(onnxruntime_extensions.get_library_path()).name),
         ):
             with self.environment(name):
-                # As bytes: a ModelProto of a domain that onnx has not released is skipped as a test, as in stock.
-                model = self.upper().SerializeToString()
-                rep = onnxruntime.backend.prepare(model, provider_options={CPU: {}})
-                self.assertEqual(rep.run([text])[0].tolist()[1], "ABC")
-                self.assertEqual(rep.extensions, (told,))
-                self.assertEqual(onnxruntime.backend.run(model, [text])[0].tolist()[1], "ABC")
+                for model in (self.upper(), self.upper().SerializeToString()):
+                    rep = onnxruntime.backend.prepare(model, provider_options={CPU: {}})
+                    self.assertEqual(rep.run([text])[0].tolist()[1], "ABC")
+                    self.assertEqual(rep.extensions, (told,))
+                    self.assertEqual(onnxruntime.backend.run(model, [text])[0].tolist()[1], "ABC")
         self.assertEqual(onnxruntime.backend.prepare(two_nodes()).extensions, ())
 
     def test_what_cannot_be_registered(self) -> None:

@@ -374,6 +374,7 @@ class TestErrors(unittest.TestCase):
         "backend_rep._Closed.__getattr__": "a prepared model that is closed",
         "backend_rep.OnnxRuntimeBackendRep.__reduce_ex__": "a copy of a prepared model",
         "backend_rep.OnnxRuntimeBackendRep._blame_inputs": "inputs",
+        "captured_graph.written": "a machine without a temporary folder",
         "execution_providers.open_session": "a device that ORT did not give",
         "execution_providers._open_named": "a session that ORT did not open",
         "execution_providers._attach": "an EP that ORT did not attach",
