@@ -285,7 +285,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         """
         if self._session is not self._ready_for:
             self._get_ready()
-        if kwargs and not kwargs.keys().isdisjoint(LIMITS):
+        if kwargs and ("timeout" in kwargs or "cancellation" in kwargs):
             return self._run_limited(inputs, run_config, kwargs)
         call = self._prepared if run_config is None and not kwargs else self._for_run(run_config, kwargs)
         try:
@@ -335,14 +335,16 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     def _for_run(self, run_config: Mapping[str, object] | None, kwargs: dict[str, object]) -> _RunCall:
         """What a run carries that was given something of its own."""
-        config = {} if run_config is None else run_config
-        if type(config) is dict:
-            config = config.copy()  # read once: another thread may change the caller's
-            given = (*config, *config.values(), *kwargs, *kwargs.values())
-            # Only exact types are looked up: a subclass could say that it equals anything.
-            if _LOOKED_UP.issuperset(map(type, given)):
-                return self._kept(len(config), *given)
-        return self._look_up(run_config, kwargs)
+        count, given = 0, (*kwargs, *kwargs.values()) if kwargs else ()
+        if run_config is not None:
+            if type(run_config) is not dict:
+                return self._look_up(run_config, kwargs)
+            config = run_config.copy()  # read once: another thread may change the caller's
+            count, given = len(config), (*config, *config.values(), *given)
+        # Only exact types are looked up: a subclass could say that it equals anything.
+        return (
+            self._kept(count, *given) if _LOOKED_UP.issuperset(map(type, given)) else self._look_up(run_config, kwargs)
+        )
 
     @cached_property
     def _kept(self) -> Callable[..., _RunCall]:
