@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -63,6 +65,21 @@ class TestMagika(unittest.TestCase):
             for path, content in zip(paths, MADE_UP, strict=True):
                 path.write_bytes(content)
             self.assertLessEqual({"empty", "txt", "unknown"}, self.assert_same_labels(paths))
+
+    def test_what_it_prints(self):
+        command = [sys.executable, str(ROOT / "examples" / "magika_demo.py"), "--each", str(ROOT / "LICENSE"), __file__]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        for line in (
+            "as it comes",
+            r"  session_config \{'session.intra_op.allow_spinning': '0'\}",
+            r"  session_config\['session.collect_node_memory_stats_to_file'\] is not permitted via the backend API: .*",
+            "one that cannot apply: .*",
+            r"  provider_options\['.*'\] is not permitted via the backend API: it is not available .*",
+            f"python +{__file__}",
+            "2 files: .*1 python.*",
+        ):
+            self.assertRegex(ran.stdout, rf"(?m)^{line}$")
 
     def test_files_without_need_of_the_model(self):
         self.assertEqual(demo.classify(self.rep, [b"", b"abc"]), ["empty", "txt"])

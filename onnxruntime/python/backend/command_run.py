@@ -248,15 +248,14 @@ def _entry(flag: str, form: str, text: str, whole: str) -> tuple[str, object]:
 def _prepare(chosen: argparse.Namespace, given: dict[str, object]) -> OnnxRuntimeBackendRep:
     try:
         return backend.prepare(chosen.model, chosen.device, **given)
-    except NotPermittedError:
+    except NotPermittedError as refusal:
+        if chosen.registered.get(refusal.provider) is False:
+            raise MistakeError(
+                f"{refusal.provider} is registered, and found no device here that it supports"
+            ) from refusal
         raise
     except Exception as error:
         reason = error
-    missing = [
-        name for name, found in chosen.registered.items() if not found and name in (given["provider_options"] or ())
-    ]
-    if missing:
-        raise MistakeError(f"{', '.join(missing)} is registered, and found no device here that it supports") from reason
     if chosen.log:
         raise reason
     # ORT says in its log what it could not do, such as to load a library. It is asked again, and listened to.

@@ -217,6 +217,11 @@ class InfoTest(CommandTest):
         command_info.tell(told, page)
         self.assertIn("  NoneExecutionProvider is registered, and found no device", str(page))
 
+        path = self.put("two_nodes.onnx", two_nodes())
+        with mock.patch.object(__main__, "register", return_value={ABSENT: False}):
+            self.assertIn("found no device here", self.mistake("run", path, "--provider-option", ABSENT))
+            self.assertIn("no such", self.mistake("run", path, "--provider-option", "NoSuch"))
+
     def test_a_package_that_does_not_tell_its_library(self) -> None:
         (self.folder / "odd_plugin" / "lib").mkdir(parents=True)
         self.put("odd_plugin/__init__.py", "")
