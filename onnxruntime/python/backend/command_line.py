@@ -184,8 +184,9 @@ def ort_log() -> Iterator[list[str]]:
                 sys.stderr = stream
             file.seek(0)
             said = file.read()
-    for line in said.decode(errors="backslashreplace").splitlines():
-        found = re.match(r"(?:\x1b\[[\d;]*m)?\S+ \S+ \[[EF]:onnxruntime:[^]]*\] (.*?)(?:\x1b\[m)?$", line)
+    # ORT colours what it logs.
+    for line in re.sub(r"\x1b\[[\d;]*m", "", said.decode(errors="backslashreplace")).splitlines():
+        found = re.match(r"\S+ \S+ \[[EF]:onnxruntime:[^]]*\] (.*)", line)
         if found:
             # Without the place in ORT's sources, where it says that as well.
             lines.append(one_line(re.sub(r"^.*?\[ONNXRuntimeError\] : \d+ : \w+ : ", "", found[1])))

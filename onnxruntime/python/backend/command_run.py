@@ -264,7 +264,8 @@ def _prepare(chosen: argparse.Namespace, given: dict[str, object]) -> OnnxRuntim
             return backend.prepare(chosen.model, chosen.device, **given)
         except Exception as error:
             reason = error
-    said = [line for line in dict.fromkeys(lines) if line not in one_line(reason)]
+    # Without what the error says itself, such as which library is missing.
+    said = [line for line in dict.fromkeys(lines) if line.rpartition("with error: ")[2] not in one_line(reason)]
     raise MistakeError("; ".join([str(reason).rstrip(". "), *(f"ORT logs: {line}" for line in said)])) from reason
 
 
