@@ -13,15 +13,18 @@ not slip through. ``ORT_BACKEND_EXAMPLES`` is how many are tried; without it a f
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import json
 import os
 import re
 import sys
+import tempfile
 import unittest
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
@@ -100,6 +103,29 @@ class Session:
         raise Reached(options.record)
 
 
+_WRITTEN = captured_graph.written
+
+
+@contextlib.contextmanager
+def written(options: Options) -> Iterator[Path]:
+    """Have ORT write the final graph, into a folder made for it, and keep that out of the record of what was named."""
+    before = copy.deepcopy(options.record)
+    with _WRITTEN(options) as path:
+        CASE.assertEqual(path.parent.parent, Path(tempfile.gettempdir()))
+        before["attributes"]["optimized_model_filepath"] = str(path)
+        before["entries"]["session.optimized_model_external_initializers_file_name"] = "weights"
+        before["entries"]["session.optimized_model_external_initializers_min_size_in_bytes"] = "0"
+        CASE.assertEqual(options.record, before)
+        del before["attributes"]["optimized_model_filepath"]
+        for key in [key for key in before["entries"] if key.startswith("session.optimized_model_external_")]:
+            del before["entries"][key]
+        object.__setattr__(options, "record", before)
+        try:
+            yield path
+        finally:  # the path is taken back now
+            object.__setattr__(options, "record", copy.deepcopy(before))
+
+
 class RunOptions(onnxruntime.RunOptions):
     """Run options that keep a record of what was set."""
 
@@ -128,6 +154,7 @@ def spied(plugins: bool):
         mock.patch.object(backend, "InferenceSession", Session),
         mock.patch.object(execution_providers, "InferenceSession", Session),
         mock.patch.object(captured_graph, "InferenceSession", Session),
+        mock.patch.object(captured_graph, "written", written),
         mock.patch.object(request, "RunOptions", RunOptions),
         mock.patch.object(onnxruntime, "get_available_providers", lambda: [*PROVIDERS]),
         mock.patch.object(onnxruntime, "get_ep_devices", lambda: devices, create=True),
