@@ -12,7 +12,7 @@
 #   make conformance-keys  the series with each permitted config key away from its default (long)
 #   make captured-operators  what WebGPU's graph capture replays, operator by operator, on SwiftShader (long)
 #   make bench           what the backend costs over the session underneath; BENCH=--help tells how to measure a part
-#   make bench-capture   what graph capture gains, on the WebGPU plugin and SwiftShader
+#   make bench-capture   what graph capture gains, on CUDA and on the WebGPU plugin
 #   make fuzz            50,000 examples for the property that the allowlist is held to, and 2,000 configurations on each
 #                        of the CPU's and OpenVINO's EPs, which must change precision and speed only (half an hour)
 #   make drift RELEASES=onnxruntime==1.31.1   which option names of a release nobody has judged
@@ -163,7 +163,8 @@ patch: .venv-cpu/$(READY) .venv-stock/$(STOCK)
 	.venv-cpu/bin/python tools/python/backend_patch.py --out build/patch $(PATCH) \
 		--stock .venv-stock/lib/python3*/site-packages/onnxruntime/backend
 
-bench-capture: .venv-webgpu-plugin/$(READY)
+bench-capture: .venv-webgpu-plugin/$(READY) .venv-cuda/$(READY)
+	$(UNDER_cuda) .venv-cuda/bin/python -m benchmarks graph_capture --json build/bench-capture-cuda.json $(BENCH)
 	$(UNDER_webgpu-plugin) .venv-webgpu-plugin/bin/python -m benchmarks graph_capture --json build/bench-capture.json $(BENCH)
 
 lint: .venv-cpu/$(READY)

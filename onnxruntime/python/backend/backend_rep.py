@@ -264,8 +264,8 @@ class OnnxRuntimeBackendRep(BackendRep):
         """
         Compute the outputs. See :meth:`onnxruntime.InferenceSession.run`.
 
-        Any number of threads may call this. Runs go one after the other on a session that captures graphs, on CUDA on
-        a thread that the session has for them, and among all WebGPU sessions of the process.
+        Any number of threads may call this. Those of all WebGPU sessions of the process run one after the other; on
+        CUDA, a run that captures a graph is alone in the process.
 
         Arrays have the element type that the model declares, those that numpy lacks as ml_dtypes arrays (the dtypes
         that ``onnx.helper.tensor_dtype_to_np_dtype`` names); Python numbers, texts and lists are read as that type.
