@@ -164,8 +164,6 @@ def command(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
             progress.doing = f"opening {chosen.model}"
             one.rep = one.attempt(lambda one=one: _prepare(chosen, one.given))
         opened = [one for one in tried if one.rep is not None]
-        if not opened and len(tried) == 1:
-            raise MistakeError(tried[0].error)
         feeds: list[object] = []
         if opened:
             nodes = opened[0].rep.session.get_inputs()
