@@ -205,7 +205,7 @@ def state() -> dict[str, object]:
         "rounding": (1.0 / 3.0, -1.0 / 3.0, float(np.float32(1) / np.float32(3)), 0.1 + 0.2),
         "environment": dict(os.environ),
         "folder": (os.getcwd(), sorted(os.listdir())),
-        "files": sorted(_target(f"{descriptors}/{number}") for number in os.listdir(descriptors))
+        "files": sorted(filter(None, (_target(f"{descriptors}/{number}") for number in os.listdir(descriptors))))
         if os.path.isdir(descriptors)
         else (),
         "warning filters": list(warnings.filters),
@@ -216,9 +216,11 @@ def state() -> dict[str, object]:
 
 def _target(descriptor: str) -> str:
     try:
-        return os.readlink(descriptor)
+        target = os.readlink(descriptor)
     except OSError:  # the one that listed the folder
         return ""
+    # ORT's telemetry sends what it has when it likes, unless ORT_DISABLE_TELEMETRY is set, as the Makefile does.
+    return "" if "DeveloperTools" in target or target.startswith("socket:") else target
 
 
 def threads() -> int:
