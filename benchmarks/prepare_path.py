@@ -25,7 +25,7 @@ PROVIDER_OPTIONS = {"CPUExecutionProvider": {}}
 SESSION_CONFIG = {"session.intra_op.allow_spinning": "0", "session.disable_prepacking": "1"}
 
 TWENTY_OPTIONS = {
-    "TensorrtExecutionProvider": {"device_id": 0},
+    "TensorrtExecutionProvider": {"device_id": 0, "trt_fp16_enable": True},
     "CUDAExecutionProvider": {
         "device_id": 0,
         "gpu_mem_limit": 2**32,
@@ -36,7 +36,6 @@ TWENTY_OPTIONS = {
         "do_copy_in_default_stream": True,
         "enable_cuda_graph": False,
         "enable_cudnn": True,
-        "enable_skip_layer_norm_strict_mode": True,
         "external_data_loader_reading_threads": 4,
         "fuse_conv_bias": "1",
         "prefer_nhwc": "0",
@@ -55,9 +54,10 @@ TWENTY_KEYS = {
     "optimization.enable_gelu_approximation": True,
     "session.disable_aot_function_inlining": False,
     "session.disable_double_qdq_remover": "1",
+    "session.disable_cpu_ep_fallback": False,
     "session.disable_prepacking": True,
     "session.disable_qdq_constant_folding": False,
-    "session.disable_quant_qdq": "0",
+    "session.disable_quant_qdq": "1",
     "session.dynamic_block_base": 4,
     "session.enable_quant_qdq_cleanup": True,
     "session.force_spinning_stop": True,
@@ -66,7 +66,6 @@ TWENTY_KEYS = {
     "session.intra_op.allow_spinning": False,
     "session.qdq_matmulnbits_accuracy_level": 4,
     "session.qdqisint8allowed": False,
-    "session.set_denormal_as_zero": True,
     "session.strict_shape_type_inference": True,
     "session.use_device_allocator_for_initializers": True,
 }
