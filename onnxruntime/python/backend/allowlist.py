@@ -220,7 +220,8 @@ def _grants(
     if needs or any(grant.rule.needs for grant in grants.values()):
         at = at.replace(beside={option: grant.text for option, grant in grants.items()})
         for option, grant in grants.items():
-            _check_needs(grant.rule.needs, at, grant.text, ("provider_options", name, option), {})
+            if grant.rule.needs:
+                _check_needs(grant.rule.needs, at, grant.text, ("provider_options", name, option), {})
         _check_needs(needs, at, "", ("provider_options", name, ""), {})
     return grants
 
