@@ -506,6 +506,36 @@ class OwnRunsTest(OnCuda):
 
 
 @needs_cuda
+@unittest.skipUnless(DEVICES > 1, "there is one CUDA device only")
+class OtherDeviceTest(OnCuda):
+    """A thread begins on device 0, and ORT does not set another for a session that captures."""
+
+    def setUp(self) -> None:
+        self.addCleanup(setattr, session_lock.CUDA, "other_devices", session_lock.CUDA.other_devices)
+
+    def test_in_any_thread(self) -> None:
+        nodes = [helper.make_node("Add", ["X", "K"], ["Y"])]
+        made = model(nodes, {"X": ("N", 4)}, {"Y": ("N", 4)}, {"K": np.eye(1, 4, dtype=np.float32)})
+        for _ in range(5):
+            rep, expected = self.prepare(made, 1), Expected(made)
+            self.assertTrue(session_lock.CUDA.other_devices)
+            x = self.data(0, 3, 4)
+            with ThreadPoolExecutor(3) as pool:
+                for done in [pool.submit(rep.run, [x], run_config=config) for config in (ORDINARY, None, None)]:
+                    self.close(done.result()[0], expected(x)[0])
+
+    def test_the_thread_is_put_on_the_device(self) -> None:
+        with mock.patch.object(graph_capture, "_make_current", wraps=graph_capture._make_current) as made:
+            self.prepare(chain(), 1).run([self.data(0, 3, 4)])
+        made.assert_called_once_with(mock.ANY, 1)
+
+    def test_whoever_holds_the_lock(self) -> None:
+        rep, x = self.prepare(chain(), 1), self.data(0, 3, 4)
+        with session_lock.CUDA.alone():
+            self.close(rep.run([x])[0], Expected(chain())(x)[0])
+
+
+@needs_cuda
 class ShrinkingTest(OnCuda):
     """Device memory that is given back after a run is a graph's."""
 
