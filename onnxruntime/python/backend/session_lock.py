@@ -114,10 +114,11 @@ class SessionLock:
         return lock
 
     def _bury(self) -> None:
-        # Whoever does not get the lock here leaves the rest to its holder, who comes by after letting go.
+        # A thread that does not get the lock leaves what is put aside to the thread that has it: that one calls this
+        # after releasing it.
         while self._dead:
             with _holding([self._alone], _try) as held:
-                # The collector runs in the middle of things: this thread may be alone, and comes by after that too.
+                # The garbage collector can run while this thread holds the lock; it calls this again afterwards.
                 if not held or self._holder is not None:
                     return
                 with suppress(IndexError):  # until none is left, whoever else takes of them
