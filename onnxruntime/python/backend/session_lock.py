@@ -95,12 +95,16 @@ class SessionLock:
             with self._alone:
                 outer, self._holder = self._holder, threading.get_ident()
                 try:
-                    with _holding(list(self._running), _acquire):
-                        yield
+                    if self._side_by_side:
+                        with _holding(list(self._running), _acquire):
+                            yield
+                    else:
+                        yield  # nobody holds a lock of their own
                 finally:
                     self._holder = outer
         finally:
-            self._bury()
+            if self._dead:
+                self._bury()
 
     def held_here(self) -> bool:
         """Tell whether the calling thread is alone."""
