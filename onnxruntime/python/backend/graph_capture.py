@@ -410,7 +410,9 @@ class Capture:
             if self._worker is None:
                 from concurrent.futures import ThreadPoolExecutor  # long to import, and seldom needed
 
-                self._worker = ThreadPoolExecutor(1, "onnxruntime-graph-capture")
+                # ORT sets CUDA's current device at a session's first run of a thread only.
+                start = self._lock.bury_elsewhere
+                self._worker = ThreadPoolExecutor(1, "onnxruntime-graph-capture", initializer=start)
                 if self._device_id:
                     self._worker.submit(_make_current, lock, self._device_id)
         future = self._worker.submit(self._run, lock, self._shared, *arguments)
@@ -418,6 +420,7 @@ class Capture:
             return future.result()
         finally:
             future.exception()  # after Ctrl-C too, a run that reads the caller's arrays comes to its end
+            self._lock.bury()
 
     def _run(self, lock, graphs, session, feeds, attributes, entries) -> list[np.ndarray]:
         graph_id = entries.get(GRAPH_ID)

@@ -83,6 +83,7 @@ class SessionLock:
         # Whether it was ever had by a session on another device than 0, which is where every thread begins.
         self.other_devices = False
         self._thread = _Thread(self._new_lock)
+        self._elsewhere = threading.local()  # apart from _thread, which takes the lock when a thread first has it
 
     def for_a_run(self) -> AbstractContextManager:
         """What the calling thread holds while it opens or runs a session. Inside it, nothing may ask to be alone."""
@@ -104,7 +105,7 @@ class SessionLock:
                     self._holder = outer
         finally:
             if self._dead:
-                self._bury()
+                self.bury()
 
     def held_here(self) -> bool:
         """Tell whether the calling thread is alone."""
@@ -114,13 +115,18 @@ class SessionLock:
         with self._alone:
             lock = threading.RLock()
             self._running.add(lock)
-        self._bury()
+        self.bury()
         return lock
 
-    def _bury(self) -> None:
+    def bury_elsewhere(self) -> None:
+        """Have the calling thread release no session: CUDA's current device would be that of the released one."""
+        self._elsewhere.is_so = True
+
+    def bury(self) -> None:
+        """Release the sessions that were put aside, unless another thread is to."""
         # A thread that does not get the lock leaves what is put aside to the thread that has it: that one calls this
         # after releasing it.
-        while self._dead:
+        while self._dead and not hasattr(self._elsewhere, "is_so"):
             with _holding([self._alone], _try) as held:
                 # The garbage collector can run while this thread holds the lock; it calls this again afterwards.
                 if not held or self._holder is not None:
@@ -132,7 +138,7 @@ class SessionLock:
 
     def _put_aside(self, held: dict) -> None:
         self._dead.append(held)
-        self._bury()
+        self.bury()
 
     def release_of(self, session: InferenceSession) -> None:
         """Have the inner session, and all else that a session object holds, dropped under the lock."""

@@ -212,7 +212,7 @@ class CapturedModelsTest(unittest.TestCase):
     def test_sessions_at_once(self) -> None:
         def work(i: int) -> None:
             for seed in range(i, MODELS, THREADS):
-                self.runs(Pair(self.model(seed)), seed, RUNS // 2)
+                self.runs(Pair(self.model(seed), i % min(DEVICES, 2)), seed, RUNS // 2)
 
         at_once(work)
 
