@@ -100,7 +100,8 @@ def read_installed() -> list[Distribution]:
     found = {}
     for distribution in metadata.distributions():
         name = distribution.metadata["Name"]
-        if name.startswith("onnxruntime") and name not in found:
+        # onnxruntime-extensions has custom operators, and takes no option.
+        if name.startswith("onnxruntime") and "extensions" not in name and name not in found:
             found[name] = _read(distribution, [Path(file.locate()) for file in distribution.files or ()])
     return list(found.values())
 
