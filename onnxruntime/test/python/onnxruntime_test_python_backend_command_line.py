@@ -429,6 +429,7 @@ class RunTest(CommandTest):
         self.assertRegex(out, r"\nlatency           p50 \S+, p90 \S+, p99 \S+ ms \(3 runs after 3\)\n$")
         self.assertNotIn("\nsaved", out)
 
+    @unittest.skipUnless(AZURE in onnxruntime.get_available_providers(), f"this build has no {AZURE}")
     def test_eps_with_nodes_and_those_that_were_named(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
         out = self.tell("run", path, "--provider-option", AZURE, "--repeat", "1", warns=f"{AZURE} .*took no node")

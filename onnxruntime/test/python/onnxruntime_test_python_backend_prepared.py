@@ -167,7 +167,7 @@ class LimitTest(unittest.TestCase):
         looping = model(nodes, {"n": (), "X": (2,)}, {"Y": (2,)})
         looping.graph.input[0].type.tensor_type.elem_type = 7
         looping.graph.initializer.add(data_type=9, name="go", int32_data=[1])
-        rep = onnxruntime.backend.prepare(looping)
+        rep = onnxruntime.backend.prepare(looping, provider_options={CPU: {}})
         few = {"n": np.array(3, np.int64), "X": np.zeros(2, np.float32)}
         with self.assertRaises(TimeoutError):
             rep.run({**few, "n": np.array(2**40, np.int64)}, timeout=0.2)
