@@ -28,7 +28,8 @@ PYTHON ?= python3
 
 # An environment: BASE_name, what setup.py builds on; PACKAGES_name, what its tests need besides PACKAGES;
 # ONLY_name, endings of test files that run in no environment without it; ALSO_name, of others that it runs; UNDER_name,
-# a command that runs the tests; AGAIN_name, settings with which those of the two run once more.
+# a command that runs the tests; AGAIN_name, settings with which those of the two run once more. The others come first: a
+# process that ever had a session on another CUDA device than 0 captures on threads of its own from then on.
 # Those in ALONE run no other test files but the drift check: they are there for an EP, and what that changes of the
 # others is not ours.
 ENVIRONMENTS := cpu openvino webgpu-plugin webgpu plugins cuda
@@ -99,9 +100,9 @@ test-cpu: .venv-stock/$(STOCK)
 test-cpu: export ORT_STOCK_PYTHON := $(CURDIR)/.venv-stock/bin/python
 
 $(ENVIRONMENTS:%=test-%): test-%: .venv-%/$(READY)
-	$(UNDER_$*) .venv-$*/bin/python -m pytest $(call tests_ending,$(ONLY_$*) $(ALSO_$*)) $(if $(filter $*,$(ALONE)),\
+	$(UNDER_$*) .venv-$*/bin/python -m pytest $(call tests_ending,$(ALSO_$*) $(ONLY_$*)) $(if $(filter $*,$(ALONE)),\
 		$(filter %_option_drift.py,$(TEST_FILES)),$(filter-out $(NOT_EVERYWHERE),$(TEST_FILES)))
-	$(if $(AGAIN_$*),$(AGAIN_$*) $(UNDER_$*) .venv-$*/bin/python -m pytest $(call tests_ending,$(ONLY_$*) $(ALSO_$*)))
+	$(if $(AGAIN_$*),$(AGAIN_$*) $(UNDER_$*) .venv-$*/bin/python -m pytest $(call tests_ending,$(ALSO_$*) $(ONLY_$*)))
 
 campaign-cuda: .venv-cuda/$(READY)
 	for lazy in 0 1; do SOFTCUDA_LAZY=$$lazy ORT_BACKEND_MODELS=120 $(UNDER_cuda) .venv-cuda/bin/python -m pytest \
