@@ -212,9 +212,9 @@ class Capture:
     """
     The captured graphs of one session, with their buffers, ids and lock.
 
-    Any number of threads, and of prepared models on the same session, may call :meth:`run`. ORT keeps CUDA graphs by
-    thread. So each of the first ``MOST_THREADS`` threads has graphs of its own there, and one thread more makes the
-    runs of all others.
+    Any number of threads, and of prepared models on the same session, may call :meth:`run`: runs go one after the
+    other. ORT keeps CUDA graphs by thread. So each of the first ``MOST_THREADS`` threads has graphs of its own there,
+    and one thread more makes the runs of all others.
     """
 
     def __init__(self, session: InferenceSession, switched_on: list[str]) -> None:
@@ -253,6 +253,8 @@ class Capture:
         self._lent: set[str] = set()
         self._warned = False
         self._state = threading.Lock()
+        # Graphs of a session share the arena that they were captured in: one's values may lie where another's do.
+        self._running = threading.RLock()
 
     def run(
         self,
@@ -321,7 +323,7 @@ class Capture:
 
         :param own: the attributes of the session.
         """
-        lock, array, count = self._lock, np.ndarray, len(self._slots)
+        lock, running, array, count = self._lock, self._running, np.ndarray, len(self._slots)
         beside = None if self._on_webgpu else lock.for_a_run()  # the calling thread's, for every run
         takes = [
             (dtype, buffer.shape(), buffer._ortvalue.update_inplace)
@@ -339,7 +341,7 @@ class Capture:
         def run(inputs: Sequence[object]) -> list[np.ndarray] | None:
             if len(inputs) != count or own["_sess"] is not inner or lock.other_devices:
                 return None
-            with beside or lock.alone():
+            with beside or lock.alone(), running:
                 for value, (dtype, shape, strides, upload) in zip(inputs, takes):  # noqa: B905 # strict= costs time
                     # numpy keeps one dtype object for each of its types, so `is` tells them apart, byte order included.
                     if (
@@ -444,7 +446,7 @@ class Capture:
                 if key not in graphs:  # on WebGPU, all threads share them
                     return self._capture(graphs, key, call)
         graph = graphs[key]
-        with lock.for_a_run():
+        with lock.for_a_run(), self._running:
             return self._replay(graph, session, feeds, attributes, entries)
 
     def _check_ordinary(self, graph_id: str | None) -> None:

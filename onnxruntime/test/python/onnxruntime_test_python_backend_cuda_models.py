@@ -203,6 +203,23 @@ class CapturedModelsTest(unittest.TestCase):
             with self.subTest(seed=seed), self.all_replayed():
                 self.runs(Pair(self.model(seed)), seed)
 
+    def test_graphs_of_one_session_share_memory(self) -> None:
+        """What one computes on its way lies where another does, so that replays may not overlap."""
+        shape, nodes, last = (64, 512), [], "X"
+        for i in range(12):
+            nodes.append(helper.make_node(("Relu", "Sigmoid", "Tanh", "Exp")[i % 4], [last], [f"a{i}"]))
+            nodes.append(helper.make_node("Softmax", [f"a{i}"], [f"b{i}"], axis=-1))
+            last = f"b{i}"
+        nodes.append(helper.make_node("Add", [last, "X"], ["Y"]))
+        pair = Pair(model_of(nodes, {"X": shape}, {"Y": shape}, {}, "long"))
+
+        def runs(i: int) -> None:
+            random = np.random.default_rng(i)
+            for _ in range(40):
+                pair.check({"X": random.random(shape, dtype=np.float32)})
+
+        at_once(runs)
+
     def test_random_models_in_threads(self) -> None:
         for seed in range(MODELS):
             with self.subTest(seed=seed):
