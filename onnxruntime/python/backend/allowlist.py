@@ -19,8 +19,8 @@ from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend.allowlist_attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist_config_keys import FREE_DIMENSION, RUN_CONFIG, SESSION_CONFIG, SESSION_FAMILIES
 from onnxruntime.backend.allowlist_providers import ALWAYS, ANY_PLUGIN, NO_OPTION, PROVIDER_NEEDS, PROVIDERS
-from onnxruntime.backend.allowlist_rules import NOTHING, Circumstances, Family, Grant, Need, Permit, Permitted
-from onnxruntime.backend.messages import NotPermittedError, late, nearest, refuse, show, suggest, warn
+from onnxruntime.backend.allowlist_rules import NOTHING, Circumstances, Family, Grant, Permit, Permitted
+from onnxruntime.backend.messages import NotPermittedError, late, name_of, nearest, refuse, show, suggest, warn
 from onnxruntime.backend.request import Request, refuse_while_model_configures
 from onnxruntime.backend.value_kinds import Kind
 
@@ -39,7 +39,7 @@ def permit(request: Request, at: Circumstances, flavour_of: Callable[[str], str]
     :raises NotPermittedError: for a name that is unknown, refused or without effect here, or a value that it does not
         accept.
     """
-    permitted = Permit.of_nothing(at.providers, request.device)
+    permitted = Permit(at.providers, request.device)
     if request.provider_options is None:
         permitted.providers = {name: NOTHING for name in at.providers if _is_fit(name, at)}
     if request.attributes or request.session_options:
@@ -65,8 +65,9 @@ def permit(request: Request, at: Circumstances, flavour_of: Callable[[str], str]
             attributes={**at.attributes, **permitted.attributes},
         )
         for keyword in ("session_config", "run_config"):
-            found, permitted.idle[keyword] = entries(keyword, getattr(request, keyword) or NOTHING, at)
-            setattr(permitted, keyword, found)
+            if given := getattr(request, keyword):
+                found, permitted.idle[keyword] = entries(keyword, given, at)
+                setattr(permitted, keyword, found)
     refuse_while_model_configures((*request.named, *permitted.attributes))
     return permitted
 
@@ -89,36 +90,26 @@ def entries(keyword: str, given: Mapping[str, object], at: Circumstances) -> tup
     :return: the entries, and those of them that have nothing to act on, each with a sentence about it.
     :raises NotPermittedError: for a key that is unknown, refused or without effect here, or a value it does not accept.
     """
-    table = SESSION_CONFIG if keyword == "session_config" else RUN_CONFIG
-    texts: dict[str, str] = {}
+    table, families = (SESSION_CONFIG, SESSION_FAMILIES) if keyword == "session_config" else (RUN_CONFIG, ())
+    grants: dict[str, Grant] = {}
     idle: dict[str, str] = {}
     in_family: dict[str, int] = {}
     for key, value in given.items():
         place = (keyword, "", key)
-        rule = table.get(key)
-        if rule is None:
-            rule = _family(key) if table is SESSION_CONFIG else None
-            if rule is None:
-                _refuse_name(table, place)
-            known = {key.removeprefix(rule.prefix): key for key in table if key.startswith(rule.prefix)}
-            near = nearest(key.removeprefix(rule.prefix), known, 0.75)
-            if near:
-                refuse(f"no such name is known. Did you mean '{known[near]}'?", *place)
-            in_family[rule.prefix] = in_family.get(rule.prefix, 0) + 1
-            if in_family[rule.prefix] > rule.most:
-                refuse(f"at most {rule.most} keys of {rule.prefix}* are accepted", *place)
-            idle[key] = (
-                f"session_config[{show(key)}] is known only as one of {rule.prefix}*: ORT stores such a key whether it "
-                "understands it or not, and this version cannot confirm that it acts"
-            )
-        else:
-            _check_release(rule, at, place)
-        texts[key] = _parsed(value, rule.kind, place)[1]
-    if texts:
-        at = at.replace(beside=texts)
-        for key, text in texts.items():
-            if key not in idle:
-                _check_needs(table[key].needs, at, text, (keyword, "", key), idle)
+        family = None if key in table else _family(families, table, place)
+        if family is None:
+            grants[key] = _granted(table, key, value, at, place)
+            continue
+        in_family[family.prefix] = in_family.get(family.prefix, 0) + 1
+        if in_family[family.prefix] > family.most:
+            refuse(f"at most {family.most} keys of {family.prefix}* are accepted", *place)
+        grants[key] = Grant(family, *_parsed(value, family.kind, place), place)
+        idle[key] = (
+            f"session_config[{show(key)}] is known only as one of {family.prefix}*: ORT stores such a key whether it "
+            "understands it or not, and this version cannot confirm that it acts"
+        )
+    texts = {key: grant.text for key, grant in grants.items()}
+    _check_needs(grants, at.replace(beside=texts), idle)
     return texts, idle
 
 
@@ -138,27 +129,22 @@ def attributes(
         are left out, as ORT always did.
     :raises NotPermittedError: for a refused attribute or value.
     """
-    chosen: dict[str, object] = {}
-    texts: dict[str, str] = {}
-    idle: dict[str, str] = {}
+    grants: dict[str, Grant] = {}
     for name, value in session_options.items():
-        place = ("session_options", "", name)
-        if name not in table:
-            _refuse_name(table, place)
-        chosen[name], texts[name] = _parsed(value, table[name].kind, place)
+        grants[name] = _granted(table, name, value, at, ("session_options", "", name))
     for name, value in given.items():
         if type(name) is not str:  # a subclass could be found as one name and set another
             refuse("it is named by a str", "keyword argument", "", show(name))
         if name in table:
-            chosen[name], texts[name] = _parsed(value, table[name].kind, (name, "", ""))
+            grants[name] = _granted(table, name, value, at, (name, "", ""))
         elif not is_attribute(name):
             where, owner = ("run", RunOptions) if table is RUN_ATTRIBUTES else ("session", SessionOptions)
-            reason = _verdict((f"{where} attributes", "", name))
+            reason = _verdict(f"{where} attributes", "", name)
             if reason or hasattr(owner, name):
                 refuse(f"{reason or 'it was never judged'}. Permitted: {', '.join(sorted(table))}", name)
-    at = at.replace(attributes=chosen) if chosen else at
-    for name, text in texts.items():
-        _check_needs(table[name].needs, at, text, (name, "", ""), idle)
+    chosen = {name: grant.value for name, grant in grants.items()}
+    idle: dict[str, str] = {}
+    _check_needs(grants, at.replace(attributes=chosen), idle)
     return chosen, idle
 
 
@@ -208,30 +194,45 @@ def _provider(name: str, options: Mapping[str, object], flavour: str, at: Circum
 def _grants(
     name: str, flavour: str, table: Mapping[str, Permitted], options: Mapping[str, object], at: Circumstances
 ) -> dict[str, Grant]:
-    grants: dict[str, Grant] = {}
-    for option, value in (*ALWAYS.get((name, flavour), NOTHING).items(), *options.items()):
-        place = ("provider_options", name, option)
-        rule = table.get(option)
-        if rule is None:
-            _refuse_name(table, place, flavour)
-        _check_release(rule, at, place)
-        grants[option] = Grant(rule, *_parsed(value, rule.kind, place))
+    grants = {
+        option: _granted(table, option, value, at, ("provider_options", name, option), flavour)
+        for option, value in (*ALWAYS.get((name, flavour), NOTHING).items(), *options.items())
+    }
     needs = PROVIDER_NEEDS.get((name, flavour), ())
-    if needs or any(grant.rule.needs for grant in grants.values()):
+    if needs or grants:
         at = at.replace(beside={option: grant.text for option, grant in grants.items()})
-        for option, grant in grants.items():
-            if grant.rule.needs:
-                _check_needs(grant.rule.needs, at, grant.text, ("provider_options", name, option), {})
-        _check_needs(needs, at, "", ("provider_options", name, ""), {})
+        _check_needs(grants, at, {})
+    for need in needs:
+        if not need.met(at, ""):
+            refuse(f"it needs {need.what}, without which {need.without}", "provider_options", name)
     return grants
 
 
-def _family(key: str) -> Family | None:
+def _family(families: Iterable[Family], table: Mapping[str, Permitted], place: Place) -> Family | None:
     """The permitted family of a key that has no rule of its own."""
-    for family in SESSION_FAMILIES:
-        if key.startswith(family.prefix) and re.fullmatch(family.rest, key[len(family.prefix) :], re.ASCII):
+    _, _, key = place
+    for family in families:
+        rest = key.removeprefix(family.prefix)
+        if rest != key and re.fullmatch(family.rest, rest, re.ASCII):
+            known = {other.removeprefix(family.prefix): other for other in table if other.startswith(family.prefix)}
+            if near := nearest(rest, known, 0.75):
+                refuse(f"no such name is known. Did you mean '{known[near]}'?", *place)
             return family
     return None
+
+
+def _granted(
+    table: Mapping[str, Permitted], name: str, value: object, at: Circumstances, place: Place, flavour: str = ""
+) -> Grant:
+    """Look up one name with its value."""
+    rule = table.get(name)
+    if rule is None:
+        _refuse_name(table, place, flavour)
+    if rule.since > at.release:
+        refuse("it needs ORT {}.{}; ORT {}.{} would store it and ignore it".format(*rule.since, *at.release), *place)
+    if rule.until is not None and at.release >= rule.until:
+        refuse("ORT {}.{} ignores it, as all do from {}.{} on".format(*at.release, *rule.until), *place)
+    return Grant(rule, *_parsed(value, rule.kind, place), place)
 
 
 def _parsed(value: object, kind: Kind, place: Place) -> tuple[object, str]:
@@ -243,28 +244,25 @@ def _parsed(value: object, kind: Kind, place: Place) -> tuple[object, str]:
     return parsed, kind.render(parsed)
 
 
-def _check_release(rule: Permitted, at: Circumstances, place: Place) -> None:
-    if rule.since > at.release:
-        refuse("it needs ORT {}.{}; ORT {}.{} would store it and ignore it".format(*rule.since, *at.release), *place)
-    if rule.until is not None and at.release >= rule.until:
-        refuse("ORT {}.{} ignores it, as all do from {}.{} on".format(*at.release, *rule.until), *place)
+def _check_needs(grants: Mapping[str, Grant], at: Circumstances, idle: dict[str, str]) -> None:
+    """Hold the needs of what was granted against the circumstances.
+
+    :param idle: what has nothing to act on, each with a sentence about it; more is added.
+    """
+    for key in [key for key in grants if key not in idle]:
+        grant = grants[key]
+        for need in grant.rule.needs:
+            if need.met(at, grant.text):
+                continue
+            if not need.idle:
+                refuse(f"it needs {need.what}, without which {need.without}", *grant.place)
+            idle[key] = f"{name_of(*grant.place)} has nothing to act on in this session: it needs {need.what}"
 
 
-def _check_needs(needs: Iterable[Need], at: Circumstances, text: str, place: Place, idle: dict[str, str]) -> None:
-    for need in needs:
-        if need.met(at, text):
-            continue
-        if not need.idle:
-            refuse(f"it needs {need.what}, without which {need.without}", *place)
-        keyword, _, key = place
-        of = f"{keyword}[{show(key)}]" if key else keyword
-        idle[key or keyword] = f"{of} has nothing to act on in this session: it needs {need.what}"
-
-
-def _refuse_name(known: Mapping[str, Permitted], place: Place, flavour: str = "") -> NoReturn:
+def _refuse_name(known: Mapping[str, Permitted], place: Place, flavour: str) -> NoReturn:
     """Refuse a name that no table permits, with the best reason there is."""
     key = place[2]
-    reason = _verdict(place, flavour)
+    reason = _verdict(*place, flavour)
     if not reason and (key in SESSION_CONFIG or key in RUN_CONFIG):
         reason = f"it belongs into {'session_config' if key in SESSION_CONFIG else 'run_config'}"
     if not reason and is_attribute(key):
@@ -274,11 +272,11 @@ def _refuse_name(known: Mapping[str, Permitted], place: Place, flavour: str = ""
     refuse(reason or f"no such name is known{suggest(key, known)}", *place)
 
 
-def _verdict(place: Place, flavour: str = "") -> str:
+def _verdict(*place: str) -> str:
     """Why a name is refused, where that is known; ``""`` otherwise."""
     try:
         from onnxruntime.backend import refusals  # read only when something was refused
     except (ImportError, OSError):  # taken out, or no file can be opened any more: the name stays refused
         return ""
-    found = refusals.find(*place, flavour)
+    found = refusals.find(*place)
     return f"{found.hazard}: {found.reason}" if found else ""

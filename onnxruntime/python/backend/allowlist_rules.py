@@ -45,7 +45,9 @@ class Circumstances:
 
     def replace(self, **changes: object) -> Circumstances:
         """The same circumstances but for these."""
-        return Circumstances(**vars(self) | changes)
+        changed = object.__new__(Circumstances)
+        vars(changed).update(vars(self), **changes)
+        return changed
 
 
 class Need:
@@ -152,48 +154,45 @@ class Family:
 
 
 class Grant:
-    """A permitted option with its value: as parsed, and as the text that is sent."""
+    """A permitted option with its value: as parsed, and as the text that is sent.
 
-    __slots__ = ("rule", "text", "value")
+    :param place: what names it: the keyword argument, the EP and the option, ``""`` for none.
+    """
 
-    def __init__(self, rule: Permitted, value: object, text: str) -> None:
+    __slots__ = ("place", "rule", "text", "value")
+
+    def __init__(self, rule: Permitted | Family, value: object, text: str, place: tuple[str, str, str]) -> None:
         self.rule = rule
         self.value = value
         self.text = text
+        self.place = place
 
 
 class Permit:
-    """What ORT may be given for one session."""
+    """What ORT may be given for one session.
+
+    ``providers``: the EPs in their order, each with its options. ``device``: ONNX's name of the one that was asked for,
+    ``""`` for none. ``idle``: by keyword argument, each key that has nothing to act on, with a sentence about it.
+    """
 
     #: SessionOptions attribute to its value.
     attributes: Mapping[str, object] = NOTHING
-    #: The EPs in their order, each with its options.
-    providers: Mapping[str, Mapping[str, Grant]] = NOTHING
-    #: Whether somebody named these EPs. Where not, they are all that are available, and ORT may fall back.
+    #: Whether somebody named the EPs. Where not, they are all that are available, and ORT may fall back.
     named = False
     #: Those of them that this process has not.
     absent: Sequence[str] = ()
-    #: ONNX's name of the device that was asked for, ``""`` for none.
-    device = ""
     #: Key to text.
     session_config: Mapping[str, str] = NOTHING
     run_config: Mapping[str, str] = NOTHING
     #: Dimension name to size.
     sizes: Mapping[str, int] = NOTHING
 
-    @classmethod
-    def of_nothing(cls, providers: Iterable[str], device: str) -> Permit:
-        """What may be given where nothing was asked for but, perhaps, a device.
-
+    def __init__(self, providers: Iterable[str], device: str) -> None:
+        """
         :param providers: the EPs that are available.
         """
-        permit = cls()
-        permit.providers = dict.fromkeys(providers, NOTHING)
-        permit.device = device
-        return permit
-
-    def __init__(self) -> None:
-        #: By keyword argument, each key that has nothing to act on in this session, with a sentence about it.
+        self.providers: Mapping[str, Mapping[str, Grant]] = dict.fromkeys(providers, NOTHING)
+        self.device = device
         self.idle: dict[str, dict[str, str]] = {}
 
 

@@ -20,7 +20,7 @@ from onnxruntime.backend.allowlist_rules import Permit
 from onnxruntime.backend.backend_rep import LIMITS, OnnxRuntimeBackendRep
 from onnxruntime.backend.messages import NotPermittedError, refuse, show
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE
-from onnxruntime.backend.request import Request
+from onnxruntime.backend.request import KEYWORDS, Request
 
 # Where a session that was just opened keeps what its rep is made of, on its way through prepare: see there.
 _OPENED = "_opened_by_backend"
@@ -112,33 +112,26 @@ class OnnxRuntimeBackend(Backend):
         :raises unittest.SkipTest: for a ``ModelProto`` of an opset that the installed onnx has not released; what this
             ORT does not read otherwise is an error.
         """
-        keywords = {
-            "provider_options": provider_options,
-            "session_config": session_config,
-            "run_config": run_config,
-            "session_options": session_options,
-            "free_dimension_overrides": free_dimension_overrides,
-        }
+        keywords = _given(provider_options, session_config, run_config, session_options, free_dimension_overrides)
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
             return _prepare_open(model, keywords, kwargs)
         if hasattr(model, "SerializeToString"):
             model = _checked(model, cls.is_opset_supported)
             if cls is not OnnxRuntimeBackend:  # a subclass's prepare sees each form of the model, as with ORT's own
-                given = {keyword: value for keyword, value in keywords.items() if value is not None}
-                return cls.prepare(model, device, **given, **kwargs)
+                return cls.prepare(model, device, **keywords, **kwargs)
         source = _source(model)
         if device is not None and not cls.supports_device(device):
             refuse(f"it is not supported: this ORT computes on {get_device()}", "device", value=device)
         asked = Request(device, attributes=kwargs, **keywords)
         providers = execution_providers.stock_list() if asked.provider_options is None else asked.provider_options
-        if asked.anything or not ON_ANY_DEVICE.issuperset(providers):
+        if kwargs or asked.named or not ON_ANY_DEVICE.issuperset(providers):
             try:
                 permit = _allowlist().permit(asked, request.circumstances(providers), execution_providers.flavour)
                 execution_providers.check_available(permit)
             except NotPermittedError as refusal:
                 raise asked.told_apart(refusal) from None
         else:
-            permit = Permit.of_nothing(providers, asked.device)
+            permit = Permit(providers, asked.device)
 
         warned = _allowlist().warn_unknown(kwargs, _allowlist().SESSION_ATTRIBUTES) if kwargs else ()
         options = SessionOptions()
@@ -216,15 +209,7 @@ class OnnxRuntimeBackend(Backend):
         if kwargs:
             here = request.circumstances(())
             run_attributes, _ = _allowlist().attributes(_allowlist().RUN_ATTRIBUTES, kwargs, here)
-        keywords = {
-            "provider_options": provider_options,
-            "session_config": session_config,
-            "run_config": run_config,
-            "session_options": session_options,
-            "free_dimension_overrides": free_dimension_overrides,
-        }
-        # Only what was given: a subclass's prepare need not know the rest.
-        given = {keyword: value for keyword, value in keywords.items() if value is not None}
+        given = _given(provider_options, session_config, run_config, session_options, free_dimension_overrides)
         if run_attributes:  # those that act on the run alone are not for prepare
             is_open = isinstance(model, (InferenceSession, OnnxRuntimeBackendRep))
             of_session = () if is_open else _allowlist().SESSION_ATTRIBUTES
@@ -243,6 +228,11 @@ class OnnxRuntimeBackend(Backend):
         :raises NotImplementedError: always.
         """
         raise NotImplementedError("Running single nodes is not implemented: run a model that holds the node.")
+
+
+def _given(*values: object) -> dict[str, object]:
+    """Those of the keywords that were given: a subclass's prepare need not know the rest."""
+    return {keyword: value for keyword, value in zip(KEYWORDS, values, strict=True) if value is not None}
 
 
 @cache
@@ -265,7 +255,7 @@ def _prepare_open(
     elif _OPENED in vars(model):
         run_config, applied = vars(model).pop(_OPENED)
         rep = OnnxRuntimeBackendRep(model, run_config, applied=applied)
-        if all(given is None for given in keywords.values()):
+        if not keywords:
             return rep
     elif attributes:
         _allowlist().warn_unknown(attributes, ())

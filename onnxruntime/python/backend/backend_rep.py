@@ -64,6 +64,9 @@ class _RunCall:
         self.options = request.run_options(attributes, entries)
 
 
+_NOTHING_CARRIED = _RunCall(_NOTHING, _NOTHING)
+
+
 class OnnxRuntimeBackendRep(BackendRep):
     """
     A prepared model: an :class:`onnxruntime.InferenceSession`, the run config that its runs carry, and what ORT
@@ -128,7 +131,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     def _carry(self, run_config: Mapping[str, str]) -> None:
         """Have every run carry these run config entries."""
-        self._prepared = _RunCall(_NOTHING, run_config)
+        self._prepared = _RunCall(_NOTHING, run_config) if run_config else _NOTHING_CARRIED
         if self._capture is not None:
             self._capture.claim(run_config)
             if type(self._session) is InferenceSession:

@@ -312,6 +312,8 @@ def _choose_device(name: str, devices: list, grants: Mapping[str, Grant], texts:
 
 def _verify_order(session: InferenceSession, named: list[str]) -> None:
     got = session.get_providers()
+    if got[: len(named)] == named:  # as it nearly always is
+        return
     missing = [name for name in named if name not in got]
     if missing:
         raise RuntimeError(
@@ -334,11 +336,10 @@ def read_back(session: InferenceSession, permit: Permit) -> Applied:
     warnings: list[str] = []
     if permit.session_config:
         held = session.get_session_options().get_session_config_entry
-        applied.session_config = MappingProxyType({key: held(key) for key in permit.session_config})
-        if applied.session_config != permit.session_config:
-            raise RuntimeError(
-                f"session_config was sent as {permit.session_config}, ORT holds {dict(applied.session_config)}"
-            )
+        found = {key: held(key) for key in permit.session_config}
+        if found != permit.session_config:
+            raise RuntimeError(f"session_config was sent as {permit.session_config}, ORT holds {found}")
+        applied.session_config = MappingProxyType(found)
     if permit.named:
         everything = session.get_provider_options()
         reported = {}
@@ -352,10 +353,12 @@ def read_back(session: InferenceSession, permit: Permit) -> Applied:
         if idle:
             unconfirmed[keyword] = tuple(idle)
             warnings += idle.values()
-    for text in warnings:
-        warn(text)
-    applied.unconfirmed = MappingProxyType(unconfirmed)
-    applied.warnings = tuple(warnings)
+    if unconfirmed:
+        applied.unconfirmed = MappingProxyType(unconfirmed)
+    if warnings:
+        applied.warnings = tuple(warnings)
+        for text in warnings:
+            warn(text)
     return applied
 
 
@@ -363,7 +366,7 @@ def _reported(
     name: str, grants: Mapping[str, Grant], texts: Mapping[str, str]
 ) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """What ORT reports of the options that were named for an EP, and those that it does not report."""
-    for option, text in sent(grants).items():
+    for option, text in sent(grants).items() if grants else ():
         if option in texts and not _same(texts[option], text, grants.get(option)):
             raise RuntimeError(
                 f"provider_options['{name}']['{option}'] was sent as {text!r}, but ORT reports {texts[option]!r}"

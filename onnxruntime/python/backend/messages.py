@@ -64,10 +64,14 @@ def refuse(
     :param value: the value of it, where that is what cannot be.
     :raises NotPermittedError: always.
     """
-    place = keyword + "".join(f"[{show(name)}]" for name in (provider, key) if name)
     given = "" if value is ... else f" with the value {show(value)}"
-    message = f"{place}{given} {NOT_PERMITTED}: {reason}"
+    message = f"{name_of(keyword, provider, key)}{given} {NOT_PERMITTED}: {reason}"
     raise error(message, keyword=keyword, provider=provider, key=key, reason=reason) from None
+
+
+def name_of(keyword: str, provider: str, key: str) -> str:
+    """Name what a caller named, such as ``session_config['session.disable_prepacking']``."""
+    return keyword + "".join(f"[{show(name)}]" for name in (provider, key) if name)
 
 
 def show(value: object) -> str:

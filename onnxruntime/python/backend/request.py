@@ -15,7 +15,7 @@ from itertools import islice
 
 import onnxruntime
 from onnxruntime import InferenceSession, RunOptions
-from onnxruntime.backend.allowlist_rules import Circumstances
+from onnxruntime.backend.allowlist_rules import NOTHING, Circumstances
 from onnxruntime.backend.messages import MOST_ENTRIES, NotPermittedError, WrongTypeError, late, refuse, show
 from onnxruntime.backend.provider_names import CUDA, ON_CUDA_DEVICE
 
@@ -28,48 +28,46 @@ _LONGEST_DEVICE = 64
 class Request:
     """What a call asks of a session. ``None`` for what neither the caller nor the environment names.
 
-    ``device``: ONNX's name of the device, without an index. ``provider_options``: EP to option to value.
-    ``session_config``, ``run_config``: key to value. ``session_options``: attribute of SessionOptions to value.
-    ``free_dimension_overrides``: dimension name to size. ``attributes``: all other keyword arguments. ``extensions``:
-    libraries of custom operators, which only the environment names. ``from_environment``: what only the environment
-    names, as ``(keyword, provider, key)``. Names are exact ``str``; values are as the caller gave them.
+    Names are exact ``str``; values are as the caller gave them.
     """
 
+    #: EP to option to value.
+    provider_options: dict[str, dict[str, object]] | None = None
+    #: Key to value.
+    session_config: dict[str, object] | None = None
+    run_config: dict[str, object] | None = None
+    #: Attribute of SessionOptions to value.
+    session_options: dict[str, object] | None = None
+    #: Dimension name to size.
+    free_dimension_overrides: dict[str, object] | None = None
+    #: Libraries of custom operators, which only the environment names.
     extensions: Iterable[str] = ()
+    #: What only the environment names, as ``(keyword, provider, key)``.
     from_environment: Container[tuple[str, str, str]] = frozenset()
 
     def __init__(
         self,
         device: object = None,
         *,
-        provider_options: object = None,
-        session_config: object = None,
-        run_config: object = None,
-        session_options: object = None,
-        free_dimension_overrides: object = None,
-        attributes: Mapping[str, object] | None = None,
+        attributes: Mapping[str, object] = NOTHING,
         environment: Iterable[str] = KEYWORDS,
+        **keywords: object,
     ) -> None:
         """
+        :param device: ONNX's name of the device, perhaps with an index, which becomes the named EPs' ``device_id``.
+        :param attributes: all other keyword arguments of the call.
         :param environment: those of ``KEYWORDS`` that the environment may add to.
+        :param keywords: what the caller gave for those of ``KEYWORDS``.
         :raises NotPermittedError: when a keyword cannot be read, or contradicts another one.
         :raises RuntimeError: when the environment's configuration cannot be understood.
         """
         self.device, index = split_device(device)
-        self.attributes = attributes or {}
-        for keyword, given in (("provider_options", provider_options), ("session_options", session_options)):
-            if given is not None and not isinstance(given, Mapping):
-                idioms = late("idioms")
-                advice = idioms.instead_of_container(keyword, given, self.attributes) if idioms else ""
-                reason = f"it must be a mapping such as a dict, not {show(given)}{advice}"
-                refuse(reason, keyword, error=WrongTypeError)
-        if "extensions" in self.attributes:
+        self.attributes = attributes
+        if "extensions" in attributes:
             refuse(f'only the environment variable {ENVIRONMENT} names them, as {{"extensions": [...]}}', "extensions")
-        self.session_config = read("session_config", session_config)
-        self.run_config = read("run_config", run_config)
-        self.session_options = read("session_options", session_options)
-        self.free_dimension_overrides = read("free_dimension_overrides", free_dimension_overrides)
-        self.provider_options = read("provider_options", provider_options)
+        for keyword, given in keywords.items():
+            if given is not None:
+                setattr(self, keyword, read(keyword, given, beside=attributes))
         if self.provider_options is not None:
             for name, options in self.provider_options.items():
                 self.provider_options[name] = read("provider_options", options, name)
@@ -134,18 +132,6 @@ class Request:
                 )
 
     @property
-    def anything(self) -> bool:
-        """Whether there is anything to look up."""
-        return bool(self.attributes) or not (
-            self.provider_options
-            is self.session_config
-            is self.run_config
-            is self.session_options
-            is self.free_dimension_overrides
-            is None
-        )
-
-    @property
     def named(self) -> list[str]:
         """The keywords that anything was given for."""
         return [keyword for keyword in KEYWORDS if getattr(self, keyword) is not None]
@@ -161,11 +147,8 @@ def refuse_while_model_configures(named: Iterable[str]) -> None:
     """Refuse what is named while ORT would replace all session options by what the model's metadata says.
 
     :param named: keyword arguments.
-    :raises NotPermittedError: for the first of them.
     """
-    if os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") != "1":
-        return
-    for keyword in named:
+    for keyword in named if os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") == "1" else ():
         refuse(
             "the environment variable ORT_LOAD_CONFIG_FROM_MODEL is 1, with which ORT replaces the session's options "
             "by the model's metadata",
@@ -173,27 +156,31 @@ def refuse_while_model_configures(named: Iterable[str]) -> None:
         )
 
 
-def read(keyword: str, given: object, provider: str = "") -> dict[str, object] | None:
+def read(keyword: str, given: object, provider: str = "", beside: Mapping[str, object] = NOTHING) -> dict[str, object]:
     """Read a caller's mapping once.
 
     :param keyword: the keyword argument, for messages.
     :param given: what the caller passed for it.
     :param provider: the EP, where it is the options of one.
-    :return: a copy whose keys are exact ``str``; ``None`` for ``None``.
+    :param beside: the call's other keyword arguments, for messages.
+    :return: a copy whose keys are exact ``str``.
     :raises WrongTypeError: when it is not a mapping.
     :raises NotPermittedError: when it has more entries than any configuration, or a name that is no ``str``.
     """
-    if given is None and not provider:
-        return None
-    if type(given) is dict and len(given) <= MOST_ENTRIES:
-        pairs = list(given.items())
-    elif not isinstance(given, Mapping):
-        refuse(f"it must be a mapping such as a dict, not {show(given)}", keyword, provider, error=WrongTypeError)
-    else:
-        try:
+    try:
+        if type(given) is dict and len(given) <= MOST_ENTRIES:
+            pairs = list(given.items())
+        elif isinstance(given, Mapping):
             pairs = [(key, value) for key, value in islice(given.items(), MOST_ENTRIES + 1)]
-        except Exception:
-            refuse("it could not be read as a mapping", keyword, provider, error=WrongTypeError)
+        else:
+            pairs = None
+    except Exception:
+        refuse("it could not be read as a mapping", keyword, provider, error=WrongTypeError)
+    if pairs is None:
+        idioms = None if provider else late("idioms")
+        advice = idioms.instead_of_container(keyword, given, beside) if idioms else ""
+        reason = f"it must be a mapping such as a dict, not {show(given)}{advice}"
+        refuse(reason, keyword, provider, error=WrongTypeError)
     if len(pairs) > MOST_ENTRIES:
         refuse(f"it has more than {MOST_ENTRIES} entries", keyword, provider)
     for key, _ in pairs:
