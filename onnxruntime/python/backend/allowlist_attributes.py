@@ -8,6 +8,8 @@ values that each takes. What is not here is refused.
 
 from __future__ import annotations
 
+from functools import partial
+
 from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from onnxruntime.backend.allowlist_rules import Circumstances, Need, Permitted, Table
 from onnxruntime.backend.value_kinds import Flag, Integer, Member, Text, Threads, threads_start
@@ -36,77 +38,58 @@ _THREADS_START = Need(
     lambda _, text: threads_start(int(text)),
     without="ORT waits for them without end",
 )
-_PATTERN = Need(
-    "execution_mode=ORT_SEQUENTIAL to be on",
-    lambda at, text: text == "0" or not _parallel(at),
-    idle=True,
-)
+_PATTERN = Need("execution_mode=ORT_SEQUENTIAL to be on", lambda at, text: text == "0" or not _parallel(at), idle=True)
 # Text of a caller's that stands inside lines of ORT's log must not look like another field of one.
 _LOG_ID = Text("[A-Za-z0-9_.@/+-]*", "ASCII letters, digits and _ . @ / + -")
 # Not 0 and 1, with which a session of two nodes writes 136 and 65 lines into the application's log. The application can
 # ask for them: onnxruntime.set_default_logger_severity.
 _SEVERITY = Integer(among=(-1, 2, 3, 4))
 _VERBOSITY = Permitted(Integer(among=(0,)), "0", "How much a debug build logs at severity 0; releases do not read it.")
+_LEVEL = Member(GraphOptimizationLevel, GraphOptimizationLevel.__members__)
+_MODE = Member(ExecutionMode, ExecutionMode.__members__)
+# Not MEMORY_EFFICIENT, with which builds without training open no session.
+_ORDER = Member(
+    ExecutionOrder, {order.name: order for order in (ExecutionOrder.DEFAULT, ExecutionOrder.PRIORITY_BASED)}
+)
+
+# What is off by default, and what is on.
+_switch = partial(Permitted, Flag(), "False")
+_switch_on = partial(Permitted, Flag(), "True")
 
 # --- Attributes of onnxruntime.SessionOptions, as keyword arguments of prepare and run ---
 
 SESSION_ATTRIBUTES = Table(
-    "run: the open session's SessionOptions hold them, and onnxruntime's own backend sets them",
-    {
-        "enable_cpu_mem_arena": Permitted(Flag(), "True", "Whether the CPU EP allocates from an arena."),
-        "enable_mem_pattern": Permitted(
-            Flag(),
-            "True",
-            "Whether memory is laid out ahead from the first run's shapes.",
-            needs=(_PATTERN,),
-        ),
-        "enable_mem_reuse": Permitted(Flag(), "True", "Whether buffers are used again within a run."),
-        "execution_mode": Permitted(
-            Member(ExecutionMode, ExecutionMode.__members__),
-            "ORT_SEQUENTIAL",
-            "Whether operators run in parallel.",
-            needs=(_SEVERAL,),
-        ),
-        "execution_order": Permitted(
-            # Not MEMORY_EFFICIENT, with which builds without training open no session.
-            Member(
-                ExecutionOrder, {order.name: order for order in (ExecutionOrder.DEFAULT, ExecutionOrder.PRIORITY_BASED)}
-            ),
-            "DEFAULT",
-            "The order in which ready nodes run.",
-        ),
-        "graph_optimization_level": Permitted(
-            Member(GraphOptimizationLevel, GraphOptimizationLevel.__members__),
-            "ORT_ENABLE_ALL",
-            "How far the graph is rewritten.",
-        ),
-        "inter_op_num_threads": Permitted(
-            Threads(),
-            "0",
-            "Threads that run operators in parallel; 0: ORT decides.",
-            needs=(_THREADS_START, OWN_THREADS, PARALLEL),
-        ),
-        "intra_op_num_threads": Permitted(
-            Threads(), "0", "Threads within an operator; 0: ORT decides.", needs=(_THREADS_START, OWN_THREADS)
-        ),
-        "log_severity_level": Permitted(_SEVERITY, "-1", "Least severity that is logged; -1: the process default."),
-        "log_verbosity_level": _VERBOSITY,
-        "logid": Permitted(_LOG_ID, "", "Prefix of the session's log lines."),
-        "use_deterministic_compute": Permitted(Flag(), "False", "Whether deterministic kernels are preferred."),
-        "use_per_session_threads": Permitted(Flag(), "True", "Whether the session has thread pools of its own."),
-    },
-)
+    "run: the open session's SessionOptions hold them, and onnxruntime's own backend sets them"
+) | {
+    "enable_cpu_mem_arena": _switch_on("Whether the CPU EP allocates from an arena."),
+    "enable_mem_pattern": _switch_on(
+        "Whether memory is laid out ahead from the first run's shapes.", needs=(_PATTERN,)
+    ),
+    "enable_mem_reuse": _switch_on("Whether buffers are used again within a run."),
+    "execution_mode": Permitted(_MODE, "ORT_SEQUENTIAL", "Whether operators run in parallel.", needs=(_SEVERAL,)),
+    "execution_order": Permitted(_ORDER, "DEFAULT", "The order in which ready nodes run."),
+    "graph_optimization_level": Permitted(_LEVEL, "ORT_ENABLE_ALL", "How far the graph is rewritten."),
+    "inter_op_num_threads": Permitted(
+        Threads(),
+        "0",
+        "Threads that run operators in parallel; 0: ORT decides.",
+        needs=(_THREADS_START, OWN_THREADS, PARALLEL),
+    ),
+    "intra_op_num_threads": Permitted(
+        Threads(), "0", "Threads within an operator; 0: ORT decides.", needs=(_THREADS_START, OWN_THREADS)
+    ),
+    "log_severity_level": Permitted(_SEVERITY, "-1", "Least severity that is logged; -1: the process default."),
+    "log_verbosity_level": _VERBOSITY,
+    "logid": Permitted(_LOG_ID, "", "Prefix of the session's log lines."),
+    "use_deterministic_compute": _switch("Whether deterministic kernels are preferred."),
+    "use_per_session_threads": _switch_on("Whether the session has thread pools of its own."),
+}
 
 # --- Attributes of onnxruntime.RunOptions, as keyword arguments of run ---
 
-RUN_ATTRIBUTES = Table(
-    "run: RunOptions hold them, and onnxruntime's own backend sets them",
-    {
-        "log_severity_level": Permitted(
-            _SEVERITY, "-1", "Least severity that is logged in the run; -1: the session's."
-        ),
-        "log_verbosity_level": _VERBOSITY,
-        "logid": Permitted(_LOG_ID, "", "Prefix of the run's log lines."),
-        "only_execute_path_to_fetches": Permitted(Flag(), "False", "Whether only nodes that lead to an output run."),
-    },
-)
+RUN_ATTRIBUTES = Table("run: RunOptions hold them, and onnxruntime's own backend sets them") | {
+    "log_severity_level": Permitted(_SEVERITY, "-1", "Least severity that is logged in the run; -1: the session's."),
+    "log_verbosity_level": _VERBOSITY,
+    "logid": Permitted(_LOG_ID, "", "Prefix of the run's log lines."),
+    "only_execute_path_to_fetches": _switch("Whether only nodes that lead to an output run."),
+}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # a session of which nothing was asked reads no value
     from onnxruntime.backend.value_kinds import Kind
 
 NOTHING: Mapping = MappingProxyType({})
+_IGNORED = "ORT ignores or rejects it"
 
 
 class Circumstances:
@@ -63,17 +64,9 @@ class Need:
     __slots__ = ("idle", "met", "what", "without")
 
     def __init__(
-        self,
-        what: str,
-        met: Callable[[Circumstances, str], bool],
-        *,
-        idle: bool = False,
-        without: str = "ORT ignores or rejects it",
+        self, what: str, met: Callable[[Circumstances, str], bool], *, idle: bool = False, without: str = _IGNORED
     ) -> None:
-        self.what = what
-        self.met = met
-        self.idle = idle
-        self.without = without
+        self.what, self.met, self.idle, self.without = what, met, idle, without
 
 
 class Permitted:
@@ -101,56 +94,50 @@ class Permitted:
     evidence: str = ""
 
     def __init__(self, kind: Kind, default: str, effect: str, **more: object) -> None:
-        if not all(hasattr(Permitted, name) for name in more):
-            raise TypeError(f"not all of these are attributes of a rule: {', '.join(more)}")
+        for name in more:
+            if not hasattr(self, name):
+                raise TypeError(f"{name} is no attribute of a rule")
         vars(self).update(more, kind=kind, default=default, effect=effect)
 
 
+class Family(Permitted):
+    """Keys permitted by their beginning. An exact entry always wins over a family."""
+
+    #: How the key begins.
+    prefix: str = ""
+    #: What may follow, as a pattern of ASCII characters.
+    rest: str = ""
+    #: How many keys of the family one call may name.
+    most: int = 0
+
+
 class Table(dict):
-    """Names and what is permitted of each.
+    """Names and what is permitted of each, written ``Table(...) | {name: Permitted(...)}``.
 
     :param evidence: how the entries are known that do not say it themselves.
-    :param entries: name to :class:`Permitted`.
+    :param needs: conditions of every entry, beside its own.
     :param reported: whether ORT reports the values in use. Of a plugin EP it repeats whatever it was given, names and
         values that the EP does not know included.
     """
 
-    __slots__ = ("evidence", "reported")
+    def __init__(self, evidence: str = "", *, needs: tuple[Need, ...] = (), reported: bool = True) -> None:
+        self.evidence, self.needs, self.reported = evidence, needs, reported
 
-    def __init__(self, evidence: str, entries: Mapping[str, Permitted], *, reported: bool = True) -> None:
-        super().__init__(entries)
-        self.evidence = evidence
-        self.reported = reported
-        for rule in () if reported else entries.values():
-            rule.reported = False
-
-    def __or__(self, others: Mapping) -> Table:
-        """The same table with more entries, each of which says itself how it is known."""
-        return Table(self.evidence, {**self, **others}, reported=True)
+    def __or__(self, entries: Mapping) -> Table:
+        """The same table with more entries; those that are no :class:`Permitted` stay as they are."""
+        table = Table(self.evidence, needs=self.needs, reported=self.reported)
+        table.update(self)
+        table.update(entries)
+        if self.needs or not self.reported:
+            for rule in entries.values():
+                if isinstance(rule, Permitted):  # one written for this table: a copy of each costs an import more
+                    rule.needs += self.needs
+                    rule.reported = rule.reported and self.reported
+        return table
 
     def how_known(self, name: str) -> str:
         """How the entry of this name is known."""
         return self[name].evidence or self.evidence
-
-
-class Family:
-    """Keys permitted by their beginning. An exact entry always wins over a family.
-
-    :param prefix: how the key begins.
-    :param rest: what may follow, as a pattern of ASCII characters.
-    :param kind: what every member of the family accepts.
-    :param most: how many keys of the family one call may name.
-    :param needs: conditions as for :class:`Permitted`.
-    """
-
-    __slots__ = ("kind", "most", "needs", "prefix", "rest")
-
-    def __init__(self, prefix: str, rest: str, kind: Kind, most: int, needs: tuple[Need, ...] = ()) -> None:
-        self.prefix = prefix
-        self.rest = rest
-        self.kind = kind
-        self.most = most
-        self.needs = needs
 
 
 class Grant:
@@ -161,11 +148,8 @@ class Grant:
 
     __slots__ = ("place", "rule", "text", "value")
 
-    def __init__(self, rule: Permitted | Family, value: object, text: str, place: tuple[str, str, str]) -> None:
-        self.rule = rule
-        self.value = value
-        self.text = text
-        self.place = place
+    def __init__(self, rule: Permitted, value: object, text: str, place: tuple[str, str, str]) -> None:
+        self.rule, self.value, self.text, self.place = rule, value, text, place
 
 
 class Permit:

@@ -20,6 +20,10 @@ VITISAI = "VitisAIExecutionProvider"
 
 # The EPs of GPU builds, which run on the device that ONNX calls CUDA and ORT calls GPU.
 ON_CUDA_DEVICE = (CUDA, TENSORRT, NV_TENSORRT_RTX, MIGRAPHX)
+GPU = (*ON_CUDA_DEVICE, DML, WEBGPU)
+NPU = (QNN, VITISAI)
+# Those that compile what they take of a model.
+COMPILING = (OPENVINO, TENSORRT, NV_TENSORRT_RTX, MIGRAPHX, COREML, *NPU)
 # The EPs that are there whatever the device, so that their presence says nothing of it.
 ON_ANY_DEVICE = frozenset({CPU, AZURE})
 # The option of each EP that has ORT capture its work into graphs and replay them (graph_capture.py).

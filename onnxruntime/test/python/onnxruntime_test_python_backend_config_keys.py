@@ -8,6 +8,7 @@ and something that anyone can see differs from the default, or the key is listed
 
 from __future__ import annotations
 
+import ast
 import os
 import platform
 import re
@@ -16,13 +17,14 @@ import time
 import unittest
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 import backend_test_observable_models as models
 import numpy as np
 
 import onnxruntime
-from onnxruntime.backend import prepare, refusals
+from onnxruntime.backend import allowlist_config_keys, prepare, refusals
 from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
 from onnxruntime.backend.allowlist_rules import Permitted
 from onnxruntime.backend.request import circumstances
@@ -310,6 +312,14 @@ def _acts_here(rule: Permitted) -> bool:
 
 
 class TestConfigKeys(unittest.TestCase):
+    def test_every_key_stands_in_one_group(self):
+        """The groups are merged into one table: a second entry of a key would replace the first in silence."""
+        tree = ast.parse(Path(allowlist_config_keys.__file__).read_text(encoding="utf-8"))
+        dicts = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]
+        written = [ast.literal_eval(key) for node in dicts for key in node.keys]
+        permitted = [*SESSION_CONFIG, *RUN_CONFIG]
+        self.assertEqual(sorted(key for key in written if key in permitted), sorted(permitted))
+
     def test_every_permitted_key_is_observed_or_listed(self):
         self.assertEqual({*_permitted()}, {*OBSERVED, *NOT_OBSERVED})
         self.assertFalse({*OBSERVED} & {*NOT_OBSERVED})
