@@ -2,9 +2,9 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Which models may be captured: on the WebGPU EP those whose every node is known to be replayed.
+"""Which sessions capture, and which may: on the WebGPU EP those of whose model every node is known to be replayed.
 
-What decides is the graph that runs, after all optimizers, as ORT writes it once the session is ready
+There, what decides is the graph that runs, after all optimizers, as ORT writes it once the session is ready
 (``InferenceSession::Initialize`` in ``onnxruntime/core/session/inference_session.cc``). ORT's record of assigned nodes
 would not do: it ends where the EPs have taken theirs, and what is fused afterwards is not in it. Which operators are
 replayed stands in ``allowlist_captured_operators.py``.
@@ -19,17 +19,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
+from onnxruntime.backend import tensor_values
 from onnxruntime.backend.allowlist_captured_operators import OPERATORS, RELEASES, TYPES, Dispatches
 from onnxruntime.backend.allowlist_rules import Grant
 from onnxruntime.backend.messages import refuse, show
-from onnxruntime.backend.provider_names import CUDA, WEBGPU
+from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CUDA, TENSORRT, WEBGPU
 
-_SWITCHES = {WEBGPU: "enableGraphCapture", CUDA: "enable_cuda_graph"}
+# EPs that capture by a provider option; WebGPU's inner session says itself whether it does.
+_OPTIONS = {
+    CUDA: CAPTURE_SWITCHES[CUDA],
+    TENSORRT: CAPTURE_SWITCHES[TENSORRT],
+    "ROCMExecutionProvider": "enable_hip_graph",
+}
 # ORT warns of every graph that it writes after this optimizer, which changes nothing but convolutions on the CPU.
 DISABLED_OPTIMIZERS = ("NchwcTransformer",)
 # Nodes alone, without weights: a thousand take 100 KiB.
@@ -48,7 +55,9 @@ def open_session(
     :param arguments: for :class:`onnxruntime.InferenceSession`.
     :raises NotPermittedError: for a model that cannot be captured.
     """
-    ep = next((ep for ep, name in _SWITCHES.items() if name in granted.get(ep, ()) and granted[ep][name].value), None)
+    # Not of TensorRT's: ORT writes no graph of which an EP has compiled a part.
+    switches = ((ep, granted.get(ep, {}).get(CAPTURE_SWITCHES[ep])) for ep in (WEBGPU, CUDA))
+    ep = next((ep for ep, grant in switches if grant is not None and grant.value), None)
     if ep is None:
         return InferenceSession(model, options, **arguments)
     # The argument takes the place of the entry.
@@ -113,24 +122,88 @@ def check(session: InferenceSession, ep: str, path: Path) -> None:
     problem = _problem(final) if ep == WEBGPU else ""
     if problem:
         _refuse(ep, problem)
-    memories = zip(session.get_inputs(), session.get_input_memory_infos(), strict=True)
-    on_cpu = {value.name for value, memory in memories if memory.name == "Cpu"}
-    for name in sorted(on_cpu & _read(final)):
-        _refuse(
-            ep,
-            f"input {show(name)} is read on the CPU (as a shape or a slice is), where a replay does not look again. "
-            "Make it a constant of the model",
-        )
-    session._unread_inputs = frozenset(on_cpu)
+    session._unread_inputs = frozenset(_on_cpu(session) - _read(final))
+    read = _read_on_cpu(session)
+    if read:
+        _refuse(ep, read)
 
 
 def unread(session: InferenceSession) -> frozenset[str] | None:
-    """The inputs that no node of a checked session reads; ``None`` for a session that :func:`check` never saw."""
+    """The inputs on the CPU that no node of a checked session reads; ``None`` for one that :func:`check` never saw."""
     return getattr(session, "_unread_inputs", None)
 
 
+def _on_cpu(session: InferenceSession) -> set[str]:
+    memories = zip(session.get_inputs(), session.get_input_memory_infos(), strict=True)
+    return {value.name for value, memory in memories if memory.name == "Cpu"}
+
+
+def _read_on_cpu(session: InferenceSession) -> str:
+    """Say which input a node on the CPU reads, or may read in a session that was never checked."""
+    names = sorted(_on_cpu(session) - (unread(session) or set()))
+    where = "is read on the CPU (as a shape or a slice is), where a replay does not look again"
+    return f"input {show(names[0])} {where}. Make it a constant of the model" if names else ""
+
+
+def switched_on(session: InferenceSession) -> list[str]:
+    """The EPs of a session that were told to capture."""
+    providers, options = session.get_providers(), session.get_provider_options()
+    found = [ep for ep, option in _OPTIONS.items() if ep in providers and _on(options[ep].get(option))]
+    if WEBGPU in providers:
+        # ORT's own Python layer asks the inner session too; a provider option would not show what took effect.
+        captures = getattr(session._sess, "is_webgpu_graph_capture_enabled", None)
+        if captures() if captures else _on(_entry(session, f"ep.{WEBGPU.lower()}.enableGraphCapture")):
+            found.append(WEBGPU)
+    return found
+
+
+def _on(text: str | None) -> bool:
+    return text in ("1", "true", "True")
+
+
+def _entry(session: InferenceSession, key: str) -> str | None:
+    try:
+        return session.get_session_options().get_session_config_entry(key)
+    except RuntimeError:  # no such entry
+        return None
+
+
+def problem(session: InferenceSession, eps: list[str]) -> str:
+    """Say why runs of a session that captures cannot be made right here; nothing when they can.
+
+    :param session: the session, which its caller may have opened.
+    :param eps: what :func:`switched_on` found.
+    """
+    ep = eps[0]
+    if len(eps) > 1:
+        return f"{' and '.join(eps)} both capture, and ORT replays the graph of one: leave it to one of them"
+    if ep not in CAPTURE_SWITCHES:
+        return f"{ep} with {_OPTIONS[ep]} captures graphs, which this backend was never tested with there"
+    if ep == WEBGPU and not hasattr(session._sess, "is_webgpu_graph_capture_enabled"):
+        return (
+            f"graph capture on WebGPU needs ORT 1.30 or newer: ORT {onnxruntime.__version__} cannot allocate device "
+            "memory for inputs and outputs, and returns zeros from captured runs without it"
+        )
+    if _on(_entry(session, "session.use_env_allocators")):
+        return "graph capture needs device memory that no other session uses: leave out session.use_env_allocators"
+    for what, values in (("input", session.get_inputs()), ("output", session.get_outputs())):
+        for value in values:
+            if dtype(value.type) is None:
+                return f"graph capture needs tensors of numbers that numpy has; {what} {value.name!a} is {value.type}"
+    if ep == WEBGPU and unread(session) is None:
+        return "graph capture on WebGPU leaves out some operators, and only models that prepare opens are looked at"
+    return _read_on_cpu(session)
+
+
+def dtype(value_type: str) -> np.dtype | None:
+    """The dtype of tensors that ORT copies between numpy and a device; ``None`` for all other types."""
+    element = tensor_values.element_type(value_type)
+    found = None if element is None else tensor_values.dtype_of(element)
+    return found if found is not None and found.kind in "biuf" and tensor_values.numpy_has(found) else None
+
+
 def _refuse(ep: str, reason: str) -> NoReturn:
-    refuse(f"{reason}. Prepare the model without graph capture", "provider_options", ep, _SWITCHES[ep])
+    refuse(f"{reason}. Prepare the model without graph capture", "provider_options", ep, CAPTURE_SWITCHES[ep])
 
 
 def _check_release() -> None:

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Graph capture: fixed device buffers, one IO binding for each graph, capture and replay, and which sessions may.
+"""Graph capture: fixed device buffers, one IO binding for each graph, capture and replay.
 
 A captured graph replays fixed addresses, so a session that captures cannot be run the ordinary way: on CUDA that
 returns ``[]`` from the second call on and replays freed host memory. Here inputs are copied into buffers that the graph
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -33,7 +33,7 @@ from onnx import TensorProto, helper
 
 import onnxruntime
 from onnxruntime import InferenceSession, OrtValue, RunOptions
-from onnxruntime.backend import captured_graph, replay_check, request, session_lock, tensor_values
+from onnxruntime.backend import captured_graph, replay_check, request, session_lock
 from onnxruntime.backend.messages import warn
 from onnxruntime.backend.provider_names import CUDA, TENSORRT, WEBGPU
 
@@ -47,12 +47,6 @@ MOST_GRAPHS = 32
 # Of CUDA, for each of which ORT keeps cuBLAS and cuDNN handles as long as the session lives, whatever they run.
 MOST_THREADS = 8
 
-# EPs that capture by a provider option.
-_SWITCHES = {
-    CUDA: "enable_cuda_graph",
-    TENSORRT: "trt_cuda_graph_enable",
-    "ROCMExecutionProvider": "enable_hip_graph",
-}
 _WAY_OUT = f"run with run_config={{'{GRAPH_ID}': {ORDINARY}}}, or prepare the model without graph capture"
 _OTHER_SESSION = "it keeps one graph for a session. Prepare the model once more for other runs"
 _OVERWRITTEN = (
@@ -63,20 +57,15 @@ _OVERWRITTEN = (
 _NO_GRAPHS: Mapping = MappingProxyType({})
 _RUN_WITH_IOBINDING = InferenceSession.run_with_iobinding
 
-_creating = threading.Lock()
-
 
 def of(session: InferenceSession) -> Capture | None:
     """The capture state of a session, shared by all who run it; ``None`` when the session does not capture."""
-    switched_on = _switched_on(session)
+    switched_on = captured_graph.switched_on(session)
     if not switched_on:
         return None
     # Kept with the session and not in a table of ours: what it holds must go when and as the session goes.
-    with _creating:
-        state = getattr(session, "_graph_capture", None)
-        if state is None:
-            state = session._graph_capture = Capture(session, switched_on)
-    return state
+    kept = vars(session)
+    return kept.get("_graph_capture") or kept.setdefault("_graph_capture", Capture(session, switched_on))
 
 
 def require(session: InferenceSession) -> None:
@@ -87,77 +76,6 @@ def require(session: InferenceSession) -> None:
     state = of(session)
     if state is not None and state.problem:
         raise RuntimeError(f"{state.problem}. Prepare the model without graph capture")
-
-
-def _switched_on(session: InferenceSession) -> list[str]:
-    """The EPs of a session that were told to capture."""
-    providers, options = session.get_providers(), session.get_provider_options()
-    found = [ep for ep, option in _SWITCHES.items() if ep in providers and _on(options[ep].get(option))]
-    if WEBGPU in providers:
-        # ORT's own Python layer asks the inner session too; a provider option would not show what took effect.
-        captures = getattr(session._sess, "is_webgpu_graph_capture_enabled", None)
-        if captures() if captures else _on(_entry(session, f"ep.{WEBGPU.lower()}.enableGraphCapture")):
-            found.append(WEBGPU)
-    return found
-
-
-def _on(text: str | None) -> bool:
-    return text in ("1", "true", "True")
-
-
-def _entry(session: InferenceSession, key: str) -> str | None:
-    try:
-        return session.get_session_options().get_session_config_entry(key)
-    except RuntimeError:  # no such entry
-        return None
-
-
-def _problem(session: InferenceSession, switched_on: list[str]) -> str | None:
-    """Why runs of a session that captures cannot be made right here; ``None`` when they can."""
-    ep = switched_on[0]
-    if len(switched_on) > 1:
-        return f"{' and '.join(switched_on)} both capture, and ORT replays the graph of one: leave it to one of them"
-    if ep not in (CUDA, TENSORRT, WEBGPU):
-        return f"{ep} with {_SWITCHES[ep]} captures graphs, which this backend was never tested with there"
-    if ep == WEBGPU and not hasattr(session._sess, "is_webgpu_graph_capture_enabled"):
-        return (
-            f"graph capture on WebGPU needs ORT 1.30 or newer: ORT {onnxruntime.__version__} cannot allocate device "
-            "memory for inputs and outputs, and returns zeros from captured runs without it"
-        )
-    if _on(_entry(session, "session.use_env_allocators")):
-        return "graph capture needs device memory that no other session uses: leave out session.use_env_allocators"
-    for what, values in (("input", session.get_inputs()), ("output", session.get_outputs())):
-        for value in values:
-            if _dtype(value.type) is None:
-                return f"graph capture needs tensors of numbers that numpy has; {what} {value.name!a} is {value.type}"
-    unread = captured_graph.unread(session)
-    if ep == WEBGPU and unread is None:
-        return "graph capture on WebGPU leaves out some operators, and only models that prepare opens are looked at"
-    for value, memory in zip(session.get_inputs(), session.get_input_memory_infos(), strict=True):
-        if memory.name == "Cpu" and value.name not in (unread or ()):
-            return (
-                f"graph capture needs every input in device memory; input {value.name!a} is read on the CPU (as a "
-                "shape or a slice is), where a replay does not look again. It can be a constant of the model"
-            )
-    return None
-
-
-def _dtype(value_type: str) -> np.dtype | None:
-    """The dtype of tensors that ORT copies between numpy and a device; ``None`` for all other types."""
-    element = tensor_values.element_type(value_type)
-    dtype = None if element is None else tensor_values.dtype_of(element)
-    return dtype if dtype is not None and dtype.kind in "biuf" and tensor_values.numpy_has(dtype) else None
-
-
-class _Unlocked:
-    """In place of a lock that the calling thread, or nobody, needs to hold."""
-
-    for_a_run = alone = staticmethod(nullcontext)
-    other_devices = False
-
-    @staticmethod
-    def held_here() -> bool:
-        return False
 
 
 class _Call(NamedTuple):
@@ -178,8 +96,6 @@ class _Graph:
         # The inner session that captured it, which set_providers replaces, and its binding.
         self.inner, self.inner_binding = session._sess, self.binding._iobinding
         self.inputs: list[tuple[str, OrtValue]] = []
-        # The outputs that are computed on the CPU: position and buffer.
-        self.fixed: list[tuple[int, OrtValue]] = []
         # The run options of the last run, and the entries they were made from.
         self.options: RunOptions | None = None
         self.entries: Mapping[str, str] | None = None
@@ -187,13 +103,6 @@ class _Graph:
     def bind_input(self, name: str, buffer: OrtValue) -> None:
         self.inputs.append((name, buffer))
         self.binding.bind_ortvalue_input(name, buffer)
-
-    def outputs(self) -> list[np.ndarray]:
-        """The outputs of the last run, in arrays of their own."""
-        outputs = self.inner_binding.copy_outputs_to_cpu()
-        for i, buffer in self.fixed:
-            outputs[i] = buffer.numpy().copy()  # the array there is the buffer itself
-        return outputs
 
 
 class _Replays(threading.local):
@@ -223,20 +132,20 @@ class Capture:
         :param switched_on: those of its EPs that were told to capture.
         """
         ep = switched_on[0]
-        self._lock = session_lock.of(session) or _Unlocked
+        self._lock = session_lock.of(session) or session_lock.CUDA
         self._on_webgpu = ep == WEBGPU
         self._unread = captured_graph.unread(session) or frozenset()
         # TensorRT captures one graph, in the second run of the session, whatever the id.
         self._once = ep == TENSORRT
         self._device_id = int(session.get_provider_options()[ep].get("device_id", 0))
-        self._slots = [(value.name, _dtype(value.type), value.type) for value in session.get_inputs()]
+        self._slots = [(value.name, captured_graph.dtype(value.type), value.type) for value in session.get_inputs()]
         self._output_names = [value.name for value in session.get_outputs()]
         memories = [memory.name for memory in session.get_output_memory_infos()]
         # ORT takes nothing but device memory for outputs on WebGPU.
         self._on_cpu = {i for i, name in enumerate(memories) if name == "Cpu" and not self._on_webgpu}
         # Where all is on the CPU, there is nothing to capture.
         self._nothing = {"Cpu"}.issuperset([*memories, *(info.name for info in session.get_input_memory_infos())])
-        self.problem = None if self._nothing else _problem(session, switched_on)
+        self.problem = "" if self._nothing else captured_graph.problem(session, switched_on)
         # Each thread's graphs by the caller's id, if any, and the input shapes; those of the worker are _shared.
         self._thread = threading.local()
         self._threads = 0
@@ -253,8 +162,9 @@ class Capture:
         self._lent: set[str] = set()
         self._warned = False
         self._state = threading.Lock()
-        # Graphs of a session share the arena that they were captured in: one's values may lie where another's do.
-        self._running = threading.RLock()
+        # What a replay holds, in place of its thread's own lock: graphs of a session share the arena that they were
+        # captured in, so that one's values may lie where another's do. On WebGPU every run is alone.
+        self._running = None if self._on_webgpu else self._lock.new_lock()
 
     def run(
         self,
@@ -271,10 +181,18 @@ class Capture:
         :param entries: the run config entries of this run.
         :return: the outputs, in arrays of their own.
         """
-        graphs = self._graphs()
+        graphs, do = self._graphs(), _here
         if graphs is None:
-            return self._run_on_worker(session, feeds, attributes, entries)
-        return self._run(self._lock, graphs, session, feeds, attributes, entries)
+            graphs, do = self._shared, self._on_worker
+        graph_id = entries.get(GRAPH_ID)
+        if graph_id == ORDINARY or self._nothing or self.problem:
+            self._check_ordinary(graph_id)
+            with self._lock.alone():  # it may be given memory that the graphs replay into
+                return do(self._ordinary, _Call(session, feeds, attributes, entries))
+        call = _Call(session, self._checked(feeds), attributes, entries)
+        key = (graph_id, *map(_shape, call.feeds.values()))
+        with self._running if self._running and key in graphs else self._lock.alone():
+            return do(self._compute, graphs, key, call)
 
     def short_way(
         self, session: InferenceSession, entries: Mapping[str, str], options: RunOptions
@@ -287,8 +205,8 @@ class Capture:
         :return: a function of the inputs and the run options; it returns the outputs, or ``None`` for all that is to
             go through :meth:`run`. It leaves out what ``InferenceSession`` looks at first, while its method is ORT's.
         """
-        own, mine = vars(session), _Replays()
-        graph_id = entries.get(GRAPH_ID)
+        own, mine, graph_id = vars(session), _Replays(), entries.get(GRAPH_ID)
+        names = [name for name, _, _ in self._slots]
 
         def run(inputs: object, run_options: RunOptions) -> list[np.ndarray] | None:
             if (
@@ -298,7 +216,9 @@ class Capture:
             ):
                 return None
             kind = type(inputs)
-            if kind is not list and kind is not tuple:
+            if kind is dict:
+                inputs = [inputs.get(name) for name in names] if len(inputs) == len(names) else ()
+            elif kind is not list and kind is not tuple:
                 inputs = (inputs,)
             outputs = mine.last(inputs)
             return other(inputs) if outputs is None else outputs
@@ -319,30 +239,25 @@ class Capture:
     def _replays(self, graph: _Graph, own: Mapping[str, object]) -> Callable[[Sequence[object]], list | None]:
         """A function that replays a graph for plain arrays of its shapes, and returns ``None`` for all others.
 
-        Its names are local, as each look-up in an object takes a hundredth of the time that a replay does.
+        Its names are local, and it goes by index, as a look-up in an object or a ``zip`` takes a hundredth and more of
+        the time that a replay does.
 
         :param own: the attributes of the session.
         """
         lock, running, array, count = self._lock, self._running, np.ndarray, len(self._slots)
-        beside = None if self._on_webgpu else lock.for_a_run()  # the calling thread's, for every run
-        takes = [
-            (dtype, buffer.shape(), buffer._ortvalue.update_inplace)
-            for (_, dtype, _), (_, buffer) in zip(self._slots, graph.inputs, strict=True)
-        ]
-        takes = [(dtype, tuple(shape), np.empty(shape, dtype).strides, upload) for dtype, shape, upload in takes]
-        inner, replay, binding, options = (
-            graph.inner,
-            graph.inner.run_with_iobinding,
-            graph.inner_binding,
-            graph.options,
-        )
-        copy = graph.outputs if graph.fixed else binding.copy_outputs_to_cpu
+        takes = []
+        for i, ((_, dtype, _), (_, buffer)) in enumerate(zip(self._slots, graph.inputs, strict=True)):
+            like = np.empty(buffer.shape(), dtype)
+            takes.append((i, dtype, like.shape, like.strides, buffer._ortvalue.update_inplace))
+        inner, binding, options = graph.inner, graph.inner_binding, graph.options
+        replay, copy = inner.run_with_iobinding, binding.copy_outputs_to_cpu
 
         def run(inputs: Sequence[object]) -> list[np.ndarray] | None:
             if len(inputs) != count or own["_sess"] is not inner or lock.other_devices:
                 return None
-            with beside or lock.alone(), running:
-                for value, (dtype, shape, strides, upload) in zip(inputs, takes):  # noqa: B905 # strict= costs time
+            with running or lock.alone():
+                for i, dtype, shape, strides, upload in takes:
+                    value = inputs[i]
                     # numpy keeps one dtype object for each of its types, so `is` tells them apart, byte order included.
                     if (
                         type(value) is not array
@@ -406,48 +321,19 @@ class Capture:
             self._thread.graphs = graphs
             return graphs
 
-    def _run_on_worker(self, *arguments) -> list[np.ndarray]:
-        lock = _Unlocked if self._lock.held_here() else self._lock
-        with self._state:
-            if self._worker is None:
-                from concurrent.futures import ThreadPoolExecutor  # long to import, and seldom needed
+    def _on_worker(self, function: Callable, *arguments: object) -> list[np.ndarray]:
+        """Have the thread that runs for others do something, under the lock that the calling thread holds."""
+        if self._worker is None:  # the first of its runs is alone
+            from concurrent.futures import ThreadPoolExecutor  # long to import, and seldom needed
 
-                # ORT sets CUDA's current device at a session's first run of a thread only.
-                start = self._lock.bury_elsewhere
-                self._worker = ThreadPoolExecutor(1, "onnxruntime-graph-capture", initializer=start)
-                if self._device_id:
-                    self._worker.submit(_make_current, lock, self._device_id)
-        future = self._worker.submit(self._run, lock, self._shared, *arguments)
+            start = partial(_become_worker, self._lock, self._device_id)
+            self._worker = ThreadPoolExecutor(1, "onnxruntime-graph-capture", initializer=start)
+        future = self._worker.submit(function, *arguments)
         try:
             return future.result()
         finally:
             future.exception()  # after Ctrl-C too, a run that reads the caller's arrays comes to its end
             self._lock.bury()
-
-    def _run(self, lock, graphs, session, feeds, attributes, entries) -> list[np.ndarray]:
-        graph_id = entries.get(GRAPH_ID)
-        if graph_id == ORDINARY or self._nothing or self.problem:
-            self._check_ordinary(graph_id)
-            with lock.alone():  # it may be given memory that the graphs replay into
-                return self._ordinary(_Call(session, feeds, attributes, entries))
-        shapes = []
-        for name, dtype, _ in self._slots:
-            value = feeds.get(name)
-            # numpy keeps one dtype object for each of its types, so `is` tells them apart, byte order included.
-            if type(value) is not np.ndarray or value.dtype is not dtype or not value.flags.c_contiguous:
-                feeds = self._checked(feeds)
-                shapes = map(_shape, feeds.values())
-                break
-            shapes.append(value.shape)
-        key = (graph_id, *shapes)
-        if key not in graphs or len(feeds) != len(self._slots):
-            call = _Call(session, self._checked(feeds), attributes, entries)
-            with lock.alone():
-                if key not in graphs:  # on WebGPU, all threads share them
-                    return self._capture(graphs, key, call)
-        graph = graphs[key]
-        with lock.for_a_run(), self._running:
-            return self._replay(graph, session, feeds, attributes, entries)
 
     def _check_ordinary(self, graph_id: str | None) -> None:
         """Check that a run that is not to be captured can be right."""
@@ -477,15 +363,19 @@ class Capture:
             checked[name] = value
         return checked
 
-    def _replay(self, graph, session, feeds, attributes, entries) -> list[np.ndarray]:
+    def _compute(self, graphs: dict[tuple, _Graph], key: tuple, call: _Call) -> list[np.ndarray]:
+        # On WebGPU, where all threads share them, another may have captured this one meanwhile.
+        return self._replay(graphs[key], call) if key in graphs else self._capture(graphs, key, call)
+
+    def _replay(self, graph: _Graph, call: _Call) -> list[np.ndarray]:
         """Run a graph; the first time, ORT captures it."""
         for name, buffer in graph.inputs:
-            buffer.update_inplace(feeds[name])
-        if attributes or graph.entries is not entries:
-            graph.options = request.run_options(attributes, {**entries, GRAPH_ID: graph.id})
-            graph.entries = None if attributes else entries
-        session.run_with_iobinding(graph.binding, graph.options)
-        return graph.outputs()
+            buffer.update_inplace(call.feeds[name])
+        if call.attributes or graph.entries is not call.entries:
+            graph.options = request.run_options(call.attributes, {**call.entries, GRAPH_ID: graph.id})
+            graph.entries = None if call.attributes else call.entries
+        call.session.run_with_iobinding(graph.binding, graph.options)
+        return graph.inner_binding.copy_outputs_to_cpu()  # copies of those that are on the CPU, too
 
     def _ordinary(self, call: _Call) -> list[np.ndarray]:
         options = request.run_options(call.attributes, {**call.entries, GRAPH_ID: ORDINARY})
@@ -504,11 +394,9 @@ class Capture:
         for i, (name, want) in enumerate(zip(self._output_names, wanted, strict=True)):
             buffer = self._buffer(call.session, want.shape, want.dtype, on_cpu=i in self._on_cpu)
             graph.binding.bind_ortvalue_output(name, buffer)
-            if i in self._on_cpu:
-                graph.fixed.append((i, buffer))
         other = replay_check.other_data({name: self._on_host(value) for name, value in call.feeds.items()})
-        self._replay(graph, call.session, other, call.attributes, call.entries)
-        outputs = self._replay(graph, *call)
+        self._replay(graph, call._replace(feeds=other))
+        outputs = self._replay(graph, call)
         wrong = replay_check.differing(outputs, wanted, None if self._once else lambda: self._ordinary(call))
         if wrong:
             names = ", ".join(ascii(self._output_names[i]) for i in wrong)
@@ -572,22 +460,27 @@ class Capture:
     def _on_host(self, value: np.ndarray | OrtValue) -> np.ndarray:
         if isinstance(value, np.ndarray) or not self._on_webgpu:
             return value if isinstance(value, np.ndarray) else value.numpy()
-        host = OrtValue.ortvalue_from_numpy(np.empty(value.shape(), _dtype(value.data_type())))
+        host = OrtValue.ortvalue_from_numpy(np.empty(value.shape(), captured_graph.dtype(value.data_type())))
         onnxruntime.copy_tensors([value], [host])
         return host.numpy()
 
 
-def _make_current(lock: session_lock.SessionLock, device_id: int) -> None:
-    """Have CUDA use a device for what the calling thread does from now on.
+def _here(function: Callable, *arguments: object) -> list[np.ndarray]:
+    return function(*arguments)
 
-    ORT's EP does that for its thread when it is made (``cuda_execution_provider.cc``), but not when a session that
-    captures is run.
+
+def _become_worker(lock: session_lock.SessionLock, device_id: int) -> None:
+    """Put the calling thread on a device for good: CUDA's current device is a thread's.
+
+    ORT's EP sets it in the thread that opens a session (``cuda_execution_provider.cc``), but not where a session that
+    captures is run. Releasing a session sets it too.
     """
-    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
-    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "", [value], [value])
-    graph.output[0].name = "y"
-    made = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 13)])
-    with lock.for_a_run():
+    lock.bury_elsewhere()
+    if device_id:
+        value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
+        graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "", [value], [value])
+        graph.output[0].name = "y"
+        made = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 13)])
         InferenceSession(made.SerializeToString(), providers=[(CUDA, {"device_id": device_id})])
 
 

@@ -75,14 +75,14 @@ class SessionLock:
         """
         self._side_by_side = side_by_side
         self._alone = threading.RLock()
-        self._holder: int | None = None
-        # One lock for each thread that has run a session, gone when its thread is: to be alone means to hold them all.
-        # So a run takes no lock that another run wants.
+        self._taken = False
+        # One lock for each thread that has run a session, gone when its thread is, and for each session that replays
+        # graphs: to be alone means to hold them all. So a run takes no lock that another's run wants.
         self._running: weakref.WeakSet = weakref.WeakSet()
         self._dead: deque[dict] = deque()
         # Whether it was ever had by a session on another device than 0, which is where every thread begins.
         self.other_devices = False
-        self._thread = _Thread(self._new_lock)
+        self._thread = _Thread(self.new_lock)
         self._elsewhere = threading.local()  # apart from _thread, which takes the lock when a thread first has it
 
     def for_a_run(self) -> AbstractContextManager:
@@ -94,7 +94,7 @@ class SessionLock:
         """Wait until no other thread opens, runs or releases a session, and keep it so."""
         try:
             with self._alone:
-                outer, self._holder = self._holder, threading.get_ident()
+                outer, self._taken = self._taken, True
                 try:
                     if self._side_by_side:
                         with _holding(list(self._running), _acquire):
@@ -102,16 +102,13 @@ class SessionLock:
                     else:
                         yield  # nobody holds a lock of their own
                 finally:
-                    self._holder = outer
+                    self._taken = outer
         finally:
             if self._dead:
                 self.bury()
 
-    def held_here(self) -> bool:
-        """Tell whether the calling thread is alone."""
-        return self._holder == threading.get_ident()
-
-    def _new_lock(self):
+    def new_lock(self):
+        """A lock that nobody else holds while one thread is alone; to be kept as long as it is used."""
         with self._alone:
             lock = threading.RLock()
             self._running.add(lock)
@@ -129,7 +126,7 @@ class SessionLock:
         while self._dead and not hasattr(self._elsewhere, "is_so"):
             with _holding([self._alone], _try) as held:
                 # The garbage collector can run while this thread holds the lock; it calls this again afterwards.
-                if not held or self._holder is not None:
+                if not held or self._taken:
                     return
                 with suppress(IndexError):  # until none is left, whoever else takes of them
                     while True:

@@ -17,6 +17,7 @@ import unittest
 import warnings
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from unittest import mock
 
@@ -144,6 +145,13 @@ class OutputsOnTheCpuTest(OnCuda):
     def test_nothing_but_the_cpu(self) -> None:
         made = typed(model([helper.make_node("Shape", ["X"], ["Y"])], {"X": ("N", 4)}, {"Y": (2,)}), INT64, 0)
         self.check_shapes(made, (2, 4), (3, 4))
+
+    def test_inputs_that_no_node_reads_stay_there(self) -> None:
+        # From the device ORT would copy them to the CPU while it captures: to memory that is gone at the replay.
+        rep = self.prepare(model([helper.make_node("Neg", ["X"], ["Y"])], {"U": (3,), "X": (2, 4)}, {"Y": (2, 4)}))
+        rep.run([self.data(0, 3), self.data(1, 2, 4)])
+        buffers = graph_capture.of(rep.session)._begun[0].inputs
+        self.assertEqual([(name, value.device_name()) for name, value in buffers], [("U", "cpu"), ("X", "cuda")])
 
     def test_they_are_the_callers(self) -> None:
         nodes = [helper.make_node("Relu", ["X"], ["R"]), helper.make_node("Shape", ["X"], ["Y"])]
@@ -296,6 +304,23 @@ class ThreadTest(OnCuda):
 
         self.in_threads(graph_capture.MOST_THREADS + 4, work)
 
+    def test_whoever_holds_the_lock_beside_others_on_the_common_thread(self) -> None:
+        with mock.patch.object(graph_capture, "MOST_THREADS", 0):
+            rep, expected = self.prepare(chain()), Expected(chain())
+            x = self.data(0, 3, 4)
+
+            def work(k: int) -> None:
+                for _ in range(30):
+                    with session_lock.CUDA.alone() if k % 2 else nullcontext():
+                        self.close(rep.run([x])[0], expected(x)[0])
+
+            threads = [threading.Thread(target=work, args=(k,), daemon=True) for k in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+            self.assertFalse(any(thread.is_alive() for thread in threads))
+
 
 @needs_cuda
 class BesideOthersTest(OnCuda):
@@ -383,10 +408,44 @@ class BesideOthersTest(OnCuda):
             ordinary = pool.submit(rep.run, [x], run_config=ORDINARY)
             time.sleep(0.2)
             self.assertFalse(ordinary.done())
-            rep.run([x])  # a replay does not wait
             go_on.set()
             running.result()
             self.close(ordinary.result()[0], Expected(chain())(x)[0])
+
+    def check_nobody_is_alone(self, inside: threading.Event, go_on: threading.Event, run) -> None:
+        got = []
+
+        def alone() -> None:
+            inside.wait(20)
+            with session_lock.CUDA.alone():
+                got.append(go_on.is_set())
+
+        other, later = threading.Thread(target=alone), threading.Timer(0.3, go_on.set)
+        other.start()
+        later.start()
+        run()
+        other.join()
+        later.join()
+        self.assertEqual(got, [True])
+
+    def test_nobody_is_alone_during_a_replay(self) -> None:
+        rep, x = self.prepare(chain()), self.data(0, 3, 4)
+        rep.run([x])
+        state, inside, go_on = rep._capture, threading.Event(), threading.Event()
+
+        def wait(*_) -> list:
+            inside.set()
+            go_on.wait(20)
+            return []
+
+        with mock.patch.object(state, "_compute", wait):
+            self.check_nobody_is_alone(inside, go_on, partial(rep.run, [x], logid="long"))
+        inside.clear()
+        go_on.clear()
+        graph = state._begun[0]
+        graph.inner = mock.Mock(run_with_iobinding=wait)
+        replay = state._replays(graph, {"_sess": graph.inner})
+        self.check_nobody_is_alone(inside, go_on, partial(replay, [x]))
 
     def test_replays_do_not_wait_for_other_sessions(self) -> None:
         first, second = self.prepare(chain()), self.prepare(chain())
@@ -525,9 +584,16 @@ class OtherDeviceTest(OnCuda):
                     self.close(done.result()[0], expected(x)[0])
 
     def test_the_thread_is_put_on_the_device(self) -> None:
-        with mock.patch.object(graph_capture, "_make_current", wraps=graph_capture._make_current) as made:
-            self.prepare(chain(), 1).run([self.data(0, 3, 4)])
-        made.assert_called_once_with(mock.ANY, 1)
+        opened = []
+
+        def watched(*arguments, **keywords) -> InferenceSession:
+            opened.append((threading.current_thread().name[:26], keywords["providers"]))
+            return InferenceSession(*arguments, **keywords)
+
+        rep = self.prepare(chain(), 1)
+        with mock.patch.object(graph_capture, "InferenceSession", mock.Mock(side_effect=watched)):
+            rep.run([self.data(0, 3, 4)])
+        self.assertEqual(opened, [("onnxruntime-graph-capture_", [(CUDA, {"device_id": 1})])])
 
     def test_whoever_holds_the_lock(self) -> None:
         rep, x = self.prepare(chain(), 1), self.data(0, 3, 4)
