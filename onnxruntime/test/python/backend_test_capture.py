@@ -198,6 +198,40 @@ class CaptureBehaviour:
             a, b = self.data(2 * i, 5), self.data(2 * i + 1, 5)
             self.check(rep.run([a, b]), expected(a, b))
 
+    def test_inputs_by_name(self) -> None:
+        rep, expected = self.prepare(two_inputs()), Expected(two_inputs())
+        a, b = self.data(0, 5), self.data(1, 5)
+        self.check(rep.run({"A": a, "B": b}), expected(a, b))
+        with mock.patch.object(graph_capture.Capture, "run", side_effect=AssertionError("the long way")):
+            for given in ({"A": a, "B": b}, {"B": b, "A": a}):
+                self.check(rep.run(given), expected(a, b))
+
+    def test_an_input_that_no_node_reads(self) -> None:
+        made = model([helper.make_node("Neg", ["X"], ["Y"])], {"U": (3,), "X": ("N", 4)}, {"Y": ("N", 4)})
+        rep, expected = self.prepare(made), Expected(made)
+        watch = captured_ids(rep)
+        with watch:
+            for i in range(6):
+                unread, x = self.data(9 + i, 3), self.data(i, 1 + i % 2, 4)
+                self.check(rep.run([unread, x]), expected(unread, x))
+        self.assertEqual(set(watch.ids), {1024, 1025})
+        with self.assertRaisesRegex(RuntimeError, r"'U' got float32\[2\]"):
+            rep.run([unread[:2], x])
+
+    def test_an_input_that_is_an_output(self) -> None:
+        # Where a node reads it, it lies on the device, and ORT gives back the buffer that it was given.
+        made = model([helper.make_node("Neg", ["X"], ["Y"])], {"X": ("N", 4)}, {"X": ("N", 4), "Y": ("N", 4)})
+        rep, expected = self.prepare(made), Expected(made)
+        results = []
+        for i in range(6):
+            x = self.data(i, 1 + i % 2, 4)
+            results.append((rep.run([x]), expected(x)))
+        for got, want in results:
+            self.check(got, want)
+        made = model([helper.make_node("Neg", ["X"], ["Y"])], {"U": (3,), "X": (2, 4)}, {"U": (3,), "Y": (2, 4)})
+        with self.assertRaisesRegex(RuntimeError, "not permitted.*input 'U' .*handed on there"):
+            self.prepare(made)
+
     def test_scalars_and_no_elements(self) -> None:
         made = model([helper.make_node("Neg", ["X"], ["Y"])], {"X": ()}, {"Y": ()})
         rep = self.prepare(made)

@@ -10,6 +10,8 @@ No device is needed. That what the rule permits is replayed, and what it refuses
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -269,6 +271,9 @@ class CheckTest(unittest.TestCase):
         for ep in (WEBGPU, CUDA):
             self.refused("input 'S' is read on the CPU", made, {"S": "Cpu", "U": "Cpu"}, ep)
             self.assertEqual(captured_graph.unread(self.check(made, {"U": "Cpu"}, ep)), {"U"})
+        made.graph.output.append(made.graph.input[2])
+        for ep in (WEBGPU, CUDA):
+            self.refused("input 'U' is read on the CPU.* or handed on there", made, {"U": "Cpu"}, ep)
 
     def test_cuda_captures_every_operator(self) -> None:
         self.check(between(helper.make_node("Selu", ["T"], ["V"])), ep=CUDA)
@@ -327,6 +332,27 @@ class OpenTest(unittest.TestCase):
             ):
                 captured_graph.open_session(made, options, grants, providers=[CPU])
             self.assertEqual([node.op_type for node in found[0].graph.node], left)
+
+    def test_ort_warns_of_nothing(self) -> None:
+        # ORT warns of every graph that it writes after an optimizer that is for one kind of processor.
+        program = (
+            "import sys\nfrom unittest import mock\nfrom onnxruntime import SessionOptions\n"
+            "from onnxruntime.backend import captured_graph\n"
+            "captured_graph.check = lambda *_: None\n"
+            "grants = {'CUDAExecutionProvider': {'enable_cuda_graph': mock.Mock(value=True)}}\n"
+            "captured_graph.DISABLED_OPTIMIZERS = tuple(sys.argv[1:])\n"
+            "captured_graph.open_session(sys.stdin.buffer.read(), SessionOptions(), grants,"
+            " providers=['CPUExecutionProvider'])\n"
+        )
+        for disabled in (DISABLED_OPTIMIZERS, ()):
+            done = subprocess.run(
+                [sys.executable, "-c", program, *disabled],
+                input=two_nodes().SerializeToString(),
+                stderr=subprocess.PIPE,
+                check=True,
+                timeout=100,
+            )
+            self.assertEqual(b"Serializing optimized model" in done.stderr, not disabled, done.stderr)
 
     def test_what_was_found_is_raised(self) -> None:
         grants = {WEBGPU: {"enableGraphCapture": mock.Mock(value=True)}}
