@@ -135,7 +135,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         if self._capture is not None:
             self._capture.claim(run_config)
             if type(self._session) is InferenceSession:
-                self._direct = self._capture.short_way(self._session, run_config, self._prepared.options)
+                self._direct = self._capture.short_way(self._session, self._prepared.entries, self._prepared.options)
 
     @property
     def providers(self) -> tuple[str, ...]:
