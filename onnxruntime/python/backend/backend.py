@@ -185,23 +185,15 @@ class OnnxRuntimeBackend(Backend):
         **kwargs,
     ):
         """
-        Prepare a model and run it once.
+        Prepare a model and run it once: :meth:`prepare`, whose parameters these are, and
+        :meth:`onnxruntime.backend.backend_rep.OnnxRuntimeBackendRep.run`.
 
         Every keyword is validated before anything is opened.
 
-        :param model: as for :meth:`prepare`.
-        :param inputs: as for :meth:`onnxruntime.backend.backend_rep.OnnxRuntimeBackendRep.run`.
-        :param device: as for :meth:`prepare`.
-        :param provider_options: as for :meth:`prepare`.
-        :param session_config: as for :meth:`prepare`.
-        :param run_config: as for :meth:`prepare`.
-        :param session_options: as for :meth:`prepare`.
-        :param free_dimension_overrides: as for :meth:`prepare`.
+        :param inputs: as for the run.
         :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions` (where a session is opened) and of
-            :class:`onnxruntime.RunOptions`; a name that both have is set on both. Other names are ignored, with a
-            ``RuntimeWarning``.
-            ``timeout`` and ``cancellation`` are those of
-            :meth:`onnxruntime.backend.backend_rep.OnnxRuntimeBackendRep.run`.
+            :class:`onnxruntime.RunOptions`, a name that both have being set on both; ``timeout`` and ``cancellation``
+            of the run. Other names are ignored, with a ``RuntimeWarning``.
         :return: list of outputs.
         """
         limits = {name: kwargs.pop(name) for name in LIMITS if name in kwargs}
