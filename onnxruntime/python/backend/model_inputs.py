@@ -24,7 +24,10 @@ class ModelInputs:
     """
 
     def __init__(self, session: InferenceSession) -> None:
-        self._declared = session.get_inputs(), getattr(session, "get_overridable_initializers", list)()
+        initializers = getattr(session, "get_overridable_initializers", list)()
+        if initializers and "OpenVINOExecutionProvider" in session.get_providers():
+            initializers = []  # OpenVINO computes with the model's own values, whatever is fed
+        self._declared = session.get_inputs(), initializers
         #: Each input's name, and the dtype of the arrays that ORT takes for it as they are, if there is one.
         self.slots = [(node.name, _fed_as_is(node.type)) for node in self._declared[0]]
 

@@ -106,6 +106,18 @@ class BundledOpenVinoTest(unittest.TestCase):
         """Refused where it is not safe, left out where nobody named it; through AUTO it is right there."""
         run_in_a_new_process(_ON_ONE_CORE)
 
+    def test_an_initializer_is_not_overridden_in_silence(self) -> None:
+        ones, zeros = np.ones(2, np.float32), np.zeros(2, np.float32)
+        made = model([helper.make_node("Add", ["X", "W"], ["Y"])], {"X": [2], "W": [2]}, {"Y": [2]}, {"W": ones})
+        rep = onnxruntime.backend.prepare(made)
+        self.assertIn(EP, rep.providers)
+        np.testing.assert_array_equal(rep.run({"X": zeros})[0], 1)
+        # It would compute with the model's own values.
+        with self.assertRaisesRegex(RuntimeError, "an input named 'W'; the model takes 1 input"):
+            rep.run({"X": zeros, "W": zeros})
+        on_the_cpu = onnxruntime.backend.prepare(made, provider_options={})
+        np.testing.assert_array_equal(on_the_cpu.run({"X": zeros, "W": zeros})[0], 0)
+
     def test_options_that_it_cannot_report_are_unconfirmed(self) -> None:
         options = {"num_of_threads": 2, "device_type": "CPU"}
         rep = onnxruntime.backend.prepare(convolutions(), provider_options={EP: options})
