@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -57,14 +58,19 @@ def main(arguments: list[str] | None = None) -> int:
                 out.write(str(page))
             out.flush()
             return status
-        except BrokenPipeError:  # such as `... | head`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+        except OSError as error:  # such as a full disk
+            if not isinstance(error, BrokenPipeError):  # such as `... | head`
+                print(f"error: {one_line(error)}", file=sys.stderr)
+            with contextlib.suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
             return 1
         except KeyboardInterrupt:
             print("error: interrupted", file=sys.stderr)
             return 130
         except MistakeError as mistake:
             print(f"error: {one_line(mistake)}", file=sys.stderr)
+            if chosen.json:
+                out.write(json.dumps({"error": one_line(mistake)}, indent=2) + "\n")
             return 1
 
 

@@ -267,6 +267,8 @@ def _refuse_name(known: Mapping[str, Permitted], place: Place, flavour: str) -> 
         reason = f"it belongs into {'session_config' if key in SESSION_CONFIG else 'run_config'}"
     if not reason and is_attribute(key):
         reason = "it is a keyword argument of its own"
+    if not reason and place[1] and place[1] not in PROVIDERS:
+        reason = "nobody has judged the options of this execution provider: name it with {}"
     if not reason and not known:
         reason = "no option of this execution provider is permitted: name it with {}"
     refuse(reason or f"no such name is known{suggest(key, known)}", *place)

@@ -23,7 +23,8 @@ def add_to(commands: argparse._SubParsersAction, shared: argparse.ArgumentParser
     parser = commands.add_parser(
         "check", parents=[shared], help="validate a configuration, without a model",
         description="""Validate a configuration without a model, for this ORT and this machine; its EPs need not be
-        there. Every problem is told, one a line, and then the exit status is 1.""",
+        there. Every problem is told, one a line, and then the exit status is 1. ORT_ONNX_BACKEND_CONFIG is not looked
+        at; check "$ORT_ONNX_BACKEND_CONFIG" does that.""",
         usage="%(prog)s FILE|JSON|- ...",
     )  # fmt: skip
     parser.add_argument(
@@ -58,11 +59,14 @@ def tell(result: dict, page: Page) -> None:
         for problem in result["problems"]:
             print(f"error: {problem}", file=sys.stderr)
         return
-    page.line(f"Permitted with ORT {result['onnxruntime']} on {result['machine']}. ORT would be given")
+    titles = ("session_config", "run_config", "session_options", "free_dimension_overrides")
+    some = any(result[title] for title in (*titles, "provider_options", "extensions"))
+    given = "ORT would be given" if some else "It configures nothing."
+    page.line(f"Permitted with ORT {result['onnxruntime']} on {result['machine']}. {given}")
     for name, provider in result["provider_options"].items():
         page.line(f"  {name} ({provider['flavour']}{'' if provider['here'] else ', not in this process'})")
         page.entries(provider["options"], " " * 6)
-    for title in ("session_config", "run_config", "session_options", "free_dimension_overrides"):
+    for title in titles:
         if result[title]:
             page.line(f"  {title}")
             page.entries(result[title], " " * 6)

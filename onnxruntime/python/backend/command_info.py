@@ -21,7 +21,16 @@ from onnx import TensorProto, helper
 
 import onnxruntime
 from onnxruntime.backend import execution_providers
-from onnxruntime.backend.command_line import PROGRAM, Page, flavours_here, permitted_of, providers_known
+from onnxruntime.backend.command_line import (
+    PROGRAM,
+    MistakeError,
+    Page,
+    flavours_here,
+    judge,
+    permitted_of,
+    providers_known,
+    read_configuration,
+)
 from onnxruntime.backend.request import ENVIRONMENT
 
 _VARIABLES = (
@@ -90,11 +99,19 @@ def command(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
         "machine": platform.machine(),
         "device": onnxruntime.get_device(),
         "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        "problems": _problems_of_environment(),
         "providers": providers,
         "plugins_without_a_device": [name for name, found in chosen.registered.items() if not found],
         "not_in_this_process": [name for name in providers_known() if name not in here],
     }
     return result, 0
+
+
+def _problems_of_environment() -> list[str]:
+    try:
+        return judge(read_configuration(os.environ.get(ENVIRONMENT) or "{}"))[1]
+    except MistakeError as mistake:
+        return [str(mistake)]
 
 
 def _two_nodes() -> bytes:
@@ -138,6 +155,8 @@ def tell(result: dict, page: Page) -> None:
     page.line(f"{'device':12} {result['device']}")
     for name, value in result["environment"].items():
         page.paragraph(f"{name}={ascii(value)[1:-1]}", " " * 13, "environment  ")
+    for problem in result["problems"]:
+        page.paragraph(f"cannot be used: {problem}", " " * 13)
 
     page.line()
     page.line("Execution providers of this process")

@@ -199,7 +199,7 @@ def ort_log() -> Iterator[list[str]]:
 
 def provider_named(text: str) -> str:
     """The EP that a short name such as ``cuda`` stands for; any other text as it is."""
-    for name in (*PROVIDERS, *onnxruntime.get_available_providers()):
+    for name in (*PROVIDERS, *flavours_here()):
         if text.lower() in (name.lower(), name.lower().removesuffix("executionprovider")):
             return name
     return text
@@ -267,7 +267,7 @@ def read_configuration(text: str) -> dict[str, object]:
         elif text == "-":
             found = configuration_json.parse(sys.stdin.read(configuration_json.MOST_CHARACTERS))
         else:
-            found = configuration_json.parse_file(text)
+            found = configuration_json.parse_file(text.removeprefix("@"))  # as in the environment variable
     except OSError as error:
         raise MistakeError(f"cannot read {text}: {error.strerror}") from None
     except ValueError as error:
@@ -322,7 +322,7 @@ def judge(given: dict[str, object]) -> tuple[dict[str, dict], list[str]]:
 
 def extensions_of_environment() -> list[str]:
     """The extensions that the environment variable names."""
-    return _of_environment().get("extensions", [])
+    return of_environment().get("extensions", [])
 
 
 def use_extensions(libraries: list[str]) -> None:
@@ -332,12 +332,13 @@ def use_extensions(libraries: list[str]) -> None:
 
     :param libraries: packages and paths.
     """
-    config = _of_environment()
+    config = of_environment()
     config["extensions"] = [*config.get("extensions", []), *libraries]
     os.environ[request.ENVIRONMENT] = json.dumps(config)
 
 
-def _of_environment() -> dict[str, object]:
+def of_environment() -> dict[str, object]:
+    """What the environment variable holds."""
     text = os.environ.get(request.ENVIRONMENT)
     try:
         return configuration_json.of_environment(text) if text else {}
@@ -372,10 +373,15 @@ def _register(plugin: str) -> tuple[str, bool]:
     name, _, library = plugin.partition("=")
     try:
         if not library:
+            if not re.fullmatch(r"\w+(\.\w+)*", name):
+                hint = " or EP=LIBRARY" if os.sep in name else f", such as {re.sub('[-.]+', '_', name)}, or EP=LIBRARY"
+                raise MistakeError(f"--plugin {plugin}: it takes the name of a Python package{hint}")
             package = importlib.import_module(name)
             if not hasattr(package, "get_ep_name") or not hasattr(package, "get_library_path"):
                 files = [file for folder in getattr(package, "__path__", ()) for file in Path(folder).rglob("*")]
                 libraries = [str(file) for file in files if file.suffix in (".so", ".dll", ".dylib")]
+                if hasattr(package, "get_library_path"):
+                    raise MistakeError(f"--plugin {plugin}: it has custom operators, and no EP: run --extension {name}")
                 raise MistakeError(
                     f"--plugin {plugin}: the package has no get_ep_name and get_library_path to tell its EP's name and "
                     f"library; say them as --plugin EP={libraries[0] if len(libraries) == 1 else 'LIBRARY'}"

@@ -22,6 +22,8 @@ from onnxruntime.backend.command_line import (
     MistakeError,
     Page,
     extensions_of_environment,
+    flavours_here,
+    of_environment,
     one_line,
     ort_log,
     provider_named,
@@ -228,10 +230,11 @@ def _configured(chosen: argparse.Namespace, config: str) -> _Tried:
 
 def _provider_and_option(text: str) -> tuple[str, str]:
     """The name of the EP in EP.OPTION=VALUE, and the rest, which may be empty."""
+    known = {*providers_known(), *flavours_here()}
     dots = [index for index, character in enumerate(f"{text.partition('=')[0]}.") if character == "."]
     for dot in reversed(dots):  # an EP's name may hold a dot itself
         name = provider_named(text[:dot])
-        if name in providers_known():
+        if name in known:
             return name, text[dot + 1 :]
     return text[: dots[0]], text[dots[0] + 1 :]
 
@@ -264,7 +267,10 @@ def _prepare(chosen: argparse.Namespace, given: dict[str, object]) -> OnnxRuntim
             reason = error
     # Without what the error says itself, such as which library is missing.
     said = [line for line in dict.fromkeys(lines) if line.rpartition("with error: ")[2] not in one_line(reason)]
-    raise MistakeError("; ".join([str(reason).rstrip(". "), *(f"ORT logs: {line}" for line in said)])) from reason
+    hint = ["--extension registers custom operators"] if "is not a registered function/op" in str(reason) else []
+    raise MistakeError(
+        "; ".join([str(reason).rstrip(". "), *(f"ORT logs: {line}" for line in said), *hint])
+    ) from reason
 
 
 def _unconfigured(model: str) -> OnnxRuntimeBackendRep:
@@ -315,6 +321,8 @@ def _result(one: _Tried, first: _Tried, chosen: argparse.Namespace) -> dict[str,
     for output, found in zip(outputs, one.differences, strict=False):
         output["difference"] = found
     latency = command_measure.percentiles(one.seconds)
+    named = {**of_environment().get("session_options", {}), **(one.given["session_options"] or {})}
+    attributes = {name: getattr(rep.session.get_session_options(), name) for name in named}
     ratio = None if first.error else latency["p50"] / command_measure.percentiles(first.seconds)["p50"]
     return {
         "configuration": one.label,
@@ -322,6 +330,7 @@ def _result(one: _Tried, first: _Tried, chosen: argparse.Namespace) -> dict[str,
         "providers": list(rep.providers),
         "provider_options": {name: dict(options) for name, options in rep.provider_options.items()},
         "unconfirmed": {name: list(options) for name, options in rep.unconfirmed.items()},
+        "session_options": {name: getattr(value, "name", value) for name, value in attributes.items()},
         "session_config": session_config,
         "run_config": dict(rep.run_config),
         "extensions": list(rep.extensions),
@@ -370,6 +379,7 @@ def _tell_configuration(told: dict, several: bool, page: Page) -> None:
         _row(page, "provider_options", *entries({f"{name}.{option}": text for option, text in options.items()}))
     for name, options in told["unconfirmed"].items():
         _row(page, "unconfirmed", f"{name}: {', '.join(options)} (given to the EP, which has no way to report it)")
+    _row(page, "session_options", *entries(told["session_options"]))
     _row(page, "session_config", *entries(told["session_config"]))
     _row(page, "run_config", *entries(told["run_config"]))
     if told["extensions"]:
@@ -387,7 +397,8 @@ def _tell_configuration(told: dict, several: bool, page: Page) -> None:
     if not several:
         latency = told["latency_ms"]
         figures = ", ".join(f"{name} {latency[name]:.3g}" for name in ("p50", "p90", "p99"))
-        _row(page, "latency", f"{figures} ms ({latency['runs']} runs after {latency['warm_up']})")
+        runs = f"{latency['runs']} run{'s' if latency['runs'] > 1 else ''}"
+        _row(page, "latency", f"{figures} ms ({runs} after {latency['warm_up']})")
 
 
 def _verdict(found: dict) -> str:
@@ -399,7 +410,8 @@ def _verdict(found: dict) -> str:
 
 
 def _tell_table(result: dict, page: Page) -> None:
-    """One line for each configuration, in columns that leave room for its name where the page is wide."""
+    """One line for each configuration, in columns, with their names where the page is wide enough for all of them."""
+    rows = []
     compared = result["tolerance"] is not None
     page.line(f"{'':3} {'p50 ms':>8} {'p90 ms':>8} {'p99 ms':>8} {'ratio':>6}{'  outputs' if compared else ''}")
     for index, told in enumerate(result["configurations"]):
@@ -413,8 +425,10 @@ def _tell_table(result: dict, page: Page) -> None:
             if compared:
                 within = all(output["difference"]["within"] for output in told["outputs"])
                 row += f"  {'alike' if within else 'DIFFER':7}"
-        label = one_line(told["configuration"])
-        page.line(f"{row}  {label}" if len(row) + 2 + len(label) <= page.width else row)
+        rows.append((row, f"{row}  {one_line(told['configuration'])}"))
+    fits = all(len(row) <= page.width for _, row in rows)
+    for row in rows:
+        page.line(row[fits])
 
 
 class _Progress:

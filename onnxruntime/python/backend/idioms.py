@@ -111,4 +111,4 @@ def unknown_keyword(name: str, value: object, others: Mapping[str, object] = Map
         if any(name in table for table in PROVIDERS.get(ep, {}).values()):
             return f"; write provider_options={{'{ep}': {{'{name}': {show(value)}}}}}"
     near = nearest(name, (*KEYWORDS, *SESSION_ATTRIBUTES, *RUN_ATTRIBUTES, "timeout", "cancellation", "device"), 0.75)
-    return f"; did you mean {near}={show(value)}?" if near else ""
+    return f"; did you mean {near}={_mapping(value) if near in KEYWORDS else show(value)}?" if near else ""

@@ -664,6 +664,10 @@ class TestProviderOptions(unittest.TestCase):
             with self.assertRaisesRegex(messages.NotPermittedError, reason):
                 permit(flavour="", provider_options={"CUDAExecutionProvider": {option: 1}})
 
+    def test_options_of_an_ep_that_nobody_knows(self):
+        with self.assertRaisesRegex(messages.NotPermittedError, "nobody has judged .*: name it with {}"):
+            permit(flavour="plugin", provider_options={"UnheardOfExecutionProvider": {"x": 1}})
+
 
 class TestRefusal(unittest.TestCase):
     def test_a_refusal_says_what_it_is_of(self) -> None:

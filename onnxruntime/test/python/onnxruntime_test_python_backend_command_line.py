@@ -229,11 +229,27 @@ class InfoTest(CommandTest):
             self.assertIn("say them as --plugin EP=LIBRARY", self.mistake("info", "--plugin", "odd_plugin"))
             library = self.put("odd_plugin/lib/libodd.so", "")
             self.assertIn(f"--plugin EP={library}", self.mistake("info", "--plugin", "odd_plugin"))
+            self.put("odd_plugin/__init__.py", "def get_library_path(): ...")
+            sys.modules.pop("odd_plugin")
+            self.assertIn(
+                "custom operators, and no EP: run --extension odd_plugin",
+                self.mistake("info", "--plugin", "odd_plugin"),
+            )
+            sys.modules.pop("odd_plugin")
+
+    def test_what_is_no_name_of_a_package(self) -> None:
+        said = self.mistake("info", "--plugin", "onnxruntime-ep-openvino")
+        self.assertIn("such as onnxruntime_ep_openvino, or EP=LIBRARY", said)
+        self.assertIn("Python package or EP=LIBRARY", self.mistake("info", "--plugin", f".{os.sep}libep.so"))
 
     def test_the_environment_is_told(self) -> None:
         self.assertNotIn(VARIABLE, self.tell("info"))
         with mock.patch.dict(os.environ, {VARIABLE: json.dumps({"session_config": {"x" * 90: "y" * 90}})}):
             self.assertIn(f"environment  {VARIABLE}=", self.tell("info"))
+        for config, why in (('{"session_config": {"x": 1}}', "session_config['x'] is not"), ("{]", "it is not JSON")):
+            with mock.patch.dict(os.environ, {VARIABLE: config}):
+                self.assertIn(f"\n{' ' * 13}cannot be used: ", told := self.tell("info"))
+                self.assertIn(why, told)
 
 
 class OptionsTest(CommandTest):
@@ -330,6 +346,13 @@ class CheckTest(CommandTest):
     def test_schema(self) -> None:
         self.assertEqual(json.loads(self.tell("schema")), json.loads(self.tell("schema", "--json")))
         self.assertIn("session_options", json.loads(self.tell("schema"))["properties"])
+
+    def test_nothing(self) -> None:
+        self.assertIn("It configures nothing.\n", self.tell("check", "{}"))
+
+    def test_a_file_as_the_environment_names_it(self) -> None:
+        path = self.put("config.json", json.dumps({"session_config": {SPINNING: False}}))
+        self.assertEqual(self.tell("check", path), self.tell("check", f"@{path}"))
 
     def test_stdin(self) -> None:
         with mock.patch.object(sys, "stdin", io.StringIO(json.dumps({"session_config": {SPINNING: 1}}))):
@@ -459,6 +482,7 @@ class RunTest(CommandTest):
                         "providers": onnxruntime.get_available_providers(),
                         "provider_options": {},
                         "unconfirmed": {},
+                        "session_options": {},
                         "session_config": {PREPACKING: "1"},
                         "run_config": {},
                         "extensions": [],
@@ -476,6 +500,11 @@ class RunTest(CommandTest):
         self.assertEqual(self.run_one(path, "--config", json.dumps(config))["outputs"][0]["shape"], [4, 3])
         told = self.run_one(path, "--free-dimension", "N=2", "--session-option", "execution_mode=ORT_PARALLEL")
         self.assertEqual(told["outputs"][0]["shape"], [2, 3])
+        self.assertEqual(told["session_options"], {"execution_mode": "ORT_PARALLEL"})
+        with mock.patch.dict(os.environ, {VARIABLE: json.dumps(config)}):
+            told = self.tell("run", path, "--session-option", "use_deterministic_compute=1")
+        rows = f"\nsession_options   intra_op_num_threads = 2\n{' ' * 18}use_deterministic_compute = True\n"
+        self.assertIn(rows, told)
         for arguments, why in (
             (["--session-option", "x=1"], "session_options['x'] is not permitted"),
             (["--session-option", "x"], "--session-option takes NAME=VALUE"),
@@ -495,7 +524,7 @@ class RunTest(CommandTest):
         node = helper.make_node("StringUpper", ["X"], ["Y"], domain="ai.onnx.contrib")
         upper = model([node], {"X": (2,)}, {"Y": (2,)}, elem_type=TensorProto.STRING, extra_domains=["ai.onnx.contrib"])
         path = self.put("upper.onnx", upper)
-        self.assertIn("ai.onnx.contrib", self.mistake("run", path))
+        self.assertRegex(self.mistake("run", path), "ai.onnx.contrib.*; --extension registers custom operators")
         with mock.patch.dict(os.environ):
             told = self.run_one(path, "--extension", "onnxruntime_extensions", "--compare")
             self.assertEqual(told["extensions"], ["onnxruntime_extensions"])
@@ -525,13 +554,16 @@ class RunTest(CommandTest):
         number = r"[\d.e+-]+"
         for line in (
             r"      p50 ms   p90 ms   p99 ms  ratio  outputs",
-            rf"1   +{number} +{number} +{number}   1.00  alike    {{}}",
-            rf"2   +{number} +{number} +{number} +{number}  alike",
-            r"3     failed        -        -      -  -",
+            rf"1   +{number} +{number} +{number}   1.00  alike$",
+            rf"2   +{number} +{number} +{number} +{number}  alike$",
+            r"3     failed        -        -      -  -$",
             r"4     failed        -        -      -  -",
         ):
             self.assertRegex(ran.out, rf"(?m)^{line}")
         self.assertIn(f"\nerror             session_config['{WRITES}']\n", ran.out)
+        with mock.patch.dict(os.environ, {"COLUMNS": "200"}):  # wide enough for the names of all of them
+            wide = Told("run", path, *arguments, "--repeat", "2").out
+        self.assertRegex(wide, r"1.00  {}\n2 .*" + re.escape(json.dumps(configs[1])) + r"\n3 .*  -  .*\n")
         self.assertEqual(ran.out.count("run_config        memory.enable_memory_arena_shrinkage = cpu:0\n"), 2)
         told = json.loads(Told("run", path, *arguments, "--json", "--repeat", "2").out)
         self.assertEqual([bool(one["error"]) for one in told["configurations"]], [False, False, True, True])
@@ -727,6 +759,7 @@ class RunTest(CommandTest):
         with mock.patch.object(onnxruntime, "get_ep_devices", lambda: [device]):
             self.assertEqual(shared.flavours_here()["UnheardOfExecutionProvider"], "plugin")
             self.assertEqual(shared.flavours_here()[CPU], "bundled")
+            self.assertEqual(command_run._provider_and_option("unheardof.x=1"), (device.ep_name, "x=1"))
 
     def test_the_least_width(self) -> None:
         for columns, width in (("81", 80), ("22", 21), ("21", 20), ("5", 20)):
@@ -915,6 +948,21 @@ runpy.run_module("onnxruntime.backend", run_name="__main__")
             command = f"{sys.executable} -m onnxruntime.backend {arguments}; echo $? >&2"
             ran = subprocess.run(f"({command}) | true", shell=True, capture_output=True, text=True, check=False)
             self.assertEqual(ran.stderr, "1\n")
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "Linux has a device that is always full")
+    def test_full_disk(self) -> None:
+        command = [sys.executable, "-m", "onnxruntime.backend", "check", "{}"]
+        with open("/dev/full", "wb") as full:
+            ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(ran.returncode, 1)
+        self.assertRegex(ran.stderr, r"\Aerror: [^\n]*No space left on device\n\Z")
+
+    def test_a_mistake_as_json(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        for arguments in (["run", path, "--session-config", "x=1"], ["run", "no.onnx"], ["check", "{]"]):
+            ran = self.start(*arguments, "--json")
+            self.assertEqual(ran.returncode, 1)
+            self.assertEqual(f"error: {json.loads(ran.stdout)['error']}\n", ran.stderr)
 
     def test_names_that_no_terminal_can_show(self) -> None:
         path = self.folder / "mod\xe8le.onnx"
