@@ -182,7 +182,7 @@ class DocumentTest(unittest.TestCase):
             known = (ROOT / "constraints.txt").read_text() + " ".join(setup().BASES)
             for name in plain[1:]:
                 folder = name == "." or f"{name}/" in (ROOT / ".gitignore").read_text() or name in ("models", "wheels")
-                self.assertTrue(folder or name.partition("==")[0] in known, name)
+                self.assertTrue(folder or re.split(r"==|\[", name)[0] in known, name)
         elif command in ("cp", "rm"):
             for pattern in plain[:-1] if command == "cp" else plain:
                 # Braces are bash's, not glob's.
