@@ -68,9 +68,7 @@ _CUDA = Table("parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries") | {
         "1",
         "Copies between host and device on the stream that computes.",
     ),
-    "enable_cuda_graph": _switch(
-        "Captures a run into a CUDA graph and replays it on later runs."
-    ),
+    "enable_cuda_graph": _switch("Captures a run into a CUDA graph and replays it on later runs."),
     "enable_cudnn": _switch_on(
         "Off: cuDNN is neither loaded nor used, and operators that need it fail when run.", since=(1, 31)
     ),
@@ -139,9 +137,7 @@ _TENSORRT = Table("parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT 
     ),
     "trt_engine_hw_compatible": _trt_switch("Builds engines for every GPU from Ampere on."),
     "trt_op_types_to_exclude": Permitted(_OPERATORS, "none", "Operator types that TensorRT leaves to other EPs."),
-    "trt_cuda_graph_enable": _trt_switch(
-        "Captures TensorRT's work into one CUDA graph and replays it on later runs."
-    ),
+    "trt_cuda_graph_enable": _trt_switch("Captures TensorRT's work into one CUDA graph and replays it on later runs."),
 }
 
 # The plugin for RTX devices. The options at the end are those of the EP that older ORT had inside.
