@@ -44,6 +44,7 @@ def of(
     """
     own, count, array, ort_value = vars(session), len(slots), np.ndarray, OrtValue
     names = [name for name, _ in slots]
+    numbered = [(index, name, dtype) for index, (name, dtype) in enumerate(slots)]
 
     def run(inputs: object, options: RunOptions) -> list | None:
         kind = type(inputs)
@@ -54,7 +55,8 @@ def of(
         if len(inputs) != count or InferenceSession.run is not _RUN or "run" in own:
             return None
         feeds = {}
-        for (name, dtype), value in zip(slots, inputs):  # noqa: B905 # as long as each other; strict= costs time
+        for index, name, dtype in numbered:  # zip takes twice the time
+            value = inputs[index]
             kind = type(value)
             # numpy keeps one dtype object for each of its types, so `is` tells them apart. ORT looks at an OrtValue's
             # type and shape itself; one that belongs to a session is for InferenceSession to judge.
