@@ -9,6 +9,7 @@
 #   make campaign-cuda   120 random models captured there, 12,000 runs (long)
 #   make conformance     ONNX's whole backend test series; conformance-openvino and conformance-webgpu on those bases
 #   make conformance-numbers  the series on this backend, the stock one and bare sessions side by side, for each of $(ONNX)
+#   make upstream-tests CHECKOUT=FOLDER  ORT's own tests of the backend, as a checkout has them, here and on the stock wheel
 #   make conformance-keys  the series with each permitted config key away from its default (long)
 #   make captured-operators  what WebGPU's graph capture replays, operator by operator, on SwiftShader (long)
 #   make bench           what the backend costs over the session underneath; BENCH=--help tells how to measure a part
@@ -38,6 +39,9 @@ PACKAGES := pytest hypothesis
 # Whose files the tests and examples take real models from; put beside the environment's packages, because what they
 # require is not needed.
 MODELS := magika silero-vad
+
+# The onnx that ORT's tests are written for (onnxruntime/test/python/requirements.txt of its tree).
+ONNX_UPSTREAM := 1.22.0
 
 # Releases of onnx whose series the numbers are counted on.
 ONNX := 1.17.0 1.19.1 1.20.1 1.21.0 1.22.0 1.23.2
@@ -92,7 +96,7 @@ RELEASES ?= $(addprefix onnxruntime==,1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 
 STOCK := stock-$(call digest,Makefile constraints.txt setup.py)
 
 .PHONY: demo test patch campaign-cuda bench bench-capture fuzz mutants drift document lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
-	conformance-webgpu conformance-keys conformance-numbers captured-operators $(ONNX:%=numbers-%)
+	conformance-webgpu conformance-keys conformance-numbers upstream-tests captured-operators $(ONNX:%=numbers-%)
 
 test: test-cpu
 
@@ -126,15 +130,18 @@ conformance-numbers: $(ONNX:%=numbers-%)
 $(ONNX:%=numbers-%): numbers-%: .venv-onnx-%/$(READY)
 	.venv-onnx-$*/bin/python -W ignore tests/onnx_series_numbers.py .venv-onnx-$*/stock/bin/python
 
+upstream-tests: .venv-onnx-$(ONNX_UPSTREAM)/$(READY)
+	.venv-onnx-$(ONNX_UPSTREAM)/bin/python tests/upstream_tests.py "$(CHECKOUT)" .venv-onnx-$(ONNX_UPSTREAM)/stock/bin/python
+
 $(ONNX:%=.venv-onnx-%/$(READY)): .venv-onnx-%/$(READY):
 	rm -rf .venv-onnx-$*
 	$(PYTHON) -m venv .venv-onnx-$*
 	$(PYTHON) -m venv .venv-onnx-$*/stock
 	grep -v '^onnx==' constraints.txt > .venv-onnx-$*/constraints.txt
-	.venv-onnx-$*/bin/python -m pip install --quiet --constraint .venv-onnx-$*/constraints.txt . onnx==$*
+	.venv-onnx-$*/bin/python -m pip install --quiet --constraint .venv-onnx-$*/constraints.txt . pytest onnx==$*
 	release=$$(.venv-onnx-$*/bin/python -c 'import onnxruntime; print(onnxruntime.__version__)') && \
 	.venv-onnx-$*/stock/bin/python -m pip install --quiet --constraint .venv-onnx-$*/constraints.txt \
-		onnxruntime==$$release onnx==$*
+		onnxruntime==$$release pytest onnx==$*
 	touch $@
 
 demo: .venv-cpu/$(READY)

@@ -1,0 +1,105 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""ONNX Runtime's own tests of the backend, unchanged, here and on the stock wheel, test by test.
+
+``python tests/upstream_tests.py CHECKOUT STOCK`` runs each test file of a checkout of ONNX Runtime that names
+``onnxruntime.backend``, once with this Python and once with that of an environment with the stock wheel. A test that
+passes there and not here, or that is skipped in only one of the two, makes the exit status 1. ONNX's series, which is
+among the files, needs pytest and the onnx that ``onnxruntime/test/python/requirements.txt`` of the checkout names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import runpy
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+
+def files(checkout: Path) -> list[Path]:
+    """The tests that use the backend."""
+    found = sorted((checkout / "onnxruntime" / "test" / "python").rglob("*.py"))
+    return [file for file in found if "onnxruntime.backend" in file.read_text(encoding="utf-8")]
+
+
+def run(file: Path, out: Path) -> None:
+    """Run a file as ``python FILE`` does, and write what became of each of its tests."""
+    results: dict[str, str] = {}
+
+    class Result(unittest.TextTestResult):
+        def startTest(self, test) -> None:  # noqa: N802 (unittest's name)
+            super().startTest(test)
+            results[test.id()] = "failed"
+
+        def addSuccess(self, test) -> None:  # noqa: N802
+            super().addSuccess(test)
+            results[test.id()] = "passed"
+
+        def addSkip(self, test, reason) -> None:  # noqa: N802
+            super().addSkip(test, reason)
+            results[test.id()] = "skipped"
+
+    unittest.TextTestRunner.resultclass = Result
+    sys.argv[:] = [str(file)]
+    sys.path[0] = str(file.parent)
+    try:
+        runpy.run_path(str(file), run_name="__main__")
+    finally:
+        out.write_text(json.dumps(results))
+
+
+def outcomes(python: str, file: Path) -> dict[str, str]:
+    """Test to ``passed``, ``failed`` or ``skipped``."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "outcomes.json")
+        command = [python, "-W", "ignore", __file__, "--run", str(file.resolve()), str(out)]
+        done = subprocess.run(command, cwd=file.parent, capture_output=True, text=True, errors="replace", check=False)
+        results = json.loads(out.read_text()) if out.exists() else {}
+    if not results:
+        raise SystemExit(f"{python} ran no test of {file.name}:\n{done.stderr[-3000:]}")
+    return results
+
+
+def compare(file: Path, stock: str) -> list[str]:
+    """Run a file on both, print a line with the counts, and return what is worse here."""
+    there, here = outcomes(stock, file), outcomes(sys.executable, file)
+    text = ["{passed} passed, {failed} failed, {skipped} skipped".format_map(_counts(found)) for found in (there, here)]
+    print(f"{file.name}: stock {text[0]}; here {text[1]}", flush=True)
+    return [
+        f"{name}: stock {there.get(name, 'has it not')}, here {here.get(name, 'has it not')}"
+        for name in sorted(there | here)
+        if (there.get(name), here.get(name)) not in (("failed", "passed"), (there.get(name),) * 2)
+    ]
+
+
+def _counts(results: dict[str, str]) -> collections.Counter[str]:
+    return collections.Counter(results.values())
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--run"]:
+        run(Path(sys.argv[2]), Path(sys.argv[3]))
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("checkout", type=Path, help="a checkout of ONNX Runtime, with its test data")
+    parser.add_argument("stock", help="the Python of an environment with the stock wheel")
+    chosen = parser.parse_args()
+    found = files(chosen.checkout)
+    if not found:
+        raise SystemExit(f"{chosen.checkout} has no tests of onnxruntime.backend")
+    stock = str(Path(chosen.stock).absolute())  # not resolved: an environment's Python is a link
+    worse = [line for file in found for line in compare(file, stock)]
+    for line in worse:
+        print(line)
+    return 1 if worse else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
