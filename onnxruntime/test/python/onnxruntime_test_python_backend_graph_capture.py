@@ -293,6 +293,22 @@ class ThreadTest(OnCuda):
                 thread.join(10)
                 self.assertFalse(thread.is_alive())
 
+    def test_the_common_thread_releases_no_session(self) -> None:
+        # CUDA's current device would be the released one's from then on.
+        with mock.patch.object(graph_capture, "MOST_THREADS", 0):
+            rep = self.prepare(chain())
+            rep.run([self.data(0, 3, 4)])
+        worker, lock, threads = rep._capture._worker, session_lock.CUDA, []
+
+        class Inner:
+            def __del__(self) -> None:
+                threads.append(threading.current_thread())
+
+        worker.submit(lambda: lock._put_aside({"_sess": Inner()})).result()
+        self.assertEqual(threads, [])
+        lock.bury()
+        self.assertEqual(threads, [threading.current_thread()])
+
     def test_whoever_holds_the_lock_can_run(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
         x = self.data(0, 3, 4)
