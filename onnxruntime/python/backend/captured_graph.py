@@ -31,12 +31,6 @@ from onnxruntime.backend.allowlist_rules import Grant
 from onnxruntime.backend.messages import refuse, show
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CUDA, TENSORRT, WEBGPU
 
-# EPs that capture by a provider option; WebGPU's inner session says itself whether it does.
-_OPTIONS = {
-    CUDA: CAPTURE_SWITCHES[CUDA],
-    TENSORRT: CAPTURE_SWITCHES[TENSORRT],
-    "ROCMExecutionProvider": "enable_hip_graph",
-}
 # ORT warns of every graph that it writes after this optimizer, which changes nothing but convolutions on the CPU.
 DISABLED_OPTIMIZERS = ("NchwcTransformer",)
 # Nodes alone, without weights: a thousand take 100 KiB.
@@ -149,7 +143,7 @@ def _read_on_cpu(session: InferenceSession) -> str:
 def switched_on(session: InferenceSession) -> list[str]:
     """The EPs of a session that were told to capture."""
     providers, options = session.get_providers(), session.get_provider_options()
-    found = [ep for ep, option in _OPTIONS.items() if ep in providers and _on(options[ep].get(option))]
+    found = [ep for ep in (CUDA, TENSORRT) if ep in providers and _on(options[ep].get(CAPTURE_SWITCHES[ep]))]
     if WEBGPU in providers:
         # ORT's own Python layer asks the inner session too; a provider option would not show what took effect.
         captures = getattr(session._sess, "is_webgpu_graph_capture_enabled", None)
@@ -178,8 +172,6 @@ def problem(session: InferenceSession, eps: list[str]) -> str:
     ep = eps[0]
     if len(eps) > 1:
         return f"{' and '.join(eps)} both capture, and ORT replays the graph of one: leave it to one of them"
-    if ep not in CAPTURE_SWITCHES:
-        return f"{ep} with {_OPTIONS[ep]} captures graphs, which this backend was never tested with there"
     if ep == WEBGPU and not hasattr(session._sess, "is_webgpu_graph_capture_enabled"):
         return (
             f"graph capture on WebGPU needs ORT 1.30 or newer: ORT {onnxruntime.__version__} cannot allocate device "

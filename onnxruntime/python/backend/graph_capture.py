@@ -132,7 +132,7 @@ class Capture:
         :param switched_on: those of its EPs that were told to capture.
         """
         ep = switched_on[0]
-        self._lock = session_lock.of(session) or session_lock.CUDA
+        self._lock = session_lock.of(session)
         self._on_webgpu = ep == WEBGPU
         self._unread = captured_graph.unread(session) or frozenset()
         # TensorRT captures one graph, in the second run of the session, whatever the id.

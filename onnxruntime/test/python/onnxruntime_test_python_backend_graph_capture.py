@@ -799,11 +799,6 @@ class RequirementsTest(unittest.TestCase):
         sequence.graph.output[0].CopyFrom(helper.make_tensor_sequence_value_info("Y", TensorProto.FLOAT, None))
         self.check_problem(r"output 'Y' is seq\(tensor\(float\)\)", options, sequence)
 
-    def test_an_ep_that_was_never_tried(self) -> None:
-        self.check_problem(
-            "ROCMExecutionProvider with enable_hip_graph", {"ROCMExecutionProvider": {"enable_hip_graph": "1"}}
-        )
-
     def test_two_eps_that_capture(self) -> None:
         self.check_problem("both capture", {TENSORRT: {"trt_cuda_graph_enable": "1"}, CUDA: {"enable_cuda_graph": "1"}})
 
