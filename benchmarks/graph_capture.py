@@ -63,7 +63,7 @@ def perceptron(width: int = 64, layers: int = 4) -> ModelProto:
 
 def _prepare(model: ModelProto, capture: bool):
     if EP == WEBGPU and EP not in onnxruntime.get_available_providers():
-        import onnxruntime_ep_webgpu  # only the process that measures needs it
+        import onnxruntime_ep_webgpu  # only the process that measures needs it  # noqa: PLC0415
 
         onnxruntime.register_execution_provider_library(EP, onnxruntime_ep_webgpu.get_library_path())
     return onnxruntime.backend.prepare(model, provider_options={EP: {CAPTURE_SWITCHES[EP]: capture}})

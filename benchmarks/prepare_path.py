@@ -121,7 +121,7 @@ def _one_shot() -> Mapping[str, Callable[[], float]]:
 
 
 def _validating() -> Mapping[str, Callable[[], float]]:
-    from onnxruntime.backend import allowlist, request  # the stock backend has neither
+    from onnxruntime.backend import allowlist, request  # the stock backend has neither  # noqa: PLC0415
 
     namespace = {
         "permit": allowlist.permit,

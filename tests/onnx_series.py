@@ -166,7 +166,7 @@ def update(key: str, failed: dict[str, str]) -> None:
 
 def _define_tests(define: Callable[[str, type], None]) -> None:
     """Define a test class for pytest for each of ONNX's, with expected failures marked."""
-    import pytest  # needed nowhere else
+    import pytest  # needed nowhere else  # noqa: PLC0415
 
     expected = expected_failures(list_key(OnnxRuntimeBackend))
     tests = collections.defaultdict(dict)

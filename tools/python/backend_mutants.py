@@ -288,8 +288,8 @@ class Workplace:
 
 def _cover(report: str, *tests: str) -> None:
     """Inside a workplace: run the tests, each as a coverage context of its own."""
-    import coverage  # in the environment that is measured only
-    import pytest
+    import coverage  # in the environment that is measured only  # noqa: PLC0415
+    import pytest  # noqa: PLC0415
 
     measured = coverage.Coverage.current()
     seconds, failed = {}, set()
@@ -357,7 +357,7 @@ def _work(backend: str) -> None:
 
 def _judge(request: dict, said: Path) -> int:
     """In a fork: run the tests; the first that fails is written to a file."""
-    import pytest
+    import pytest  # noqa: PLC0415
 
     silence = os.open(said.with_name("output"), os.O_CREAT | os.O_WRONLY)
     os.dup2(silence, 1)

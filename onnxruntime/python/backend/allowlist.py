@@ -277,7 +277,7 @@ def _refuse_name(known: Mapping[str, Permitted], place: Place, flavour: str) -> 
 def _verdict(*place: str) -> str:
     """Why a name is refused, where that is known; ``""`` otherwise."""
     try:
-        from onnxruntime.backend import refusals  # read only when something was refused
+        from onnxruntime.backend import refusals  # read only when something was refused  # noqa: PLC0415
     except (ImportError, OSError):  # taken out, or no file can be opened any more: the name stays refused
         return ""
     found = refusals.find(*place)

@@ -139,12 +139,12 @@ class OnnxRuntimeBackend(Backend):
             setattr(options, name, value)
         registered = ()
         if asked.extensions:
-            from onnxruntime.backend import extensions  # few programs have any
+            from onnxruntime.backend import extensions  # few programs have any  # noqa: PLC0415
 
             registered = extensions.register(options, asked.extensions)
         shapes = {}
         if permit.sizes:
-            from onnxruntime.backend import free_dimensions  # few calls name any
+            from onnxruntime.backend import free_dimensions  # few calls name any  # noqa: PLC0415
 
             try:
                 shapes = free_dimensions.apply(options, permit.sizes, source)
@@ -155,7 +155,7 @@ class OnnxRuntimeBackend(Backend):
         except Exception as error:
             reason = model_versions.explain(error) or execution_providers.explain(error)
             if reason:
-                from onnxruntime.backend import errors  # most calls raise none
+                from onnxruntime.backend import errors  # most calls raise none  # noqa: PLC0415
 
                 raise errors.reworded(type(error), reason) from error
             raise
@@ -230,7 +230,7 @@ def _given(*values: object) -> dict[str, object]:
 @cache
 def _allowlist():
     """The look-ups with their tables, which take long to load, and of which a call that names nothing needs none."""
-    from onnxruntime.backend import allowlist
+    from onnxruntime.backend import allowlist  # noqa: PLC0415
 
     return allowlist
 
@@ -278,7 +278,7 @@ def _checked(model: ModelProto, is_opset_supported: Callable[[ModelProto], tuple
     supported, reason = is_opset_supported(model)
     # An IR version that ORT does not read is ORT's to refuse: a skip would hide a failure in a caller's own test.
     if not supported and reason != model_versions.new_ir(model):
-        from unittest import SkipTest  # long to import, and seldom needed
+        from unittest import SkipTest  # long to import, and seldom needed  # noqa: PLC0415
 
         raise SkipTest(reason)
     return serialized

@@ -115,7 +115,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         :param plain: whether numpy has types for all outputs.
         """
         if not ON_ANY_DEVICE.issuperset(session.get_providers()):
-            from onnxruntime.backend import graph_capture, session_lock  # long to import
+            from onnxruntime.backend import graph_capture, session_lock  # long to import  # noqa: PLC0415
 
             self._capture = graph_capture.of(session)
             self._lock = session_lock.of(session)
@@ -313,7 +313,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     def _run_limited(self, inputs, run_config: Mapping[str, object] | None, kwargs: dict[str, object]) -> list:
         """A run that may take only so long, or be cancelled: with run options of its own, by the long way."""
-        from onnxruntime.backend import run_limits  # most programs never limit a run
+        from onnxruntime.backend import run_limits  # most programs never limit a run  # noqa: PLC0415
 
         limits = [kwargs.pop(name, None) for name in LIMITS]
         call = self._look_up(run_config, kwargs)
@@ -332,7 +332,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         """Say what is wrong with the inputs, if that is why a run failed."""
         problem = isinstance(self._session, InferenceSession) and self._inputs.problem(feeds)
         if problem:
-            from onnxruntime.backend import errors  # most runs raise none
+            from onnxruntime.backend import errors  # most runs raise none  # noqa: PLC0415
 
             raise errors.reworded(type(error), problem) from error
 
@@ -379,7 +379,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     @cached_property
     def _circumstances(self) -> Circumstances:
-        from onnxruntime.backend import allowlist  # its tables take long to load, and few runs need them
+        from onnxruntime.backend import allowlist  # its tables take long to load, and few runs need them  # noqa: PLC0415
 
         return request.circumstances_of(self._session, allowlist.SESSION_ATTRIBUTES)
 
@@ -390,7 +390,7 @@ def _look_up(
     run_config: Mapping[str, object] | None,
     kwargs: dict[str, object],
 ) -> _RunCall:
-    from onnxruntime.backend import allowlist  # as above
+    from onnxruntime.backend import allowlist  # as above  # noqa: PLC0415
 
     for keyword in ("provider_options", "session_config", "session_options", "free_dimension_overrides"):
         if kwargs.pop(keyword, None) is not None:

@@ -162,7 +162,7 @@ def open_session(model: str | bytes, options: SessionOptions, permit: Permit) ->
     if ON_ANY_DEVICE.issuperset(permit.providers):
         session = _open(model, options, permit)
     else:
-        from onnxruntime.backend import graph_capture, session_lock  # long to import
+        from onnxruntime.backend import graph_capture, session_lock  # long to import  # noqa: PLC0415
 
         with session_lock.while_opening(permit.providers):
             session = _open(model, options, permit)
@@ -227,7 +227,7 @@ def _open_named(model: str | bytes, options: SessionOptions, permit: Permit) -> 
         if ON_ANY_DEVICE.issuperset(named):
             session = InferenceSession(model, options, **arguments)
         else:
-            from onnxruntime.backend import captured_graph  # EPs that need no device capture nothing
+            from onnxruntime.backend import captured_graph  # EPs that need no device capture nothing  # noqa: PLC0415
 
             session = captured_graph.open_session(model, options, permit.providers, **arguments)
     except NotPermittedError:

@@ -324,7 +324,7 @@ class Capture:
     def _on_worker(self, function: Callable, *arguments: object) -> list[np.ndarray]:
         """Have the thread that runs for others do something, under the lock that the calling thread holds."""
         if self._worker is None:  # the first of its runs is alone
-            from concurrent.futures import ThreadPoolExecutor  # long to import, and seldom needed
+            from concurrent.futures import ThreadPoolExecutor  # long to import, and seldom needed  # noqa: PLC0415
 
             start = partial(_become_worker, self._lock, self._device_id)
             self._worker = ThreadPoolExecutor(1, "onnxruntime-graph-capture", initializer=start)

@@ -101,7 +101,7 @@ def late(module: str) -> ModuleType | None:
 def nearest(name: str, known: Iterable[str], cutoff: float) -> str:
     """Find the known name that a misspelt one comes near to; ``""`` for none."""
     try:
-        import difflib  # most programs misspell nothing
+        import difflib  # most programs misspell nothing  # noqa: PLC0415
     except (ImportError, OSError):  # no file can be opened any more: what is said must not be about that
         return ""
     return next(iter(difflib.get_close_matches(name[:100], known, 1, cutoff)), "")

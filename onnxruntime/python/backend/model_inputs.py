@@ -104,7 +104,7 @@ class ModelInputs:
 
 
 def _error(kind: type[Exception], message: str) -> RuntimeError:
-    from onnxruntime.backend import errors  # most inputs are right
+    from onnxruntime.backend import errors  # most inputs are right  # noqa: PLC0415
 
     return errors.reworded(kind, message)
 

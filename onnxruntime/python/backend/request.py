@@ -81,7 +81,7 @@ class Request:
 
     def _add(self, text: str, keywords: Iterable[str]) -> None:
         """Add what the environment names and the caller does not: key by key, and option by option inside an EP."""
-        from onnxruntime.backend import configuration_json  # for whom the variable is set
+        from onnxruntime.backend import configuration_json  # for whom the variable is set  # noqa: PLC0415
 
         try:
             named = configuration_json.of_environment(text)
@@ -113,7 +113,7 @@ class Request:
 
     def _settle_device(self, device: object, index: int | None) -> None:
         """Give the device's index to the named EPs that run there."""
-        from onnxruntime.backend.value_kinds import whole  # long to import, and seldom needed
+        from onnxruntime.backend.value_kinds import whole  # long to import, and seldom needed  # noqa: PLC0415
 
         there = [name for name in self.provider_options if name in ON_CUDA_DEVICE]
         if not there:

@@ -554,7 +554,7 @@ def variants() -> list[Variant]:
 
 def node_tests() -> Iterator[Variant]:
     """ONNX's node tests of one node on numbers."""
-    from onnx.backend.test import loader
+    from onnx.backend.test import loader  # noqa: PLC0415
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -579,7 +579,7 @@ def node_tests() -> Iterator[Variant]:
 
 
 def register() -> None:
-    import onnxruntime_ep_webgpu
+    import onnxruntime_ep_webgpu  # noqa: PLC0415
 
     onnxruntime.set_default_logger_severity(4)
     onnxruntime.register_execution_provider_library(EP, onnxruntime_ep_webgpu.get_library_path())

@@ -984,10 +984,10 @@ class TerminalTest(CommandTest):
 
     def see(self, width: int, *arguments: object) -> str:
         """What a terminal shows of a command, stdout and stderr."""
-        import fcntl  # POSIX's
-        import pty  # POSIX's
-        import struct
-        import termios  # POSIX's
+        import fcntl  # POSIX's  # noqa: PLC0415
+        import pty  # POSIX's  # noqa: PLC0415
+        import struct  # noqa: PLC0415
+        import termios  # POSIX's  # noqa: PLC0415
 
         controller, terminal = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))

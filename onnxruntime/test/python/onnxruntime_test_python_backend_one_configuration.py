@@ -246,7 +246,7 @@ class UnknownKeywordTest(unittest.TestCase):
 class SchemaTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
-        import jsonschema  # not a requirement
+        import jsonschema  # not a requirement  # noqa: PLC0415
 
         schema = command_schema.schema()
         jsonschema.Draft202012Validator.check_schema(schema)
@@ -334,7 +334,7 @@ class ExtensionTest(unittest.TestCase):
 
     @unittest.skipUnless(HAS_EXTENSIONS, "the package onnxruntime-extensions has operators and models")
     def test_an_operator_of_onnxruntime_extensions(self) -> None:
-        import onnxruntime_extensions  # not a requirement
+        import onnxruntime_extensions  # not a requirement  # noqa: PLC0415
 
         text = np.array(["Straße", "abc"], object)
         for name, told in (
@@ -385,7 +385,7 @@ class ExtensionTest(unittest.TestCase):
 
 class MissingLibraryTest(unittest.TestCase):
     def test_the_system_says_what_is_missing(self) -> None:
-        from onnxruntime.backend import missing_library  # imported where an EP failed
+        from onnxruntime.backend import missing_library  # imported where an EP failed  # noqa: PLC0415
 
         self.assertEqual(missing_library.explain(CPU), "")
         self.assertEqual(missing_library.explain("../../x"), "")

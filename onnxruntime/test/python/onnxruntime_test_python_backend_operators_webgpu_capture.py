@@ -35,7 +35,7 @@ _ORDINARY = {"gpu_graph_id": -1}
 
 def setUpModule() -> None:
     try:
-        import onnxruntime_ep_webgpu
+        import onnxruntime_ep_webgpu  # noqa: PLC0415
     except ImportError:
         missing = "onnxruntime-ep-webgpu is not installed"
     else:

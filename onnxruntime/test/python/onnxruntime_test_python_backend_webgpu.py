@@ -38,7 +38,7 @@ def register() -> str:
     """Register the plugin where no EP is bundled; return what is missing for that."""
     if EP not in onnxruntime.get_available_providers():
         try:
-            import onnxruntime_ep_webgpu
+            import onnxruntime_ep_webgpu  # noqa: PLC0415
         except ImportError as error:
             return f"needs onnxruntime-ep-webgpu, or an ORT built with {EP}: {error}"
         onnxruntime.register_execution_provider_library(EP, onnxruntime_ep_webgpu.get_library_path())

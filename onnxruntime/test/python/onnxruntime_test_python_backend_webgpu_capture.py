@@ -36,7 +36,7 @@ EP = "WebGpuExecutionProvider"
 
 def setUpModule() -> None:
     try:
-        import onnxruntime_ep_webgpu
+        import onnxruntime_ep_webgpu  # noqa: PLC0415
     except ImportError:
         missing = "onnxruntime-ep-webgpu is not installed"
     else:
