@@ -379,7 +379,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     @cached_property
     def _circumstances(self) -> Circumstances:
-        from onnxruntime.backend import allowlist  # its tables take long to load, and few runs need them  # noqa: PLC0415
+        from onnxruntime.backend import allowlist  # long to load, and few runs need it  # noqa: PLC0415
 
         return request.circumstances_of(self._session, allowlist.SESSION_ATTRIBUTES)
 
