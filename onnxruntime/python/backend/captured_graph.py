@@ -116,8 +116,7 @@ def check(session: InferenceSession, ep: str, path: Path) -> None:
     problem = _problem(final) if ep == WEBGPU else ""
     if problem:
         _refuse(ep, problem)
-    # One that is an output too, ORT hands on without a node, from a copy that it made when it captured.
-    session._unread_inputs = frozenset(_on_cpu(session) - _read(final) - {value.name for value in final.graph.output})
+    session._unread_inputs = frozenset(_on_cpu(session) - _read(final))
     read = _read_on_cpu(session)
     if read:
         _refuse(ep, read)
@@ -136,7 +135,7 @@ def _on_cpu(session: InferenceSession) -> set[str]:
 def _read_on_cpu(session: InferenceSession) -> str:
     """Say which input a node on the CPU reads, or may read in a session that was never checked."""
     names = sorted(_on_cpu(session) - (unread(session) or set()))
-    where = "is read on the CPU (as a shape or a slice is) or handed on there, where a replay does not look again"
+    where = "is read on the CPU (as a shape or a slice is), where a replay does not look again"
     return f"input {show(names[0])} {where}. Make it a constant of the model" if names else ""
 
 
@@ -179,7 +178,11 @@ def problem(session: InferenceSession, eps: list[str]) -> str:
         )
     if _on(_entry(session, "session.use_env_allocators")):
         return "graph capture needs device memory that no other session uses: leave out session.use_env_allocators"
-    for what, values in (("input", session.get_inputs()), ("output", session.get_outputs())):
+    inputs, outputs = session.get_inputs(), session.get_outputs()
+    both = {value.name for value in inputs} & {value.name for value in outputs}
+    if both:
+        return f"graph capture needs outputs that a node computes; {min(both)!a} is an input, which no replay hands on"
+    for what, values in (("input", inputs), ("output", outputs)):
         for value in values:
             if dtype(value.type) is None:
                 return f"graph capture needs tensors of numbers that numpy has; {what} {value.name!a} is {value.type}"
