@@ -169,6 +169,11 @@ class OnnxRuntimeBackendRep(BackendRep):
         return self._applied.extensions
 
     @property
+    def session_options(self) -> Mapping[str, object]:
+        """The attributes of :class:`onnxruntime.SessionOptions` that were named, as the session holds them."""
+        return self._applied.session_options
+
+    @property
     def session_config(self) -> Mapping[str, str]:
         """The session config entries that were named, as the session holds them."""
         return self._applied.session_config
@@ -218,6 +223,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         model = ascii(os.path.basename(path)) if path else f"graph {self._session.get_modelmeta().graph_name!a}"
         said = {
             "provider_options": {ep: dict(options) for ep, options in self.provider_options.items()},
+            "session_options": dict(self.session_options),
             "session_config": dict(self.session_config),
             "run_config": dict(self.run_config),
             "unconfirmed": dict(self.unconfirmed),

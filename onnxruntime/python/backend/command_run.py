@@ -23,7 +23,6 @@ from onnxruntime.backend.command_line import (
     Page,
     extensions_of_environment,
     flavours_here,
-    of_environment,
     one_line,
     ort_log,
     provider_named,
@@ -321,8 +320,6 @@ def _result(one: _Tried, first: _Tried, chosen: argparse.Namespace) -> dict[str,
     for output, found in zip(outputs, one.differences, strict=False):
         output["difference"] = found
     latency = command_measure.percentiles(one.seconds)
-    named = {**of_environment().get("session_options", {}), **(one.given["session_options"] or {})}
-    attributes = {name: getattr(rep.session.get_session_options(), name) for name in named}
     ratio = None if first.error else latency["p50"] / command_measure.percentiles(first.seconds)["p50"]
     return {
         "configuration": one.label,
@@ -330,7 +327,7 @@ def _result(one: _Tried, first: _Tried, chosen: argparse.Namespace) -> dict[str,
         "providers": list(rep.providers),
         "provider_options": {name: dict(options) for name, options in rep.provider_options.items()},
         "unconfirmed": {name: list(options) for name, options in rep.unconfirmed.items()},
-        "session_options": {name: getattr(value, "name", value) for name, value in attributes.items()},
+        "session_options": {name: getattr(value, "name", value) for name, value in rep.session_options.items()},
         "session_config": session_config,
         "run_config": dict(rep.run_config),
         "extensions": list(rep.extensions),

@@ -44,6 +44,8 @@ class Applied:
     provider_options: Mapping[str, Mapping[str, str]] = NOTHING
     #: Key to text.
     session_config: Mapping[str, str] = NOTHING
+    #: Attribute of SessionOptions to value.
+    session_options: Mapping[str, object] = NOTHING
     #: By EP, the options that it has no way to report; by keyword argument, the keys that have nothing to act on.
     unconfirmed: Mapping[str, tuple[str, ...]] = NOTHING
     #: What was warned of.
@@ -334,6 +336,12 @@ def read_back(session: InferenceSession, permit: Permit) -> Applied:
     applied = Applied()
     unconfirmed: dict[str, tuple[str, ...]] = {}
     warnings: list[str] = []
+    if permit.attributes:
+        options, idle = session.get_session_options(), permit.idle["session_options"]
+        applied.session_options = MappingProxyType({name: getattr(options, name) for name in permit.attributes})
+        for name, value in permit.attributes.items():
+            if applied.session_options[name] != value:  # an EP that cannot have it made ORT change it
+                idle.setdefault(name, f"{name} was set to {value}, and the session has {applied.session_options[name]}")
     if permit.session_config:
         held = session.get_session_options().get_session_config_entry
         found = {key: held(key) for key in permit.session_config}

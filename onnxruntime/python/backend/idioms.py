@@ -40,7 +40,8 @@ def provider_options(names: object, options: object = None) -> str:
     :param options: its ``provider_options``: a list of the options of each, in that order.
     :return: ``provider_options={...}``, or ``""`` where that cannot be told.
     """
-    if type(names) is str:
+    lone_pair = type(names) is tuple and tuple(map(type, names)) == (str, dict)
+    if type(names) is str or lone_pair:
         names = [names]
     if type(names) not in (list, tuple) or not names or len(names) > _MOST:
         return ""

@@ -504,7 +504,7 @@ class RunTest(CommandTest):
         self.assertEqual(told["session_options"], {"execution_mode": "ORT_PARALLEL"})
         with mock.patch.dict(os.environ, {VARIABLE: json.dumps(config)}):
             told = self.tell("run", path, "--session-option", "use_deterministic_compute=1")
-        rows = f"\nsession_options   intra_op_num_threads = 2\n{' ' * 18}use_deterministic_compute = True\n"
+        rows = f"\nsession_options   use_deterministic_compute = True\n{' ' * 18}intra_op_num_threads = 2\n"
         self.assertIn(rows, told)
         for arguments, why in (
             (["--session-option", "x=1"], "session_options['x'] is not permitted"),

@@ -134,6 +134,7 @@ class IdiomTest(unittest.TestCase):
             (["cuda", CPU], {"CUDAExecutionProvider": {}, CPU: {}}),
             ([("CUDAExecutionProvider", {"device_id": 1}), CPU], {"CUDAExecutionProvider": {"device_id": 1}, CPU: {}}),
             ("CPU", {CPU: {}}),
+            (("cuda", {"device_id": 1}), {"CUDAExecutionProvider": {"device_id": 1}}),
         ):
             with self.subTest(given):
                 self.assertIn(f"write provider_options={written}", self.refusal(provider_options=given))

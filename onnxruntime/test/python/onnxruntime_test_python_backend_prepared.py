@@ -18,6 +18,7 @@ import unittest
 import warnings
 import weakref
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from backend_test_models import model, two_nodes
@@ -115,15 +116,40 @@ class DescriptionTest(unittest.TestCase):
             path = Path(folder, "some model\x1b.onnx")
             path.write_bytes(two_nodes().SerializeToString())
             rep = onnxruntime.backend.prepare(
-                str(path), provider_options={CPU: {}}, session_config={SPINNING: 0}, run_config=SHRINKING
+                str(path),
+                provider_options={CPU: {}},
+                session_config={SPINNING: 0},
+                run_config=SHRINKING,
+                intra_op_num_threads=2,
             )
         self.assertEqual(
             repr(rep),
             f"<OnnxRuntimeBackendRep of 'some model\\x1b.onnx' on {CPU}, provider_options={{'{CPU}': {{}}}}, "
-            f"session_config={{'{SPINNING}': '0'}}, run_config={SHRINKING}>",
+            f"session_options={{'intra_op_num_threads': 2}}, session_config={{'{SPINNING}': '0'}}, "
+            f"run_config={SHRINKING}>",
         )
         plain = repr(onnxruntime.backend.prepare(two_nodes()))
         self.assertRegex(plain, rf"^<OnnxRuntimeBackendRep of graph 'test' on .*{CPU}>$")
+
+    def test_attributes_are_read_back(self) -> None:
+        named = {"intra_op_num_threads": 2, "logid": "mine", "enable_mem_reuse": False}
+        rep = onnxruntime.backend.prepare(two_nodes(), session_options=named, execution_order="PRIORITY_BASED")
+        order = onnxruntime.ExecutionOrder.PRIORITY_BASED
+        self.assertEqual(rep.session_options, {**named, "execution_order": order})
+        self.assertEqual(rep.warnings, ())
+        self.assertEqual(onnxruntime.backend.prepare(two_nodes()).session_options, {})
+
+    def test_an_attribute_that_ort_changed_is_told(self) -> None:
+        # As the EP of DirectML does, which has no memory patterns.
+        changed = onnxruntime.SessionOptions()
+        changed.enable_mem_pattern = False
+        with (
+            mock.patch.object(onnxruntime.InferenceSession, "get_session_options", lambda _: changed),
+            self.assertWarnsRegex(RuntimeWarning, "enable_mem_pattern was set to True, and the session has False"),
+        ):
+            rep = onnxruntime.backend.prepare(two_nodes(), enable_mem_pattern=True)
+        self.assertEqual(rep.session_options, {"enable_mem_pattern": False})
+        self.assertEqual(rep.unconfirmed, {"session_options": ("enable_mem_pattern",)})
 
     def test_pickling_says_what_to_do_instead(self) -> None:
         rep = onnxruntime.backend.prepare(two_nodes())
