@@ -203,7 +203,7 @@ class PluginsTest(unittest.TestCase):
             self.assertGreaterEqual(rep.node_assignment[names[0]], 11)
 
     def test_an_unknown_one_is_named_without_options(self) -> None:
-        with no_session_opens(), self.assertRaisesRegex(RuntimeError, "not permitted.*no such name is known"):
+        with no_session_opens(), self.assertRaisesRegex(RuntimeError, "not permitted.*nobody has judged the options"):
             prepare({UNKNOWN: HTP})
         # What it says to {} is its own: it cannot do without an option.
         with self.assertRaisesRegex(RuntimeError, f"names {UNKNOWN}.*default backend path"):
