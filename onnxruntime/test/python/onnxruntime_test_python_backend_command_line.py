@@ -169,7 +169,8 @@ class InfoTest(CommandTest):
         self.assertRegex(out, rf"\ndevice +{onnxruntime.get_device()}\n")
         for name in onnxruntime.get_available_providers():
             self.assertRegex(out, rf"\n  {name} \(bundled\)\n      (opens a session|opens none: .+\n).*")
-        absent = out.partition("Known, but not in this process\n")[2]
+        found, _, absent = out.partition("Known, but not in this process\n")
+        self.assertIn("\n  no plugin in use, which --plugin would add\n", found)
         self.assertIn("CANN", absent)
         self.assertNotIn(" CPU,", absent)
 
@@ -343,6 +344,7 @@ class CheckTest(CommandTest):
         out = self.tell("check", json.dumps(config))
         self.assertIn("\n  session_options\n      execution_mode = ORT_PARALLEL\n", out)
         self.assertIn("\n  free_dimension_overrides\n      N = 4\n", out)
+        self.assertIn("ORT would be given\n", out)
 
     def test_schema(self) -> None:
         self.assertEqual(json.loads(self.tell("schema")), json.loads(self.tell("schema", "--json")))
@@ -802,6 +804,7 @@ class RunTest(CommandTest):
             ([path, "--input", "X=[1,2]"], "X"),
             ([path, "--shape", "X=2x"], "no shape"),
             ([path, "--shape", "X=-2x3"], "no shape"),
+            ([path, "--shape", "X=100000000000x3"], "no shape"),
             ([path, "--shape", "X=2x4"], "X"),
             ([path, "--shape", "Z=2x3"], "it takes X"),
             ([path, "--shape", "X=2x3", "--input", "X=[1]"], "only a random input"),

@@ -27,6 +27,7 @@ from onnxruntime.backend import (
     allowlist_rules,
     captured_graph,
     execution_providers,
+    missing_library,
     request,
 )
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
@@ -353,6 +354,13 @@ class WhichTest(unittest.TestCase):
             self.assertEqual(granted({OPENVINO: {"device_type": "CPU"}})[OPENVINO]["device_type"].text, "CPU")
 
 
+class MissingTest(unittest.TestCase):
+    def test_what_the_system_says_comes_first(self) -> None:
+        with mock.patch.object(missing_library, "explain", {CUDA: "The system says: no such thing."}.get):
+            self.assertEqual(execution_providers._missing([CPU, CUDA]), "The system says: no such thing.")
+            self.assertIn("the EP needs such as CUDA", execution_providers._missing([TENSORRT]))
+
+
 class DeviceTest(unittest.TestCase):
     def test_supported(self) -> None:
         never = ("cpu", "CPU:", "CPU:0 ", "CUDA:100", "CUDA:-1", "CUDA:\u0661", None, 0)
@@ -361,6 +369,7 @@ class DeviceTest(unittest.TestCase):
             ("GPU", (), "GPU CUDA CUDA:0 CUDA:63 GPU:1", "CPU"),
             ("CPU-OPENVINO_CPU", (), "CPU OPENVINO OPENVINO_CPU CPU-OPENVINO_CPU CPU:0", "CPU- VINO_CPU CPU:1 NPU"),
             ("CPU", (CUDA, CUDA), "CUDA CUDA:1 GPU", "CUDA:2"),
+            ("CPU", (CUDA,), "CUDA CUDA:0 GPU", "CUDA:1"),
         ):
             with process_with(plugins=plugins, build=build):
                 for device in yes.split():

@@ -292,6 +292,11 @@ class SchemaTest(unittest.TestCase):
                     self.assertFalse(valid, (keyword, provider, name, value))
         self.assertGreater(judged, 500)
 
+    def test_a_family_takes_flags_and_numbers(self) -> None:
+        for value, right in ((True, True), ("1", True), (64, True), (65, False), (1.5, False)):
+            config = {"session_config": {"session.intra_op.something_new": value}}
+            self.assertEqual(self.takes(config), right, value)
+
     def test_what_no_table_has_it_refuses(self) -> None:
         for config in (
             {"session": {}},

@@ -289,6 +289,14 @@ class ValuesTest(unittest.TestCase):
             np.testing.assert_array_equal(self.float.run(inputs)[0], X)
 
     @needs_narrow_types
+    def test_a_patched_run_with_ort_values_is_seen(self) -> None:
+        rep, value = identity(tensor(TensorProto.BFLOAT16)), X.astype(BFLOAT16)
+        for target in (onnxruntime.InferenceSession, rep._session):
+            with mock.patch.object(target, "run_with_ort_values", return_value=[]):
+                self.assertEqual(rep.run([value]), [])
+        np.testing.assert_array_equal(rep.run([value])[0], value)
+
+    @needs_narrow_types
     def test_ort_values_of_narrow_types(self) -> None:
         halves = tensor_values.to_ort_value(X.astype(BFLOAT16), TensorProto.BFLOAT16)
         np.testing.assert_array_equal(identity(tensor(TensorProto.BFLOAT16)).run(halves)[0], X.astype(BFLOAT16))
