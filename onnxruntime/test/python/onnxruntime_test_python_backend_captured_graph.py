@@ -171,6 +171,8 @@ class WrittenTest(unittest.TestCase):
         )
         _, graph = self.open(made)
         self.assertEqual([node.op_type for node in graph.graph.node], ["Gemm"])
+        # Small weights are no more kept than large ones.
+        self.assertEqual({len(tensor.raw_data) + len(tensor.float_data) for tensor in graph.graph.initializer}, {0})
 
     def test_weights_are_not_kept_and_not_changed(self) -> None:
         weights = np.random.default_rng(0).standard_normal((512, 512)).astype(np.float32)
