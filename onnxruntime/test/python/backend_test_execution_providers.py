@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -22,6 +23,16 @@ import onnxruntime
 
 CPU = "CPUExecutionProvider"
 NO_CPU = {"session.disable_cpu_ep_fallback": "1"}
+
+
+def gpus() -> int:
+    """How many GPUs the driver sees, without asking ORT."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
+    count = ctypes.c_int()
+    return count.value if driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 else 0
 
 
 def convolutions(channels: int = 3, size: int = 16) -> ModelProto:

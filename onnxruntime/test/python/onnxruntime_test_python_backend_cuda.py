@@ -7,7 +7,6 @@ with_software_cuda.sh runs this file on, and that it fails loudly where there is
 
 from __future__ import annotations
 
-import ctypes
 import os
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import unittest
 from unittest import mock
 
 import numpy as np
-from backend_test_execution_providers import CPU, NO_CPU, convolutions, doubled_text, image, on_cpu
+from backend_test_execution_providers import CPU, NO_CPU, convolutions, doubled_text, gpus, image, on_cpu
 from backend_test_models import no_session_opens
 
 import onnxruntime.backend
@@ -23,16 +22,6 @@ from onnxruntime.backend.allowlist_providers import PROVIDERS
 
 EP = "CUDAExecutionProvider"
 TENSORRT = "TensorrtExecutionProvider"
-
-
-def gpus() -> int:
-    """How many GPUs the driver sees, without asking ORT."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return 0
-    count = ctypes.c_int()
-    return count.value if driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 else 0
 
 
 GPUS = gpus()

@@ -20,6 +20,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from backend_test_execution_providers import gpus
 from backend_test_random_models import random_inputs, random_model
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
@@ -33,17 +34,7 @@ RUNS = 20  # of each model
 THREADS = 4
 
 
-def devices() -> int:
-    """How many GPUs the driver sees, without asking ORT."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return 0
-    count = ctypes.c_int()
-    return count.value if driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 else 0
-
-
-DEVICES = devices() if EP in onnxruntime.get_available_providers() else 0
+DEVICES = gpus() if EP in onnxruntime.get_available_providers() else 0
 
 
 def prepare(model: ModelProto, capture: bool, device: int = 0):
