@@ -336,12 +336,17 @@ def read_back(session: InferenceSession, permit: Permit) -> Applied:
     applied = Applied()
     unconfirmed: dict[str, tuple[str, ...]] = {}
     warnings: list[str] = []
+    without_effect = permit.idle
     if permit.attributes:
-        options, idle = session.get_session_options(), permit.idle["session_options"]
-        applied.session_options = MappingProxyType({name: getattr(options, name) for name in permit.attributes})
-        for name, value in permit.attributes.items():
-            if applied.session_options[name] != value:  # an EP that cannot have it made ORT change it
-                idle.setdefault(name, f"{name} was set to {value}, and the session has {applied.session_options[name]}")
+        options = session.get_session_options()
+        has = {name: getattr(options, name) for name in permit.attributes}
+        applied.session_options = MappingProxyType(has)
+        changed = {  # by ORT, for an EP that cannot have it
+            name: f"{name} was set to {value}, and the session has {has[name]}"
+            for name, value in permit.attributes.items()
+            if has[name] != value
+        }
+        without_effect = {**permit.idle, "session_options": changed | permit.idle["session_options"]}
     if permit.session_config:
         held = session.get_session_options().get_session_config_entry
         found = {key: held(key) for key in permit.session_config}
@@ -357,7 +362,7 @@ def read_back(session: InferenceSession, permit: Permit) -> Applied:
                 unconfirmed[name] = silent
         applied.provider_options = MappingProxyType(reported)
         warnings += _without_nodes(session, list(permit.providers))
-    for keyword, idle in permit.idle.items():
+    for keyword, idle in without_effect.items():
         if idle:
             unconfirmed[keyword] = tuple(idle)
             warnings += idle.values()

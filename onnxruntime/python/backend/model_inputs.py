@@ -14,6 +14,7 @@ import numpy as np
 from onnxruntime import InferenceSession, NodeArg, OrtValue
 from onnxruntime.backend import tensor_values
 from onnxruntime.backend.messages import nearest, show, warn
+from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 
@@ -25,7 +26,7 @@ class ModelInputs:
 
     def __init__(self, session: InferenceSession) -> None:
         initializers = getattr(session, "get_overridable_initializers", list)()
-        if initializers and "OpenVINOExecutionProvider" in session.get_providers():
+        if initializers and OPENVINO in session.get_providers():
             initializers = []  # OpenVINO computes with the model's own values, whatever is fed
         self._declared = session.get_inputs(), initializers
         #: Each input's name, and the dtype of the arrays that ORT takes for it as they are, if there is one.
