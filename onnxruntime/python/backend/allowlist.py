@@ -39,7 +39,8 @@ def permit(request: Request, at: Circumstances, flavour_of: Callable[[str], str]
     :raises NotPermittedError: for a name that is unknown, refused or without effect here, or a value that it does not
         accept.
     """
-    permitted = Permit(at.providers, request.device)
+    permitted = Permit((), request.device)
+    permitted.idle = {}
     if request.provider_options is None:
         permitted.providers = {name: NOTHING for name in at.providers if _is_fit(name, at)}
     if request.attributes or request.session_options:
@@ -51,22 +52,24 @@ def permit(request: Request, at: Circumstances, flavour_of: Callable[[str], str]
             name: _parsed(size, FREE_DIMENSION, ("free_dimension_overrides", "", name))[0]
             for name, size in request.free_dimension_overrides.items()
         }
+    options: dict[str, Mapping[str, str]] = {}
     if request.provider_options is not None:
-        flavours = {name: flavour_of(name) for name in request.provider_options}
         permitted.named = True
-        permitted.absent = [name for name, flavour in flavours.items() if not flavour]
-        permitted.providers = {
-            name: _provider(name, options, flavours[name], at) for name, options in request.provider_options.items()
-        }
+        permitted.flavours = {}
+        for name, given in request.provider_options.items():
+            flavour = permitted.flavours[name] = flavour_of(name)
+            permitted.providers[name] = grants = _provider(name, given, flavour, at)
+            if grants:
+                options[name] = _texts(grants)
     if request.session_config or request.run_config:
-        at = at.replace(
-            providers=tuple(permitted.providers),
-            options={name: {key: grant.text for key, grant in of.items()} for name, of in permitted.providers.items()},
-            attributes={**at.attributes, **permitted.attributes},
-        )
+        changes = {
+            "providers": tuple(permitted.providers),
+            "options": options,
+            "attributes": {**at.attributes, **permitted.attributes} if permitted.attributes else at.attributes,
+        }
         for keyword in ("session_config", "run_config"):
             if given := getattr(request, keyword):
-                found, permitted.idle[keyword] = entries(keyword, given, at)
+                found, permitted.idle[keyword] = entries(keyword, given, at, **changes)
                 setattr(permitted, keyword, found)
     refuse_while_model_configures((*request.named, *permitted.attributes))
     return permitted
@@ -81,12 +84,15 @@ def _is_fit(name: str, at: Circumstances) -> bool:
     return True
 
 
-def entries(keyword: str, given: Mapping[str, object], at: Circumstances) -> tuple[dict[str, str], dict[str, str]]:
+def entries(
+    keyword: str, given: Mapping[str, object], at: Circumstances, **changes: object
+) -> tuple[dict[str, str], dict[str, str]]:
     """Turn ``session_config`` or ``run_config`` into entries.
 
     :param keyword: which of the two.
     :param given: keys to values.
     :param at: the session it is meant for.
+    :param changes: what is otherwise than ``at`` says.
     :return: the entries, and those of them that have nothing to act on, each with a sentence about it.
     :raises NotPermittedError: for a key that is unknown, refused or without effect here, or a value it does not accept.
     """
@@ -108,8 +114,8 @@ def entries(keyword: str, given: Mapping[str, object], at: Circumstances) -> tup
             f"session_config[{show(key)}] is known only as one of {family.prefix}*: ORT stores such a key whether it "
             "understands it or not, and this version cannot confirm that it acts"
         )
-    texts = {key: grant.text for key, grant in grants.items()}
-    _check_needs(grants, at.replace(beside=texts), idle)
+    texts = _texts(grants)
+    _check_needs(grants, at, idle, beside=texts, **changes)
     return texts, idle
 
 
@@ -144,7 +150,7 @@ def attributes(
                 refuse(f"{reason or 'it was never judged'}. Permitted: {', '.join(sorted(table))}", name)
     chosen = {name: grant.value for name, grant in grants.items()}
     idle: dict[str, str] = {}
-    _check_needs(grants, at.replace(attributes=chosen), idle)
+    _check_needs(grants, at, idle, attributes=chosen)
     return chosen, idle
 
 
@@ -194,15 +200,14 @@ def _provider(name: str, options: Mapping[str, object], flavour: str, at: Circum
 def _grants(
     name: str, flavour: str, table: Mapping[str, Permitted], options: Mapping[str, object], at: Circumstances
 ) -> dict[str, Grant]:
-    grants = {
-        option: _granted(table, option, value, at, ("provider_options", name, option), flavour)
-        for option, value in (*ALWAYS.get((name, flavour), NOTHING).items(), *options.items())
-    }
-    needs = PROVIDER_NEEDS.get((name, flavour), ())
-    if needs or grants:
-        at = at.replace(beside={option: grant.text for option, grant in grants.items()})
+    grants = {}
+    for given in (ALWAYS.get((name, flavour), NOTHING), options):
+        for option, value in given.items():
+            grants[option] = _granted(table, option, value, at, ("provider_options", name, option), flavour)
+    if grants:
+        at = at.replace(beside=_texts(grants))
         _check_needs(grants, at, {})
-    for need in needs:
+    for need in PROVIDER_NEEDS.get((name, flavour), ()):
         if not need.met(at, ""):
             refuse(f"it needs {need.what}, without which {need.without}", "provider_options", name)
     return grants
@@ -244,13 +249,22 @@ def _parsed(value: object, kind: Kind, place: Place) -> tuple[object, str]:
     return parsed, kind.render(parsed)
 
 
-def _check_needs(grants: Mapping[str, Grant], at: Circumstances, idle: dict[str, str]) -> None:
+def _texts(grants: Mapping[str, Grant]) -> dict[str, str]:
+    return {name: grant.text for name, grant in grants.items()}
+
+
+def _check_needs(grants: Mapping[str, Grant], at: Circumstances, idle: dict[str, str], **changes: object) -> None:
     """Hold the needs of what was granted against the circumstances.
 
     :param idle: what has nothing to act on, each with a sentence about it; more is added.
+    :param changes: what the grants change in the circumstances.
     """
-    for key in [key for key in grants if key not in idle]:
-        grant = grants[key]
+    known = {*idle}
+    for key, grant in grants.items():
+        if not grant.rule.needs or key in known:
+            continue
+        if changes:
+            at, changes = at.replace(**changes), {}
         for need in grant.rule.needs:
             if need.met(at, grant.text):
                 continue

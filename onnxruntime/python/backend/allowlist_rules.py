@@ -11,7 +11,7 @@ Apart from the look-ups, because a session of which nothing was asked needs no t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -156,20 +156,22 @@ class Permit:
     """What ORT may be given for one session.
 
     ``providers``: the EPs in their order, each with its options. ``device``: ONNX's name of the one that was asked for,
-    ``""`` for none. ``idle``: by keyword argument, each key that has nothing to act on, with a sentence about it.
+    ``""`` for none.
     """
 
     #: SessionOptions attribute to its value.
     attributes: Mapping[str, object] = NOTHING
     #: Whether somebody named the EPs. Where not, they are all that are available, and ORT may fall back.
     named = False
-    #: Those of them that this process has not.
-    absent: Sequence[str] = ()
+    #: How this process has each of those that were named, as :func:`execution_providers.flavour` tells.
+    flavours: Mapping[str, str] = NOTHING
     #: Key to text.
     session_config: Mapping[str, str] = NOTHING
     run_config: Mapping[str, str] = NOTHING
     #: Dimension name to size.
     sizes: Mapping[str, int] = NOTHING
+    #: By keyword argument, each key that has nothing to act on, with a sentence about it.
+    idle: Mapping[str, Mapping[str, str]] = NOTHING
 
     def __init__(self, providers: Iterable[str], device: str) -> None:
         """
@@ -177,7 +179,6 @@ class Permit:
         """
         self.providers: Mapping[str, Mapping[str, Grant]] = dict.fromkeys(providers, NOTHING)
         self.device = device
-        self.idle: dict[str, dict[str, str]] = {}
 
 
 def sent(grants: Mapping[str, Grant]) -> dict[str, str]:
@@ -193,4 +194,6 @@ def sent(grants: Mapping[str, Grant]) -> dict[str, str]:
         for step in path:
             place = place.setdefault(step, {})
         place[last] = grant.text
-    return texts | {carrier: json.dumps(tree) for carrier, tree in folded.items()}
+    for carrier, tree in folded.items():
+        texts[carrier] = json.dumps(tree)
+    return texts

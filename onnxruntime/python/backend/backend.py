@@ -113,13 +113,13 @@ class OnnxRuntimeBackend(Backend):
             ORT does not read otherwise is an error.
         """
         keywords = _given(provider_options, session_config, run_config, session_options, free_dimension_overrides)
-        if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
-            return _prepare_open(model, keywords, kwargs)
         if hasattr(model, "SerializeToString"):
             model = _checked(model, cls.is_opset_supported)
             if cls is not OnnxRuntimeBackend:  # a subclass's prepare sees each form of the model, as with ORT's own
                 return cls.prepare(model, device, **keywords, **kwargs)
-        source = _source(model)
+        elif isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
+            return _prepare_open(model, keywords, kwargs)
+        source = model if type(model) is bytes else _source(model)
         if device is not None and not cls.supports_device(device):
             refuse(f"it is not supported: this ORT computes on {get_device()}", "device", value=device)
         asked = Request(device, attributes=kwargs, **keywords)
@@ -162,9 +162,8 @@ class OnnxRuntimeBackend(Backend):
         if shapes:
             free_dimensions.verify(session, shapes)
         applied = execution_providers.read_back(session, permit)
-        applied.extensions = registered
-        if warned:
-            applied.warnings = (*warned, *applied.warnings)
+        if registered or warned:
+            applied = applied.and_more(registered, warned)
         if cls is OnnxRuntimeBackend:
             return OnnxRuntimeBackendRep(session, permit.run_config, applied=applied)
         vars(session)[_OPENED] = permit.run_config, applied
@@ -224,7 +223,11 @@ class OnnxRuntimeBackend(Backend):
 
 def _given(*values: object) -> dict[str, object]:
     """Those of the keywords that were given: a subclass's prepare need not know the rest."""
-    return {keyword: value for keyword, value in zip(KEYWORDS, values, strict=True) if value is not None}
+    given = {}
+    for index, value in enumerate(values):  # a comprehension takes twice the time
+        if value is not None:
+            given[KEYWORDS[index]] = value
+    return given
 
 
 @cache

@@ -22,7 +22,7 @@ from onnxruntime.backend import (
     tensor_values,
 )
 from onnxruntime.backend.allowlist_rules import Circumstances
-from onnxruntime.backend.execution_providers import Applied
+from onnxruntime.backend.execution_providers import NOTHING_APPLIED, Applied
 from onnxruntime.backend.messages import refuse, warn
 from onnxruntime.backend.model_inputs import ModelInputs
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from typing import Self  # since Python 3.11
 
 _NOTHING: Mapping = MappingProxyType({})
-_NOTHING_APPLIED = Applied()
 # The keyword arguments of a run that limit it.
 LIMITS = ("timeout", "cancellation")
 # Not float: 0.0 and -0.0 are equal.
@@ -74,14 +73,14 @@ class OnnxRuntimeBackendRep(BackendRep):
     """
 
     # What a subclass has that sets ``_session`` itself.
-    _applied, _entries, _ready_for = _NOTHING_APPLIED, _NOTHING, None
+    _applied, _entries, _ready_for = NOTHING_APPLIED, _NOTHING, None
 
     def __init__(
         self,
         session: InferenceSession,
         run_config: Mapping[str, str] = _NOTHING,
         *,
-        applied: Applied = _NOTHING_APPLIED,
+        applied: Applied = NOTHING_APPLIED,
     ) -> None:
         """
         :param session: the open session, or an object with ``get_inputs``, ``get_outputs`` and ``run`` like it.
@@ -97,37 +96,35 @@ class OnnxRuntimeBackendRep(BackendRep):
         """Work out all that the runs of this session need."""
         session = self._session
         self._inputs = ModelInputs(session)
-        outputs = session.get_outputs()
-        self._output_names = [node.name for node in outputs]
+        self._output_names = []
+        plain = True  # whether numpy has types for all outputs
+        for node in session.get_outputs():
+            self._output_names.append(node.name)
+            plain = plain and tensor_values.is_plain(node.type)
         self._capture = self._lock = None
         self._direct, self._route = direct_runs.none, _run_session
         if isinstance(session, InferenceSession):
-            self._choose_route(session, all(tensor_values.is_plain(node.type) for node in outputs))
+            if not ON_ANY_DEVICE.issuperset(session.get_providers()):
+                from onnxruntime.backend import graph_capture, session_lock  # long to import  # noqa: PLC0415
+
+                self._capture = graph_capture.of(session)
+                self._lock = session_lock.of(session)
+            if self._capture is not None:
+                self._route = _run_captured
+            elif self._lock is not None:
+                self._route = _run_locked if plain else _run_values_locked
+            elif not plain:
+                self._route = _run_values
+            # A subclass of InferenceSession has its own idea of a run.
+            if plain and self._capture is None and type(session) is InferenceSession:
+                self._direct = direct_runs.of(session, self._inputs.slots, self._output_names, self._lock)
         if self._ready_for is not None:
             for name in ("_kept", "_circumstances"):
                 vars(self).pop(name, None)
-        self._carry(self._entries)
+        self._prepared = _NOTHING_CARRIED
+        if self._entries or self._capture is not None:
+            self._carry(self._entries)
         self._ready_for = session
-
-    def _choose_route(self, session: InferenceSession, plain: bool) -> None:
-        """Settle how runs go.
-
-        :param plain: whether numpy has types for all outputs.
-        """
-        if not ON_ANY_DEVICE.issuperset(session.get_providers()):
-            from onnxruntime.backend import graph_capture, session_lock  # long to import  # noqa: PLC0415
-
-            self._capture = graph_capture.of(session)
-            self._lock = session_lock.of(session)
-        if self._capture is not None:
-            self._route = _run_captured
-        elif self._lock is not None:
-            self._route = _run_locked if plain else _run_values_locked
-        elif not plain:
-            self._route = _run_values
-        # A subclass of InferenceSession has its own idea of a run.
-        if plain and self._capture is None and type(session) is InferenceSession:
-            self._direct = direct_runs.of(session, self._inputs.slots, self._output_names, self._lock)
 
     def _carry(self, run_config: Mapping[str, str]) -> None:
         """Have every run carry these run config entries."""

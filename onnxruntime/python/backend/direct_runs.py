@@ -21,6 +21,7 @@ from onnxruntime.backend import tensor_values
 if TYPE_CHECKING:
     from onnxruntime.backend.session_lock import SessionLock
 
+_ARRAY = np.ndarray
 _RUN = InferenceSession.run
 _RUN_WITH_ORT_VALUES = InferenceSession.run_with_ort_values
 
@@ -31,31 +32,29 @@ def none(inputs: object, options: RunOptions) -> None:
 
 def of(
     session: InferenceSession,
-    slots: Sequence[tuple[str, np.dtype | None]],
+    slots: Sequence[tuple[int, str, np.dtype | None]],
     outputs: Sequence[str],
     lock: SessionLock | None = None,
 ) -> Callable[[object, RunOptions], list | None]:
     """The short way of a session whose outputs numpy has types for.
 
     :param session: the session, exactly an :class:`InferenceSession`.
-    :param slots: each input's name, and the dtype of the arrays that ORT takes for it as they are, if there is one.
+    :param slots: as :attr:`ModelInputs.slots`.
     :param outputs: the names of all outputs.
     :param lock: the session's lock, if it has one.
     """
-    own, count, array, ort_value = vars(session), len(slots), np.ndarray, OrtValue
-    names = [name for name, _ in slots]
-    numbered = [(index, name, dtype) for index, (name, dtype) in enumerate(slots)]
+    own, count, array, ort_value = vars(session), len(slots), _ARRAY, OrtValue
 
     def run(inputs: object, options: RunOptions) -> list | None:
         kind = type(inputs)
         if kind is dict:
-            inputs = [inputs.get(name) for name in names] if len(inputs) == count else ()
+            inputs = [inputs.get(name) for _, name, _ in slots] if len(inputs) == count else ()
         elif kind is not list and kind is not tuple:
             inputs = (inputs,)
         if len(inputs) != count or InferenceSession.run is not _RUN or "run" in own:
             return None
         feeds = {}
-        for index, name, dtype in numbered:  # zip takes twice the time
+        for index, name, dtype in slots:  # zip takes twice the time
             value = inputs[index]
             kind = type(value)
             # numpy keeps one dtype object for each of its types, so `is` tells them apart. ORT looks at an OrtValue's

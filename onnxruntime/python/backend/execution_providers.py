@@ -53,6 +53,15 @@ class Applied:
     #: The libraries of custom operators that were registered.
     extensions: tuple[str, ...] = ()
 
+    def and_more(self, extensions: tuple[str, ...], warnings: tuple[str, ...]) -> Applied:
+        """The same with these libraries, and with these warnings before its own."""
+        more = Applied()
+        vars(more).update(vars(self), extensions=extensions, warnings=(*warnings, *self.warnings))
+        return more
+
+
+NOTHING_APPLIED = Applied()
+
 
 def _excluded() -> list[str]:
     names = os.environ.get(_EXCLUDE)
@@ -66,11 +75,10 @@ def stock_list() -> list[str]:
     """
     excluded = _excluded()
     known = _all_providers()
-    return [
-        name
-        for name in onnxruntime.get_available_providers()
-        if name not in excluded and (name in known or not plugin_devices(name))
-    ]
+    available = onnxruntime.get_available_providers()
+    if not excluded and known.issuperset(available):  # as it nearly always is
+        return available
+    return [name for name in available if name not in excluded and (name in known or not plugin_devices(name))]
 
 
 @cache
@@ -100,6 +108,8 @@ def flavour(name: str) -> str:
     """Tell how this process has an EP: ``"bundled"`` in ORT, as a ``"plugin"`` that the application registered, or not
     at all: ``""``.
     """
+    if name == CPU:  # in every build
+        return "bundled"
     if plugin_devices(name):
         return "plugin"
     return "bundled" if name in onnxruntime.get_available_providers() else ""
@@ -116,7 +126,7 @@ def check_available(permit: Permit) -> None:
     for name in permit.providers:
         if name in excluded:
             refuse(f"the environment variable {_EXCLUDE} excludes it", "provider_options", name)
-        if name in permit.absent:
+        if not permit.flavours[name]:
             reason = (
                 f"it is not available in this process, which has {', '.join(onnxruntime.get_available_providers())}. "
                 "A plugin EP is available once its library is registered and has found a device that it supports"
@@ -170,13 +180,14 @@ def open_session(model: str | bytes, options: SessionOptions, permit: Permit) ->
             session = _open(model, options, permit)
             session_lock.of(session)
         graph_capture.require(session)
-    got = session.get_providers()
-    # ORT falls back to the CPU without a word.
-    if permit.device not in ("", "CPU") and ON_ANY_DEVICE.issuperset(got) and supports_device(permit.device):
-        raise RuntimeError(
-            f"device {permit.device!r} was asked for, but ORT opened the session with {', '.join(got)} alone. "
-            f"{_missing(permit.providers)}"
-        )
+    if permit.device not in ("", "CPU"):
+        got = session.get_providers()
+        # ORT falls back to the CPU without a word.
+        if ON_ANY_DEVICE.issuperset(got) and supports_device(permit.device):
+            raise RuntimeError(
+                f"device {permit.device!r} was asked for, but ORT opened the session with {', '.join(got)} alone. "
+                f"{_missing(permit.providers)}"
+            )
     return session
 
 
@@ -193,7 +204,13 @@ def _missing(names: Iterable[str]) -> str:
 def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
     if permit.named:
         return _open_named(model, options, permit)
-    providers = [name for name in permit.providers if name != TENSORRT or _tensorrt_loads()]
+    providers = list(permit.providers)
+    if ON_ANY_DEVICE.issuperset(providers):
+        for name in providers:  # the quicker door, where there is nothing to fall back to
+            options.add_provider(name, {})
+        return InferenceSession(model, options, enable_fallback=0)
+    if TENSORRT in providers and not _tensorrt_loads():
+        providers.remove(TENSORRT)
     session = InferenceSession(model, options, providers=providers)
     # A run that fails must fail, not run elsewhere: the API's first use is testing.
     session.disable_fallback()
@@ -224,7 +241,7 @@ def _open_named(model: str | bytes, options: SessionOptions, permit: Permit) -> 
     ):
         options.add_session_config_entry(_RECORD_ASSIGNMENT, "1")
     named = list(permit.providers)
-    arguments = {"providers": _attach(options, permit.providers), "enable_fallback": 0}
+    arguments = {"providers": _attach(options, permit), "enable_fallback": 0}
     try:
         if ON_ANY_DEVICE.issuperset(named):
             session = InferenceSession(model, options, **arguments)
@@ -240,7 +257,8 @@ def _open_named(model: str | bytes, options: SessionOptions, permit: Permit) -> 
             f"provider_options names {', '.join(named) or 'no EP'}, with which ORT opened no session. "
             f"{_missing(named)} ORT says: {error}"
         ) from error
-    _verify_order(session, named)
+    if session.get_providers()[: len(named)] != named:
+        _verify_order(session, named)
     return session
 
 
@@ -255,18 +273,18 @@ def explain(error: Exception) -> str | None:
     )
 
 
-def _attach(options: SessionOptions, granted: Mapping[str, Mapping[str, Grant]]) -> list[tuple[str, dict]] | None:
+def _attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] | None:
     """Lead each EP through the door that loses nothing of it.
 
     :return: what to pass as ``providers=``; ORT then ignores every EP that is attached to the session options.
     """
-    devices = {name: plugin_devices(name) for name in granted}
+    granted = permit.providers
+    plugins = [name for name in granted if permit.flavours[name] == "plugin"]
     # ORT registers TensorRT's plugin operators only for EPs that come in by this argument. CUDA and CPU can as well.
-    if TENSORRT in granted and not devices[TENSORRT]:
-        others = [name for name in granted if devices[name]]
-        if others:
+    if TENSORRT in granted and TENSORRT not in plugins:
+        if plugins:
             refuse(
-                f"it is named beside {', '.join(others)}, and ORT ignores plugin EPs where TensorRT is attached: name "
+                f"it is named beside {', '.join(plugins)}, and ORT ignores plugin EPs where TensorRT is attached: name "
                 "only one of them",
                 "provider_options",
                 TENSORRT,
@@ -274,7 +292,7 @@ def _attach(options: SessionOptions, granted: Mapping[str, Mapping[str, Grant]])
         return [(name, sent(grants)) for name, grants in granted.items()]
     for name, grants in granted.items():
         texts = sent(grants)
-        chosen = _choose_device(name, devices[name], grants, texts)
+        chosen = _choose_device(name, plugin_devices(name), grants, texts) if name in plugins else None
         try:
             if chosen:
                 options.add_provider_for_devices([chosen], texts)
@@ -291,15 +309,12 @@ def _attach(options: SessionOptions, granted: Mapping[str, Mapping[str, Grant]])
     return None
 
 
-def _choose_device(name: str, devices: list, grants: Mapping[str, Grant], texts: dict[str, str]) -> object | None:
+def _choose_device(name: str, devices: list, grants: Mapping[str, Grant], texts: dict[str, str]) -> object:
     """Choose a plugin EP's device: the one that ``device_id`` means, else the first. The WebGPU EP refuses two.
 
     :param grants: the EP's options.
     :param texts: what is sent of them, which loses ``device_id``: the EP would ignore or refuse it.
-    :return: the device; ``None`` where the EP is no plugin.
     """
-    if not devices:
-        return None
     index = int(texts.pop("device_id", 0))
     if index >= len(devices):
         reason = f"the EP has {len(devices)} device(s), counted from 0"
@@ -314,8 +329,6 @@ def _choose_device(name: str, devices: list, grants: Mapping[str, Grant], texts:
 
 def _verify_order(session: InferenceSession, named: list[str]) -> None:
     got = session.get_providers()
-    if got[: len(named)] == named:  # as it nearly always is
-        return
     missing = [name for name in named if name not in got]
     if missing:
         raise RuntimeError(
@@ -333,6 +346,8 @@ def read_back(session: InferenceSession, permit: Permit) -> Applied:
 
     :raises RuntimeError: when ORT reports another value than was sent.
     """
+    if not (permit.named or permit.session_config or permit.attributes or permit.idle):
+        return NOTHING_APPLIED
     applied = Applied()
     unconfirmed: dict[str, tuple[str, ...]] = {}
     warnings: list[str] = []
@@ -349,10 +364,10 @@ def read_back(session: InferenceSession, permit: Permit) -> Applied:
         without_effect = {**permit.idle, "session_options": changed | permit.idle["session_options"]}
     if permit.session_config:
         held = session.get_session_options().get_session_config_entry
-        found = {key: held(key) for key in permit.session_config}
-        if found != permit.session_config:
-            raise RuntimeError(f"session_config was sent as {permit.session_config}, ORT holds {found}")
-        applied.session_config = MappingProxyType(found)
+        for key, text in permit.session_config.items():
+            if held(key) != text:
+                raise RuntimeError(f"session_config[{key!r}] was sent as {text!r}, but ORT holds {held(key)!r}")
+        applied.session_config = MappingProxyType(permit.session_config)
     if permit.named:
         everything = session.get_provider_options()
         reported = {}
@@ -361,7 +376,9 @@ def read_back(session: InferenceSession, permit: Permit) -> Applied:
             if silent:
                 unconfirmed[name] = silent
         applied.provider_options = MappingProxyType(reported)
-        warnings += _without_nodes(session, list(permit.providers))
+        named = list(permit.providers)
+        if named not in ([], [CPU]):  # counting takes time with the model's size
+            warnings += _without_nodes(session, named)
     for keyword, idle in without_effect.items():
         if idle:
             unconfirmed[keyword] = tuple(idle)
@@ -379,7 +396,9 @@ def _reported(
     name: str, grants: Mapping[str, Grant], texts: Mapping[str, str]
 ) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """What ORT reports of the options that were named for an EP, and those that it does not report."""
-    for option, text in sent(grants).items() if grants else ():
+    if not grants and "device_id" not in texts:
+        return NOTHING, ()
+    for option, text in sent(grants).items():
         if option in texts and not _same(texts[option], text, grants.get(option)):
             raise RuntimeError(
                 f"provider_options['{name}']['{option}'] was sent as {text!r}, but ORT reports {texts[option]!r}"
@@ -416,8 +435,6 @@ def node_assignment(session: InferenceSession) -> Mapping[str, int] | None:
 
 def _without_nodes(session: InferenceSession, named: list[str]) -> Iterator[str]:
     """A warning for each named EP that took no node: ORT permits that, and silence would mislead."""
-    if named in ([], [CPU]):  # counting takes time with the model's size
-        return
     counts = node_assignment(session)
     if counts is None:
         return

@@ -25,20 +25,21 @@ class ModelInputs:
     """
 
     def __init__(self, session: InferenceSession) -> None:
-        initializers = getattr(session, "get_overridable_initializers", list)()
-        if initializers and OPENVINO in session.get_providers():
-            initializers = []  # OpenVINO computes with the model's own values, whatever is fed
-        self._declared = session.get_inputs(), initializers
-        #: Each input's name, and the dtype of the arrays that ORT takes for it as they are, if there is one.
-        self.slots = [(node.name, _fed_as_is(node.type)) for node in self._declared[0]]
+        self._session = session
+        self._declared = session.get_inputs()
+        #: Each input's place and name, and the dtype of the arrays that ORT takes for it as they are, if there is one.
+        self.slots = [(index, node.name, _fed_as_is(node.type)) for index, node in enumerate(self._declared)]
 
     @cached_property
     def _nodes(self) -> dict[str, NodeArg]:
-        return {node.name: node for node in self._declared[0]}
+        return {node.name: node for node in self._declared}
 
     @cached_property
     def _overridable(self) -> dict[str, NodeArg]:
-        return {node.name: node for node in self._declared[1]}
+        nodes = getattr(self._session, "get_overridable_initializers", list)()
+        if nodes and OPENVINO in self._session.get_providers():
+            return {}  # OpenVINO computes with the model's own values, whatever is fed
+        return {node.name: node for node in nodes}
 
     def feeds(self, inputs: object) -> dict[str, object]:
         """Name every value and make it what ORT can take.

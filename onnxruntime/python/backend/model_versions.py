@@ -30,20 +30,17 @@ def too_new(model: ModelProto, released_only: bool) -> str:
         What stands in other domains can come from anywhere.
     :return: the reason, or ``""`` when it is not.
     """
-    return (_unreleased(model) if released_only else "") or new_ir(model)
-
-
-def _unreleased(model: ModelProto) -> str:
-    for opset in model.opset_import[:]:
+    for opset in model.opset_import[:] if released_only else ():
         domain = opset.domain or "ai.onnx"
-        if domain == _EXTENSIONS or not f"{domain}.".startswith("ai.onnx."):
+        if (domain, opset.version) in helper.OP_SET_ID_VERSION_MAP:
             continue
-        if (domain, opset.version) not in helper.OP_SET_ID_VERSION_MAP:
+        if domain != _EXTENSIONS and f"{domain}.".startswith("ai.onnx."):
             return (
                 f"the model imports {domain} opset {opset.version}, which the installed onnx does not know as "
                 f"released; {_ALL_THE_SAME}"
             )
-    return ""
+    newest = _newest_ir()
+    return _ir_reason(model.ir_version, newest) if newest is not None and model.ir_version > newest else ""
 
 
 def new_ir(model: ModelProto) -> str:

@@ -23,6 +23,9 @@ from onnxruntime.backend.provider_names import CUDA, ON_CUDA_DEVICE
 KEYWORDS = ("provider_options", "session_config", "run_config", "session_options", "free_dimension_overrides")
 ENVIRONMENT = "ORT_ONNX_BACKEND_CONFIG"
 _LONGEST_DEVICE = 64
+# The types that names may have: a subclass of str could be found as one name and mean another.
+_NAMES = frozenset({str})
+_WITHOUT_INDEX = ("CPU", "CUDA", "GPU")
 
 
 class Request:
@@ -40,6 +43,8 @@ class Request:
     session_options: dict[str, object] | None = None
     #: Dimension name to size.
     free_dimension_overrides: dict[str, object] | None = None
+    #: The keywords that anything was given for.
+    named: tuple[str, ...] = ()
     #: Libraries of custom operators, which only the environment names.
     extensions: Iterable[str] = ()
     #: What only the environment names, as ``(keyword, provider, key)``.
@@ -68,11 +73,13 @@ class Request:
         for keyword, given in keywords.items():
             if given is not None:
                 setattr(self, keyword, read(keyword, given, beside=attributes))
+                self.named += (keyword,)
         if self.provider_options is not None:
             for name, options in self.provider_options.items():
                 self.provider_options[name] = read("provider_options", options, name)
         elif self.device in ("CUDA", "GPU") and index is not None:
             self.provider_options = {CUDA: {}}
+            self.named += ("provider_options",)
         text = os.environ.get(ENVIRONMENT)
         if text:
             self._add(text, environment)
@@ -96,6 +103,7 @@ class Request:
             if given is None:
                 given = {}
                 setattr(self, keyword, given)
+                self.named += (keyword,)
                 self.from_environment.add((keyword, "", ""))
             if keyword != "provider_options":
                 self._merge(given, named[keyword], keyword, "")
@@ -131,11 +139,6 @@ class Request:
                     value=device,
                 )
 
-    @property
-    def named(self) -> list[str]:
-        """The keywords that anything was given for."""
-        return [keyword for keyword in KEYWORDS if getattr(self, keyword) is not None]
-
     def told_apart(self, refusal: NotPermittedError) -> RuntimeError:
         """The error to raise for a refusal: of what the environment names it is not the caller's, and says so."""
         if (refusal.keyword, refusal.provider, refusal.key) in self.from_environment:
@@ -167,10 +170,12 @@ def read(keyword: str, given: object, provider: str = "", beside: Mapping[str, o
     :raises WrongTypeError: when it is not a mapping.
     :raises NotPermittedError: when it has more entries than any configuration, or a name that is no ``str``.
     """
+    if type(given) is dict and len(given) <= MOST_ENTRIES:
+        copy = given.copy()
+        if _NAMES.issuperset(map(type, copy)):
+            return copy
     try:
-        if type(given) is dict and len(given) <= MOST_ENTRIES:
-            pairs = list(given.items())
-        elif isinstance(given, Mapping):
+        if isinstance(given, Mapping):
             pairs = [(key, value) for key, value in islice(given.items(), MOST_ENTRIES + 1)]
         else:
             pairs = None
@@ -196,7 +201,7 @@ def split_device(device: object) -> tuple[str, int | None]:
     """
     if type(device) is not str or len(device) > _LONGEST_DEVICE:
         return "", None
-    if device.isascii() and device.isalpha() and device.isupper():  # a name alone, as most are
+    if device in _WITHOUT_INDEX:  # as most are
         return device, None
     match = re.fullmatch(r"([A-Z0-9_]+)(?::([0-9]{1,2}))?", device, re.ASCII)
     if match is None:
@@ -206,8 +211,7 @@ def split_device(device: object) -> tuple[str, int | None]:
 
 def circumstances(providers: Iterable[str]) -> Circumstances:
     """Describe a session with these EPs, of which nothing else is known yet, on this machine."""
-    release, machine, system = _here()
-    return Circumstances(release, machine, system=system, providers=tuple(providers))
+    return _here().replace(providers=tuple(providers))
 
 
 def circumstances_of(session: InferenceSession, attributes: Iterable[str]) -> Circumstances:
@@ -222,10 +226,9 @@ def circumstances_of(session: InferenceSession, attributes: Iterable[str]) -> Ci
 
 
 @cache
-def _here() -> tuple[tuple[int, int], str, str]:
-    """ORT's release, the CPU family and the operating system."""
+def _here() -> Circumstances:
     major, minor = onnxruntime.__version__.split(".")[:2]
-    return (int(major), int(minor)), platform.machine(), platform.system()
+    return Circumstances((int(major), int(minor)), platform.machine(), system=platform.system())
 
 
 def run_options(attributes: Mapping[str, object], entries: Mapping[str, str]) -> RunOptions:

@@ -30,6 +30,7 @@ from onnxruntime.backend import (
     missing_library,
     request,
 )
+from onnxruntime.backend.allowlist_rules import Circumstances
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 AZURE = "AzureExecutionProvider"  # in every build for the desktop; it takes no node that an ordinary model has
@@ -230,7 +231,8 @@ class ReadBackTest(unittest.TestCase):
     def test_what_is_not_reported_is_compared_as_it_was_sent(self) -> None:
         """Where an EP gives its text back all the same, any other text is not what was sent."""
         option = "enable_skip_layer_norm_strict_mode"
-        with process_with(bundled=(CUDA,)), mock.patch.object(request, "_here", lambda: ((1, 27), "x86_64", "Linux")):
+        there = Circumstances((1, 27), "x86_64", system="Linux")
+        with process_with(bundled=(CUDA,)), mock.patch.object(request, "_here", lambda: there):
             permitted = permit({CUDA: {option: True}})
         applied = execution_providers.read_back(self.session(**{CUDA: {option: "1"}}), permitted)
         self.assertEqual((applied.provider_options, applied.unconfirmed), ({CUDA: {}}, {CUDA: (option,)}))
