@@ -22,7 +22,6 @@ from onnxruntime.backend.allowlist_providers import ALWAYS, ANY_PLUGIN, NO_OPTIO
 from onnxruntime.backend.allowlist_rules import NOTHING, Circumstances, Family, Grant, Permit, Permitted
 from onnxruntime.backend.messages import NotPermittedError, late, name_of, nearest, refuse, show, suggest, warn
 from onnxruntime.backend.request import Request, refuse_while_model_configures
-from onnxruntime.backend.value_kinds import Kind
 
 # What names an entry in a message and in a refusal: the keyword argument, the EP, and the key; "" for none.
 Place = tuple[str, str, str]
@@ -49,7 +48,7 @@ def permit(request: Request, at: Circumstances, flavour_of: Callable[[str], str]
         permitted.idle["session_options"] = idle
     if request.free_dimension_overrides:
         permitted.sizes = {
-            name: _parsed(size, FREE_DIMENSION, ("free_dimension_overrides", "", name))[0]
+            name: _grant(FREE_DIMENSION, size, ("free_dimension_overrides", "", name)).value
             for name, size in request.free_dimension_overrides.items()
         }
     options: dict[str, Mapping[str, str]] = {}
@@ -58,9 +57,7 @@ def permit(request: Request, at: Circumstances, flavour_of: Callable[[str], str]
         permitted.flavours = {}
         for name, given in request.provider_options.items():
             flavour = permitted.flavours[name] = flavour_of(name)
-            permitted.providers[name] = grants = _provider(name, given, flavour, at)
-            if grants:
-                options[name] = _texts(grants)
+            permitted.providers[name], options[name] = _provider(name, given, flavour, at)
     if request.session_config or request.run_config:
         changes = {
             "providers": tuple(permitted.providers),
@@ -109,7 +106,7 @@ def entries(
         in_family[family.prefix] = in_family.get(family.prefix, 0) + 1
         if in_family[family.prefix] > family.most:
             refuse(f"at most {family.most} keys of {family.prefix}* are accepted", *place)
-        grants[key] = Grant(family, *_parsed(value, family.kind, place), place)
+        grants[key] = _grant(family, value, place)
         idle[key] = (
             f"session_config[{show(key)}] is known only as one of {family.prefix}*: ORT stores such a key whether it "
             "understands it or not, and this version cannot confirm that it acts"
@@ -177,8 +174,13 @@ def warn_unknown(given: Mapping[str, object], acting: Container[str]) -> tuple[s
     return tuple(warnings)
 
 
-def _provider(name: str, options: Mapping[str, object], flavour: str, at: Circumstances) -> dict[str, Grant]:
-    """Look up the options of one EP: of the flavour that is here, or, of an absent EP, of any that it comes in."""
+def _provider(
+    name: str, options: Mapping[str, object], flavour: str, at: Circumstances
+) -> tuple[dict[str, Grant], dict[str, str]]:
+    """Look up the options of one EP: of the flavour that is here, or, of an absent EP, of any that it comes in.
+
+    :return: what is granted, and the text of each.
+    """
     tables = PROVIDERS.get(name, NOTHING)
     if flavour:
         table = tables.get(flavour, ANY_PLUGIN if flavour == "plugin" else NO_OPTION)
@@ -199,18 +201,17 @@ def _provider(name: str, options: Mapping[str, object], flavour: str, at: Circum
 
 def _grants(
     name: str, flavour: str, table: Mapping[str, Permitted], options: Mapping[str, object], at: Circumstances
-) -> dict[str, Grant]:
+) -> tuple[dict[str, Grant], dict[str, str]]:
     grants = {}
     for given in (ALWAYS.get((name, flavour), NOTHING), options):
         for option, value in given.items():
             grants[option] = _granted(table, option, value, at, ("provider_options", name, option), flavour)
-    if grants:
-        at = at.replace(beside=_texts(grants))
-        _check_needs(grants, at, {})
+    texts = _texts(grants)
+    _check_needs(grants, at, {}, beside=texts)
     for need in PROVIDER_NEEDS.get((name, flavour), ()):
-        if not need.met(at, ""):
+        if not need.met(at.replace(beside=texts), ""):
             refuse(f"it needs {need.what}, without which {need.without}", "provider_options", name)
-    return grants
+    return grants, texts
 
 
 def _family(families: Iterable[Family], table: Mapping[str, Permitted], place: Place) -> Family | None:
@@ -237,16 +238,17 @@ def _granted(
         refuse("it needs ORT {}.{}; ORT {}.{} would store it and ignore it".format(*rule.since, *at.release), *place)
     if rule.until is not None and at.release >= rule.until:
         refuse("ORT {}.{} ignores it, as all do from {}.{} on".format(*at.release, *rule.until), *place)
-    return Grant(rule, *_parsed(value, rule.kind, place), place)
+    return _grant(rule, value, place)
 
 
-def _parsed(value: object, kind: Kind, place: Place) -> tuple[object, str]:
-    """A value as parsed, and the text that is sent for it."""
+def _grant(rule: Permitted, value: object, place: Place) -> Grant:
+    """Grant a value that the rule's kind accepts."""
+    kind = rule.kind
     try:
         parsed = kind.parse(value)
     except ValueError as error:
         refuse(f"{error}. Accepted: {kind.accepts}", *place, value=value)
-    return parsed, kind.render(parsed)
+    return Grant(rule, parsed, kind.render(parsed), place)
 
 
 def _texts(grants: Mapping[str, Grant]) -> dict[str, str]:

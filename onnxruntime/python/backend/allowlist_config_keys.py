@@ -83,9 +83,10 @@ _KNOWN_OPTIMIZERS = Need(
 
 def _optimizes(level: GraphOptimizationLevel) -> Need:
     """A graph optimization level at which the pass that reads a key runs: each key was tried at each."""
+    least = int(level)
     return Need(
         f"graph_optimization_level={level.name} or more",
-        lambda at, _: int(at.attributes.get("graph_optimization_level", level)) >= int(level),
+        lambda at, _: int(at.attributes.get("graph_optimization_level", least)) >= least,
         idle=True,
     )
 
@@ -434,4 +435,4 @@ RUN_CONFIG: dict[str, Permitted] = {
 # --- Free dimension overrides -----------------------------------------------------------------------------------------
 
 # What each named dimension may become; free_dimensions.py bounds what they make of an input together.
-FREE_DIMENSION = Integer(1, 2**24)
+FREE_DIMENSION = Permitted(Integer(1, 2**24), "open", "The size of a named dimension.")

@@ -70,7 +70,7 @@ def schema() -> dict[str, object]:
                 "type": "object",
                 "maxProperties": MOST_ENTRIES,
                 "propertyNames": {"minLength": 1},
-                "additionalProperties": _value(FREE_DIMENSION),
+                "additionalProperties": _value(FREE_DIMENSION.kind),
             },
             "provider_options": {
                 "description": "Execution providers in the order in which they are asked, each with its options.",

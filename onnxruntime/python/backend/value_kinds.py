@@ -74,6 +74,9 @@ class Kind:
         return self.parse(text)
 
 
+_FLAGS = {0: False, 1: True, "0": False, "1": True}
+
+
 class Flag(Kind):
     """On or off, in the spelling that the option's reader understands.
 
@@ -89,9 +92,9 @@ class Flag(Kind):
 
     def parse(self, value: object) -> bool:
         value = plain(value)
-        if type(value) is float or value not in (0, 1, "0", "1"):
+        on = None if type(value) is float else _FLAGS.get(value)
+        if on is None:
             raise ValueError("not a flag")
-        on = value in (1, "1")
         if self._refused[on]:
             raise ValueError(self._refused[on])
         return on
