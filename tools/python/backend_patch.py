@@ -103,7 +103,7 @@ STEPS = (
         python -m onnxruntime.backend: what this machine has, what may be set, whether a
         configuration holds and what became of it.
         """,
-        ("__main__.py", "command_*.py", f"{_TEST}command_line.py"),
+        ("__main__.py", "command_*.py", "backend_test_command_line.py", f"{_TEST}command_*.py"),
     ),
 )
 _API = next(step for step in STEPS if step.files == ("*",))
