@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import warnings
 from unittest import mock
 
 import numpy as np
@@ -217,6 +218,14 @@ class ApiTest(unittest.TestCase):
             with mock.patch.object(target, "run", return_value=["patched"]) as patched:
                 self.assertEqual(rep.run([X]), ["patched"])
             self.assertIsNone(patched.call_args.args[0])
+        np.testing.assert_array_equal(rep.run([X])[0], abs(X))
+
+    def test_other_providers_for_the_session(self) -> None:
+        rep = onnxruntime.backend.prepare(two_nodes())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # ORT warns where the EPs came in with the session options
+            rep.session.set_providers(["CPUExecutionProvider"])
+        self.assertEqual(rep.providers, ("CPUExecutionProvider",))
         np.testing.assert_array_equal(rep.run([X])[0], abs(X))
 
     def test_a_run_that_returns_a_mapping(self) -> None:
