@@ -206,8 +206,10 @@ def _grants(
     for given in (ALWAYS.get((name, flavour), NOTHING), options):
         for option, value in given.items():
             grants[option] = _granted(table, option, value, at, ("provider_options", name, option), flavour)
-    texts = _texts(grants)
-    _check_needs(grants, at, {}, beside=texts)
+    texts = {}
+    if grants:
+        texts = _texts(grants)
+        _check_needs(grants, at, {}, beside=texts)
     for need in PROVIDER_NEEDS.get((name, flavour), ()):
         if not need.met(at.replace(beside=texts), ""):
             refuse(f"it needs {need.what}, without which {need.without}", "provider_options", name)
@@ -261,9 +263,8 @@ def _check_needs(grants: Mapping[str, Grant], at: Circumstances, idle: dict[str,
     :param idle: what has nothing to act on, each with a sentence about it; more is added.
     :param changes: what the grants change in the circumstances.
     """
-    known = {*idle}
     for key, grant in grants.items():
-        if not grant.rule.needs or key in known:
+        if not grant.rule.needs or key in idle:
             continue
         if changes:
             at, changes = at.replace(**changes), {}
