@@ -435,4 +435,6 @@ RUN_CONFIG: dict[str, Permitted] = {
 # --- Free dimension overrides -----------------------------------------------------------------------------------------
 
 # What each named dimension may become; free_dimensions.py bounds what they make of an input together.
-FREE_DIMENSION = Permitted(Integer(1, 2**24), "open", "The size of a named dimension.")
+FREE_DIMENSION = Permitted(
+    Integer(1, 2**24), "open", "The size of a named dimension.", evidence="the shapes of the open session's inputs"
+)

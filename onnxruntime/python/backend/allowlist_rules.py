@@ -194,6 +194,4 @@ def sent(grants: Mapping[str, Grant]) -> dict[str, str]:
         for step in path:
             place = place.setdefault(step, {})
         place[last] = grant.text
-    for carrier, tree in folded.items():
-        texts[carrier] = json.dumps(tree)
-    return texts
+    return texts | {carrier: json.dumps(tree) for carrier, tree in folded.items()}

@@ -113,13 +113,13 @@ class OnnxRuntimeBackend(Backend):
             ORT does not read otherwise is an error.
         """
         keywords = _given(provider_options, session_config, run_config, session_options, free_dimension_overrides)
+        if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
+            return _prepare_open(model, keywords, kwargs)
         if hasattr(model, "SerializeToString"):
             model = _checked(model, cls.is_opset_supported)
             if cls is not OnnxRuntimeBackend:  # a subclass's prepare sees each form of the model, as with ORT's own
                 return cls.prepare(model, device, **keywords, **kwargs)
-        elif isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
-            return _prepare_open(model, keywords, kwargs)
-        source = model if type(model) is bytes else _source(model)
+        source = _source(model)
         if device is not None and not cls.supports_device(device):
             refuse(f"it is not supported: this ORT computes on {get_device()}", "device", value=device)
         asked = Request(device, attributes=kwargs, **keywords)
@@ -224,7 +224,7 @@ class OnnxRuntimeBackend(Backend):
 def _given(*values: object) -> dict[str, object]:
     """Those of the keywords that were given: a subclass's prepare need not know the rest."""
     given = {}
-    for index, value in enumerate(values):  # a comprehension takes twice the time
+    for index, value in enumerate(values):  # in every call: a comprehension is a function of its own
         if value is not None:
             given[KEYWORDS[index]] = value
     return given

@@ -39,8 +39,7 @@ def too_new(model: ModelProto, released_only: bool) -> str:
                 f"the model imports {domain} opset {opset.version}, which the installed onnx does not know as "
                 f"released; {_ALL_THE_SAME}"
             )
-    newest = _newest_ir()
-    return _ir_reason(model.ir_version, newest) if newest is not None and model.ir_version > newest else ""
+    return new_ir(model)
 
 
 def new_ir(model: ModelProto) -> str:

@@ -43,8 +43,6 @@ class Request:
     session_options: dict[str, object] | None = None
     #: Dimension name to size.
     free_dimension_overrides: dict[str, object] | None = None
-    #: The keywords that anything was given for.
-    named: tuple[str, ...] = ()
     #: Libraries of custom operators, which only the environment names.
     extensions: Iterable[str] = ()
     #: What only the environment names, as ``(keyword, provider, key)``.
@@ -73,13 +71,11 @@ class Request:
         for keyword, given in keywords.items():
             if given is not None:
                 setattr(self, keyword, read(keyword, given, beside=attributes))
-                self.named += (keyword,)
         if self.provider_options is not None:
             for name, options in self.provider_options.items():
                 self.provider_options[name] = read("provider_options", options, name)
         elif self.device in ("CUDA", "GPU") and index is not None:
             self.provider_options = {CUDA: {}}
-            self.named += ("provider_options",)
         text = os.environ.get(ENVIRONMENT)
         if text:
             self._add(text, environment)
@@ -103,7 +99,6 @@ class Request:
             if given is None:
                 given = {}
                 setattr(self, keyword, given)
-                self.named += (keyword,)
                 self.from_environment.add((keyword, "", ""))
             if keyword != "provider_options":
                 self._merge(given, named[keyword], keyword, "")
@@ -139,6 +134,11 @@ class Request:
                     value=device,
                 )
 
+    @property
+    def named(self) -> list[str]:
+        """The keywords that anything was given for."""
+        return list(filter(vars(self).__contains__, KEYWORDS))
+
     def told_apart(self, refusal: NotPermittedError) -> RuntimeError:
         """The error to raise for a refusal: of what the environment names it is not the caller's, and says so."""
         if (refusal.keyword, refusal.provider, refusal.key) in self.from_environment:
@@ -171,9 +171,9 @@ def read(keyword: str, given: object, provider: str = "", beside: Mapping[str, o
     :raises NotPermittedError: when it has more entries than any configuration, or a name that is no ``str``.
     """
     if type(given) is dict and len(given) <= MOST_ENTRIES:
-        copy = given.copy()
-        if _NAMES.issuperset(map(type, copy)):
-            return copy
+        given = given.copy()  # another thread may change the caller's
+        if len(given) <= MOST_ENTRIES and _NAMES.issuperset(map(type, given)):
+            return given
     try:
         if isinstance(given, Mapping):
             pairs = [(key, value) for key, value in islice(given.items(), MOST_ENTRIES + 1)]

@@ -23,6 +23,7 @@ from backend_test_models import IR_VERSION, model, no_session_opens, reads_linux
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend import request
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 CPU = "CPUExecutionProvider"
@@ -240,6 +241,28 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
             finally:
                 sys.settrace(before)  # a coverage tool may have had it
             self.assertLess(left[0], moment + 1)
+
+    def test_another_thread_adds_to_it_while_it_is_read(self) -> None:
+        """What is read is never more than any configuration has, at whichever moment it grows."""
+        for moment in range(40):  # bytecodes into reading it
+            config, left = {"a": 1}, [moment]
+
+            def trace(frame, event, _, config=config, left=left):
+                if frame.f_code.co_name == "read":
+                    frame.f_trace_opcodes = True
+                    left[0] -= event == "opcode"
+                    if left[0] == 0:
+                        config.update(dict.fromkeys(map(str, range(300)), 1))
+                return trace
+
+            before = sys.gettrace()
+            sys.settrace(trace)
+            try:
+                self.assertLessEqual(len(request.read("session_config", config)), 256)
+            except RuntimeError as refusal:
+                self.assertIn("more than 256 entries", str(refusal))
+            finally:
+                sys.settrace(before)  # a coverage tool may have had it
 
     def test_a_run_takes_mappings_only(self) -> None:
         rep = prepare()
