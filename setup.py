@@ -151,7 +151,7 @@ def write_wheel(base: Distribution, wheel_directory: Path, sources: Path = BACKE
 
     :param base: the installed base
     :param wheel_directory: where to write
-    :param sources: the folder whose ``*.py`` become ``onnxruntime/backend/``
+    :param sources: the folder whose ``.py`` files become ``onnxruntime/backend/``
     :return: the wheel's file name
     """
     stock = verified_files(base)
@@ -171,8 +171,8 @@ def write_wheel(base: Distribution, wheel_directory: Path, sources: Path = BACKE
 
 def wheel_contents(base: Distribution, stock: list[str], info: str, sources: Path) -> Iterator[tuple[str, bytes, bool]]:
     """Path in the wheel, content, and whether it is executable: the backend, the stock files, then the metadata."""
-    for source in sorted(sources.glob("*.py")):
-        yield BACKEND_IN_WHEEL + source.name, source.read_bytes(), False
+    for source in sorted(sources.rglob("*.py")):
+        yield BACKEND_IN_WHEEL + source.relative_to(sources).as_posix(), source.read_bytes(), False
     # Stable: puts .dist-info last, as the wheel format recommends, and leaves RECORD's order otherwise.
     for path in sorted(stock, key=lambda path: ".dist-info/" in path):
         on_disk = Path(base.locate_file(path))

@@ -121,19 +121,21 @@ def _one_shot() -> Mapping[str, Callable[[], float]]:
 
 
 def _validating() -> Mapping[str, Callable[[], float]]:
-    from onnxruntime.backend import allowlist, request  # the stock backend has neither  # noqa: PLC0415
+    from onnxruntime.backend.allowlist import look_up  # the stock backend has neither  # noqa: PLC0415
+    from onnxruntime.backend.allowlist.circumstances import expected  # as below  # noqa: PLC0415
+    from onnxruntime.backend.request import of_call  # the stock backend has neither  # noqa: PLC0415
 
     namespace = {
-        "permit": allowlist.permit,
-        "Request": request.Request,
+        "permit": look_up.permit,
+        "of_call": of_call,
         "options": TWENTY_OPTIONS,
         "keys": TWENTY_KEYS,
-        "flavour": lambda name: "bundled",
-        "here": request.circumstances(["CPUExecutionProvider"]),
+        "kind": lambda name: "built-in",
+        "here": expected(["CPUExecutionProvider"]),
     }
     return timed(
         namespace,
-        backend="permit(Request(provider_options=options, session_config=keys), here, flavour)",
+        backend="permit(of_call({'provider_options': options, 'session_config': keys}), here, kind)",
     )
 
 

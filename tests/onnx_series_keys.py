@@ -19,8 +19,8 @@ import tempfile
 
 import onnx_series as series
 
-from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
-from onnxruntime.backend.value_kinds import Flag
+from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist.value_kinds import Flag
 
 # What to set where it is not simply the other value of a flag: the value that is farthest from the default.
 VALUES = {

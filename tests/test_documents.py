@@ -42,7 +42,7 @@ from backend_test_models import two_nodes
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import configuration_json
+from onnxruntime.backend import configuration
 
 ROOT = Path(__file__).resolve().parents[1]
 DEFECTS = ROOT / "docs" / "ort-defects.md"
@@ -133,7 +133,7 @@ class DocumentTest(unittest.TestCase):
                 elif document == DEFECTS:
                     compile(block.body, document.name, "exec")
                 elif block.kind == "json":
-                    configuration_json.parse(block.body)
+                    configuration.parse(block.body)
                 elif block.kind == "mermaid":
                     self.check_picture(block.body)
                 elif block.kind == "sh" and _NOT_RUN.search(block.body):

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python")
 
 import backend_option_document as document
 
-from onnxruntime.backend import refusals
+from onnxruntime.backend.allowlist import refusals
 
 
 class TestDocuments(unittest.TestCase):

@@ -162,7 +162,7 @@ class TestPlantedInMachineCode(unittest.TestCase):
         image = Image([Section(0x1000, code + bytes(64), True)], [0x1000], [], True)
         places = uses(image)
         texts = {use.text: use.whole for place in places for use in place}
-        library = drift.Library("libonnxruntime_providers_planted.so", "bundled", texts, places)
+        library = drift.Library("libonnxruntime_providers_planted.so", "built-in", texts, places)
         found = drift.unjudged(drift.Distribution("planted", "0.0", [library]))
         self.assertEqual([*found], ["planted", "plantedxn"])
 

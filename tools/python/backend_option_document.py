@@ -16,17 +16,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from onnxruntime.backend import allowlist_attributes, allowlist_config_keys, refusals
-from onnxruntime.backend.allowlist_config_keys import FREE_DIMENSION, SESSION_FAMILIES
-from onnxruntime.backend.allowlist_rules import Permitted, Table
-from onnxruntime.backend.refusals import Refused
-from onnxruntime.backend.value_kinds import Choice, Flag, Kind
+from onnxruntime.backend.allowlist import attributes, config_keys, refusals
+from onnxruntime.backend.allowlist.config_keys import FREE_DIMENSION, SESSION_FAMILIES
+from onnxruntime.backend.allowlist.refusals import Refused
+from onnxruntime.backend.allowlist.rules import Rule, Table
+from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Kind
 
-Rules = Mapping[str, Permitted | Refused]
-SESSION_ATTRIBUTES = allowlist_attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
-RUN_ATTRIBUTES = allowlist_attributes.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
-SESSION_CONFIG = allowlist_config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
-RUN_CONFIG = allowlist_config_keys.RUN_CONFIG | refusals.RUN_CONFIG
+Rules = Mapping[str, Rule | Refused]
+SESSION_ATTRIBUTES = attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
+RUN_ATTRIBUTES = attributes.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
+SESSION_CONFIG = config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
+RUN_CONFIG = config_keys.RUN_CONFIG | refusals.RUN_CONFIG
 PROVIDERS = refusals.provider_tables()
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
@@ -73,10 +73,10 @@ def _options() -> Iterator[str]:
         "Run config": RUN_CONFIG,
     }
     for title, rules in sections.items():
-        yield _row(f"[{title}](#{_anchor(title)})", _count(rules, Permitted), _count(rules, Refused))
+        yield _row(f"[{title}](#{_anchor(title)})", _count(rules, Rule), _count(rules, Refused))
     for title, rules in _tables():
         link = f"[{title}](provider-options.md#{_anchor(title)})"
-        yield _row(link, _count(rules, Permitted), _count(rules, Refused))
+        yield _row(link, _count(rules, Rule), _count(rules, Refused))
     yield ""
     yield from _section("Session attributes", SESSION_ATTRIBUTES, "Attributes of `onnxruntime.SessionOptions`, given "
                         "to `prepare` and `run` as keyword arguments of their own.")  # fmt: skip
@@ -118,8 +118,8 @@ def _provider_options() -> Iterator[str]:
 def _tables() -> Iterator[tuple[str, Rules]]:
     yield "Every EP", refusals.EVERY_PROVIDER
     for name, provider in PROVIDERS.items():
-        if provider.get("bundled"):
-            yield name, provider["bundled"]
+        if provider.get("built-in"):
+            yield name, provider["built-in"]
         if provider.get("plugin"):
             yield f"{name}, plugin", provider["plugin"]
 
@@ -141,11 +141,11 @@ def _section(title: str, rules: Rules, introduction: str) -> Iterator[str]:
     usual = usual if 2 * times > max(len(rules), 2) else ""
     if usual:
         yield from (f"*Known by* {_text(usual)}, where a row does not say otherwise.", "")
-    permitted = {name: rule for name, rule in rules.items() if type(rule) is Permitted}
+    permitted = {name: rule for name, rule in rules.items() if type(rule) is Rule}
     refused = {name: rule for name, rule in rules.items() if type(rule) is Refused}
     if permitted:
         yield from (
-            f"**Permitted: {len(permitted)}**",
+            f"**Rule: {len(permitted)}**",
             "",
             "| Name | Accepts | Default | What it does |",
             "|---|---|---|---|",
@@ -177,7 +177,7 @@ def _evidence(rules: Rules, name: str) -> str:
     return rules.how_known(name) if isinstance(rules, Table) else rules[name].evidence
 
 
-def _details(rule: Permitted, evidence: str, usual: str) -> str:
+def _details(rule: Rule, evidence: str, usual: str) -> str:
     words = [_text(rule.effect), *_spelling(rule.kind)]
     if rule.within:
         words.append(f"*Sent as* `{'.'.join(rule.within[1:])}` inside `{rule.within[0]}`.")

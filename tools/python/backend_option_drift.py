@@ -34,12 +34,12 @@ from typing import NamedTuple
 from backend_option_names import Use, data_texts, is_glued, load, uses
 from backend_option_noise import NOISE
 
-from onnxruntime.backend import allowlist_config_keys, refusals
-from onnxruntime.backend.allowlist_rules import Permitted
+from onnxruntime.backend.allowlist import config_keys, refusals
+from onnxruntime.backend.allowlist.rules import Rule
 
 # Permitted and refused entries together.
-SESSION_CONFIG = allowlist_config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
-RUN_CONFIG = allowlist_config_keys.RUN_CONFIG | refusals.RUN_CONFIG
+SESSION_CONFIG = config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
+RUN_CONFIG = config_keys.RUN_CONFIG | refusals.RUN_CONFIG
 PROVIDERS = refusals.provider_tables()
 
 _LIBRARY = re.compile(r"(lib)?onnxruntime.*\.(so(\.[0-9.]+)?|dylib|dll|pyd)")
@@ -54,13 +54,13 @@ _ONLY_IN = {"mlas.enable_gemm_fastmath_arm64_bfloat16": "Arm on Linux", "session
 class Library(NamedTuple):
     """What a native library holds.
 
-    :param flavour: whether its EPs are ``"bundled"`` in ORT or it is a ``"plugin"`` to be registered.
+    :param kind: whether its EPs are ``"built-in"`` in ORT or it is a ``"plugin"`` to be registered.
     :param texts: every text that may be a name, and whether it is certainly whole.
     :param places: the texts by the function or table that uses them, in order.
     """
 
     name: str
-    flavour: str
+    kind: str
     texts: dict[str, bool]
     places: list[list[Use]]
 
@@ -130,7 +130,7 @@ def read_library(path: Path) -> Library:
     texts |= {use.text: True for place in places for use in place if use.whole}
     # Constants of 16 bytes, the pieces of longer texts, stand between others of their size.
     texts |= {text: len(text) % 16 != 0 or texts.get(text, False) for text in data_texts(image)}
-    return Library(path.name, "bundled" if path.parent.name == "capi" else "plugin", texts, places)
+    return Library(path.name, "built-in" if path.parent.name == "capi" else "plugin", texts, places)
 
 
 def unjudged(distribution: Distribution) -> dict[str, str]:
@@ -149,13 +149,11 @@ def unjudged(distribution: Distribution) -> dict[str, str]:
 def _keys(library: Library) -> dict[str, str]:
     # Some options are named like keys. In a plugin's library they count for the EP that most of its options belong to;
     # ORT itself has many EPs, and what plugins' memory arenas are made of.
-    tables = [(ep, flavour, table) for ep, flavours in PROVIDERS.items() for flavour, table in flavours.items()]
-    own = [{*table} for _, flavour, table in tables if library.flavour in ("bundled", flavour)]
-    if library.flavour == "plugin":
+    tables = [(ep, kind, table) for ep, kinds in PROVIDERS.items() for kind, table in kinds.items()]
+    own = [{*table} for _, kind, table in tables if library.kind in ("built-in", kind)]
+    if library.kind == "plugin":
         own = [max(own, key=lambda table: len(library.texts.keys() & table))]
-    options = {
-        f"ep.{ep.lower()}.{option}" for ep, flavour, table in tables for option in table if flavour == library.flavour
-    }
+    options = {f"ep.{ep.lower()}.{option}" for ep, kind, table in tables for option in table if kind == library.kind}
     judged = {*SESSION_CONFIG, *RUN_CONFIG, *options}.union(*own)
     suspects = {text: whole for text, whole in library.texts.items() if _KEY.fullmatch(text) and text not in judged}
     others = {*library.texts, *judged}
@@ -168,7 +166,7 @@ def _is_part(text: str, others: Iterable[str], judged: Iterable[str]) -> bool:
 
 
 def _options(library: Library) -> dict[str, str]:
-    tables = {ep: {*provider.get(library.flavour, {})} for ep, provider in PROVIDERS.items()}
+    tables = {ep: {*provider.get(library.kind, {})} for ep, provider in PROVIDERS.items()}
     tables = {ep: options for ep, options in tables.items() if len(options) >= _KNOWN}
     every = set().union(*tables.values())
     found: dict[str, str] = {}
@@ -195,12 +193,12 @@ def expected(distribution: Distribution) -> set[str]:
         for provider in PROVIDERS.values()
         for rules in provider.values()
         for option, rule in rules.items()
-        if f"run: {distribution.name} " in rules.how_known(option) and not (type(rule) is Permitted and rule.within)
+        if f"run: {distribution.name} " in rules.how_known(option) and not (type(rule) is Rule and rule.within)
     }
     release = tuple(map(int, distribution.version.split(".")[:2]))
     if any("pybind11" in library.name for library in distribution.libraries):
         keys = SESSION_CONFIG | RUN_CONFIG
-        names |= {key for key, rule in keys.items() if type(rule) is Permitted and rule.since <= release}
+        names |= {key for key, rule in keys.items() if type(rule) is Rule and rule.since <= release}
     return names
 
 

@@ -13,8 +13,12 @@ import sys
 import warnings
 
 import onnxruntime
-from onnxruntime.backend import command_check, command_info, command_options, command_run, command_schema
-from onnxruntime.backend.command_line import (
+from onnxruntime.backend.command_line import check as command_check
+from onnxruntime.backend.command_line import info as command_info
+from onnxruntime.backend.command_line import options as command_options
+from onnxruntime.backend.command_line import run as command_run
+from onnxruntime.backend.command_line import schema as command_schema
+from onnxruntime.backend.command_line.shared import (
     LOG_LEVELS,
     PROGRAM,
     SILENT,

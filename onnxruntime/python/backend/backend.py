@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from functools import cache
 
 from onnx import ModelProto
 from onnx.backend.base import Backend
 from onnx.checker import check_model
 
-from onnxruntime import InferenceSession, SessionOptions, get_device
-from onnxruntime.backend import execution_providers, model_versions, request
-from onnxruntime.backend.allowlist_rules import Permit
-from onnxruntime.backend.backend_rep import LIMITS, OnnxRuntimeBackendRep
-from onnxruntime.backend.messages import NotPermittedError, refuse, show
-from onnxruntime.backend.provider_names import ON_ANY_DEVICE
-from onnxruntime.backend.request import KEYWORDS, Request
+from onnxruntime import InferenceSession, SessionOptions, get_available_providers, get_device  # noqa: F401
+from onnxruntime.backend import request
+from onnxruntime.backend.allowlist import circumstances, look_up
+from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
+from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
+from onnxruntime.backend.configuration import KEYWORDS
+from onnxruntime.backend.errors import refuse, show
+from onnxruntime.backend.runs.limits import LIMITS
+from onnxruntime.backend.session import model_versions, opening, presence, verification
 
 # Where a session that was just opened keeps what its rep is made of, on its way through prepare: see there.
 _OPENED = "_opened_by_backend"
@@ -68,7 +69,7 @@ class OnnxRuntimeBackend(Backend):
         :param device: ``'CPU'``, ``'CUDA'`` or ``'GPU'``, with an index as in ``'CUDA:1'``, or another of the names
             in :func:`onnxruntime.get_device`.
         """
-        return execution_providers.supports_device(device)
+        return presence.supports_device(device)
 
     @classmethod
     def prepare(
@@ -116,57 +117,16 @@ class OnnxRuntimeBackend(Backend):
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
             return _prepare_open(model, keywords, kwargs)
         if hasattr(model, "SerializeToString"):
-            model = _checked(model, cls.is_opset_supported)
-            if cls is not OnnxRuntimeBackend:  # a subclass's prepare sees each form of the model, as with ORT's own
-                return cls.prepare(model, device, **keywords, **kwargs)
+            return cls.prepare(_checked(model, cls.is_opset_supported), device, **keywords, **kwargs)
         source = _source(model)
         if device is not None and not cls.supports_device(device):
             refuse(f"it is not supported: this ORT computes on {get_device()}", "device", value=device)
-        asked = Request(device, attributes=kwargs, **keywords)
-        providers = execution_providers.stock_list() if asked.provider_options is None else asked.provider_options
-        if kwargs or asked.named or not ON_ANY_DEVICE.issuperset(providers):
-            try:
-                permit = _allowlist().permit(asked, request.circumstances(providers), execution_providers.flavour)
-                execution_providers.check_available(permit)
-            except NotPermittedError as refusal:
-                raise asked.told_apart(refusal) from None
-        else:
-            permit = Permit(providers, asked.device)
-
-        warned = _allowlist().warn_unknown(kwargs, _allowlist().SESSION_ATTRIBUTES) if kwargs else ()
-        options = SessionOptions()
-        for name, value in permit.attributes.items():
-            setattr(options, name, value)
-        registered = ()
-        if asked.extensions:
-            from onnxruntime.backend import extensions  # few programs have any  # noqa: PLC0415
-
-            registered = extensions.register(options, asked.extensions)
-        shapes = {}
-        if permit.sizes:
-            from onnxruntime.backend import free_dimensions  # few calls name any  # noqa: PLC0415
-
-            try:
-                shapes = free_dimensions.apply(options, permit.sizes, source)
-            except NotPermittedError as refusal:
-                raise asked.told_apart(refusal) from None
-        try:
-            session = execution_providers.open_session(source, options, permit)
-        except Exception as error:
-            reason = model_versions.explain(error) or execution_providers.explain(error)
-            if reason:
-                from onnxruntime.backend import errors  # most calls raise none  # noqa: PLC0415
-
-                raise errors.reworded(type(error), reason) from error
-            raise
-        if shapes:
-            free_dimensions.verify(session, shapes)
-        applied = execution_providers.read_back(session, permit)
-        if registered or warned:
-            applied = applied.and_more(registered, warned)
-        if cls is OnnxRuntimeBackend:
-            return OnnxRuntimeBackendRep(session, permit.run_config, applied=applied)
-        vars(session)[_OPENED] = permit.run_config, applied
+        requested = request.of_call(keywords, kwargs, device)
+        with requested.telling_apart():
+            permit = look_up.permit(requested, circumstances.expected(presence.stock_list()), presence.kind_of)
+            presence.check_available(permit)
+            session, libraries = opening.create(source, permit, requested.extensions)
+        vars(session)[_OPENED] = permit.run_config, verification.read_back(session, permit, libraries)
         return cls.prepare(session, device, **kwargs)
 
     @classmethod
@@ -196,17 +156,12 @@ class OnnxRuntimeBackend(Backend):
         :return: list of outputs.
         """
         limits = {name: kwargs.pop(name) for name in LIMITS if name in kwargs}
-        run_attributes = {}
-        if kwargs:
-            here = request.circumstances(())
-            run_attributes, _ = _allowlist().attributes(_allowlist().RUN_ATTRIBUTES, kwargs, here)
+        run_attributes, _ = look_up.attributes(RUN_ATTRIBUTES, kwargs, circumstances.expected(()))
         given = _given(provider_options, session_config, run_config, session_options, free_dimension_overrides)
-        if run_attributes:  # those that act on the run alone are not for prepare
-            is_open = isinstance(model, (InferenceSession, OnnxRuntimeBackendRep))
-            of_session = () if is_open else _allowlist().SESSION_ATTRIBUTES
-            given |= {name: value for name, value in kwargs.items() if name not in run_attributes or name in of_session}
-        else:
-            given |= kwargs
+        # A name that acts on the run alone is not for prepare.
+        is_open = isinstance(model, (InferenceSession, OnnxRuntimeBackendRep))
+        of_session = () if is_open else SESSION_ATTRIBUTES
+        given |= {name: value for name, value in kwargs.items() if name not in run_attributes or name in of_session}
         rep = cls.prepare(model, device, **given)
         own = isinstance(rep, OnnxRuntimeBackendRep)
         return rep.run(inputs, **(run_attributes if own else kwargs), **limits)
@@ -222,56 +177,33 @@ class OnnxRuntimeBackend(Backend):
 
 
 def _given(*values: object) -> dict[str, object]:
-    """Those of the keywords that were given: a subclass's prepare need not know the rest."""
-    given = {}
-    for index, value in enumerate(values):  # in every call: a comprehension is a function of its own
-        if value is not None:
-            given[KEYWORDS[index]] = value
-    return given
-
-
-@cache
-def _allowlist():
-    """The look-ups with their tables, which take long to load, and of which a call that names nothing needs none."""
-    from onnxruntime.backend import allowlist  # noqa: PLC0415
-
-    return allowlist
+    """Return the keywords that were passed: a subclass's prepare need not accept the others."""
+    return {keyword: value for keyword, value in zip(KEYWORDS, values, strict=True) if value is not None}
 
 
 def _prepare_open(
     model: InferenceSession | OnnxRuntimeBackendRep, keywords: dict[str, object], attributes: dict[str, object]
 ) -> OnnxRuntimeBackendRep:
-    """Prepare a session that is open already: only a run config can still apply to it."""
+    """Prepare an existing session: only a run config can still apply to it."""
     rep = None
     if isinstance(model, OnnxRuntimeBackendRep):
         rep = model
-        if attributes:
-            _allowlist().warn_unknown(attributes, ())
     elif _OPENED in vars(model):
         run_config, applied = vars(model).pop(_OPENED)
-        rep = OnnxRuntimeBackendRep(model, run_config, applied=applied)
-        if not keywords:
-            return rep
-    elif attributes:
-        _allowlist().warn_unknown(attributes, ())
-    # What the environment names is in a prepared model already, where the caller's own entries win over it.
-    asked = Request(environment=("run_config",) if rep is None else (), **keywords)
-    # An empty mapping states nothing, except that {} names no EP, which says what the session's EPs are to be.
-    for keyword, stated in (
-        ("provider_options", asked.provider_options is not None),
-        ("session_config", bool(asked.session_config)),
-        ("session_options", bool(asked.session_options)),
-        ("free_dimension_overrides", bool(asked.free_dimension_overrides)),
-    ):
-        if stated:
+        rep, attributes = OnnxRuntimeBackendRep(model, run_config, applied=applied), {}
+    look_up.warn_unknown(attributes, ())
+    # A prepared model has the environment's entries already, and its caller's own entries win over them.
+    requested = request.of_call(keywords, environment=("run_config",) if rep is None else ())
+    # An empty mapping specifies nothing, except for provider_options: it specifies that the session has no EP.
+    for keyword in KEYWORDS:
+        stated = getattr(requested, keyword)
+        if keyword != "run_config" and (stated or (keyword == "provider_options" and stated is not None)):
             refuse("the session is open already: pass the model instead, or open the session with it", keyword)
     rep = rep or OnnxRuntimeBackendRep(model)
-    if asked.run_config is None:
+    if requested.run_config is None:
         return rep
-    try:
-        return rep.with_run_config(asked.run_config)
-    except NotPermittedError as refusal:
-        raise asked.told_apart(refusal) from None
+    with requested.telling_apart():
+        return rep.with_run_config(requested.run_config)
 
 
 def _checked(model: ModelProto, is_opset_supported: Callable[[ModelProto], tuple[bool, str]]) -> bytes:

@@ -7,35 +7,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from functools import cached_property, lru_cache
+from collections.abc import Mapping
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
 from onnx.backend.base import BackendRep
 
 from onnxruntime import InferenceSession, RunOptions
-from onnxruntime.backend import (
-    direct_runs,
-    execution_providers,
-    request,
-    tensor_values,
-)
-from onnxruntime.backend.allowlist_rules import Circumstances
-from onnxruntime.backend.execution_providers import NOTHING_APPLIED, Applied
-from onnxruntime.backend.messages import refuse, warn
-from onnxruntime.backend.model_inputs import ModelInputs
+from onnxruntime.backend.allowlist import circumstances
+from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.circumstances import NOTHING, Circumstances
+from onnxruntime.backend.errors import refuse, reworded
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE
+from onnxruntime.backend.runs import fast_path, run_options, tensors
+from onnxruntime.backend.runs.inputs import ModelInputs
+from onnxruntime.backend.runs.limits import LIMITS, Limited
+from onnxruntime.backend.runs.run_options import NO_SETTINGS, RunSettings
+from onnxruntime.backend.session import verification
+from onnxruntime.backend.session.verification import NOTHING_APPLIED, Applied
 from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
 
 if TYPE_CHECKING:
     from typing import Self  # since Python 3.11
 
-_NOTHING: Mapping = MappingProxyType({})
-# The keyword arguments of a run that limit it.
-LIMITS = ("timeout", "cancellation")
-# Not float: 0.0 and -0.0 are equal.
-_LOOKED_UP = frozenset({str, int, bool})
+# The types of which equal values are the same value, unlike 0.0 and -0.0.
+_COMPARABLE = frozenset({str, int, bool})
+_MOST_KEPT = 64
 
 
 class _Closed:
@@ -51,21 +49,6 @@ class _Closed:
 _CLOSED = _Closed()
 
 
-class _RunCall:
-    """What one run carries: RunOptions attributes, run config entries, and both together."""
-
-    __slots__ = ("attributes", "entries", "options")
-
-    def __init__(self, attributes: Mapping[str, object], entries: Mapping[str, str]) -> None:
-        self.attributes = attributes
-        self.entries = entries
-        # Kept with it, for every run that says the same: ORT only reads it.
-        self.options = request.run_options(attributes, entries)
-
-
-_NOTHING_CARRIED = _RunCall(_NOTHING, _NOTHING)
-
-
 class OnnxRuntimeBackendRep(BackendRep):
     """
     A prepared model: an :class:`onnxruntime.InferenceSession`, the run config that its runs carry, and what ORT
@@ -73,12 +56,12 @@ class OnnxRuntimeBackendRep(BackendRep):
     """
 
     # What a subclass has that sets ``_session`` itself.
-    _applied, _entries, _ready_for = NOTHING_APPLIED, _NOTHING, None
+    _applied, _entries, _ready_for = NOTHING_APPLIED, NOTHING, None
 
     def __init__(
         self,
         session: InferenceSession,
-        run_config: Mapping[str, str] = _NOTHING,
+        run_config: Mapping[str, str] = NOTHING,
         *,
         applied: Applied = NOTHING_APPLIED,
     ) -> None:
@@ -100,15 +83,15 @@ class OnnxRuntimeBackendRep(BackendRep):
         plain = True  # whether numpy has types for all outputs
         for node in session.get_outputs():
             self._output_names.append(node.name)
-            plain = plain and tensor_values.is_plain(node.type)
+            plain = plain and tensors.is_plain(node.type)
         self._capture = self._lock = None
-        self._direct, self._route = direct_runs.none, _run_session
+        self._direct, self._route = fast_path.none, _run_session
         if isinstance(session, InferenceSession):
             if not ON_ANY_DEVICE.issuperset(session.get_providers()):
-                from onnxruntime.backend import graph_capture, session_lock  # long to import  # noqa: PLC0415
+                from onnxruntime.backend.capture import graphs, locks  # long to import  # noqa: PLC0415
 
-                self._capture = graph_capture.of(session)
-                self._lock = session_lock.of(session)
+                self._capture = graphs.of(session)
+                self._lock = locks.of(session)
             if self._capture is not None:
                 self._route = _run_captured
             elif self._lock is not None:
@@ -117,18 +100,19 @@ class OnnxRuntimeBackendRep(BackendRep):
                 self._route = _run_values
             # A subclass of InferenceSession has its own idea of a run.
             if plain and self._capture is None and type(session) is InferenceSession:
-                self._direct = direct_runs.of(session, self._inputs.slots, self._output_names, self._lock)
+                self._direct = fast_path.of(session, self._inputs.slots, self._output_names, self._lock)
         if self._ready_for is not None:
-            for name in ("_kept", "_circumstances"):
-                vars(self).pop(name, None)
-        self._prepared = _NOTHING_CARRIED
+            vars(self).pop("_circumstances", None)
+        self._kept: dict[tuple, RunSettings] = {}
+        self._prepared = NO_SETTINGS
         if self._entries or self._capture is not None:
             self._carry(self._entries)
         self._ready_for = session
 
     def _carry(self, run_config: Mapping[str, str]) -> None:
         """Have every run carry these run config entries."""
-        self._prepared = _RunCall(_NOTHING, run_config) if run_config else _NOTHING_CARRIED
+        self._prepared = RunSettings(NOTHING, run_config) if run_config else NO_SETTINGS
+        self._kept = {}
         if self._capture is not None:
             self._capture.claim(run_config)
             if type(self._session) is InferenceSession:
@@ -185,7 +169,7 @@ class OnnxRuntimeBackendRep(BackendRep):
     @property
     def node_assignment(self) -> Mapping[str, int] | None:
         """EP name to the number of nodes it took; ``None`` when no EPs were named or this ORT keeps no record."""
-        return execution_providers.node_assignment(self.session)
+        return verification.node_assignment(self.session)
 
     @property
     def session(self) -> InferenceSession:
@@ -204,7 +188,6 @@ class OnnxRuntimeBackendRep(BackendRep):
         # A run that has begun in another thread meets an error that says so.
         self._inputs = self._direct = self._route = _CLOSED
         self._ready_for = self._capture = self._lock = None
-        vars(self).pop("_kept", None)
 
     def __enter__(self) -> Self:
         return self
@@ -249,10 +232,10 @@ class OnnxRuntimeBackendRep(BackendRep):
             :meth:`run` uses.
         """
         self._check_ready()
-        entries = self._with(run_config)
+        entries = self._permitted(run_config, {}).entries
         if self._capture is not None:
             self._capture.lend(entries)
-        return request.run_options({}, entries)
+        return run_options.make({}, entries)
 
     def with_run_config(self, run_config: Mapping[str, object]) -> OnnxRuntimeBackendRep:
         """
@@ -262,8 +245,8 @@ class OnnxRuntimeBackendRep(BackendRep):
         """
         self._check_ready()
         rep = object.__new__(type(self))
-        vars(rep).update({name: held for name, held in vars(self).items() if name != "_kept"})
-        rep._carry(self._with(run_config))
+        vars(rep).update(vars(self).copy())
+        rep._carry(self._permitted(run_config, {}).entries)
         return rep
 
     def run(self, inputs, *, run_config: Mapping[str, object] | None = None, **kwargs) -> list:
@@ -287,13 +270,13 @@ class OnnxRuntimeBackendRep(BackendRep):
         :return: list of outputs.
         :raises RuntimeError: for anything that is not permitted, and for inputs that are not the model's.
         :raises TimeoutError: when the run took longer than ``timeout``. The prepared model is as before.
-        :raises run_limits.RunCancelledError: when another thread cancelled the run. The prepared model is as before.
+        :raises limits.RunCancelledError: when another thread cancelled the run. The prepared model is as before.
         """
         if self._session is not self._ready_for:
             self._get_ready()
         if kwargs and ("timeout" in kwargs or "cancellation" in kwargs):
             return self._run_limited(inputs, run_config, kwargs)
-        call = self._prepared if run_config is None and not kwargs else self._for_run(run_config, kwargs)
+        call = self._prepared if run_config is None and not kwargs else self._settings_of_run(run_config, kwargs)
         try:
             outputs = self._direct(inputs, call.options)
             if outputs is not None:
@@ -316,11 +299,9 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     def _run_limited(self, inputs, run_config: Mapping[str, object] | None, kwargs: dict[str, object]) -> list:
         """A run that may take only so long, or be cancelled: with run options of its own, by the long way."""
-        from onnxruntime.backend import run_limits  # most programs never limit a run  # noqa: PLC0415
-
         limits = [kwargs.pop(name, None) for name in LIMITS]
-        call = self._look_up(run_config, kwargs)
-        limited = run_limits.Limited(call.options, *limits)
+        call = self._permitted(run_config, kwargs)
+        limited = Limited(call.options, *limits)
         if self._capture is not None:
             refuse("a graph that is replayed cannot be ended", "timeout" if limits[0] is not None else "cancellation")
         feeds = self._inputs.feeds(inputs)
@@ -335,104 +316,69 @@ class OnnxRuntimeBackendRep(BackendRep):
         """Say what is wrong with the inputs, if that is why a run failed."""
         problem = isinstance(self._session, InferenceSession) and self._inputs.problem(feeds)
         if problem:
-            from onnxruntime.backend import errors  # most runs raise none  # noqa: PLC0415
+            raise reworded(type(error), problem) from error
 
-            raise errors.reworded(type(error), problem) from error
+    def _settings_of_run(self, run_config: Mapping[str, object] | None, attributes: dict[str, object]) -> RunSettings:
+        """Return the settings of a run that has some of its own, as looked up before if nothing differs."""
+        config = {} if run_config is None else run_config
+        if type(config) is not dict:
+            return self._permitted(run_config, attributes)
+        config = config.copy()  # another thread may change the caller's
+        given = (len(config), *config, *config.values(), *attributes, *attributes.values())
+        # Only exact types: a subclass could claim to equal anything. True equals 1, so the types are part of the key.
+        types = tuple(map(type, given))
+        if not _COMPARABLE.issuperset(types):
+            return self._permitted(config if run_config is not None else None, attributes)
+        found = self._kept.get((types, given))
+        return found or self._permitted(config if run_config is not None else None, attributes, (types, given))
 
-    def _for_run(self, run_config: Mapping[str, object] | None, kwargs: dict[str, object]) -> _RunCall:
-        """What a run carries that was given something of its own."""
-        count, given = 0, (*kwargs, *kwargs.values()) if kwargs else ()
-        if run_config is not None:
-            if type(run_config) is not dict:
-                return self._look_up(run_config, kwargs)
-            config = run_config.copy()  # read once: another thread may change the caller's
-            count, given = len(config), (*config, *config.values(), *given)
-        # Only exact types are looked up: a subclass could say that it equals anything.
-        return (
-            self._kept(count, *given) if _LOOKED_UP.issuperset(map(type, given)) else self._look_up(run_config, kwargs)
-        )
-
-    @cached_property
-    def _kept(self) -> Callable[..., _RunCall]:
-        """Gives what :meth:`_look_up` returns, for the number of run config entries, their keys and values, and the
-        names and values of attributes.
-        """
-        # Not a method: a cache that holds the rep would keep the session open until the next garbage collection.
-        prepared, circumstances = self._prepared, self._circumstances
-
-        @lru_cache(maxsize=64, typed=True)  # typed: True is not 1, though equal
-        def look_up(count: int, *given: object) -> _RunCall:
-            config, kwargs = given[: 2 * count], given[2 * count :]
-            half = len(kwargs) // 2
-            return _look_up(
-                prepared,
-                circumstances,
-                dict(zip(config[:count], config[count:], strict=True)),
-                dict(zip(kwargs[:half], kwargs[half:], strict=True)),
-            )
-
-        return look_up
-
-    def _look_up(self, run_config: Mapping[str, object] | None, kwargs: dict[str, object]) -> _RunCall:
-        return _look_up(self._prepared, self._circumstances, run_config, kwargs)
-
-    def _with(self, run_config: Mapping[str, object] | None) -> Mapping[str, str]:
-        """The prepared run config entries and these, which win."""
-        return self._look_up(run_config, {}).entries
+    def _permitted(
+        self, run_config: Mapping[str, object] | None, attributes: Mapping[str, object], key: tuple | None = None
+    ) -> RunSettings:
+        """Look up the settings of a run, and keep them under a key if it contains nothing but permitted text."""
+        settings, idle = run_options.permitted(self._prepared, self._circumstances, run_config, attributes)
+        # A setting that is ignored or has no effect is warned about each time, and a caller's text may be long.
+        if key is not None and not idle and len(settings.attributes) == len(attributes):
+            texts = {
+                *settings.entries,
+                *settings.entries.values(),
+                *settings.attributes,
+                *map(str, settings.attributes.values()),
+            }
+            if texts.issuperset(value for value in key[1] if type(value) is str):
+                if len(self._kept) >= _MOST_KEPT:
+                    self._kept.clear()
+                self._kept[key] = settings
+        return settings
 
     @cached_property
     def _circumstances(self) -> Circumstances:
-        from onnxruntime.backend import allowlist  # long to load, and few runs need it  # noqa: PLC0415
-
-        return request.circumstances_of(self._session, allowlist.SESSION_ATTRIBUTES)
-
-
-def _look_up(
-    prepared: _RunCall,
-    at: Circumstances,
-    run_config: Mapping[str, object] | None,
-    kwargs: dict[str, object],
-) -> _RunCall:
-    from onnxruntime.backend import allowlist  # as above  # noqa: PLC0415
-
-    for keyword in ("provider_options", "session_config", "session_options", "free_dimension_overrides"):
-        if kwargs.pop(keyword, None) is not None:
-            refuse("a run's session is open already: pass it to prepare", keyword)
-    allowlist.warn_unknown(kwargs, allowlist.RUN_ATTRIBUTES)
-    attributes, idle = allowlist.attributes(allowlist.RUN_ATTRIBUTES, kwargs, at)
-    entries = prepared.entries
-    if run_config is not None:
-        request.refuse_while_model_configures(["run_config"])
-        given, idle_keys = allowlist.entries("run_config", request.read("run_config", run_config), at)
-        entries, idle = {**entries, **given}, idle | idle_keys
-    for text in idle.values():
-        warn(text)
-    return _RunCall(attributes, entries)
+        return circumstances.of_session(self._session, SESSION_ATTRIBUTES)
 
 
 # The routes of a run. Functions and not bound methods: a rep that held one would be a cycle, and its session would
 # stay open until the next garbage collection.
 
 
-def _run_session(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: _RunCall) -> list:
+def _run_session(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: RunSettings) -> list:
     # None, all outputs, is what ORT's own backend passes: a tracer or a mock may look at it.
     outputs = rep._session.run(None, feeds, call.options)
     return [outputs[name] for name in rep._output_names] if isinstance(outputs, Mapping) else outputs
 
 
-def _run_locked(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: _RunCall) -> list:
+def _run_locked(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: RunSettings) -> list:
     with rep._lock.for_a_run():
         return _run_session(rep, feeds, call)
 
 
-def _run_values(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: _RunCall) -> list:
-    return direct_runs.with_values(rep._session, feeds, rep._output_names, call.options)
+def _run_values(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: RunSettings) -> list:
+    return fast_path.with_values(rep._session, feeds, rep._output_names, call.options)
 
 
-def _run_values_locked(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: _RunCall) -> list:
+def _run_values_locked(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: RunSettings) -> list:
     with rep._lock.for_a_run():
         return _run_values(rep, feeds, call)
 
 
-def _run_captured(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: _RunCall) -> list:
+def _run_captured(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: RunSettings) -> list:
     return rep._capture.run(rep._session, feeds, call.attributes, call.entries)

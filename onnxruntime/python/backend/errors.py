@@ -2,32 +2,178 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""ORT's own exceptions in other words: of the class that ORT raises, and a ``RuntimeError`` as well.
-
-ORT's classes, such as ``InvalidArgument`` and ``Fail``, derive from ``Exception`` alone. Callers of the stock backend
-catch them; the rest of the backend API raises ``RuntimeError``.
-"""
+"""All exception classes, and the wording of refusals and warnings."""
 
 from __future__ import annotations
 
+import sys
+import warnings
+from collections.abc import Iterable
 from functools import cache
+from typing import NoReturn
 
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
+NOT_PERMITTED = "is not permitted via the backend API"
 
-def reworded(kind: type[Exception], message: str) -> RuntimeError:
-    """Make an exception.
+_SHOWN = frozenset({bool, int, float, str, bytes, type(None)})
 
-    :param kind: the class that ORT raised, or would have; of any other class than ORT's nothing is kept.
-    :param message: what it says.
+
+class _PortableError(Exception):
+    """An exception that keeps its attributes when it is pickled or copied, whatever its constructor requires."""
+
+    # The base class and ORT's class, for a class that :func:`_also_ort` makes.
+    _made_of: tuple[type, type] | None = None
+
+    def __reduce__(self) -> tuple:
+        return _restore, (self._made_of or type(self), self.args, vars(self))
+
+
+def _restore(made_of: type | tuple[type, type], arguments: tuple, attributes: dict[str, object]) -> Exception:
+    kind = _also_ort(*made_of) if isinstance(made_of, tuple) else made_of
+    error = kind.__new__(kind, *arguments)
+    vars(error).update(attributes)
+    return error
+
+
+class NotPermittedError(_PortableError, RuntimeError):
     """
-    return (
-        _also_runtime_error(kind)(message) if kind.__module__ == InvalidArgument.__module__ else RuntimeError(message)
-    )
+    A setting that the caller specified and cannot have.
+
+    A service that passes on its clients' settings can distinguish this error from all other errors, which are not about
+    a setting.
+
+    :param message: the whole sentence.
+    :param keyword: the keyword argument, such as ``"session_config"``.
+    :param provider: the EP, for a provider option.
+    :param key: the option, key or name inside the keyword argument.
+    :param reason: the reason.
+    """
+
+    def __init__(self, message: str, *, keyword: str, provider: str, key: str, reason: str) -> None:
+        super().__init__(message)
+        self.keyword = keyword
+        self.provider = provider
+        self.key = key
+        self.reason = reason
+
+
+class WrongTypeError(NotPermittedError, TypeError):
+    """A keyword argument of the wrong type, such as a list instead of a mapping."""
+
+
+class InputError(_PortableError, RuntimeError):
+    """
+    An input that does not match the model: missing, unknown, or of a wrong type, rank, shape or range.
+
+    It is an instance of ORT's own class, too, if the stock backend raises that (``InvalidArgument`` or ``Fail``).
+
+    :param message: the whole sentence.
+    :param input: the input's name, ``None`` if the error concerns no single input.
+    :param expected: the declaration in the model, as text.
+    :param got: the value, as text.
+    """
+
+    def __init__(self, message: str, *, input: str | None = None, expected: str = "", got: str = "") -> None:
+        super().__init__(message)
+        self.input = input
+        self.expected = expected
+        self.got = got
+
+
+class RunCancelledError(_PortableError, RuntimeError):
+    """A run that was cancelled. It returned no outputs, and the prepared model is unchanged."""
 
 
 @cache
-def _also_runtime_error(kind: type[Exception]) -> type[RuntimeError]:
-    # Pickled by what it is made of, for callers in another process.
-    members = {"__module__": kind.__module__, "__reduce__": lambda error: (reworded, (kind, *error.args))}
-    return type(kind.__name__, (kind, RuntimeError), members)
+def _also_ort(base: type[Exception], kind: type[Exception]) -> type[Exception]:
+    """Return a class derived from ``base`` and from ORT's class ``kind``, with the name of the latter."""
+    members = {"__module__": kind.__module__, "_made_of": (base, kind)}
+    portable = () if issubclass(base, _PortableError) else (_PortableError,)
+    return type(kind.__name__, (*portable, base, kind), members)
+
+
+def reworded(kind: type[Exception], message: str) -> RuntimeError:
+    """Return an exception of ORT's class ``kind`` that is a ``RuntimeError``, too; a plain one for any other class.
+
+    ORT's classes, such as ``InvalidArgument`` and ``Fail``, derive from ``Exception`` alone. Callers of the stock
+    backend catch them, while the rest of the backend API raises ``RuntimeError``.
+    """
+    return _also_ort(RuntimeError, kind)(message) if _is_ort(kind) else RuntimeError(message)
+
+
+def input_error(
+    kind: type[Exception], message: str, *, input: str | None = None, expected: str = "", got: str = ""
+) -> InputError:
+    """Return an :class:`InputError` that is an instance of ORT's class ``kind``, too."""
+    made = _also_ort(InputError, kind) if _is_ort(kind) else InputError
+    return made(message, input=input, expected=expected, got=got)
+
+
+def _is_ort(kind: type[Exception]) -> bool:
+    return kind.__module__ == InvalidArgument.__module__
+
+
+def refuse(
+    reason: str,
+    keyword: str,
+    provider: str = "",
+    key: str = "",
+    *,
+    value: object = ...,
+    error: type[NotPermittedError] = NotPermittedError,
+) -> NoReturn:
+    """Raise the error for a setting that the caller specified and cannot have.
+
+    :param reason: the reason, as the end of a sentence.
+    :param keyword: the keyword argument.
+    :param provider: the EP, for a provider option.
+    :param key: the option, key or name inside the keyword argument.
+    :param value: the value, if the reason is about it.
+    """
+    given = "" if value is ... else f" with the value {show(value)}"
+    message = f"{name_of(keyword, provider, key)}{given} {NOT_PERMITTED}: {reason}"
+    raise error(message, keyword=keyword, provider=provider, key=key, reason=reason) from None
+
+
+def name_of(keyword: str, provider: str, key: str) -> str:
+    """Return the expression for a setting, such as ``session_config['session.disable_prepacking']``."""
+    return keyword + "".join(f"[{show(name)}]" for name in (provider, key) if name)
+
+
+def show(value: object) -> str:
+    """Describe a caller's value without running any of the caller's code, such as a ``__repr__``.
+
+    :return: ASCII text of at most 80 characters.
+    """
+    kind = type(value)
+    if kind is int and value.bit_length() > 128:
+        return f"an integer of {value.bit_length()} bits"
+    if kind in _SHOWN:
+        text = ascii(value[:80] if kind in (str, bytes) else value)
+        return text if len(text) <= 80 else text[:77] + "..."
+    return f"a value of type {ascii(type.__dict__['__name__'].__get__(kind))[1:-1][:60]}"
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float) -> str:
+    """Return the known name that is most similar to a misspelt one; ``""`` if none is."""
+    import difflib  # only for errors  # noqa: PLC0415
+
+    return next(iter(difflib.get_close_matches(name[:100], known, 1, cutoff)), "")
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return the most similar known name as the end of a message; ``""`` if there is none."""
+    by_form = {key.lower(): key for key in known}
+    near = nearest(name[:100].strip().lower(), by_form, 0.8)
+    return f". Did you mean '{by_form[near]}'?" if near and by_form[near] != name else ""
+
+
+def warn(message: str) -> None:
+    """Give a ``RuntimeWarning`` on every use, at the line that called into this package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(__package__ + "."):
+        frame = frame.f_back
+    module = frame.f_globals.get("__name__") or "<unknown>"
+    # A registry of its own each time: Python would give the warning once for each line, and keep the caller's text.
+    warnings.warn_explicit(message, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno, module, {})

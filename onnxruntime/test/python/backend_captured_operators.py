@@ -33,8 +33,9 @@ from onnx import ModelProto, TensorProto, helper, load_model, numpy_helper
 
 import onnxruntime
 from onnxruntime import GraphOptimizationLevel, InferenceSession, OrtValue, RunOptions, SessionOptions
-from onnxruntime.backend import captured_graph, provider_names
-from onnxruntime.backend.allowlist_captured_operators import MICROSOFT, OPERATORS
+from onnxruntime.backend import provider_names
+from onnxruntime.backend.capture import eligibility
+from onnxruntime.backend.capture.operators import MICROSOFT, OPERATORS
 from onnxruntime.capi import onnxruntime_pybind11_state
 
 EP = provider_names.WEBGPU
@@ -78,12 +79,12 @@ def open_session(made: ModelProto, level: GraphOptimizationLevel, attributes: di
         setattr(options, name, value)
     device = next(device for device in onnxruntime.get_ep_devices() if device.ep_name == EP)
     options.add_provider_for_devices([device], {"enableGraphCapture": "1"})
-    with captured_graph.written(options) as path:
+    with eligibility.written(options) as path:
         session = InferenceSession(
             made.SerializeToString(),
             options,
             enable_fallback=0,
-            disabled_optimizers=captured_graph.DISABLED_OPTIMIZERS,
+            disabled_optimizers=eligibility.DISABLED_OPTIMIZERS,
         )
         return session, load_model(path, load_external_data=False)
 
@@ -131,7 +132,7 @@ def replay(session: InferenceSession, final: ModelProto, sets: list[dict[str, np
                 stale.add(name)
             moved |= want.shape == first.shape and not np.array_equal(bits(want), bits(first))
     operators = {(node.domain, node.op_type) for node in final.graph.node}
-    return Seen(sorted(stale), moved, captured_graph._problem(final), operators)
+    return Seen(sorted(stale), moved, eligibility._problem(final), operators)
 
 
 def data_sets(feeds: dict[str, np.ndarray], count: int = 4) -> list[dict[str, np.ndarray]]:

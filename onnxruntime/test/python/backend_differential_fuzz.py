@@ -38,10 +38,10 @@ import onnxruntime_test_python_backend_config_keys as config_keys
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.allowlist_attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
-from onnxruntime.backend.allowlist_providers import PROVIDERS
-from onnxruntime.backend.value_kinds import Choice, Flag, Integer, Kind, Member, Names, Text, Threads
+from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Member, Names, Text, Threads
 
 CPU, OPENVINO = "CPUExecutionProvider", "OpenVINOExecutionProvider"
 
@@ -144,7 +144,7 @@ def request(draw: random.Random) -> dict[str, object]:
     keywords["run_config"] = some(RUN_CONFIG, draw, 1)
     eps = [None, {}, {CPU: {}}]
     if OPENVINO in onnxruntime.get_available_providers():
-        options = some(PROVIDERS[OPENVINO]["bundled"], draw, 3)
+        options = some(PROVIDERS[OPENVINO]["built-in"], draw, 3)
         eps += [{OPENVINO: options}, {OPENVINO: options, CPU: {}}, {OPENVINO: {**options, "device_type": "AUTO:CPU"}}]
     keywords["provider_options"] = draw.choice(eps)
     return {name: value for name, value in keywords.items() if value is not None}
@@ -181,7 +181,7 @@ def check_echo(rep: onnxruntime.backend.backend_rep.OnnxRuntimeBackendRep, keywo
             )
     for name, options in keywords.get("provider_options", {}).items():
         for option, value in options.items():
-            kind = PROVIDERS[name]["bundled"][option].kind
+            kind = PROVIDERS[name]["built-in"][option].kind
             shown = rep.provider_options[name].get(option)
             expect(
                 option in unconfirmed.get(name, ()) or kind.read(shown) == kind.parse(value),

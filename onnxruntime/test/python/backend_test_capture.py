@@ -18,7 +18,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import graph_capture
+from onnxruntime.backend.capture import graphs
 
 _OPERATORS = ("Sigmoid", "Relu", "Tanh", "Neg", "Abs")
 
@@ -122,7 +122,7 @@ class CaptureBehaviour:
             for i in range(200):
                 x = self.data(i, 3, 4)
                 self.check(rep.run([x]), expected(x))
-        self.assertEqual(set(watch.ids), {graph_capture.FIRST_AUTOMATIC_ID})
+        self.assertEqual(set(watch.ids), {graphs.FIRST_AUTOMATIC_ID})
         self.assertLess(len(watch.ids), 210)
 
     def interrupt(self, rep, x: np.ndarray, **keywords) -> None:
@@ -131,7 +131,7 @@ class CaptureBehaviour:
         def interrupted(*_) -> None:
             raise KeyboardInterrupt
 
-        with mock.patch.object(graph_capture.Capture, "_replay", interrupted), self.assertRaises(KeyboardInterrupt):
+        with mock.patch.object(graphs.Capture, "_replay", interrupted), self.assertRaises(KeyboardInterrupt):
             rep.run([x], **keywords)
 
     def test_an_interrupted_first_run(self) -> None:
@@ -152,7 +152,7 @@ class CaptureBehaviour:
     def test_failing_for_ever_is_bounded(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
         x = self.data(0, 3, 4)
-        with mock.patch.object(graph_capture, "MOST_GRAPHS", 3):
+        with mock.patch.object(graphs, "MOST_GRAPHS", 3):
             for _ in range(3):
                 self.interrupt(rep, x)
             with self.assertWarnsRegex(RuntimeWarning, "3 graphs"):
@@ -169,7 +169,7 @@ class CaptureBehaviour:
                 return [*self.first]
 
         rep, expected = self.prepare(two_inputs()), Expected(two_inputs())
-        begin = graph_capture.Capture._begin
+        begin = graphs.Capture._begin
 
         def begin_stale(*arguments):
             graph = begin(*arguments)
@@ -177,7 +177,7 @@ class CaptureBehaviour:
             return graph
 
         a, b = self.data(0, 5), self.data(1, 5)
-        with mock.patch.object(graph_capture.Capture, "_begin", begin_stale):
+        with mock.patch.object(graphs.Capture, "_begin", begin_stale):
             for _ in range(2):
                 with self.assertRaisesRegex(RuntimeError, "wrong values for output 'Y', 'Z':.*'gpu_graph_id': -1"):
                     rep.run([a, b])
@@ -202,7 +202,7 @@ class CaptureBehaviour:
         rep, expected = self.prepare(two_inputs()), Expected(two_inputs())
         a, b = self.data(0, 5), self.data(1, 5)
         self.check(rep.run({"A": a, "B": b}), expected(a, b))
-        with mock.patch.object(graph_capture.Capture, "run", side_effect=AssertionError("the long way")):
+        with mock.patch.object(graphs.Capture, "run", side_effect=AssertionError("the long way")):
             for given in ({"A": a, "B": b}, {"B": b, "A": a}):
                 self.check(rep.run(given), expected(a, b))
 
@@ -379,7 +379,7 @@ class CaptureBehaviour:
             with self.assertRaisesRegex(RuntimeError, message):
                 rep.run(feeds)
         # What reaches the buffers is looked at once more, where it cannot come from rep.run.
-        state = graph_capture.of(rep.session)
+        state = graphs.of(rep.session)
         for wrong, got in ((a.astype(">f4"), ">f4"), (a.astype(np.int32), "int32")):
             with self.assertRaisesRegex(RuntimeError, f"'B' takes tensor.float., got {got}"):
                 state.run(rep.session, {"A": a, "B": wrong}, {}, {})
@@ -406,7 +406,7 @@ class CaptureBehaviour:
     def test_live_graphs_are_bounded(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
         watch = captured_ids(rep)
-        with mock.patch.object(graph_capture, "MOST_GRAPHS", 3), watch, warnings.catch_warnings(record=True) as caught:
+        with mock.patch.object(graphs, "MOST_GRAPHS", 3), watch, warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for i in range(24):
                 x = self.data(i, 1 + i % 6, 4)

@@ -7,31 +7,33 @@
 from __future__ import annotations
 
 import itertools
-import sys
 import unittest
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
 
-import onnxruntime.backend
 from onnxruntime import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
-from onnxruntime.backend import allowlist, messages, refusals, value_kinds
-from onnxruntime.backend.allowlist_attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
-from onnxruntime.backend.allowlist_rules import Circumstances
+from onnxruntime.backend import errors
+from onnxruntime.backend.allowlist import look_up, permits, refusals, value_kinds
+from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.circumstances import Circumstances
+from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Member, Names, Text, Threads, plain
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
-from onnxruntime.backend.request import Request
-from onnxruntime.backend.value_kinds import Choice, Flag, Integer, Kind, Member, Names, Text, Threads, plain
+from onnxruntime.backend.request import of_call
 
 _NEWEST = Circumstances((1, 31), "x86_64", providers=("CPUExecutionProvider",))
 _REFUSED = "not permitted via the backend API"
 _SPIN = "session.intra_op.spin_duration_us"
 
 
-def permit(at: Circumstances = _NEWEST, flavour: str = "bundled", **asked: object) -> allowlist.Permit:
-    return allowlist.permit(Request(**asked), at, lambda _: flavour)
+def permit(
+    at: Circumstances = _NEWEST, kind: str = "built-in", attributes: dict | None = None, **asked: object
+) -> permits.Permit:
+    return look_up.permit(of_call(asked, attributes or {}), at, lambda _: kind)
 
 
 def session_attributes(given: dict) -> dict:
@@ -39,7 +41,7 @@ def session_attributes(given: dict) -> dict:
 
 
 def run_attributes(given: dict) -> dict:
-    return allowlist.attributes(RUN_ATTRIBUTES, given, _NEWEST)[0]
+    return look_up.attributes(RUN_ATTRIBUTES, given, _NEWEST)[0]
 
 
 def session_config(given: object, at: Circumstances) -> dict:
@@ -292,7 +294,7 @@ class TestAttributes(unittest.TestCase):
 
     def test_every_permitted_attribute_is_one_and_takes_its_value(self):
         other = {Flag: None, Integer: 3, Threads: 3, Text: "worker-7"}
-        for owner, table, look_up in (
+        for owner, table, find in (
             (SessionOptions, SESSION_ATTRIBUTES, session_attributes),
             (RunOptions, RUN_ATTRIBUTES, run_attributes),
         ):
@@ -303,13 +305,13 @@ class TestAttributes(unittest.TestCase):
                     default = getattr(options, name)
                     if type(rule.kind) is Member:
                         value = next(v for v in type(default).__members__.values() if v != default)
-                        self.assertEqual(look_up({name: value.name}), {name: value})
+                        self.assertEqual(find({name: value.name}), {name: value})
                     else:
                         value = other[type(rule.kind)]
                         value = not default if value is None else value
                         if name == "log_verbosity_level":  # release builds do not read it
                             value = default
-                    chosen = look_up({name: value})
+                    chosen = find({name: value})
                     setattr(options, name, chosen[name])
                     self.assertEqual(getattr(options, name), value)
                     if name != "log_verbosity_level":
@@ -346,18 +348,18 @@ class TestAttributes(unittest.TestCase):
             "\u202eb",
             "\ud800",
         ):
-            for look_up in (session_attributes, run_attributes):
+            for find in (session_attributes, run_attributes):
                 with self.subTest(value=ascii(value)[:20]), self.assertRaisesRegex(RuntimeError, _REFUSED):
-                    look_up({"logid": value})
+                    find({"logid": value})
 
     def test_every_refused_attribute_is_refused_with_its_reason(self):
-        for table, look_up in (
+        for table, find in (
             (refusals.SESSION_ATTRIBUTES, session_attributes),
             (refusals.RUN_ATTRIBUTES, run_attributes),
         ):
             for name, rule in table.items():
                 with self.subTest(name=name), self.assertRaises(RuntimeError) as raised:
-                    look_up({name: True})
+                    find({name: True})
                 message = str(raised.exception)
                 self.assertIn(f"{name} is {_REFUSED}: {rule.hazard}: {rule.reason}", message)
                 self.assertIn("log_severity_level", message)
@@ -376,9 +378,9 @@ class TestAttributes(unittest.TestCase):
 
 class TestSessionAndRunConfig(unittest.TestCase):
     def assert_refused(self, given: object, *parts: str, at: Circumstances = _NEWEST, run: bool = False) -> str:
-        look_up = run_config if run else session_config
+        find = run_config if run else session_config
         with self.assertRaises(RuntimeError) as raised:
-            look_up(given, at)
+            find(given, at)
         message = str(raised.exception)
         for part in (_REFUSED, *parts):
             self.assertIn(part, message)
@@ -396,12 +398,12 @@ class TestSessionAndRunConfig(unittest.TestCase):
 
     def test_not_a_mapping(self):
         for given in ([], [("a", "b")], "a", b"a", 1, {"a"}, iter({}), _Loud(), object, _Broken()):
-            for look_up, keyword in (
+            for find, keyword in (
                 (session_config, "session_config"),
                 (run_config, "run_config"),
             ):
                 with self.subTest(type=ascii(type.__repr__(type(given)))), self.assertRaisesRegex(TypeError, keyword):
-                    look_up(given, _NEWEST)
+                    find(given, _NEWEST)
 
     def test_items_that_are_no_pairs(self):
         class NoPairs(_Endless):
@@ -474,9 +476,9 @@ class TestSessionAndRunConfig(unittest.TestCase):
         self.assert_refused({"session.disable_prepacking": evil()}, "a value of type a\\nbxxx")
 
     def test_values_are_shown_escaped_and_cut(self):
-        self.assertEqual(messages.show("a\n\u202e\ud800"), r"'a\n\u202e\ud800'")
+        self.assertEqual(errors.show("a\n\u202e\ud800"), r"'a\n\u202e\ud800'")
         for value in ("x" * 10**6, "\U0001f600" * 100, b"\xff" * 1000, 10**10_000, -(10**37), 1e308, "'" * 100):
-            self.assertLessEqual(len(messages.show(value)), 80)
+            self.assertLessEqual(len(errors.show(value)), 80)
 
     def test_a_key_of_the_other_keyword_is_sent_there(self):
         self.assert_refused({"gpu_graph_id": 1}, "session_config['gpu_graph_id']", "it belongs into run_config")
@@ -503,7 +505,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
         for key, rule in (SESSION_CONFIG | RUN_CONFIG).items():
             if rule.since > (1, 24):
                 needed = ".".join(map(str, rule.since))
-                before = _NEWEST.replace(release=(1, rule.since[1] - 1))
+                before = replace(_NEWEST, release=(1, rule.since[1] - 1))
                 with self.subTest(key=key):
                     self.assert_refused(
                         {key: "1"}, f"it needs ORT {needed}; ORT 1.{rule.since[1] - 1} would", at=before
@@ -511,7 +513,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
 
     def test_optimizers_of_the_release(self):
         key = "optimization.disable_specified_optimizers"
-        old = _NEWEST.replace(release=(1, 24))
+        old = replace(_NEWEST, release=(1, 24))
         both = {key: "ConstantFolding;NotWhereFusion"}
         self.assertEqual(session_config(both, _NEWEST), both)
         self.assertEqual(session_config({key: "ConstantFolding"}, old), {key: "ConstantFolding"})
@@ -519,20 +521,20 @@ class TestSessionAndRunConfig(unittest.TestCase):
         self.assert_refused({key: "ConstantFolding,NotWhereFusion"}, "a name is not known")
 
     def test_needs(self):
-        arm = _NEWEST.replace(machine="arm64")
-        cuda = _NEWEST.replace(providers=("CUDAExecutionProvider",))
-        openvino = _NEWEST.replace(providers=("OpenVINOExecutionProvider",))
-        qnn = _NEWEST.replace(providers=("QNNExecutionProvider",))
-        with_cpu = _NEWEST.replace(providers=("OpenVINOExecutionProvider", "CPUExecutionProvider"))
+        arm = replace(_NEWEST, machine="arm64")
+        cuda = replace(_NEWEST, providers=("CUDAExecutionProvider",))
+        openvino = replace(_NEWEST, providers=("OpenVINOExecutionProvider",))
+        qnn = replace(_NEWEST, providers=("QNNExecutionProvider",))
+        with_cpu = replace(_NEWEST, providers=("OpenVINOExecutionProvider", "CPUExecutionProvider"))
         for key, value, enough, missing in (
             ("mlas.disable_kleidiai", "1", arm, _NEWEST),
             ("mlas.qnbit.force_fp32", "1", _NEWEST, arm),
             ("mlas.use_lut_gemm", "1", _NEWEST, arm),
-            ("session.x64quantprecision", "1", _NEWEST.replace(machine="AMD64"), arm),
+            ("session.x64quantprecision", "1", replace(_NEWEST, machine="AMD64"), arm),
             ("session.disable_model_compile", "1", openvino, cuda),
             ("session.disable_cpu_ep_fallback", "1", openvino, _NEWEST),
             ("session.disable_cpu_ep_fallback", "1", openvino, with_cpu),
-            ("session.disable_cpu_ep_fallback", "1", openvino, _NEWEST.replace(providers=())),
+            ("session.disable_cpu_ep_fallback", "1", openvino, replace(_NEWEST, providers=())),
             ("session.use_device_allocator_for_initializers", "1", cuda, openvino),
             ("session.layer_assignment_settings", "gpu:1(=a.b/c,d)", cuda, _NEWEST),
             ("session.name_based_layer_assignment", "npu(a);cpu(b)", qnn, cuda),
@@ -546,8 +548,8 @@ class TestSessionAndRunConfig(unittest.TestCase):
         for value, at in (
             ("gpu:0", _NEWEST),
             ("cpu:0;gpu:0", _NEWEST),
-            ("cpu:0", _NEWEST.replace(attributes={"enable_cpu_mem_arena": False})),
-            ("gpu:0;cpu:0", cuda.replace(attributes={"enable_cpu_mem_arena": False})),
+            ("cpu:0", replace(_NEWEST, attributes={"enable_cpu_mem_arena": False})),
+            ("gpu:0;cpu:0", replace(cuda, attributes={"enable_cpu_mem_arena": False})),
         ):
             self.assert_refused({shrink: value}, "a memory arena of every device", at=at, run=True)
         for value in ("cpu", "cpu:", "cpu:1", "CPU:0", "cpu:0;", "cpu:0 ", "gpu:100", "", "disk:0"):
@@ -555,18 +557,18 @@ class TestSessionAndRunConfig(unittest.TestCase):
 
     def test_memory_of_captured_graphs(self) -> None:
         key = "memory.enable_memory_arena_shrinkage"
-        gpus = _NEWEST.replace(providers=("CUDAExecutionProvider", "CPUExecutionProvider"))
+        gpus = replace(_NEWEST, providers=("CUDAExecutionProvider", "CPUExecutionProvider"))
         for ep, option in CAPTURE_SWITCHES.items():
             for text in ("1", "True", "0", "False"):
-                at = gpus.replace(options={ep: {option: text}})
+                at = replace(gpus, options={ep: {option: text}})
                 for value in ("cpu:0", "gpu:0", "cpu:0;gpu:0", "gpu:1;cpu:0"):
                     if value == "cpu:0" or text in ("0", "False"):
-                        self.assertEqual(allowlist.entries("run_config", {key: value}, at)[0], {key: value})
+                        self.assertEqual(look_up.entries("run_config", {key: value}, at)[0], {key: value})
                     else:
                         with self.assertRaisesRegex(
                             RuntimeError, f"{key}.*captures graphs, without which a replay uses"
                         ):
-                            allowlist.entries("run_config", {key: value}, at)
+                            look_up.entries("run_config", {key: value}, at)
 
     def test_placement_rules_cannot_carry_anything_into_the_log(self):
         for key in ("session.layer_assignment_settings", "session.name_based_layer_assignment"):
@@ -587,12 +589,12 @@ class TestSessionAndRunConfig(unittest.TestCase):
         self.assert_refused({"session.name_based_layer_assignment": "cpu(=a)"}, "not of the accepted form")
 
     def test_families(self):
-        at = _NEWEST.replace(attributes={"execution_mode": ExecutionMode.ORT_PARALLEL})
+        at = replace(_NEWEST, attributes={"execution_mode": ExecutionMode.ORT_PARALLEL})
         keys = [f"session.intra_op.knob_{letter}" for letter in "abcdefghijklmnopq"]
         permitted = permit(at, session_config=dict.fromkeys(keys[:16], True))
         self.assertEqual(permitted.session_config, dict.fromkeys(keys[:16], "1"))
-        self.assertEqual([*permitted.idle["session_config"]], keys[:16])
-        for sentence in permitted.idle["session_config"].values():
+        self.assertEqual([*permitted.without_effect["session_config"]], keys[:16])
+        for sentence in permitted.without_effect["session_config"].values():
             self.assertIn("cannot confirm that it acts", sentence)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
@@ -619,12 +621,12 @@ class TestSessionAndRunConfig(unittest.TestCase):
             self.assert_refused({key: 1})
 
     def test_a_later_release_does_not_open_a_family_for_an_exact_key(self):
-        self.assert_refused({_SPIN: 1}, "it needs ORT 1.26", at=_NEWEST.replace(release=(1, 25)))
+        self.assert_refused({_SPIN: 1}, "it needs ORT 1.26", at=replace(_NEWEST, release=(1, 25)))
 
 
 class TestProviderOptions(unittest.TestCase):
-    def look_up(self, given: object, at: Circumstances = _NEWEST):
-        return permit(at, "bundled" if "CUDAExecutionProvider" in given else "", provider_options=given).providers
+    def find(self, given: object, at: Circumstances = _NEWEST):
+        return permit(at, "built-in" if "CUDAExecutionProvider" in given else "", provider_options=given).providers
 
     def test_messages_name_keyword_ep_option_value_reason_and_what_is_accepted(self):
         for given, parts in (
@@ -640,7 +642,7 @@ class TestProviderOptions(unittest.TestCase):
             ({"CUDAExecutionProvider": {"gpu_graph_id": 0}}, ("it belongs into run_config",)),
         ):
             with self.subTest(parts=parts), self.assertRaises(RuntimeError) as raised:
-                self.look_up(given)
+                self.find(given)
             for part in (_REFUSED, *parts):
                 self.assertIn(part, str(raised.exception))
 
@@ -652,21 +654,21 @@ class TestProviderOptions(unittest.TestCase):
             {"CUDAExecutionProvider": [("a", 1)]},
         ):
             with self.subTest(given=given), self.assertRaisesRegex(TypeError, "provider_options.* must be a mapping"):
-                self.look_up(given)
+                self.find(given)
 
     def test_the_verdict_on_an_ep_that_is_not_here(self):
-        """It is that of the flavours that the EP comes in; that it is absent is for others to say."""
+        """It is that of the kinds that the EP comes in; that it is absent is for others to say."""
         for given in ({"CPUExecutionProvider": {}}, {"CUDAExecutionProvider": {"use_tf32": 0}}):
-            permitted = permit(flavour="", provider_options=given)
-            self.assertEqual(permitted.flavours, dict.fromkeys(given, ""))
+            permitted = permit(kind="", provider_options=given)
+            self.assertEqual(permitted.kinds, dict.fromkeys(given, ""))
         self.assertEqual(permitted.providers["CUDAExecutionProvider"]["use_tf32"].text, "0")
         for option, reason in (("user_compute_stream", "raw pointer"), ("no_such", "no such name is known")):
-            with self.assertRaisesRegex(messages.NotPermittedError, reason):
-                permit(flavour="", provider_options={"CUDAExecutionProvider": {option: 1}})
+            with self.assertRaisesRegex(errors.NotPermittedError, reason):
+                permit(kind="", provider_options={"CUDAExecutionProvider": {option: 1}})
 
     def test_options_of_an_ep_that_nobody_knows(self):
-        with self.assertRaisesRegex(messages.NotPermittedError, "nobody has judged .*: name it with {}"):
-            permit(flavour="plugin", provider_options={"UnheardOfExecutionProvider": {"x": 1}})
+        with self.assertRaisesRegex(errors.NotPermittedError, "nobody has judged .*: name it with {}"):
+            permit(kind="plugin", provider_options={"UnheardOfExecutionProvider": {"x": 1}})
 
 
 class TestRefusal(unittest.TestCase):
@@ -679,7 +681,7 @@ class TestRefusal(unittest.TestCase):
             ),
             ({"run_config": []}, ("run_config", "", "")),
         ):
-            with self.assertRaises(messages.NotPermittedError) as raised:
+            with self.assertRaises(errors.NotPermittedError) as raised:
                 permit(**asked)
             refusal = raised.exception
             self.assertEqual((refusal.keyword, refusal.provider, refusal.key), place)
@@ -688,18 +690,16 @@ class TestRefusal(unittest.TestCase):
 
 
 class TestWithoutReasons(unittest.TestCase):
-    """Where refusals.py is missing, all that it lists is refused all the same."""
+    """Where no reason is found, all that the refusals list is refused anyway."""
 
     def setUp(self):
         self.judged = refusals.provider_tables()
-        patches = mock.patch.dict(sys.modules, {refusals.__name__: None}), mock.patch.dict(vars(onnxruntime.backend))
-        for patch in patches:
-            patch.start()
-            self.addCleanup(patch.stop)
-        del onnxruntime.backend.refusals
+        patch = mock.patch.object(refusals, "find", return_value=None)
+        patch.start()
+        self.addCleanup(patch.stop)
 
     def assert_refused(self, **asked):
-        with self.subTest(asked), self.assertRaises(messages.NotPermittedError) as raised:
+        with self.subTest(asked), self.assertRaises(errors.NotPermittedError) as raised:
             permit(**asked)
         self.assertNotIn("writes files", str(raised.exception))  # no reason was to be had
 
@@ -712,7 +712,7 @@ class TestWithoutReasons(unittest.TestCase):
         for name in refusals.RUN_ATTRIBUTES:
             # Only training builds have the one that is missing from others.
             if hasattr(RunOptions, name):
-                with self.subTest(name), self.assertRaises(messages.NotPermittedError):
+                with self.subTest(name), self.assertRaises(errors.NotPermittedError):
                     run_attributes({name: 1})
             else:
                 self.assertEqual(run_attributes({name: 1}), {})
@@ -724,11 +724,11 @@ class TestWithoutReasons(unittest.TestCase):
             self.assert_refused(run_config={key: 1})
 
     def test_options(self):
-        for name, flavours in self.judged.items():
-            for flavour, table in flavours.items():
-                for option in (*refusals.EVERY_PROVIDER, *refusals.PROVIDERS.get(name, {}).get(flavour, {})):
+        for name, kinds in self.judged.items():
+            for kind, table in kinds.items():
+                for option in (*refusals.EVERY_PROVIDER, *refusals.PROVIDERS.get(name, {}).get(kind, {})):
                     self.assertIs(type(table.get(option)), refusals.Refused if option in table else type(None))
-                    self.assert_refused(flavour=flavour, provider_options={name: {option: 1}})
+                    self.assert_refused(kind=kind, provider_options={name: {option: 1}})
 
 
 if __name__ == "__main__":

@@ -39,27 +39,23 @@ except ImportError:
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import (
-    allowlist_attributes,
-    allowlist_config_keys,
-    backend,
-    captured_graph,
-    execution_providers,
-    refusals,
-    request,
-)
-from onnxruntime.backend.allowlist_config_keys import SESSION_FAMILIES
-from onnxruntime.backend.allowlist_providers import ALWAYS, PROVIDERS
-from onnxruntime.backend.allowlist_rules import Permitted
-from onnxruntime.backend.refusals import EVERY_PROVIDER, Refused
-from onnxruntime.backend.value_kinds import Choice, Flag, Integer, Kind, Member, Names, Text, Threads
+from onnxruntime.backend import backend
+from onnxruntime.backend.allowlist import attributes, config_keys, refusals
+from onnxruntime.backend.allowlist.config_keys import SESSION_FAMILIES
+from onnxruntime.backend.allowlist.providers import ALWAYS, PROVIDERS
+from onnxruntime.backend.allowlist.refusals import EVERY_PROVIDER, Refused
+from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Member, Names, Text, Threads
+from onnxruntime.backend.capture import eligibility
+from onnxruntime.backend.runs import run_options
+from onnxruntime.backend.session import opening
 
-Rule = Permitted | Refused
+Verdict = Rule | Refused
 # Permitted and refused entries together.
-SESSION_ATTRIBUTES = allowlist_attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
-RUN_ATTRIBUTES = allowlist_attributes.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
-SESSION_CONFIG = allowlist_config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
-RUN_CONFIG = allowlist_config_keys.RUN_CONFIG | refusals.RUN_CONFIG
+SESSION_ATTRIBUTES = attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
+RUN_ATTRIBUTES = attributes.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
+SESSION_CONFIG = config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
+RUN_CONFIG = config_keys.RUN_CONFIG | refusals.RUN_CONFIG
 JUDGED = refusals.provider_tables()
 
 EXAMPLES = int(os.environ.get("ORT_BACKEND_EXAMPLES", "0"))
@@ -103,7 +99,7 @@ class Session:
         raise Reached(options.record)
 
 
-_WRITTEN = captured_graph.written
+_WRITTEN = eligibility.written
 
 
 @contextlib.contextmanager
@@ -146,16 +142,16 @@ class RunOptions(onnxruntime.RunOptions):
 
 def spied(plugins: bool):
     """ORT as a build that has every EP, or in which every EP that may be a plugin is one."""
-    flavoured = {name for name, provider in PROVIDERS.items() if "plugin" in provider} if plugins else set()
+    kinded = {name for name, provider in PROVIDERS.items() if "plugin" in provider} if plugins else set()
     cpu = SimpleNamespace(type=onnxruntime.OrtHardwareDeviceType.CPU)
-    devices = [SimpleNamespace(ep_name=name, ep_metadata={"library_path": "x"}, device=cpu) for name in flavoured]
+    devices = [SimpleNamespace(ep_name=name, ep_metadata={"library_path": "x"}, device=cpu) for name in kinded]
     return (
-        mock.patch.object(backend, "SessionOptions", Options),
+        mock.patch.object(opening, "SessionOptions", Options),
         mock.patch.object(backend, "InferenceSession", Session),
-        mock.patch.object(execution_providers, "InferenceSession", Session),
-        mock.patch.object(captured_graph, "InferenceSession", Session),
-        mock.patch.object(captured_graph, "written", written),
-        mock.patch.object(request, "RunOptions", RunOptions),
+        mock.patch.object(opening, "InferenceSession", Session),
+        mock.patch.object(eligibility, "InferenceSession", Session),
+        mock.patch.object(eligibility, "written", written),
+        mock.patch.object(run_options, "RunOptions", RunOptions),
         mock.patch.object(onnxruntime, "get_available_providers", lambda: [*PROVIDERS]),
         mock.patch.object(onnxruntime, "get_ep_devices", lambda: devices, create=True),
     )
@@ -193,7 +189,7 @@ def allowed(kind: Kind, text: object) -> bool:
 CASE = unittest.TestCase()
 
 
-def check_text(rules: dict[str, Rule], name: object, text: object, given: dict) -> None:
+def check_text(rules: dict[str, Verdict], name: object, text: object, given: dict) -> None:
     CASE.assertIs(type(name), str)
     rule = rules.get(name)
     if rule is None:
@@ -201,7 +197,7 @@ def check_text(rules: dict[str, Rule], name: object, text: object, given: dict) 
         CASE.assertTrue(rule is not None and rules is SESSION_CONFIG, f"{name!r} is in no table")
         CASE.assertRegex(name, r"\Asession\.int(er|ra)_op\.[a-z_]{1,40}\Z")
     else:
-        CASE.assertIs(type(rule), Permitted, name)
+        CASE.assertIs(type(rule), Rule, name)
     CASE.assertTrue(allowed(rule.kind, text), f"{name!r} was sent as {text!r}")
     CASE.assertEqual(rule.kind.render(rule.kind.read(text)), text)
     check_given(rule.kind, given[name])
@@ -216,8 +212,8 @@ def check_given(kind: Kind, value: object) -> None:
         CASE.assertRegex(value, r"\A[!-~]*\Z")
 
 
-def check_attribute(rules: dict[str, Rule], name: str, value: object, given: dict) -> None:
-    CASE.assertIs(type(rules.get(name)), Permitted, name)
+def check_attribute(rules: dict[str, Verdict], name: str, value: object, given: dict) -> None:
+    CASE.assertIs(type(rules.get(name)), Rule, name)
     kind = rules[name].kind
     check_given(kind, given[name])
     if type(kind) is Member:
@@ -227,8 +223,8 @@ def check_attribute(rules: dict[str, Rule], name: str, value: object, given: dic
         CASE.assertTrue(allowed(kind, kind.render(value)))
 
 
-def check_options(rules: dict[str, Rule], texts: dict[str, str], given: dict) -> None:
-    inside = {rule.within: name for name, rule in rules.items() if type(rule) is Permitted and rule.within}
+def check_options(rules: dict[str, Verdict], texts: dict[str, str], given: dict) -> None:
+    inside = {rule.within: name for name, rule in rules.items() if type(rule) is Rule and rule.within}
     for option, text in texts.items():
         if option in {path[0] for path in inside}:  # written by the backend
             for path, leaf in leaves(json.loads(text), (option,)):
@@ -251,9 +247,9 @@ def check(record: dict, call: dict, plugins: bool, tables: tuple) -> None:
     for name, value in record["attributes"].items():
         check_attribute(attributes, name, value, call)
     for name, texts in record["providers"].items():
-        flavour = "plugin" if plugins and "plugin" in PROVIDERS[name] else "bundled"
-        given = {**ALWAYS.get((name, flavour), {}), **call["provider_options"][name]}
-        check_options(PROVIDERS[name].get(flavour, {}), texts, given)
+        kind = "plugin" if plugins and "plugin" in PROVIDERS[name] else "built-in"
+        given = {**ALWAYS.get((name, kind), {}), **call["provider_options"][name]}
+        check_options(PROVIDERS[name].get(kind, {}), texts, given)
     again = {  # the options that some EPs read from entries
         f"ep.{name.lower()}.{option}": text
         for name, texts in record["providers"].items()
@@ -323,9 +319,9 @@ VALUE_CHANGES = [
 HOSTILE = st.sampled_from(["1", "0", "true", "a.so", "a.json", "../a", "1" * 5000, "cpu:0", "18446744073709551616"])
 
 
-def values(rule: Rule) -> st.SearchStrategy:
+def values(rule: Verdict) -> st.SearchStrategy:
     """Values that a rule accepts, and those just outside."""
-    kind = rule.kind if type(rule) is Permitted else None
+    kind = rule.kind if type(rule) is Rule else None
     if type(kind) is Flag:
         return st.sampled_from([True, False, 0, 1, "0", "1", np.bool_(True), np.int8(0), *kind._spelling])
     if type(kind) is Integer:
@@ -353,15 +349,15 @@ SCOPES = {
     "run attribute": RUN_ATTRIBUTES,
     "session_config": SESSION_CONFIG,
     "run_config": RUN_CONFIG,
-    "bundled": {(name, option): rule for name, ep in JUDGED.items()
-                for option, rule in {**EVERY_PROVIDER, **ep.get("bundled", {})}.items()},
+    "built-in": {(name, option): rule for name, ep in JUDGED.items()
+                for option, rule in {**EVERY_PROVIDER, **ep.get("built-in", {})}.items()},
     "plugin": {(name, option): rule for name, ep in JUDGED.items()
                for option, rule in {**EVERY_PROVIDER, **ep.get("plugin", {})}.items()},
 }  # fmt: skip
 NAMED = {
     scope: [
-        [name for name, rule in rules.items() if type(rule) is Permitted],
-        [name for name, rule in rules.items() if type(rule) is not Permitted],
+        [name for name, rule in rules.items() if type(rule) is Rule],
+        [name for name, rule in rules.items() if type(rule) is not Rule],
     ]
     for scope, rules in SCOPES.items()
 }

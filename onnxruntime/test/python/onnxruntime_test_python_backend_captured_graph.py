@@ -23,10 +23,10 @@ from onnx import ModelProto, TensorProto, helper
 
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend import captured_graph
-from onnxruntime.backend.allowlist_captured_operators import MICROSOFT, NHWC, OPERATORS, RELEASES, TYPES
-from onnxruntime.backend.captured_graph import DISABLED_OPTIMIZERS
-from onnxruntime.backend.messages import NOT_PERMITTED, NotPermittedError
+from onnxruntime.backend.capture import eligibility
+from onnxruntime.backend.capture.eligibility import DISABLED_OPTIMIZERS
+from onnxruntime.backend.capture.operators import MICROSOFT, NHWC, OPERATORS, RELEASES, TYPES
+from onnxruntime.backend.errors import NOT_PERMITTED, NotPermittedError
 from onnxruntime.backend.provider_names import CPU, CUDA, WEBGPU
 
 _FOUR = (4, 4)
@@ -51,10 +51,10 @@ class RuleTest(unittest.TestCase):
     """The problem that is found in a graph, if any."""
 
     def permit(self, made: ModelProto) -> None:
-        self.assertEqual(captured_graph._problem(made), "")
+        self.assertEqual(eligibility._problem(made), "")
 
     def refuse(self, made: ModelProto, pattern: str) -> None:
-        self.assertRegex(captured_graph._problem(made), pattern)
+        self.assertRegex(eligibility._problem(made), pattern)
 
     def test_only_operators_of_the_table(self) -> None:
         self.permit(between(helper.make_node("Tanh", ["T"], ["V"])))
@@ -134,7 +134,7 @@ class RuleTest(unittest.TestCase):
         self.permit(between(helper.make_node("Tanh", ["T"], ["V"]), half))
 
     def test_the_name_of_a_node_is_shown_and_not_printed(self) -> None:
-        problem = captured_graph._problem(between(helper.make_node("Selu", ["T"], ["V"], name="\x1b[31m" + "n" * 500)))
+        problem = eligibility._problem(between(helper.make_node("Selu", ["T"], ["V"], name="\x1b[31m" + "n" * 500)))
         self.assertNotIn("\x1b", problem)
         self.assertLess(len(problem), 300)
 
@@ -155,7 +155,7 @@ class WrittenTest(unittest.TestCase):
         options = options or SessionOptions()
         source = made if isinstance(made, str) else made.SerializeToString()
         arguments = {"providers": [CPU], "disabled_optimizers": DISABLED_OPTIMIZERS}
-        with captured_graph.written(options) as path:
+        with eligibility.written(options) as path:
             session = InferenceSession(source, options, **arguments)
             self.assertEqual(path.parent.stat().st_mode & 0o777, 0o700 if os.name == "posix" else 0o777)
             if os.name == "posix":
@@ -196,7 +196,7 @@ class WrittenTest(unittest.TestCase):
 
     def test_nothing_is_left_after_an_error(self) -> None:
         options, paths = SessionOptions(), []
-        with self.assertRaises(Exception), captured_graph.written(options) as path:  # noqa: B017 # ORT's own Fail
+        with self.assertRaises(Exception), eligibility.written(options) as path:  # noqa: B017 # ORT's own Fail
             paths.append(path)
             InferenceSession(b"no model", options, providers=[CPU])
         self.assertFalse(paths[0].parent.exists())
@@ -218,7 +218,7 @@ class CheckTest(unittest.TestCase):
 
     def check(self, made: ModelProto, memories: dict[str, str] | None = None, ep: str = WEBGPU):
         options = SessionOptions()
-        with captured_graph.written(options) as path:
+        with eligibility.written(options) as path:
             InferenceSession(
                 made.SerializeToString(), options, providers=[CPU], disabled_optimizers=DISABLED_OPTIMIZERS
             )
@@ -231,8 +231,8 @@ class CheckTest(unittest.TestCase):
             for info, value in zip(infos, values, strict=True):
                 info.name = (memories or {}).get(value.name, "WebGPU_Buf")
             session.get_input_memory_infos.return_value = infos
-            self.assertIsNone(captured_graph.unread(session))
-            captured_graph.check(session, ep, path)
+            self.assertIsNone(eligibility.unread(session))
+            eligibility.check(session, ep, path)
         return session
 
     def refused(self, pattern: str, *arguments, **keywords) -> NotPermittedError:
@@ -242,7 +242,7 @@ class CheckTest(unittest.TestCase):
         return raised.exception
 
     def test_a_graph(self) -> None:
-        self.assertEqual(captured_graph.unread(self.check(two_nodes())), frozenset())
+        self.assertEqual(eligibility.unread(self.check(two_nodes())), frozenset())
         error = self.refused("Selu", between(helper.make_node("Selu", ["T"], ["V"])))
         self.assertEqual((error.provider, error.key), (WEBGPU, "enableGraphCapture"))
 
@@ -272,25 +272,25 @@ class CheckTest(unittest.TestCase):
         made.graph.input[1].type.tensor_type.elem_type = TensorProto.INT64
         for ep in (WEBGPU, CUDA):
             self.refused("input 'S' is read on the CPU", made, {"S": "Cpu", "U": "Cpu"}, ep)
-            self.assertEqual(captured_graph.unread(self.check(made, {"U": "Cpu"}, ep)), {"U"})
+            self.assertEqual(eligibility.unread(self.check(made, {"U": "Cpu"}, ep)), {"U"})
 
     def test_cuda_captures_every_operator(self) -> None:
         self.check(between(helper.make_node("Selu", ["T"], ["V"])), ep=CUDA)
 
     def test_no_graph(self) -> None:
         with self.assertRaisesRegex(NotPermittedError, "cannot be read"):
-            captured_graph.check(mock.Mock(), WEBGPU, Path("no", "such", "file"))
+            eligibility.check(mock.Mock(), WEBGPU, Path("no", "such", "file"))
 
     def test_too_large_a_graph(self) -> None:
-        with mock.patch.object(captured_graph, "_MOST_BYTES", 10):
+        with mock.patch.object(eligibility, "_MOST_BYTES", 10):
             self.refused("too many to look at", two_nodes())
 
     def test_not_a_graph(self) -> None:
         options = SessionOptions()
-        with captured_graph.written(options) as path:
+        with eligibility.written(options) as path:
             path.write_bytes(b"\xff\xff\xff")
             with self.assertRaisesRegex(NotPermittedError, "cannot be read"):
-                captured_graph.check(mock.Mock(), WEBGPU, path)
+                eligibility.check(mock.Mock(), WEBGPU, path)
 
 
 class OpenTest(unittest.TestCase):
@@ -299,8 +299,8 @@ class OpenTest(unittest.TestCase):
     def open(self, granted: dict[str, dict[str, bool]]) -> list[str]:
         grants = {ep: {name: mock.Mock(value=on) for name, on in options.items()} for ep, options in granted.items()}
         looked = []
-        with mock.patch.object(captured_graph, "check", lambda session, ep, path: looked.append((ep, path.exists()))):
-            session = captured_graph.open_session(
+        with mock.patch.object(eligibility, "check", lambda session, ep, path: looked.append((ep, path.exists()))):
+            session = eligibility.open_session(
                 two_nodes().SerializeToString(), SessionOptions(), grants, providers=[CPU], enable_fallback=0
             )
         self.assertEqual(session.get_providers(), [CPU])
@@ -325,22 +325,22 @@ class OpenTest(unittest.TestCase):
             if disabled:
                 options.add_session_config_entry("optimization.disable_specified_optimizers", disabled)
             with mock.patch.object(
-                captured_graph,
+                eligibility,
                 "check",
                 lambda *given, to=found: to.append(onnx.load(given[2], load_external_data=False)),
             ):
-                captured_graph.open_session(made, options, grants, providers=[CPU])
+                eligibility.open_session(made, options, grants, providers=[CPU])
             self.assertEqual([node.op_type for node in found[0].graph.node], left)
 
     def test_ort_warns_of_nothing(self) -> None:
         # ORT warns of every graph that it writes after an optimizer that is for one kind of processor.
         program = (
             "import sys\nfrom unittest import mock\nfrom onnxruntime import SessionOptions\n"
-            "from onnxruntime.backend import captured_graph\n"
-            "captured_graph.check = lambda *_: None\n"
+            "from onnxruntime.backend.capture import eligibility\n"
+            "eligibility.check = lambda *_: None\n"
             "grants = {'CUDAExecutionProvider': {'enable_cuda_graph': mock.Mock(value=True)}}\n"
-            "captured_graph.DISABLED_OPTIMIZERS = tuple(sys.argv[1:])\n"
-            "captured_graph.open_session(sys.stdin.buffer.read(), SessionOptions(), grants,"
+            "eligibility.DISABLED_OPTIMIZERS = tuple(sys.argv[1:])\n"
+            "eligibility.open_session(sys.stdin.buffer.read(), SessionOptions(), grants,"
             " providers=['CPUExecutionProvider'])\n"
         )
         for disabled in (DISABLED_OPTIMIZERS, ()):
@@ -356,7 +356,7 @@ class OpenTest(unittest.TestCase):
     def test_what_was_found_is_raised(self) -> None:
         grants = {WEBGPU: {"enableGraphCapture": mock.Mock(value=True)}}
         with self.assertRaises(NotPermittedError):
-            captured_graph.open_session(two_nodes().SerializeToString(), SessionOptions(), grants, providers=[CPU])
+            eligibility.open_session(two_nodes().SerializeToString(), SessionOptions(), grants, providers=[CPU])
 
 
 if __name__ == "__main__":

@@ -22,11 +22,13 @@ from backend_test_models import model, no_session_opens, two_nodes
 from onnx import TensorProto, helper
 
 import onnxruntime
-from onnxruntime.backend import __main__, allowlist_config_keys, command_info, refusals
-from onnxruntime.backend import command_line as shared
-from onnxruntime.backend.allowlist_rules import Permitted
+from onnxruntime.backend import __main__
+from onnxruntime.backend.allowlist import config_keys, refusals
+from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.command_line import info as command_info
+from onnxruntime.backend.command_line import shared
 
-SESSION_CONFIG = allowlist_config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
+SESSION_CONFIG = config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
 PROVIDERS = refusals.provider_tables()
 
 
@@ -70,7 +72,7 @@ class InfoTest(CommandTest):
         self.assertIn(onnx.__version__, out)
         self.assertRegex(out, rf"\ndevice +{onnxruntime.get_device()}\n")
         for name in onnxruntime.get_available_providers():
-            self.assertRegex(out, rf"\n  {name} \(bundled\)\n      (opens a session|opens none: .+\n).*")
+            self.assertRegex(out, rf"\n  {name} \(built-in\)\n      (opens a session|opens none: .+\n).*")
         found, _, absent = out.partition("Known, but not in this process\n")
         self.assertIn("\n  no plugin in use, which --plugin would add\n", found)
         self.assertIn("CANN", absent)
@@ -80,7 +82,7 @@ class InfoTest(CommandTest):
         told = json.loads(self.tell("info", "--json"))
         self.assertEqual([one["name"] for one in told["providers"]], onnxruntime.get_available_providers())
         (cpu,) = [one for one in told["providers"] if one["name"] == CPU]
-        expected = {"name": CPU, "flavour": "bundled", "permitted": 0, "devices": [], "opens": True, "reason": ""}
+        expected = {"name": CPU, "kind": "built-in", "permitted": 0, "devices": [], "opens": True, "reason": ""}
         self.assertEqual(cpu, expected)
         self.assertEqual(told["onnxruntime"], onnxruntime.__version__)
         self.assertIn(ABSENT, told["not_in_this_process"])
@@ -159,7 +161,7 @@ class InfoTest(CommandTest):
 class OptionsTest(CommandTest):
     def test_overview(self) -> None:
         out = self.tell("options")
-        permitted = sum(type(rule) is Permitted for rule in SESSION_CONFIG.values())
+        permitted = sum(type(rule) is Rule for rule in SESSION_CONFIG.values())
         self.assertRegex(out, rf"session_config +{permitted} +{len(SESSION_CONFIG) - permitted}\n")
         self.assertRegex(out, rf"\nEPs without a permitted option, to be named alone\n(  .+\n)*  .*\b{CPU}\b")
 
@@ -184,11 +186,11 @@ class OptionsTest(CommandTest):
             permitted, refused = self.tell("options", scope), self.tell("options", scope, "--refused")
             for name, rule in (entry for table in rules for entry in table.items()):
                 with self.subTest(scope=scope, option=name):
-                    shown = permitted if type(rule) is Permitted else refused
+                    shown = permitted if type(rule) is Rule else refused
                     described = " ".join(shown.partition(f"\n  {name}\n")[2].split())
-                    told = rule.effect if type(rule) is Permitted else f"{rule.hazard}: {rule.reason}"
+                    told = rule.effect if type(rule) is Rule else f"{rule.hazard}: {rule.reason}"
                     self.assertIn(" ".join(told.split()), described)
-                    if type(rule) is Permitted:
+                    if type(rule) is Rule:
                         accepted = f"{rule.kind.accepts}; default {rule.default or 'empty'}"
                         self.assertIn(" ".join(accepted.split()), described)
 
@@ -225,7 +227,7 @@ class CheckTest(CommandTest):
         for given in (json.dumps(config), self.put("config.json", json.dumps(config))):
             with no_session_opens():
                 out = self.tell("check", given)
-            self.assertIn(f"\n  {CPU} (bundled)\n", out)
+            self.assertIn(f"\n  {CPU} (built-in)\n", out)
             self.assertIn(f"\n  session_config\n      {SPINNING} = 0\n", out)
             self.assertIn("\n  run_config\n      memory.enable_memory_arena_shrinkage = cpu:0\n", out)
 
@@ -233,7 +235,7 @@ class CheckTest(CommandTest):
         config = {"provider_options": {CPU: {}}, "session_config": {SPINNING: False}, "run_config": SHRINKING}
         told = json.loads(self.tell("check", json.dumps(config), "--json"))
         self.assertTrue(told["permitted"])
-        self.assertEqual(told["provider_options"], {CPU: {"flavour": "bundled", "here": True, "options": {}}})
+        self.assertEqual(told["provider_options"], {CPU: {"kind": "built-in", "here": True, "options": {}}})
         self.assertEqual((told["session_config"], told["run_config"]), ({SPINNING: "0"}, SHRINKING))
         self.assertEqual((told["session_options"], told["extensions"]), ({}, []))
         refused = Told("check", json.dumps({"session_config": {WRITES: "x", "no": 1}}), "--json")
@@ -268,7 +270,7 @@ class CheckTest(CommandTest):
     def test_an_ep_that_is_not_here(self) -> None:
         out = self.tell("check", json.dumps({"provider_options": {ABSENT: {"enable_cann_graph": True}}}))
         self.assertIn(
-            f"{ABSENT} (bundled, not in this process)\n      dump_om_model = 0\n      enable_cann_graph = 1\n", out
+            f"{ABSENT} (built-in, not in this process)\n      dump_om_model = 0\n      enable_cann_graph = 1\n", out
         )
         out = self.tell("check", json.dumps({"provider_options": {"NvTensorRTRTXExecutionProvider": {}}}))
         self.assertIn("(plugin, not in this process)", out)

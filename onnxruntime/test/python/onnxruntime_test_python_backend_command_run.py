@@ -24,8 +24,10 @@ from backend_test_observable_models import CONTRADICTORY, GELU
 from onnx import TensorProto, helper
 
 import onnxruntime
-from onnxruntime.backend import command_inputs, command_measure, command_run
-from onnxruntime.backend import command_line as shared
+from onnxruntime.backend.command_line import inputs as command_inputs
+from onnxruntime.backend.command_line import measure as command_measure
+from onnxruntime.backend.command_line import run as command_run
+from onnxruntime.backend.command_line import shared
 
 AZURE = "AzureExecutionProvider"  # in every build for the desktop; it takes no node that an ordinary model has
 
@@ -363,8 +365,8 @@ class RunTest(CommandTest):
     def test_plugins_of_names_that_ort_does_not_know(self) -> None:
         device = mock.Mock(ep_name="UnheardOfExecutionProvider", ep_metadata={"library_path": "x.so"})
         with mock.patch.object(onnxruntime, "get_ep_devices", lambda: [device]):
-            self.assertEqual(shared.flavours_here()["UnheardOfExecutionProvider"], "plugin")
-            self.assertEqual(shared.flavours_here()[CPU], "bundled")
+            self.assertEqual(shared.kinds_here()["UnheardOfExecutionProvider"], "plugin")
+            self.assertEqual(shared.kinds_here()[CPU], "built-in")
             self.assertEqual(command_run._provider_and_option("unheardof.x=1"), (device.ep_name, "x=1"))
 
     def test_the_least_width(self) -> None:

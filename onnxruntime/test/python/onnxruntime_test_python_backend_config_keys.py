@@ -24,10 +24,11 @@ import backend_test_observable_models as models
 import numpy as np
 
 import onnxruntime
-from onnxruntime.backend import allowlist_config_keys, prepare, refusals
-from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
-from onnxruntime.backend.allowlist_rules import Permitted
-from onnxruntime.backend.request import circumstances
+from onnxruntime.backend import prepare
+from onnxruntime.backend.allowlist import config_keys, refusals
+from onnxruntime.backend.allowlist.circumstances import expected as circumstances
+from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist.rules import Rule
 
 _RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
 _X86_64 = platform.machine().lower() in ("x86_64", "amd64")
@@ -300,11 +301,11 @@ NOT_OBSERVED = {
 }
 
 
-def _permitted() -> dict[str, Permitted]:
+def _permitted() -> dict[str, Rule]:
     return SESSION_CONFIG | RUN_CONFIG
 
 
-def _acts_here(rule: Permitted) -> bool:
+def _acts_here(rule: Rule) -> bool:
     """Whether a key acts on this CPU in this release; elsewhere the backend must refuse it."""
     here = circumstances(())
     machines = ("an x86-64 CPU", "a 64-bit Arm CPU", "Linux on a 64-bit Arm CPU with bfloat16")
@@ -314,7 +315,7 @@ def _acts_here(rule: Permitted) -> bool:
 class TestConfigKeys(unittest.TestCase):
     def test_every_key_stands_in_one_group(self):
         """The groups are merged into one table: a second entry of a key would replace the first in silence."""
-        tree = ast.parse(Path(allowlist_config_keys.__file__).read_text(encoding="utf-8"))
+        tree = ast.parse(Path(config_keys.__file__).read_text(encoding="utf-8"))
         dicts = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]
         written = [ast.literal_eval(key) for node in dicts for key in node.keys]
         permitted = [*SESSION_CONFIG, *RUN_CONFIG]

@@ -97,20 +97,6 @@ class AppliedTest(unittest.TestCase):
             ({}, {}, {}, None),
         )
 
-    def test_nothing_named_loads_no_table(self) -> None:
-        """The tables and what reads values by them are half the time of the import, and most calls need none."""
-        code = f"""
-import sys, numpy as np, onnxruntime, onnxruntime.backend
-onnxruntime.get_available_providers = lambda: ["{CPU}"]
-onnxruntime.backend.prepare(sys.stdin.buffer.read(), "CPU").run([np.ones((2, 3), np.float32)])
-tables = {{"allowlist", "allowlist_config_keys", "allowlist_providers", "refusals", "value_kinds", "graph_capture"}}
-print(sorted(name for name in tables if f"onnxruntime.backend.{{name}}" in sys.modules))
-"""
-        done = subprocess.run(
-            [sys.executable, "-c", code], input=two_nodes().SerializeToString(), capture_output=True, check=True
-        )
-        self.assertEqual(done.stdout.decode().strip(), "[]")
-
     def test_none_is_not_given(self) -> None:
         rep = prepare(provider_options=None, session_config=None, run_config=None)
         self.assertEqual(rep.providers, tuple(onnxruntime.get_available_providers()))
@@ -314,7 +300,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
         for number in range(1000):
             rep.run([X], run_config={"gpu_graph_id": number})
         self.assertEqual(sent_run_config(rep, run_config={"gpu_graph_id": 0}), {"gpu_graph_id": "0"})
-        self.assertLessEqual(rep._kept.cache_info().currsize, 64)
+        self.assertLessEqual(len(rep._kept), 64)
 
     def test_a_kept_run_config_does_not_keep_the_session(self) -> None:
         rep = prepare()

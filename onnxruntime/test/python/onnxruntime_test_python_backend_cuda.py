@@ -18,7 +18,7 @@ from backend_test_execution_providers import CPU, NO_CPU, convolutions, doubled_
 from backend_test_models import no_session_opens
 
 import onnxruntime.backend
-from onnxruntime.backend.allowlist_providers import PROVIDERS
+from onnxruntime.backend.allowlist.providers import PROVIDERS
 
 EP = "CUDAExecutionProvider"
 TENSORRT = "TensorrtExecutionProvider"
@@ -148,7 +148,7 @@ class WithGpuTest(unittest.TestCase):
             "use_tf32": False,
         }
         # Graph capture has tests of its own.
-        permitted = PROVIDERS[EP]["bundled"].keys() - {"enable_cuda_graph"}
+        permitted = PROVIDERS[EP]["built-in"].keys() - {"enable_cuda_graph"}
         ignored = "enable_skip_layer_norm_strict_mode"
         release = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
         if release < (1, 28):

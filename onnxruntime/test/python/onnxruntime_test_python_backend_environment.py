@@ -141,7 +141,7 @@ class PrecedenceTest(unittest.TestCase):
                     }
                 }
             ),
-            mock.patch("onnxruntime.backend.allowlist.permit", side_effect=LookupError) as look_up,
+            mock.patch("onnxruntime.backend.allowlist.look_up.permit", side_effect=LookupError) as look_up,
             self.assertRaises(LookupError),
         ):
             prepare(provider_options={"CUDAExecutionProvider": {"use_tf32": 0}, CPU: {}})

@@ -21,16 +21,11 @@ from backend_test_models import no_session_opens, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import SessionOptions
-from onnxruntime.backend import (
-    allowlist,
-    allowlist_providers,
-    allowlist_rules,
-    captured_graph,
-    execution_providers,
-    missing_library,
-    request,
-)
-from onnxruntime.backend.allowlist_rules import Circumstances
+from onnxruntime.backend import request
+from onnxruntime.backend.allowlist import circumstances, look_up, permits, providers
+from onnxruntime.backend.allowlist.circumstances import Circumstances
+from onnxruntime.backend.capture import eligibility
+from onnxruntime.backend.session import failures, opening, presence, verification
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 AZURE = "AzureExecutionProvider"  # in every build for the desktop; it takes no node that an ordinary model has
@@ -62,15 +57,15 @@ def process_with(bundled: tuple[str, ...] = (), plugins: tuple[str, ...] = (), b
         mock.patch.object(onnxruntime, "get_available_providers", lambda: available),
         mock.patch.object(onnxruntime, "get_ep_devices", lambda: here),
         mock.patch.object(onnxruntime, "get_device", lambda: build),
-        mock.patch.object(allowlist_providers, "usable_cores", lambda: 2),
+        mock.patch.object(providers, "usable_cores", lambda: 2),
     ):
         yield here
 
 
-def permit(options: dict | None, device: str | None = None) -> allowlist.Permit:
-    asked = request.Request(device, provider_options=options)
-    permitted = allowlist.permit(asked, request.circumstances(()), execution_providers.flavour)
-    execution_providers.check_available(permitted)
+def permit(options: dict | None, device: str | None = None) -> permits.Permit:
+    asked = request.of_call({"provider_options": options}, device=device)
+    permitted = look_up.permit(asked, circumstances.expected(()), presence.kind_of)
+    presence.check_available(permitted)
     return permitted
 
 
@@ -110,10 +105,11 @@ def opened(options: dict, got: list[str] | None = None) -> tuple[Options, dict]:
 
     permitted = permit(options)
     with (
-        mock.patch.object(execution_providers, "InferenceSession", session),
-        mock.patch.object(captured_graph, "InferenceSession", session),
+        mock.patch.object(opening, "InferenceSession", session),
+        mock.patch.object(opening, "SessionOptions", lambda: noted),
+        mock.patch.object(eligibility, "InferenceSession", session),
     ):
-        execution_providers.open_session(b"", noted, permitted)
+        opening.create(b"", permitted, ())
     return noted, keywords
 
 
@@ -200,57 +196,57 @@ class DoorTest(unittest.TestCase):
     def test_an_ep_that_cannot_be_attached_is_an_error(self) -> None:
         """ORT lists CUDA here, but has none: what adds it to the session options raises."""
         with process_with(bundled=(CUDA,)), self.assertRaisesRegex(RuntimeError, f"{CUDA}.*could not be attached"):
-            execution_providers.open_session(b"", SessionOptions(), permit({CUDA: {}}))
+            opening.create(b"", permit({CUDA: {}}), ())
 
 
 class ReadBackTest(unittest.TestCase):
     def session(self, **reported: dict) -> SimpleNamespace:
         return SimpleNamespace(
-            get_provider_options=lambda: reported, get_provider_graph_assignment_info=mock.Mock(side_effect=Fail)
+            get_provider_options=lambda: reported,
+            get_provider_graph_assignment_info=mock.Mock(side_effect=Fail),
+            get_session_options=SessionOptions,
         )
 
     def test_another_value_than_was_sent_is_an_error(self) -> None:
         with process_with(bundled=(CUDA,)):
             permitted = permit({CUDA: {"use_tf32": False, "device_id": 0}})
         texts = {"use_tf32": "0", "device_id": "0", "gpu_mem_limit": "1", "user_compute_stream": "0"}
-        applied = execution_providers.read_back(self.session(**{CUDA: texts}), permitted)
+        applied = verification.read_back(self.session(**{CUDA: texts}), permitted)
         self.assertEqual(applied.provider_options, {CUDA: {"use_tf32": "0", "device_id": "0"}})
         self.assertEqual(applied.unconfirmed, {})
         for wrong in ("1", "", "perhaps"):
             with self.assertRaisesRegex(RuntimeError, "'use_tf32'.* was sent as '0', but ORT reports"):
-                execution_providers.read_back(self.session(**{CUDA: texts | {"use_tf32": wrong}}), permitted)
+                verification.read_back(self.session(**{CUDA: texts | {"use_tf32": wrong}}), permitted)
 
     def test_another_spelling_of_the_same_value_is_none(self) -> None:
         with process_with(bundled=(CUDA,)):
             permitted = permit({CUDA: {"use_tf32": False, "gpu_mem_limit": 1 << 30}})
         for flag, size in (("False", "1073741824"), ("0", "01073741824"), ("false", "1073741824")):
             read = self.session(**{CUDA: {"use_tf32": flag, "gpu_mem_limit": size}})
-            applied = execution_providers.read_back(read, permitted)
+            applied = verification.read_back(read, permitted)
             self.assertEqual(applied.provider_options, {CUDA: {"use_tf32": flag, "gpu_mem_limit": size}})
 
     def test_what_is_not_reported_is_compared_as_it_was_sent(self) -> None:
         """Where an EP gives its text back all the same, any other text is not what was sent."""
         option = "enable_skip_layer_norm_strict_mode"
         there = Circumstances((1, 27), "x86_64", system="Linux")
-        with process_with(bundled=(CUDA,)), mock.patch.object(request, "_here", lambda: there):
+        with process_with(bundled=(CUDA,)), mock.patch.object(circumstances, "_this_machine", lambda: there):
             permitted = permit({CUDA: {option: True}})
-        applied = execution_providers.read_back(self.session(**{CUDA: {option: "1"}}), permitted)
+        applied = verification.read_back(self.session(**{CUDA: {option: "1"}}), permitted)
         self.assertEqual((applied.provider_options, applied.unconfirmed), ({CUDA: {}}, {CUDA: (option,)}))
         with self.assertRaisesRegex(RuntimeError, "was sent as '1', but ORT reports 'true'"):
-            execution_providers.read_back(self.session(**{CUDA: {option: "true"}}), permitted)
+            verification.read_back(self.session(**{CUDA: {option: "true"}}), permitted)
 
     def test_text_that_carries_options_is_compared_and_not_shown(self) -> None:
         with process_with(plugins=(OPENVINO,)):
             permitted = permit({OPENVINO: {"num_of_threads": 2}})
         carried = {"load_config": '{"CPU": {"INFERENCE_NUM_THREADS": "2"}}'}
         # Even an ORT that repeats the option does not show that the EP, which ignores it there, knows of it.
-        applied = execution_providers.read_back(
-            self.session(**{OPENVINO: carried | {"num_of_threads": "2"}}), permitted
-        )
+        applied = verification.read_back(self.session(**{OPENVINO: carried | {"num_of_threads": "2"}}), permitted)
         self.assertEqual(applied.provider_options, {OPENVINO: {}})
         self.assertEqual(applied.unconfirmed, {OPENVINO: ("num_of_threads",)})
         with self.assertRaisesRegex(RuntimeError, "'load_config'.*but ORT reports '{}'"):
-            execution_providers.read_back(self.session(**{OPENVINO: {"load_config": "{}"}}), permitted)
+            verification.read_back(self.session(**{OPENVINO: {"load_config": "{}"}}), permitted)
 
 
 class WhichTest(unittest.TestCase):
@@ -300,7 +296,7 @@ class WhichTest(unittest.TestCase):
                 get_input_memory_infos=lambda memory=memory: [SimpleNamespace(name=memory)],
                 get_output_memory_infos=list,
             )
-            self.assertEqual(bool([*execution_providers._without_nodes(session, [name])]), warns)
+            self.assertEqual(bool([*verification._without_nodes(session, [name])]), warns)
 
     def test_nodes_of_an_ep_that_the_session_does_not_list(self) -> None:
         """As a plugin's that assigns them to a part of itself."""
@@ -310,7 +306,7 @@ class WhichTest(unittest.TestCase):
         session = SimpleNamespace(
             get_providers=lambda: [CUDA, CPU], get_provider_graph_assignment_info=lambda: [*subgraphs, subgraphs[0]]
         )
-        self.assertEqual(execution_providers.node_assignment(session), {CUDA: 0, CPU: 1, UNKNOWN: 4})
+        self.assertEqual(verification.node_assignment(session), {CUDA: 0, CPU: 1, UNKNOWN: 4})
 
     def test_the_cpu_ep_may_be_idle(self) -> None:
         """It is named to stand last, and a model that runs elsewhere altogether is what its caller hopes for."""
@@ -320,7 +316,7 @@ class WhichTest(unittest.TestCase):
             get_input_memory_infos=list,
             get_output_memory_infos=list,
         )
-        self.assertEqual([*execution_providers._without_nodes(session, [CUDA, CPU])], [])
+        self.assertEqual([*verification._without_nodes(session, [CUDA, CPU])], [])
 
     def test_excluded(self) -> None:
         with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": f"{CUDA},{AZURE}"}):
@@ -338,7 +334,7 @@ class WhichTest(unittest.TestCase):
     def test_a_plugin_of_another_name_attaches_only_when_named(self) -> None:
         """ORT's own list would put it behind the CPU EP."""
         with process_with(bundled=(AZURE,), plugins=(QNN, UNKNOWN)):
-            self.assertEqual(execution_providers.stock_list(), [AZURE, CPU, QNN])
+            self.assertEqual(presence.stock_list(), [AZURE, CPU, QNN])
 
     def test_an_unknown_plugin_is_named_without_options_but_which_device(self) -> None:
         with process_with(plugins=(UNKNOWN, UNKNOWN)) as devices:
@@ -358,9 +354,9 @@ class WhichTest(unittest.TestCase):
 
 class MissingTest(unittest.TestCase):
     def test_what_the_system_says_comes_first(self) -> None:
-        with mock.patch.object(missing_library, "explain", {CUDA: "The system says: no such thing."}.get):
-            self.assertEqual(execution_providers._missing([CPU, CUDA]), "The system says: no such thing.")
-            self.assertIn("the EP needs such as CUDA", execution_providers._missing([TENSORRT]))
+        with mock.patch.object(failures, "missing_library", {CUDA: "The system says: no such thing."}.get):
+            self.assertEqual(failures.missing([CPU, CUDA]), "The system says: no such thing.")
+            self.assertIn("the EP needs such as CUDA", failures.missing([TENSORRT]))
 
 
 class DeviceTest(unittest.TestCase):
@@ -381,7 +377,7 @@ class DeviceTest(unittest.TestCase):
 
     def settled(self, device: str, options: dict | None) -> dict[str, dict[str, str]]:
         with process_with(bundled=(TENSORRT, CUDA, OPENVINO), build="GPU"):
-            return {name: allowlist_rules.sent(options) for name, options in permit(options, device).providers.items()}
+            return {name: permits.sent(options) for name, options in permit(options, device).providers.items()}
 
     def test_an_index_is_the_device_id(self) -> None:
         one = {"device_id": "1"}
@@ -406,7 +402,7 @@ class DeviceTest(unittest.TestCase):
 
     def test_a_device_alone_names_no_ep(self) -> None:
         for device in ("CPU", "CPU:0", "CUDA", "GPU", None):
-            self.assertIsNone(request.Request(device).provider_options)
+            self.assertIsNone(request.of_call({}, device=device).provider_options)
 
     def test_a_session_on_the_cpu_alone_is_no_session_on_a_gpu(self) -> None:
         """As ORT opens it without a word where CUDA's libraries are missing."""

@@ -17,7 +17,7 @@ from onnx import helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import free_dimensions
+from onnxruntime.backend.session import free_dimensions
 
 NOT_PERMITTED = "not permitted via the backend API"
 

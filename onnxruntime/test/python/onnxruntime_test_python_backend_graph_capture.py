@@ -36,7 +36,8 @@ from onnx import ModelProto, TensorProto, helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession, OrtValue, RunOptions, SessionOptions
-from onnxruntime.backend import execution_providers, graph_capture, replay_check, session_lock
+from onnxruntime.backend.capture import comparison, graphs, locks
+from onnxruntime.backend.session import failures
 
 CPU, CUDA, TENSORRT = "CPUExecutionProvider", "CUDAExecutionProvider", "TensorrtExecutionProvider"
 INT64 = TensorProto.INT64
@@ -74,7 +75,7 @@ def open_session(made: ModelProto, options: dict | None = None, config: dict | N
     for key, value in (config or {}).items():
         asked.add_session_config_entry(key, value)
     options = {"enable_cuda_graph": "1"} if options is None else options
-    with session_lock.CUDA.alone():
+    with locks.CUDA.alone():
         return InferenceSession(made.SerializeToString(), asked, providers=[(CUDA, options)])
 
 
@@ -115,7 +116,7 @@ class CudaCaptureTest(CaptureBehaviour, OnCuda):
         x = self.data(0, 3, 4)
         rep.run([x])
         # What makes it matter: from its second call on, ORT's ordinary way returns nothing on this session.
-        with session_lock.CUDA.alone():
+        with locks.CUDA.alone():
             self.assertEqual(len(rep.session.run(None, {"X": x})), 1)
             self.assertEqual(rep.session.run(None, {"X": x}), [])
 
@@ -150,7 +151,7 @@ class OutputsOnTheCpuTest(OnCuda):
         # From the device ORT would copy them to the CPU while it captures: to memory that is gone at the replay.
         rep = self.prepare(model([helper.make_node("Neg", ["X"], ["Y"])], {"U": (3,), "X": (2, 4)}, {"Y": (2, 4)}))
         rep.run([self.data(0, 3), self.data(1, 2, 4)])
-        buffers = graph_capture.of(rep.session)._begun[0].inputs
+        buffers = graphs.of(rep.session)._begun[0].inputs
         self.assertEqual([(name, value.device_name()) for name, value in buffers], [("U", "cpu"), ("X", "cuda")])
 
     def test_they_are_the_callers(self) -> None:
@@ -239,7 +240,7 @@ class ThreadTest(OnCuda):
             self.in_threads(20, work)
         self.assertEqual(len(threads), 20)
         # Each of the first eight two graphs, all others together four.
-        self.assertEqual(len(graph_capture.of(rep.session)._begun), 2 * graph_capture.MOST_THREADS + 4)
+        self.assertEqual(len(graphs.of(rep.session)._begun), 2 * graphs.MOST_THREADS + 4)
 
     def test_threads_that_end_take_nothing_along(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
@@ -260,7 +261,7 @@ class ThreadTest(OnCuda):
                 thread.start()
                 thread.join()
         self.assertEqual(failed, [])
-        self.assertLessEqual(len(graph_capture.of(rep.session)._begun), 2 * graph_capture.MOST_THREADS + 2)
+        self.assertLessEqual(len(graphs.of(rep.session)._begun), 2 * graphs.MOST_THREADS + 2)
 
     def test_an_id_has_the_same_shapes_in_all_threads(self) -> None:
         rep = self.prepare(chain())
@@ -270,7 +271,7 @@ class ThreadTest(OnCuda):
             pool.submit(rep.run, [self.data(0, 2, 4)], run_config={"gpu_graph_id": 5}).result()
 
     def test_errors_of_the_common_thread(self) -> None:
-        with mock.patch.object(graph_capture, "MOST_THREADS", 0):
+        with mock.patch.object(graphs, "MOST_THREADS", 0):
             rep = self.prepare(chain())
             with self.assertRaisesRegex(RuntimeError, r"'X' got float32\[4, 3\]"):
                 rep.run([self.data(0, 4, 3)])
@@ -281,7 +282,7 @@ class ThreadTest(OnCuda):
     def test_the_session_goes_with_its_last_user(self) -> None:
         rep = self.prepare(chain())
         run = partial(rep.run, [self.data(0, 3, 4)])
-        self.in_threads(graph_capture.MOST_THREADS + 2, lambda _, run=run: run())
+        self.in_threads(graphs.MOST_THREADS + 2, lambda _, run=run: run())
         gone = weakref.ref(rep.session)
         del run
         del rep
@@ -295,10 +296,10 @@ class ThreadTest(OnCuda):
 
     def test_the_common_thread_releases_no_session(self) -> None:
         # CUDA's current device would be the released one's from then on.
-        with mock.patch.object(graph_capture, "MOST_THREADS", 0):
+        with mock.patch.object(graphs, "MOST_THREADS", 0):
             rep = self.prepare(chain())
             rep.run([self.data(0, 3, 4)])
-        worker, lock, threads = rep._capture._worker, session_lock.CUDA, []
+        worker, lock, threads = rep._capture._worker, locks.CUDA, []
 
         class Inner:
             def __del__(self) -> None:
@@ -314,20 +315,20 @@ class ThreadTest(OnCuda):
         x = self.data(0, 3, 4)
 
         def work(_: int) -> None:
-            with session_lock.CUDA.alone():
+            with locks.CUDA.alone():
                 for config in (None, ORDINARY, {"gpu_graph_id": 5}):
                     self.close(rep.run([x], run_config=config)[0], expected(x)[0])
 
-        self.in_threads(graph_capture.MOST_THREADS + 4, work)
+        self.in_threads(graphs.MOST_THREADS + 4, work)
 
     def test_whoever_holds_the_lock_beside_others_on_the_common_thread(self) -> None:
-        with mock.patch.object(graph_capture, "MOST_THREADS", 0):
+        with mock.patch.object(graphs, "MOST_THREADS", 0):
             rep, expected = self.prepare(chain()), Expected(chain())
             x = self.data(0, 3, 4)
 
             def work(k: int) -> None:
                 for _ in range(30):
-                    with session_lock.CUDA.alone() if k % 2 else nullcontext():
+                    with locks.CUDA.alone() if k % 2 else nullcontext():
                         self.close(rep.run([x])[0], expected(x)[0])
 
             threads = [threading.Thread(target=work, args=(k,), daemon=True) for k in range(6)]
@@ -387,7 +388,7 @@ class BesideOthersTest(OnCuda):
 
         def work() -> None:
             x = self.data(0, 300, 4)
-            with session_lock.CUDA.alone():
+            with locks.CUDA.alone():
                 value = OrtValue.ortvalue_from_numpy(x, "cuda", 0)
                 binding = rep.session.io_binding()
                 binding.bind_ortvalue_input("X", value)
@@ -414,7 +415,7 @@ class BesideOthersTest(OnCuda):
         inside, go_on = threading.Event(), threading.Event()
 
         def run() -> None:
-            with session_lock.CUDA.for_a_run():
+            with locks.CUDA.for_a_run():
                 inside.set()
                 go_on.wait(20)
 
@@ -433,7 +434,7 @@ class BesideOthersTest(OnCuda):
 
         def alone() -> None:
             inside.wait(20)
-            with session_lock.CUDA.alone():
+            with locks.CUDA.alone():
                 got.append(go_on.is_set())
 
         other, later = threading.Thread(target=alone), threading.Timer(0.3, go_on.set)
@@ -470,16 +471,14 @@ class BesideOthersTest(OnCuda):
 
         def run(rep) -> None:
             rep.run([x])
-            replay = graph_capture.Capture._replay
+            replay = graphs.Capture._replay
 
             def both(*arguments):
                 met.append(meet.wait())  # inside the run of one and of the other
                 return replay(*arguments)
 
             meet.wait()
-            with mock.patch.object(
-                graph_capture.of(rep.session), "_replay", both.__get__(graph_capture.of(rep.session))
-            ):
+            with mock.patch.object(graphs.of(rep.session), "_replay", both.__get__(graphs.of(rep.session))):
                 rep.run([x], logid="met")
 
         with ThreadPoolExecutor(2) as pool:
@@ -496,7 +495,7 @@ class OwnRunsTest(OnCuda):
         rep, expected = self.prepare(two_inputs()), Expected(two_inputs())
         for i in range(3):
             a, b = self.data(i, 3), self.data(i + 9, 3)
-            with session_lock.CUDA.alone():
+            with locks.CUDA.alone():
                 values = [OrtValue.ortvalue_from_numpy(a, device, 0) for device in ("cuda", "cpu")]
             for value in values:
                 self.same(rep.run([value, b]), expected(a, b))
@@ -510,14 +509,14 @@ class OwnRunsTest(OnCuda):
         rep, expected = self.prepare(chain()), Expected(chain())
         rep.run([self.data(0, 2, 4)])
         options = rep.run_options({"gpu_graph_id": 7})
-        with session_lock.CUDA.alone():
+        with locks.CUDA.alone():
             source, target = (OrtValue.ortvalue_from_shape_and_type([2, 4], np.float32, "cuda", 0) for _ in range(2))
             binding = rep.session.io_binding()
             binding.bind_ortvalue_input("X", source)
             binding.bind_ortvalue_output("Y", target)
         for i in range(5):
             x = self.data(i, 2, 4)
-            with session_lock.CUDA.alone():
+            with locks.CUDA.alone():
                 source.update_inplace(x)
                 rep.session.run_with_iobinding(binding, options)
             rep.run([self.data(50 + i, 2, 4)])
@@ -564,7 +563,7 @@ class OwnRunsTest(OnCuda):
     @unittest.skipUnless(DEVICES > 1, "there is one CUDA device only")
     def test_two_devices(self) -> None:
         # CUDA's current device is the thread's, and ORT does not set it for a session that captures.
-        expected, lock = Expected(chain()), session_lock.CUDA
+        expected, lock = Expected(chain()), locks.CUDA
         self.addCleanup(setattr, lock, "other_devices", lock.other_devices)
         lock.other_devices = False
         reps = [self.prepare(chain(), 0)]
@@ -574,7 +573,7 @@ class OwnRunsTest(OnCuda):
             x = self.data(i, 1 + i % 4, 4)
             rep = reps[i % 3]
             self.close(rep.run([x])[0], expected(x)[0])
-            with session_lock.CUDA.alone():
+            with locks.CUDA.alone():
                 value = OrtValue.ortvalue_from_numpy(x, "cuda", (i + 1) % 2)
             self.close(rep.run([value])[0], expected(x)[0])
             self.close(rep.run([x], run_config=ORDINARY)[0], expected(x)[0])
@@ -586,14 +585,14 @@ class OtherDeviceTest(OnCuda):
     """A thread begins on device 0, and ORT does not set another for a session that captures."""
 
     def setUp(self) -> None:
-        self.addCleanup(setattr, session_lock.CUDA, "other_devices", session_lock.CUDA.other_devices)
+        self.addCleanup(setattr, locks.CUDA, "other_devices", locks.CUDA.other_devices)
 
     def test_in_any_thread(self) -> None:
         nodes = [helper.make_node("Add", ["X", "K"], ["Y"])]
         made = model(nodes, {"X": ("N", 4)}, {"Y": ("N", 4)}, {"K": np.eye(1, 4, dtype=np.float32)})
         for _ in range(5):
             rep, expected = self.prepare(made, 1), Expected(made)
-            self.assertTrue(session_lock.CUDA.other_devices)
+            self.assertTrue(locks.CUDA.other_devices)
             x = self.data(0, 3, 4)
             with ThreadPoolExecutor(3) as pool:
                 for done in [pool.submit(rep.run, [x], run_config=config) for config in (ORDINARY, None, None)]:
@@ -607,13 +606,13 @@ class OtherDeviceTest(OnCuda):
             return InferenceSession(*arguments, **keywords)
 
         rep = self.prepare(chain(), 1)
-        with mock.patch.object(graph_capture, "InferenceSession", mock.Mock(side_effect=watched)):
+        with mock.patch.object(graphs, "InferenceSession", mock.Mock(side_effect=watched)):
             rep.run([self.data(0, 3, 4)])
         self.assertEqual(opened, [("onnxruntime-graph-capture_", [(CUDA, {"device_id": 1})])])
 
     def test_whoever_holds_the_lock(self) -> None:
         rep, x = self.prepare(chain(), 1), self.data(0, 3, 4)
-        with session_lock.CUDA.alone():
+        with locks.CUDA.alone():
             self.close(rep.run([x])[0], Expected(chain())(x)[0])
 
 
@@ -700,7 +699,7 @@ class TensorrtTest(OnCuda):
         with (
             mock.patch.object(rep.session, "run_with_iobinding", watched),
             mock.patch.object(rep.session, "run", watched_plain),
-            mock.patch.object(replay_check, "_same", lambda *_: False),  # so that another run would be wanted
+            mock.patch.object(comparison, "_same", lambda *_: False),  # so that another run would be wanted
             ThreadPoolExecutor(2) as pool,
         ):
             for i in range(6):
@@ -726,7 +725,7 @@ class TensorrtTest(OnCuda):
 
     def test_a_failed_first_run(self) -> None:
         rep = onnxruntime.backend.prepare(as_tensorrt(open_session(chain())))
-        failing = mock.patch.object(graph_capture.Capture, "_replay", side_effect=MemoryError)
+        failing = mock.patch.object(graphs.Capture, "_replay", side_effect=MemoryError)
         with failing, self.assertRaises(MemoryError):
             rep.run([self.data(0, 3, 4)])
         with self.assertRaisesRegex(RuntimeError, "failed to: it keeps one graph for a session"):
@@ -750,14 +749,14 @@ class RequirementsTest(unittest.TestCase):
         """A session that prepare opened is refused; one that its caller opened is taken, and says so when it is run."""
         session = self.session(*arguments)
         with self.assertRaisesRegex(RuntimeError, f"{problem}.*Prepare the model without graph capture"):
-            graph_capture.require(session)
+            graphs.require(session)
         onnxruntime.backend.prepare(session)
         x = {"X": np.zeros((2, 4), np.float32)}
         with self.assertRaisesRegex(RuntimeError, f"{problem}.*rep.session with rep.run_options"):
-            graph_capture.of(session).run(session, x, {}, {})
+            graphs.of(session).run(session, x, {}, {})
 
     def test_only_capturing_sessions_are_different(self) -> None:
-        self.assertIsNone(graph_capture.of(InferenceSession(chain().SerializeToString(), providers=[CPU])))
+        self.assertIsNone(graphs.of(InferenceSession(chain().SerializeToString(), providers=[CPU])))
         for options in (
             {CUDA: {}},
             {CUDA: {"enable_cuda_graph": "0"}},
@@ -765,14 +764,14 @@ class RequirementsTest(unittest.TestCase):
             # It captures inside itself: ORT neither captures nor replays.
             {"NvTensorRTRTXExecutionProvider": {"enable_cuda_graph": "1"}},
         ):
-            self.assertIsNone(graph_capture.of(self.session(options)))
-            graph_capture.require(self.session(options))
+            self.assertIsNone(graphs.of(self.session(options)))
+            graphs.require(self.session(options))
 
     def test_one_state_for_a_session(self) -> None:
         options = {CUDA: {"enable_cuda_graph": "1"}}
         session = self.session(options)
-        self.assertIs(graph_capture.of(session), graph_capture.of(session))
-        self.assertIsNot(graph_capture.of(session), graph_capture.of(self.session(options)))
+        self.assertIs(graphs.of(session), graphs.of(session))
+        self.assertIsNot(graphs.of(session), graphs.of(self.session(options)))
 
     def test_inputs_in_cpu_memory(self) -> None:
         session = self.session({CUDA: {"enable_cuda_graph": "1"}}, two_inputs())
@@ -780,7 +779,7 @@ class RequirementsTest(unittest.TestCase):
         on_cpu.name, on_device.name = "Cpu", "Cuda"
         session.get_input_memory_infos = lambda: [on_device, on_cpu]
         with self.assertRaisesRegex(RuntimeError, "'B' is read on the CPU"):
-            graph_capture.require(session)
+            graphs.require(session)
 
     def test_all_on_the_cpu_is_run_the_ordinary_way(self) -> None:
         for options in ({CUDA: {"enable_cuda_graph": "1"}}, {TENSORRT: {"trt_cuda_graph_enable": "1"}}):
@@ -812,15 +811,15 @@ class RequirementsTest(unittest.TestCase):
             mock.patch.object(session, "_sess", OldInner()),
             mock.patch.object(session, "get_session_options", lambda: asked),
         ):
-            self.assertIsNone(graph_capture.of(session))
+            self.assertIsNone(graphs.of(session))
             asked.add_session_config_entry("ep.webgpuexecutionprovider.enableGraphCapture", "1")
             with self.assertRaisesRegex(RuntimeError, "needs ORT 1.30 or newer.*device memory"):
-                graph_capture.require(session)
+                graphs.require(session)
 
     def test_refusals_of_ort(self) -> None:
         error = ValueError("This session cannot use the graph capture feature: the model has control flow nodes")
-        self.assertRegex(execution_providers.explain(error), "If, Loop or Scan.*control flow nodes")
-        self.assertIsNone(execution_providers.explain(ValueError("other")))
+        self.assertRegex(failures.explain(error), "If, Loop or Scan.*control flow nodes")
+        self.assertIsNone(failures.explain(ValueError("other")))
 
     def test_a_refusal_of_ort_is_explained_to_the_caller(self) -> None:
         for error, explained in (
@@ -841,11 +840,11 @@ class AgreeTest(unittest.TestCase):
     """When two results count as the same."""
 
     def agree(self, got, want, dtype=np.float32) -> bool:
-        return replay_check.agree(np.array(got, dtype), np.array(want, dtype))
+        return comparison.agree(np.array(got, dtype), np.array(want, dtype))
 
     def differing(self, got, want, *again) -> list[int]:
         arrays = [[np.array(one, np.float32)] for one in (got, want, *again)]
-        return replay_check.differing(arrays[0], arrays[1], (lambda: arrays[2]) if again else None)
+        return comparison.differing(arrays[0], arrays[1], (lambda: arrays[2]) if again else None)
 
     def test_bit_for_bit_where_ordinary_runs_are(self) -> None:
         near = np.nextafter(np.float32(1), np.float32(2))
@@ -869,7 +868,7 @@ class AgreeTest(unittest.TestCase):
             "none": np.zeros((0, 2), np.int32),
             "scalar": np.float32(3.0).reshape(()),
         }
-        other = replay_check.other_data(feeds)
+        other = comparison.other_data(feeds)
         for name, array in feeds.items():
             self.assertEqual((other[name].shape, other[name].dtype), (array.shape, array.dtype))
         for name in ("f", "h", "b", "scalar"):
@@ -901,7 +900,7 @@ class AgreeTest(unittest.TestCase):
         self.assertFalse(self.agree([1, 2], [1, 3], np.int64))
         self.assertFalse(self.agree([True], [False], np.bool_))
         self.assertFalse(self.agree([[1, 2]], [1, 2]))
-        self.assertFalse(replay_check.agree(np.zeros(2, np.float32), np.zeros(2, np.float64)))
+        self.assertFalse(comparison.agree(np.zeros(2, np.float32), np.zeros(2, np.float64)))
 
 
 class DeviceValueTest(unittest.TestCase):

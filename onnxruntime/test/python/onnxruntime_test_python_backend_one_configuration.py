@@ -24,11 +24,13 @@ from onnx import TensorProto, helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import command_schema, configuration_json, idioms, refusals
-from onnxruntime.backend.allowlist_attributes import SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
-from onnxruntime.backend.allowlist_providers import PROVIDERS
-from onnxruntime.backend.messages import NotPermittedError
+from onnxruntime.backend import configuration
+from onnxruntime.backend.allowlist import refusals, suggestions
+from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.command_line import schema as command_schema
+from onnxruntime.backend.errors import NotPermittedError
 
 CPU = "CPUExecutionProvider"
 VARIABLE = "ORT_ONNX_BACKEND_CONFIG"
@@ -163,8 +165,8 @@ class IdiomTest(unittest.TestCase):
             lower = __eq__ = Liar.__eq__
             __hash__ = None
 
-        self.assertIn("{...}", idioms.provider_options([(CPU, Liar())]))
-        self.assertEqual(idioms.provider_options([Name("a")]), "")
+        self.assertIn("{...}", suggestions.provider_options([(CPU, Liar())]))
+        self.assertEqual(suggestions.provider_options([Name("a")]), "")
 
     def test_unknown_keywords(self) -> None:
         for name, value, others, advice in (
@@ -181,8 +183,8 @@ class IdiomTest(unittest.TestCase):
             ("OpenVINO", {"precision": "FP32"}, {}, "{'OpenVINOExecutionProvider': {'precision': 'FP32'}}"),
         ):
             with self.subTest(name):
-                self.assertIn(advice, idioms.unknown_keyword(name, value, others))
-        self.assertEqual(idioms.unknown_keyword("something_else", 1), "")
+                self.assertIn(advice, suggestions.unknown_keyword(name, value, others))
+        self.assertEqual(suggestions.unknown_keyword("something_else", 1), "")
 
 
 class UnknownKeywordTest(unittest.TestCase):
@@ -257,16 +259,16 @@ class SchemaTest(unittest.TestCase):
         return self.judge.is_valid(json.loads(json.dumps(config)))
 
     def entries(self):
-        """Keyword, EP, name, and the kinds of value that it may have: of an EP in two flavours those of both."""
+        """Keyword, EP, name, and the kinds of value that it may have: of an EP in two kinds those of both."""
         for keyword, rules in (
             ("session_options", SESSION_ATTRIBUTES),
             ("session_config", SESSION_CONFIG),
             ("run_config", RUN_CONFIG),
         ):
             yield from ((keyword, "", name, [rule.kind]) for name, rule in rules.items())
-        for provider, flavours in PROVIDERS.items():
-            for name in {name for rules in flavours.values() for name in rules}:
-                yield "provider_options", provider, name, [of[name].kind for of in flavours.values() if name in of]
+        for provider, kinds in PROVIDERS.items():
+            for name in {name for rules in kinds.values() for name in rules}:
+                yield "provider_options", provider, name, [of[name].kind for of in kinds.values() if name in of]
 
     def test_what_a_kind_takes_the_schema_takes(self) -> None:
         samples = [True, False, *range(-2, 20), 64, 1024, 4096, 2**20, 2**31, 2**40, 2**63, 1.5, None, [], {}, ""]
@@ -386,23 +388,25 @@ class ExtensionTest(unittest.TestCase):
     def test_what_is_no_list_of_names(self) -> None:
         for given in ("onnxruntime_extensions", [1], [""], {"a": 1}, None):
             with self.subTest(given), self.assertRaisesRegex(ValueError, "extensions must be a list"):
-                configuration_json.parse(json.dumps({"extensions": given}))
+                configuration.parse(json.dumps({"extensions": given}))
 
 
 class MissingLibraryTest(unittest.TestCase):
     def test_the_system_says_what_is_missing(self) -> None:
-        from onnxruntime.backend import missing_library  # imported where an EP failed  # noqa: PLC0415
+        from onnxruntime.backend.session import failures  # noqa: PLC0415
 
-        self.assertEqual(missing_library.explain(CPU), "")
-        self.assertEqual(missing_library.explain("../../x"), "")
+        self.assertEqual(failures.missing_library(CPU), "")
+        self.assertEqual(failures.missing_library("../../x"), "")
         with tempfile.TemporaryDirectory() as folder:
             capi = Path(folder, "capi")
             capi.mkdir()
             for name in ("libonnxruntime_providers_cuda.so", "libonnxruntime_providers_cuda.dylib"):
                 (capi / name).write_text("no library")
             (capi / "onnxruntime_providers_cuda.dll").write_text("no library")
-            with mock.patch.object(missing_library.onnxruntime, "__file__", str(Path(folder, "__init__.py"))):
-                self.assertRegex(missing_library.explain("CUDAExecutionProvider"), "^The system says: .*providers_cuda")
+            with mock.patch.object(failures.onnxruntime, "__file__", str(Path(folder, "__init__.py"))):
+                self.assertRegex(
+                    failures.missing_library("CUDAExecutionProvider"), "^The system says: .*providers_cuda"
+                )
 
 
 if __name__ == "__main__":

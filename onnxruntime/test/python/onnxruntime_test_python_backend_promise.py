@@ -26,9 +26,11 @@ from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import allowlist, allowlist_providers, execution_providers, request, value_kinds
-from onnxruntime.backend.allowlist_rules import Circumstances
-from onnxruntime.backend.messages import NOT_PERMITTED, NotPermittedError
+from onnxruntime.backend import request
+from onnxruntime.backend.allowlist import look_up, providers, value_kinds
+from onnxruntime.backend.allowlist.circumstances import Circumstances
+from onnxruntime.backend.errors import NOT_PERMITTED, NotPermittedError
+from onnxruntime.backend.session import presence
 
 CPU, CUDA, OPENVINO = "CPUExecutionProvider", "CUDAExecutionProvider", "OpenVINOExecutionProvider"
 MODEL = two_nodes((2, 4)).SerializeToString()
@@ -213,7 +215,7 @@ class TestOpenVinoOnOneCore(unittest.TestCase):
     """There OpenVINO returns the outputs of another run where it should fail."""
 
     def setUp(self):
-        patched = mock.patch.object(allowlist_providers, "usable_cores", return_value=1)
+        patched = mock.patch.object(providers, "usable_cores", return_value=1)
         patched.start()
         self.addCleanup(patched.stop)
 
@@ -224,14 +226,14 @@ class TestOpenVinoOnOneCore(unittest.TestCase):
 
     def test_one_thread_is_refused_anywhere(self):
         with (
-            mock.patch.object(allowlist_providers, "usable_cores", return_value=64),
+            mock.patch.object(providers, "usable_cores", return_value=64),
             self.assertRaisesRegex(NotPermittedError, "num_of_threads"),
         ):
             onnxruntime.backend.prepare(MODEL, provider_options={OPENVINO: {"num_of_threads": 1}})
 
     def test_not_named(self):
         with (
-            mock.patch.object(execution_providers, "stock_list", return_value=[OPENVINO, CPU]),
+            mock.patch.object(presence, "stock_list", return_value=[OPENVINO, CPU]),
             self.assertWarnsRegex(RuntimeWarning, f"{OPENVINO} is left out: it needs two CPU cores"),
         ):
             rep = onnxruntime.backend.prepare(MODEL)
@@ -267,14 +269,14 @@ class TestReleases(unittest.TestCase):
         return Circumstances(release, **{**here, **changes})
 
     def test_an_option_that_later_releases_ignore(self):
-        rule = allowlist_providers.PROVIDERS[CUDA]["bundled"]["enable_skip_layer_norm_strict_mode"]
+        rule = providers.PROVIDERS[CUDA]["built-in"]["enable_skip_layer_norm_strict_mode"]
         self.assertEqual(rule.until, (1, 28))
-        asked = request.Request(provider_options={CUDA: {"enable_skip_layer_norm_strict_mode": 1}})
-        permit = allowlist.permit
-        permit(asked, self.at((1, 27)), lambda _: "bundled")
+        asked = request.of_call({"provider_options": {CUDA: {"enable_skip_layer_norm_strict_mode": 1}}})
+        permit = look_up.permit
+        permit(asked, self.at((1, 27)), lambda _: "built-in")
         for release in ((1, 28), (1, 31)):
             with self.assertRaisesRegex(NotPermittedError, "ignores it, as all do from 1.28 on"):
-                permit(asked, self.at(release), lambda _: "bundled")
+                permit(asked, self.at(release), lambda _: "built-in")
 
     def test_an_order_that_only_training_builds_have(self):
         for order in (onnxruntime.ExecutionOrder.MEMORY_EFFICIENT, "MEMORY_EFFICIENT"):
@@ -283,7 +285,7 @@ class TestReleases(unittest.TestCase):
 
     def test_two_ways_to_place_nodes(self):
         one = {"session.name_based_layer_assignment": "cpu(a)"}
-        allowlist.entries("session_config", one, self.at((1, 31)))
+        look_up.entries("session_config", one, self.at((1, 31)))
         for both in (
             {**one, "session.layer_assignment_settings": "cpu(a)"},
             {"session.layer_assignment_settings": "cpu(a)", **one},
@@ -291,19 +293,19 @@ class TestReleases(unittest.TestCase):
             with self.assertRaisesRegex(
                 NotPermittedError, "session.layer_assignment_settings not to be named beside it"
             ):
-                allowlist.entries("session_config", both, self.at((1, 31)))
+                look_up.entries("session_config", both, self.at((1, 31)))
 
     def test_optimizers_of_one_release(self):
         config = {"optimization.disable_specified_optimizers": "MatMulNBitsMlpFusion"}
-        look_up = functools.partial(allowlist.entries, "session_config")
-        look_up(config, self.at((1, 27)))
+        find = functools.partial(look_up.entries, "session_config")
+        find(config, self.at((1, 27)))
         for release in ((1, 26), (1, 28), (1, 31)):
             with self.assertRaisesRegex(NotPermittedError, "in 1.27 only"):
-                look_up(config, self.at(release))
+                find(config, self.at(release))
 
     def test_bfloat16_on_arm(self):
         config = {"mlas.enable_gemm_fastmath_arm64_bfloat16": 1}
-        look_up = functools.partial(allowlist.entries, "session_config")
+        find = functools.partial(look_up.entries, "session_config")
         for features, machine, system, permitted in (
             ("Features\t: fp asimd bf16 i8mm\n", "aarch64", "Linux", True),
             ("Features\t: fp asimd\n", "aarch64", "Linux", False),
@@ -314,10 +316,10 @@ class TestReleases(unittest.TestCase):
             at = self.at((1, 31), machine=machine, system=system)
             with self.subTest(machine, system=system), mock.patch("builtins.open", mock.mock_open(read_data=features)):
                 if permitted:
-                    self.assertEqual(look_up(config, at)[0], {next(iter(config)): "1"})
+                    self.assertEqual(find(config, at)[0], {next(iter(config)): "1"})
                     continue
                 with self.assertRaisesRegex(NotPermittedError, "Linux on a 64-bit Arm CPU with bfloat16"):
-                    look_up(config, at)
+                    find(config, at)
 
     def test_int64_off_in_a_captured_webgpu_graph(self):
         ep = "WebGpuExecutionProvider"
@@ -326,13 +328,13 @@ class TestReleases(unittest.TestCase):
             ({"enableInt64": 1, "enableGraphCapture": 1}, True),
             ({"enableInt64": 0, "enableGraphCapture": 0}, True),
         ):
-            asked = request.Request(provider_options={ep: options})
+            asked = request.of_call({"provider_options": {ep: options}})
             with self.subTest(options):
                 if permitted:
-                    allowlist.permit(asked, self.at((1, 31)), lambda _: "plugin")
+                    look_up.permit(asked, self.at((1, 31)), lambda _: "plugin")
                     continue
                 with self.assertRaisesRegex(NotPermittedError, "enableGraphCapture off"):
-                    allowlist.permit(asked, self.at((1, 31)), lambda _: "plugin")
+                    look_up.permit(asked, self.at((1, 31)), lambda _: "plugin")
 
 
 class TestPluginsBefore1244(unittest.TestCase):
@@ -350,14 +352,14 @@ class TestPluginsBefore1244(unittest.TestCase):
             mock.patch.object(onnxruntime, "__version__", "1.24.1"),
             mock.patch.object(onnxruntime, "get_ep_devices", return_value=devices, create=True),
         ):
-            self.assertEqual(execution_providers.plugin_devices(OPENVINO), devices[1:])
-            self.assertEqual(execution_providers.flavour(OPENVINO), "plugin")
-            self.assertEqual(execution_providers.flavour(CPU), "bundled")
+            self.assertEqual(presence.plugin_devices(OPENVINO), devices[1:])
+            self.assertEqual(presence.kind_of(OPENVINO), "plugin")
+            self.assertEqual(presence.kind_of(CPU), "built-in")
         with (
             mock.patch.object(onnxruntime, "get_ep_devices", return_value=devices, create=True),
             mock.patch.object(onnxruntime, "__version__", "1.24.4"),
         ):
-            self.assertEqual(execution_providers.plugin_devices(OPENVINO), [])
+            self.assertEqual(presence.plugin_devices(OPENVINO), [])
 
 
 class TestErrors(unittest.TestCase):
@@ -365,8 +367,6 @@ class TestErrors(unittest.TestCase):
 
     # Where the package raises another class than NotPermittedError by itself, and what that is about.
     NOT_ABOUT_WHAT_WAS_NAMED = {  # noqa: RUF012
-        "allowlist_rules.Permitted.__init__": "a mistake in a table",
-        "backend.OnnxRuntimeBackend.prepare": "the model, in ORT's words",
         "backend.OnnxRuntimeBackend.run_node": "a part of the API that is not there",
         "backend._checked": "a model whose opset onnx has not released",
         "backend._source": "something that is no model",
@@ -374,35 +374,33 @@ class TestErrors(unittest.TestCase):
         "backend_rep._Closed.__getattr__": "a prepared model that is closed",
         "backend_rep.OnnxRuntimeBackendRep.__reduce_ex__": "a copy of a prepared model",
         "backend_rep.OnnxRuntimeBackendRep._blame_inputs": "inputs",
-        "captured_graph.written": "a machine without a temporary folder",
-        "execution_providers.open_session": "a device that ORT did not give",
-        "execution_providers._open_named": "a session that ORT did not open",
-        "execution_providers._attach": "an EP that ORT did not attach",
-        "execution_providers._verify_order": "an EP that ORT left out",
-        "execution_providers.read_back": "values that ORT changed",
-        "execution_providers._reported": "values that ORT changed",
-        "extensions": "the environment",
-        "free_dimensions.verify": "sizes that ORT changed",
-        "free_dimensions._input_shapes": "a model that onnx cannot read",
-        "graph_capture": "what a session has captured, and inputs",
-        "model_inputs": "inputs",
-        "request.Request._add": "the environment",
-        "run_limits": "a run that was ended",
-        "tensor_values": "inputs and outputs",
+        "capture.eligibility.written": "a machine without a temporary folder",
+        "capture.graphs": "what a session has captured, and inputs",
+        "request._add_environment": "the environment",
+        "request.Request.telling_apart": "the environment",
+        "runs.inputs": "inputs",
+        "runs.limits": "a run that was ended",
+        "runs.tensors": "inputs and outputs",
+        "session.extensions": "the environment",
+        "session.free_dimensions.verify": "sizes that ORT changed",
+        "session.free_dimensions._input_shapes": "a model that onnx cannot read",
+        "session.opening": "a session that ORT did not open as requested",
+        "session.verification": "values that ORT changed",
         # These are ValueErrors that another function words.
-        "configuration_json": "the environment or a command line",
-        "value_kinds": "a value, which allowlist refuses",
+        "configuration": "the environment or a command line",
+        "allowlist.value_kinds": "a value, which allowlist refuses",
     }
-    COMMAND_LINE = ("__main__", "command_")
+    COMMAND_LINE = ("__main__", "command_line")
 
     def raising(self):
         """Each function that raises a class by name, as module.class.function."""
         folder = pathlib.Path(onnxruntime.backend.__file__).parent
-        for path in sorted(folder.glob("*.py")):
-            if path.stem.startswith(self.COMMAND_LINE):
+        for path in sorted(folder.rglob("*.py")):
+            name = ".".join(path.relative_to(folder).with_suffix("").parts)
+            if name.startswith(self.COMMAND_LINE):
                 continue
 
-            def visit(node, names, module=path.stem):
+            def visit(node, names, module=name):
                 if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                     names = (*names, node.name)
                 if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
@@ -416,11 +414,11 @@ class TestErrors(unittest.TestCase):
         listed = {*self.NOT_ABOUT_WHAT_WAS_NAMED}
         met = set()
         for place, kind in self.raising():
-            if place == "messages.refuse" or kind == "asked.told_apart":
+            if place == "errors.refuse":
                 continue
             known = next((name for name in listed if place == name or place.startswith(f"{name}.")), None)
             with self.subTest(place):
-                self.assertIsNotNone(known, f"raises {kind}: use messages.refuse for what a caller named, or list it")
+                self.assertIsNotNone(known, f"raises {kind}: use errors.refuse for what a caller named, or list it")
             met.add(known)
         self.assertEqual(met, listed)
 

@@ -10,13 +10,15 @@ import json
 import re
 import unittest
 from collections.abc import Iterator
+from dataclasses import replace
 
-from onnxruntime.backend import allowlist, allowlist_rules, refusals
-from onnxruntime.backend.allowlist_providers import PROVIDERS
-from onnxruntime.backend.allowlist_rules import Circumstances, Permitted
-from onnxruntime.backend.refusals import EVERY_PROVIDER, Refused
-from onnxruntime.backend.request import Request
-from onnxruntime.backend.value_kinds import Choice, Flag, Integer, Names, Text, Threads
+from onnxruntime.backend.allowlist import look_up, permits, refusals
+from onnxruntime.backend.allowlist.circumstances import Circumstances
+from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.refusals import EVERY_PROVIDER, Refused
+from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Names, Text, Threads
+from onnxruntime.backend.request import of_call
 
 CUDA = "CUDAExecutionProvider"
 CANN = "CANNExecutionProvider"
@@ -68,21 +70,21 @@ BESIDE = {
 }
 
 
-def rules(rule_type: type) -> Iterator[tuple[str, str, str, Permitted | Refused]]:
-    """Every rule of a type, as (EP, flavour, option, rule)."""
-    for name, provider in (PROVIDERS if rule_type is Permitted else refusals.PROVIDERS).items():
-        for flavour, table in provider.items():
+def rules(rule_type: type) -> Iterator[tuple[str, str, str, Rule | Refused]]:
+    """Every rule of a type, as (EP, kind, option, rule)."""
+    for name, provider in (PROVIDERS if rule_type is Rule else refusals.PROVIDERS).items():
+        for kind, table in provider.items():
             for option, rule in table.items():
-                yield name, flavour, option, rule
+                yield name, kind, option, rule
 
 
-def permit(name: str, options: dict, flavour: str, at: Circumstances = HERE) -> dict:
-    return allowlist.permit(Request(provider_options={name: options}), at, lambda _: flavour).providers
+def permit(name: str, options: dict, kind: str, at: Circumstances = HERE) -> dict:
+    return look_up.permit(of_call({"provider_options": {name: options}}), at, lambda _: kind).providers
 
 
-def look_up(name: str, options: dict, flavour: str = "bundled") -> dict[str, str]:
+def texts(name: str, options: dict, kind: str = "built-in") -> dict[str, str]:
     """What ORT would be sent."""
-    return allowlist_rules.sent(permit(name, options, flavour)[name])
+    return permits.sent(permit(name, options, kind)[name])
 
 
 def names_in(accepts: str) -> list[str]:
@@ -94,39 +96,39 @@ class TableTest(unittest.TestCase):
 
     def test_refusals_say_why(self) -> None:
         everywhere = [("every EP", "", option, rule) for option, rule in EVERY_PROVIDER.items()]
-        for name, flavour, option, rule in [*rules(Refused), *everywhere]:
-            with self.subTest(f"{name} {flavour} {option}"):
+        for name, kind, option, rule in [*rules(Refused), *everywhere]:
+            with self.subTest(f"{name} {kind} {option}"):
                 self.assertIn(rule.hazard, HAZARDS)
                 self.assertRegex(rule.reason, r"\A[^\n]{10,}[^.\n]\Z")
                 self.assertTrue(rule.evidence)
 
     def test_permissions_say_what(self) -> None:
-        for name, flavour, option, rule in rules(Permitted):
-            with self.subTest(f"{name} {flavour} {option}"):
+        for name, kind, option, rule in rules(Rule):
+            with self.subTest(f"{name} {kind} {option}"):
                 self.assertRegex(rule.effect, r"\A[A-Z][^\n]{10,}\.\Z")
                 self.assertTrue(rule.default)
-                self.assertTrue(PROVIDERS[name][flavour].how_known(option))
+                self.assertTrue(PROVIDERS[name][kind].how_known(option))
                 self.assertFalse(option in EVERY_PROVIDER)
-                self.assertFalse(option in refusals.PROVIDERS.get(name, {}).get(flavour, {}))
+                self.assertFalse(option in refusals.PROVIDERS.get(name, {}).get(kind, {}))
 
     def test_no_dangerous_name_is_permitted_unseen(self) -> None:
         suspicious = re.compile("path|lib|file|dump|dir|stream|alloc|cache|context|config|plugin|pointer")
-        found = {option for *_, option, _ in rules(Permitted) if suspicious.search(option.lower())}
+        found = {option for *_, option, _ in rules(Rule) if suspicious.search(option.lower())}
         self.assertEqual(found, HARMLESS_NAMES)
 
     def test_graph_capture_where_runs_are_made_for_it(self) -> None:
         captures = {
-            (name, flavour, option): rule
-            for name, flavour, option, rule in rules(Permitted)
+            (name, kind, option): rule
+            for name, kind, option, rule in rules(Rule)
             if re.search("cuda_graph|hip_graph|capture", option.lower())
         }
         permitted = {
-            (TENSORRT, "bundled", "trt_cuda_graph_enable"),
-            (CUDA, "bundled", "enable_cuda_graph"),
+            (TENSORRT, "built-in", "trt_cuda_graph_enable"),
+            (CUDA, "built-in", "enable_cuda_graph"),
             (WEBGPU, "plugin", "enableGraphCapture"),
         }
         # TensorRT-RTX captures inside itself, where nothing can be compared.
-        refused = {(TENSORRT_RTX, "plugin", "enable_cuda_graph"), (WEBGPU, "bundled", "enableGraphCapture")}
+        refused = {(TENSORRT_RTX, "plugin", "enable_cuda_graph"), (WEBGPU, "built-in", "enableGraphCapture")}
         self.assertEqual(set(captures), permitted | refused)
         for switch, rule in captures.items():
             self.assertFalse(rule.kind.parse(False))
@@ -138,15 +140,15 @@ class TableTest(unittest.TestCase):
 
     def test_graphs_that_nobody_can_compare_are_off(self) -> None:
         for options in ({}, {"enable_cuda_graph": False}):
-            self.assertEqual(look_up(TENSORRT_RTX, options, "plugin"), {"enable_cuda_graph": "0"})
+            self.assertEqual(texts(TENSORRT_RTX, options, "plugin"), {"enable_cuda_graph": "0"})
 
     def test_what_ort_does_not_report(self) -> None:
         for name in (OPENVINO, WEBGPU):
-            for option, rule in PROVIDERS[name]["bundled"].items():
+            for option, rule in PROVIDERS[name]["built-in"].items():
                 self.assertFalse(rule.reported, option)
-        for name, _, option, rule in rules(Permitted):
+        for name, _, option, rule in rules(Rule):
             self.assertFalse(rule.within and rule.reported, f"{name} {option}")
-        self.assertFalse(PROVIDERS[CUDA]["bundled"]["enable_skip_layer_norm_strict_mode"].reported)
+        self.assertFalse(PROVIDERS[CUDA]["built-in"]["enable_skip_layer_norm_strict_mode"].reported)
 
     def test_plugins_are_not_sent_options_they_ignore(self) -> None:
         for section, name in (("CPU", OPENVINO), ("AUTO", OPENVINO_AUTO)):
@@ -160,29 +162,29 @@ class TableTest(unittest.TestCase):
 class SpellingTest(unittest.TestCase):
     """Every value is sent in a spelling that its EP parses, and read back as what was asked."""
 
-    def assert_round_trip(self, rule: Permitted, value: object) -> str:
+    def assert_round_trip(self, rule: Rule, value: object) -> str:
         parsed = rule.kind.parse(value)
         text = rule.kind.render(parsed)
         self.assertIs(type(text), str)
         self.assertEqual(rule.kind.read(text), parsed)
         return text
 
-    def assert_not_accepted(self, rule: Permitted, *values: object) -> None:
+    def assert_not_accepted(self, rule: Rule, *values: object) -> None:
         for value in values:
             with self.subTest(value), self.assertRaises(ValueError):
                 rule.kind.parse(value)
 
     def test_every_kind_is_tested_here(self) -> None:
-        for name, flavour, option, rule in rules(Permitted):
+        for name, kind, option, rule in rules(Rule):
             self.assertIn(type(rule.kind), (Flag, Integer, Threads, Choice, Text, Names), option)
             if type(rule.kind) in (Text, Names):
-                self.assertIn((name, option), EXAMPLES, flavour)
+                self.assertIn((name, option), EXAMPLES, kind)
 
     def test_flags(self) -> None:
-        for name, flavour, option, rule in rules(Permitted):
+        for name, kind, option, rule in rules(Rule):
             if type(rule.kind) is Flag:
                 spelling = {TENSORRT: ("False", "True")}.get(name, ("0", "1"))
-                with self.subTest(f"{name} {flavour} {option}"):
+                with self.subTest(f"{name} {kind} {option}"):
                     values = [value for value, said in ((0, "False"), (1, "True")) if said in rule.kind.accepts]
                     self.assertTrue(values)
                     for value in values:
@@ -193,9 +195,9 @@ class SpellingTest(unittest.TestCase):
                     self.assert_not_accepted(rule, "True", "true", "on", "", " 1", "1\n", 2, -1, 1.0, None, b"1")
 
     def test_numbers(self) -> None:
-        for name, flavour, option, rule in rules(Permitted):
+        for name, kind, option, rule in rules(Rule):
             if type(rule.kind) is Integer:
-                with self.subTest(f"{name} {flavour} {option}"):
+                with self.subTest(f"{name} {kind} {option}"):
                     low, high = map(
                         int, re.fullmatch(r"a whole number from (-?\d+) to (\d+)", rule.kind.accepts).groups()
                     )
@@ -207,9 +209,9 @@ class SpellingTest(unittest.TestCase):
                     self.assert_not_accepted(rule, f"{high}x", f"+{high}", f"{high}\n", "1_0", "٣", "", "1e3", "0x1")
 
     def test_names(self) -> None:
-        for name, flavour, option, rule in rules(Permitted):
+        for name, kind, option, rule in rules(Rule):
             if type(rule.kind) is Choice:
-                with self.subTest(f"{name} {flavour} {option}"):
+                with self.subTest(f"{name} {kind} {option}"):
                     accepted = names_in(rule.kind.accepts)
                     self.assertTrue(accepted)
                     for value in accepted:
@@ -220,26 +222,26 @@ class SpellingTest(unittest.TestCase):
 
     def test_no_caller_makes_the_cann_ep_write_files(self) -> None:
         for options in ({}, {"dump_om_model": "0"}, {"device_id": 0}):
-            self.assertEqual(look_up(CANN, options), {"dump_om_model": "0", **dict.fromkeys(options, "0")})
+            self.assertEqual(texts(CANN, options), {"dump_om_model": "0", **dict.fromkeys(options, "0")})
 
     def test_grammars(self) -> None:
         for (name, option), (good, bad) in EXAMPLES.items():
-            table = PROVIDERS[name].get("bundled") or PROVIDERS[name]["plugin"]
+            table = PROVIDERS[name].get("built-in") or PROVIDERS[name]["plugin"]
             with self.subTest(f"{name} {option}"):
                 for value in good:
                     self.assertEqual(self.assert_round_trip(table[option], value), value)
                 self.assert_not_accepted(table[option], *bad, 0, None, b"CPU", f"{good[0]}\0")
 
     def test_default_is_no_value_that_ep_would_refuse(self) -> None:
-        for name, flavour, option, rule in rules(Permitted):
+        for name, kind, option, rule in rules(Rule):
             if type(rule.kind) is Choice and " " not in rule.default:
-                self.assertIn(rule.default, names_in(rule.kind.accepts), f"{name} {flavour} {option}")
+                self.assertIn(rule.default, names_in(rule.kind.accepts), f"{name} {kind} {option}")
 
 
 class LookUpTest(unittest.TestCase):
     """What a caller's options become."""
 
-    def sample(self, name: str, option: str, rule: Permitted) -> object:
+    def sample(self, name: str, option: str, rule: Rule) -> object:
         if (name, option) in EXAMPLES:
             return EXAMPLES[name, option][0][0]
         if type(rule.kind) is Choice:
@@ -251,14 +253,14 @@ class LookUpTest(unittest.TestCase):
         return "True" in rule.kind.accepts
 
     def test_every_permitted_option(self) -> None:
-        for name, flavour, option, rule in rules(Permitted):
-            with self.subTest(f"{name} {flavour} {option}"):
+        for name, kind, option, rule in rules(Rule):
+            with self.subTest(f"{name} {kind} {option}"):
                 value = self.sample(name, option, rule)
                 if rule.until and rule.until <= HERE.release:
                     with self.assertRaisesRegex(RuntimeError, "ignores it, as all do from"):
-                        look_up(name, {option: value}, flavour)
+                        texts(name, {option: value}, kind)
                     continue
-                sent = look_up(name, {**BESIDE.get((name, option), {}), option: value}, flavour)
+                sent = texts(name, {**BESIDE.get((name, option), {}), option: value}, kind)
                 text = rule.kind.render(rule.kind.parse(value))
                 if rule.within:
                     carrier, section, last = rule.within
@@ -268,17 +270,17 @@ class LookUpTest(unittest.TestCase):
                     self.assertEqual(sent[option], text)
                 if (name, option) in BESIDE:
                     with self.assertRaisesRegex(RuntimeError, "it needs "):
-                        look_up(name, {option: value}, flavour)
+                        texts(name, {option: value}, kind)
 
     def test_every_refused_option(self) -> None:
-        for name, flavour, option, rule in rules(Refused):
-            with self.subTest(f"{name} {flavour} {option}"), self.assertRaises(RuntimeError) as caught:
-                look_up(name, {option: "0"}, flavour)
+        for name, kind, option, rule in rules(Refused):
+            with self.subTest(f"{name} {kind} {option}"), self.assertRaises(RuntimeError) as caught:
+                texts(name, {option: "0"}, kind)
             self.assertIn("not permitted via the backend API", str(caught.exception))
             self.assertIn(f"{rule.hazard}: {rule.reason}", str(caught.exception))
 
     def test_cuda(self) -> None:
-        sent = look_up(
+        sent = texts(
             CUDA,
             {
                 "device_id": 1,
@@ -303,13 +305,13 @@ class LookUpTest(unittest.TestCase):
             },
         )
         with self.assertRaisesRegex(RuntimeError, "race"):
-            look_up(CUDA, {"do_copy_in_default_stream": False})
-        self.assertEqual(look_up(CUDA, {"tunable_op_tuning_enable": False}), {"tunable_op_tuning_enable": "0"})
+            texts(CUDA, {"do_copy_in_default_stream": False})
+        self.assertEqual(texts(CUDA, {"tunable_op_tuning_enable": False}), {"tunable_op_tuning_enable": "0"})
 
     def test_older_ort(self) -> None:
-        older = HERE.replace(release=(1, 30))
+        older = replace(HERE, release=(1, 30))
         with self.assertRaisesRegex(RuntimeError, r"it needs ORT 1\.31"):
-            permit(CUDA, {"enable_cudnn": 1}, "bundled", older)
+            permit(CUDA, {"enable_cudnn": 1}, "built-in", older)
 
     def test_openvino_devices(self) -> None:
         for options in (
@@ -317,7 +319,7 @@ class LookUpTest(unittest.TestCase):
             {"device_type": "GPU", "precision": "FP16", "num_streams": 2, "model_priority": "LOW"},
             {"device_type": "HETERO:GPU,CPU", "num_of_threads": 2, "precision": "ACCURACY"},
         ):
-            self.assertEqual(look_up(OPENVINO, options), {option: str(value) for option, value in options.items()})
+            self.assertEqual(texts(OPENVINO, options), {option: str(value) for option, value in options.items()})
         for options in (
             {"precision": "FP16"},
             {"device_type": "AUTO:CPU", "precision": "FP16"},
@@ -327,39 +329,39 @@ class LookUpTest(unittest.TestCase):
             {"device_type": "AUTO:GPU,CPU", "model_priority": "LOW"},
         ):
             with self.subTest(options), self.assertRaisesRegex(RuntimeError, "it needs .*device_type"):
-                look_up(OPENVINO, options)
+                texts(OPENVINO, options)
 
     def test_openvino_plugin(self) -> None:
         options = {"num_of_threads": 2, "num_streams": 1, "precision": "FP32"}
         properties = {"INFERENCE_NUM_THREADS": "2", "NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"}
         for name, section in ((OPENVINO, "CPU"), (OPENVINO_AUTO, "AUTO")):
-            sent = look_up(name, options, "plugin")
+            sent = texts(name, options, "plugin")
             self.assertEqual(list(sent), ["load_config"])
             self.assertEqual(json.loads(sent["load_config"]), {section: properties})
         with self.assertRaisesRegex(RuntimeError, "Accepted: one of 'FP32', 'ACCURACY'"):
-            look_up(OPENVINO, {"precision": "FP16"}, "plugin")
+            texts(OPENVINO, {"precision": "FP16"}, "plugin")
 
     def test_amd_precisions_that_switch_each_other_off(self) -> None:
         on = {"migraphx_fp16_enable": 1, "migraphx_bf16_enable": 1}
         with self.assertRaisesRegex(RuntimeError, "it needs migraphx_bf16_enable off"):
-            look_up(MIGRAPHX, on)
-        look_up(MIGRAPHX, on | {"migraphx_bf16_enable": 0})
+            texts(MIGRAPHX, on)
+        texts(MIGRAPHX, on | {"migraphx_bf16_enable": 0})
 
-    def test_the_flavour_chooses_the_table(self) -> None:
-        look_up(CUDA, {"use_tf32": 1})
+    def test_the_kind_chooses_the_table(self) -> None:
+        texts(CUDA, {"use_tf32": 1})
         with self.assertRaisesRegex(RuntimeError, "name it with {}"):
-            look_up(CUDA, {"use_tf32": 1}, "plugin")
-        look_up(OPENVINO, {"device_type": "CPU"})
+            texts(CUDA, {"use_tf32": 1}, "plugin")
+        texts(OPENVINO, {"device_type": "CPU"})
         with self.assertRaisesRegex(RuntimeError, "another keyword is the way in"):
-            look_up(OPENVINO, {"device_type": "CPU"}, "plugin")
+            texts(OPENVINO, {"device_type": "CPU"}, "plugin")
         for name in ("CPUExecutionProvider", CUDA, "AzureExecutionProvider", "SomePluginExecutionProvider"):
-            self.assertEqual(look_up(name, {}, "plugin"), {})
+            self.assertEqual(texts(name, {}, "plugin"), {})
 
     def test_an_unknown_plugin_takes_no_option_but_which_device(self) -> None:
-        self.assertEqual(look_up("SomePluginExecutionProvider", {"device_id": 1}, "plugin"), {"device_id": "1"})
+        self.assertEqual(texts("SomePluginExecutionProvider", {"device_id": 1}, "plugin"), {"device_id": "1"})
         for option in ("anything", *EVERY_PROVIDER):
             with self.subTest(option), self.assertRaisesRegex(RuntimeError, "not permitted via the backend API"):
-                look_up("SomePluginExecutionProvider", {option: 1}, "plugin")
+                texts("SomePluginExecutionProvider", {option: 1}, "plugin")
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ from unittest import mock
 from backend_test_capture import chain
 
 from onnxruntime import InferenceSession
-from onnxruntime.backend import session_lock
-from onnxruntime.backend.session_lock import SessionLock
+from onnxruntime.backend.capture import locks
+from onnxruntime.backend.capture.locks import SessionLock
 
 SOON, LATE = 0.2, 30
 
@@ -275,16 +275,16 @@ class WhichTest(unittest.TestCase):
         for providers, lock in (
             (["CPUExecutionProvider"], None),
             (["OpenVINOExecutionProvider", "CPUExecutionProvider"], None),
-            (["WebGpuExecutionProvider", "CPUExecutionProvider"], session_lock.WEBGPU),
-            (["CUDAExecutionProvider", "CPUExecutionProvider"], session_lock.CUDA),
-            (["TensorrtExecutionProvider", "CUDAExecutionProvider"], session_lock.CUDA),
-            (["NvTensorRTRTXExecutionProvider"], session_lock.CUDA),
+            (["WebGpuExecutionProvider", "CPUExecutionProvider"], locks.WEBGPU),
+            (["CUDAExecutionProvider", "CPUExecutionProvider"], locks.CUDA),
+            (["TensorrtExecutionProvider", "CUDAExecutionProvider"], locks.CUDA),
+            (["NvTensorRTRTXExecutionProvider"], locks.CUDA),
         ):
             with self.subTest(providers):
                 session = InferenceSession(chain().SerializeToString(), providers=["CPUExecutionProvider"])
                 with mock.patch.object(session, "get_providers", lambda providers=providers: providers):
-                    self.assertIs(session_lock.of(session), lock)
-                with session_lock.while_opening(providers):
+                    self.assertIs(locks.of(session), lock)
+                with locks.while_opening(providers):
                     alone = Held(lock.alone if lock else threading.Lock)
                     self.assertEqual(alone.entered.wait(SOON if lock else LATE), lock is None)
                 self.assertTrue(alone.entered.wait(LATE))
@@ -293,7 +293,7 @@ class WhichTest(unittest.TestCase):
     def test_a_session_goes_with_its_last_user(self) -> None:
         session = InferenceSession(chain().SerializeToString(), providers=["CPUExecutionProvider"])
         with mock.patch.object(session, "get_providers", lambda: ["CUDAExecutionProvider"]):
-            session_lock.of(session)
+            locks.of(session)
         gone = weakref.ref(session._sess) if hasattr(type(session._sess), "__weakref__") else weakref.ref(session)
         del session
         gc.collect()

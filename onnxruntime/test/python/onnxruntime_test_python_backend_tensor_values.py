@@ -11,7 +11,7 @@ import unittest
 import numpy as np
 from onnx import TensorProto, helper
 
-from onnxruntime.backend import tensor_values
+from onnxruntime.backend.runs import tensors
 
 
 @unittest.skipIf(
@@ -36,7 +36,7 @@ class ElementTypesTest(unittest.TestCase):
                 with self.subTest(name, shape=shape):
                     array = np.asarray(np.arange(np.prod(shape)).reshape(shape) % 2).astype(dtype)
                     try:
-                        value = tensor_values.to_ort_value(array, element)
+                        value = tensors.to_ort_value(array, element)
                     except RuntimeError as error:
                         # Every release before 1.25 lacks this one.
                         self.assertEqual((name, str(error)), ("FLOAT8E8M0", "tensor type 24 is not supported"))
@@ -44,7 +44,7 @@ class ElementTypesTest(unittest.TestCase):
                     tried.add(name)
                     self.assertEqual(value.element_type(), element)
                     self.assertEqual(value.data_type(), f"tensor({name.lower()})")
-                    self.check(tensor_values.to_array(value), array)
+                    self.check(tensors.to_array(value), array)
         self.assertGreaterEqual(len(tried), 21)
 
 

@@ -20,10 +20,11 @@ from backend_test_models import IR_VERSION, model, three_inputs, two_nodes
 from onnx import ModelProto, TensorProto, TypeProto, helper, numpy_helper
 
 import onnxruntime
-from onnxruntime.backend import backend, tensor_values
+from onnxruntime.backend import backend
 from onnxruntime.backend.backend import OnnxRuntimeBackend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.model_inputs import ModelInputs
+from onnxruntime.backend.runs import tensors
+from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -31,7 +32,7 @@ X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 CAST = ("BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "INT4", "UINT4")
 BFLOAT16 = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
 # Since onnx 1.19 its arrays of the types that numpy lacks are of ml_dtypes.
-NARROW = not tensor_values.numpy_has(BFLOAT16)
+NARROW = not tensors.numpy_has(BFLOAT16)
 needs_narrow_types = unittest.skipUnless(NARROW, "needs onnx 1.19, whose arrays of these types are ml_dtypes")
 
 
@@ -298,7 +299,7 @@ class ValuesTest(unittest.TestCase):
 
     @needs_narrow_types
     def test_ort_values_of_narrow_types(self) -> None:
-        halves = tensor_values.to_ort_value(X.astype(BFLOAT16), TensorProto.BFLOAT16)
+        halves = tensors.to_ort_value(X.astype(BFLOAT16), TensorProto.BFLOAT16)
         np.testing.assert_array_equal(identity(tensor(TensorProto.BFLOAT16)).run(halves)[0], X.astype(BFLOAT16))
         with self.assertRaisesRegex(RuntimeError, r"got OrtValue tensor\(bfloat16\)\[2, 3\]; the model takes 1 input"):
             self.float.run([halves])

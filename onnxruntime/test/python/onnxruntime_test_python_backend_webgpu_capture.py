@@ -29,7 +29,8 @@ from onnx import ModelProto, TensorProto, helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession, OrtValue, SessionOptions
-from onnxruntime.backend import execution_providers, session_lock
+from onnxruntime.backend.capture import locks
+from onnxruntime.backend.session import opening
 
 EP = "WebGpuExecutionProvider"
 
@@ -63,7 +64,7 @@ def open_session(made: ModelProto, capture: bool = True) -> InferenceSession:
     options = SessionOptions()
     device = next(device for device in onnxruntime.get_ep_devices() if device.ep_name == EP)
     options.add_provider_for_devices([device], {"enableGraphCapture": str(int(capture))})
-    with session_lock.WEBGPU.alone():
+    with locks.WEBGPU.alone():
         return InferenceSession(made.SerializeToString(), options, enable_fallback=0)
 
 
@@ -137,7 +138,7 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
                 done.result()
 
     def test_opened_under_the_lock(self) -> None:
-        lock, seen = session_lock.WEBGPU._alone, []
+        lock, seen = locks.WEBGPU._alone, []
 
         def look() -> None:
             seen.append(not lock.acquire(blocking=False))
@@ -151,8 +152,8 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
             thread.join()
             return open_session(*arguments)
 
-        open_session = execution_providers._open_named
-        with mock.patch.object(execution_providers, "_open_named", watched):
+        open_session = opening._open_explicit
+        with mock.patch.object(opening, "_open_explicit", watched):
             prepare(chain())
         self.assertEqual(seen, [True])
 

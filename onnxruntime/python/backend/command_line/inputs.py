@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from onnxruntime.backend import tensor_values
-from onnxruntime.backend.command_line import MistakeError
+from onnxruntime.backend.command_line.shared import MistakeError
+from onnxruntime.backend.runs import tensors
 
 
 def values(nodes: list, given: list[str], shapes: list[str]) -> list[object]:
@@ -69,10 +69,10 @@ def _shape(name: str, text: str) -> tuple[int, ...]:
 
 
 def _random(node, shape: tuple[int, ...], seed: int) -> np.ndarray:
-    element = tensor_values.element_type(node.type)
+    element = tensors.element_type(node.type)
     if element is None:
         raise MistakeError(f"input {node.name} is a {node.type}, which this command cannot make")
-    dtype = tensor_values.dtype_of(element)
+    dtype = tensors.dtype_of(element)
     try:
         if dtype.kind == "O":
             return np.full(shape, "text", dtype)
@@ -100,13 +100,13 @@ def _value(node, text: str) -> object:
         value = json.loads(text)
     except (ValueError, RecursionError):
         value = None
-    element = tensor_values.element_type(node.type)
+    element = tensors.element_type(node.type)
     if not isinstance(value, (int, float, list)) or element is None:
         raise MistakeError(
             f"--input {node.name}: {text!a} is neither a .npy file, random, nor a number or a list of them"
         )
     try:
-        return tensor_values.as_array(value, tensor_values.dtype_of(element))
+        return tensors.as_array(value, tensors.dtype_of(element))
     except ValueError:
         raise MistakeError(f"--input {node.name}: {text!a} does not fit {node.type}") from None
 
@@ -151,6 +151,6 @@ def _of_numpy(array: np.ndarray) -> np.ndarray:
     """The same values in an element type that .npy files know."""
     if array.dtype.kind == "O":
         return array.astype(str)
-    if tensor_values.numpy_has(array.dtype):
+    if tensors.numpy_has(array.dtype):
         return array
     return array.astype(np.int8 if "int" in array.dtype.name else np.float32)

@@ -12,9 +12,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from onnxruntime import InferenceSession, NodeArg, OrtValue
-from onnxruntime.backend import tensor_values
-from onnxruntime.backend.messages import nearest, show, warn
+from onnxruntime.backend.errors import nearest, reworded, show, warn
 from onnxruntime.backend.provider_names import OPENVINO
+from onnxruntime.backend.runs import tensors
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 
@@ -94,7 +94,7 @@ class ModelInputs:
         for name, value in feeds.items():
             node = self._nodes.get(name) or self._overridable[name]
             if not _fits(node, value):
-                found.append(f"input {name!a} got {tensor_values.describe(value)}")
+                found.append(f"input {name!a} got {tensors.describe(value)}")
         return f"{', '.join(found)}; {self._signature()}" if found else None
 
     def _signature(self) -> str:
@@ -106,18 +106,16 @@ class ModelInputs:
 
 
 def _error(kind: type[Exception], message: str) -> RuntimeError:
-    from onnxruntime.backend import errors  # most inputs are right  # noqa: PLC0415
-
-    return errors.reworded(kind, message)
+    return reworded(kind, message)
 
 
 @lru_cache
 def _fed_as_is(value_type: str) -> np.dtype | None:
     """The dtype of arrays that ORT takes without any preparation, if there is one."""
-    element = tensor_values.element_type(_required(value_type))
-    dtype = None if element is None else tensor_values.dtype_of(element)
+    element = tensors.element_type(_required(value_type))
+    dtype = None if element is None else tensors.dtype_of(element)
     # Text is looked through first: ORT would take the Python spelling of bytes.
-    return dtype if dtype is not None and dtype.kind in "biuf" and tensor_values.numpy_has(dtype) else None
+    return dtype if dtype is not None and dtype.kind in "biuf" and tensors.numpy_has(dtype) else None
 
 
 def _required(value_type: str) -> str:
@@ -139,11 +137,11 @@ def _value(value_type: str, value: object) -> object:
     value_type = _required(value_type)
     if value_type.startswith("seq(") and isinstance(value, (list, tuple)):
         return [_value(value_type[len("seq(") : -1], item) for item in value]
-    element = tensor_values.element_type(value_type)
+    element = tensors.element_type(value_type)
     if element is None:
         return value  # a map or a sparse tensor, which ORT reads by itself
-    array = tensor_values.as_array(value, tensor_values.dtype_of(element))
-    return array if tensor_values.numpy_has(array.dtype) else tensor_values.to_ort_value(array, element)
+    array = tensors.as_array(value, tensors.dtype_of(element))
+    return array if tensors.numpy_has(array.dtype) else tensors.to_ort_value(array, element)
 
 
 def _fits(node: object, value: object) -> bool:

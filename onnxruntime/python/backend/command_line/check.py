@@ -11,7 +11,7 @@ import platform
 import sys
 
 import onnxruntime
-from onnxruntime.backend.command_line import Page, judge, one_line, read_configuration
+from onnxruntime.backend.command_line.shared import Page, judge, one_line, read_configuration
 
 
 def add_to(commands: argparse._SubParsersAction, shared: argparse.ArgumentParser) -> None:
@@ -64,7 +64,7 @@ def tell(result: dict, page: Page) -> None:
     given = "ORT would be given" if some else "It configures nothing."
     page.line(f"Permitted with ORT {result['onnxruntime']} on {result['machine']}. {given}")
     for name, provider in result["provider_options"].items():
-        page.line(f"  {name} ({provider['flavour']}{'' if provider['here'] else ', not in this process'})")
+        page.line(f"  {name} ({provider['kind']}{'' if provider['here'] else ', not in this process'})")
         page.entries(provider["options"], " " * 6)
     for title in titles:
         if result[title]:

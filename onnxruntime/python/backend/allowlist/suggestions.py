@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from onnxruntime import RunOptions, SessionOptions, get_all_providers
-from onnxruntime.backend.allowlist_attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist_config_keys import RUN_CONFIG, SESSION_CONFIG
-from onnxruntime.backend.allowlist_providers import PROVIDERS
-from onnxruntime.backend.messages import nearest, show
+from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.configuration import KEYWORDS
+from onnxruntime.backend.errors import nearest, show
 from onnxruntime.backend.provider_names import CUDA
-from onnxruntime.backend.request import KEYWORDS
 
 _LONGEST, _LONGEST_NAME = 400, 64
 # Far more than a session has EPs.

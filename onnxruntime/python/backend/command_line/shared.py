@@ -26,19 +26,13 @@ from pathlib import Path
 from typing import NoReturn, TextIO
 
 import onnxruntime
-from onnxruntime.backend import (
-    allowlist,
-    allowlist_attributes,
-    allowlist_config_keys,
-    configuration_json,
-    execution_providers,
-    extensions,
-    refusals,
-    request,
-)
-from onnxruntime.backend.allowlist_providers import PROVIDERS
-from onnxruntime.backend.allowlist_rules import Permitted, sent
-from onnxruntime.backend.messages import NotPermittedError, warn
+from onnxruntime.backend import configuration, request
+from onnxruntime.backend.allowlist import attributes, circumstances, config_keys, look_up, refusals
+from onnxruntime.backend.allowlist.permits import sent
+from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.errors import NotPermittedError, warn
+from onnxruntime.backend.session import extensions, presence
 
 PROGRAM = "python -m onnxruntime.backend"
 LOG_LEVELS = ("verbose", "info", "warning", "error", "fatal")
@@ -199,46 +193,46 @@ def ort_log() -> Iterator[list[str]]:
 
 def provider_named(text: str) -> str:
     """The EP that a short name such as ``cuda`` stands for; any other text as it is."""
-    for name in (*PROVIDERS, *flavours_here()):
+    for name in (*PROVIDERS, *kinds_here()):
         if text.lower() in (name.lower(), name.lower().removesuffix("executionprovider")):
             return name
     return text
 
 
-def flavours_here() -> dict[str, str]:
+def kinds_here() -> dict[str, str]:
     """The EPs of this process, each bundled or a plugin."""
     names = onnxruntime.get_available_providers()
     if hasattr(onnxruntime, "get_ep_devices"):
         names += [device.ep_name for device in onnxruntime.get_ep_devices()]
-    return {name: "plugin" if execution_providers.plugin_devices(name) else "bundled" for name in dict.fromkeys(names)}
+    return {name: "plugin" if presence.plugin_devices(name) else "built-in" for name in dict.fromkeys(names)}
 
 
-def tables(scope: str | None) -> Iterator[tuple[str, str, Mapping[str, Permitted | refusals.Refused]]]:
+def tables(scope: str | None) -> Iterator[tuple[str, str, Mapping[str, Rule | refusals.Refused]]]:
     """Title, EP (or ``""``) and rules of every table that a scope stands for: all of them for ``None``.
 
     :param scope: ``session``, ``run``, the name of an EP or a short form of it.
     """
     if scope in (None, "session"):
-        yield "session_config", "", allowlist_config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
-        yield "keyword arguments of prepare", "", allowlist_attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
+        yield "session_config", "", config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
+        yield "keyword arguments of prepare", "", attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
     if scope in (None, "run"):
-        yield "run_config", "", allowlist_config_keys.RUN_CONFIG | refusals.RUN_CONFIG
-        yield "keyword arguments of run", "", allowlist_attributes.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
+        yield "run_config", "", config_keys.RUN_CONFIG | refusals.RUN_CONFIG
+        yield "keyword arguments of run", "", attributes.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
     if scope in ("session", "run"):
         return
     name = scope and provider_named(scope)
     if name and name not in PROVIDERS:
-        if name not in flavours_here():
+        if name not in kinds_here():
             known = [known.removesuffix("ExecutionProvider") for known in PROVIDERS]
             near = difflib.get_close_matches(scope.lower(), {*map(str.lower, known), "session", "run"}, 1)
             hint = f"; did you mean {near[0]}?" if near else f": {', '.join(known)}"
             raise MistakeError(f"{scope!a} is neither session, run nor a known EP{hint}")
         yield name, name, {}
     for known, provider in refusals.provider_tables().items():
-        for flavour in ("bundled", "plugin"):
-            if name in (None, known) and flavour in provider:
-                rules = provider[flavour]
-                yield f"{known} ({flavour})", known, {**refusals.EVERY_PROVIDER, **rules} if scope else rules
+        for kind in ("built-in", "plugin"):
+            if name in (None, known) and kind in provider:
+                rules = provider[kind]
+                yield f"{known} ({kind})", known, {**refusals.EVERY_PROVIDER, **rules} if scope else rules
 
 
 def providers_known() -> list[str]:
@@ -246,9 +240,9 @@ def providers_known() -> list[str]:
     return list(PROVIDERS)
 
 
-def permitted_of(name: str, flavour: str) -> int:
+def permitted_of(name: str, kind: str) -> int:
     """How many options of an EP are permitted."""
-    return len(PROVIDERS.get(name, {}).get(flavour, {}))
+    return len(PROVIDERS.get(name, {}).get(kind, {}))
 
 
 # --- configurations ---
@@ -257,22 +251,22 @@ def permitted_of(name: str, flavour: str) -> int:
 def read_configuration(text: str) -> dict[str, object]:
     """The configurations that a JSON text, the file of that name, or stdin for ``-`` holds.
 
-    :return: each of ``request.KEYWORDS``, with ``None`` for those it lacks, and ``"extensions"`` where it has them.
+    :return: each of ``KEYWORDS``, with ``None`` for those it lacks, and ``"extensions"`` where it has them.
     """
     inline = text.lstrip().startswith("{")
     where = "the configuration" if inline else "stdin" if text == "-" else text
     try:
         if inline:
-            found = configuration_json.parse(text)
+            found = configuration.parse(text)
         elif text == "-":
-            found = configuration_json.parse(sys.stdin.read(configuration_json.MOST_CHARACTERS))
+            found = configuration.parse(sys.stdin.read(configuration.MOST_CHARACTERS))
         else:
-            found = configuration_json.parse_file(text.removeprefix("@"))  # as in the environment variable
+            found = configuration.parse_file(text.removeprefix("@"))  # as in the environment variable
     except OSError as error:
         raise MistakeError(f"cannot read {text}: {error.strerror}") from None
     except ValueError as error:
         raise MistakeError(f"{where}: {error}") from None
-    return dict.fromkeys(request.KEYWORDS) | found
+    return dict.fromkeys(configuration.KEYWORDS) | found
 
 
 def judge(given: dict[str, object]) -> tuple[dict[str, dict], list[str]]:
@@ -281,7 +275,7 @@ def judge(given: dict[str, object]) -> tuple[dict[str, dict], list[str]]:
     :param given: what :func:`read_configuration` returned.
     :return: what ORT would be given, by keyword, and every problem that there is.
     """
-    here = flavours_here()
+    here = kinds_here()
     problems: list[str] = []
     libraries = given.pop("extensions", [])
     if libraries:
@@ -291,24 +285,24 @@ def judge(given: dict[str, object]) -> tuple[dict[str, dict], list[str]]:
             problems.append(str(error))
     while True:
         try:
-            asked = request.Request(environment=(), **given)
-            circumstances = request.circumstances(execution_providers.stock_list())
-            permit = allowlist.permit(asked, circumstances, lambda name: here.get(name, ""))
+            asked = request.of_call(given, environment=())
+            at = circumstances.expected(presence.stock_list())
+            permit = look_up.permit(asked, at, lambda name: here.get(name, ""))
             break
         except NotPermittedError as refusal:
             problems.append(str(refusal))
             _remove(given, refusal)
     if problems:
-        return {keyword: {} for keyword in request.KEYWORDS}, problems
-    for sentence in (text for idle in permit.idle.values() for text in idle.values()):
+        return {keyword: {} for keyword in configuration.KEYWORDS}, problems
+    for sentence in (text for idle in permit.without_effect.values() for text in idle.values()):
         warn(sentence)
     providers = {
         name: {
-            "flavour": here.get(name) or next(iter(PROVIDERS[name])),
+            "kind": here.get(name) or next(iter(PROVIDERS[name])),
             "here": name in here,
-            "options": sent(grants),
+            "options": sent(settings),
         }
-        for name, grants in (permit.providers if permit.named else {}).items()
+        for name, settings in (permit.providers if permit.explicit else {}).items()
     }
     return {
         "provider_options": providers,
@@ -341,7 +335,7 @@ def of_environment() -> dict[str, object]:
     """What the environment variable holds."""
     text = os.environ.get(request.ENVIRONMENT)
     try:
-        return configuration_json.of_environment(text) if text else {}
+        return configuration.of_environment(text) if text else {}
     except (OSError, ValueError) as error:
         raise MistakeError(f"the environment variable {request.ENVIRONMENT} cannot be used: {error}") from None
 

@@ -15,10 +15,11 @@ from collections.abc import Mapping
 from functools import partial
 
 from onnxruntime import GraphOptimizationLevel
-from onnxruntime.backend.allowlist_attributes import OWN_THREADS, PARALLEL
-from onnxruntime.backend.allowlist_rules import Circumstances, Family, Need, Permitted, Table
+from onnxruntime.backend.allowlist.attributes import OWN_THREADS, PARALLEL
+from onnxruntime.backend.allowlist.circumstances import Circumstances
+from onnxruntime.backend.allowlist.rules import Family, Need, Rule, Table
+from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Names, Text
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, COMPILING, CPU, GPU, NPU, ON_CUDA_DEVICE
-from onnxruntime.backend.value_kinds import Choice, Flag, Integer, Names, Text
 
 
 def _has(*eps: str) -> Need:
@@ -30,10 +31,10 @@ def _has(*eps: str) -> Need:
 _X86_64 = Need("an x86-64 CPU", lambda at, _: at.machine.lower() in ("x86_64", "amd64"))
 
 # What is off by default, and what is on.
-_switch = partial(Permitted, Flag(), "0")
-_switch_on = partial(Permitted, Flag(), "1")
+_switch = partial(Rule, Flag(), "0")
+_switch_on = partial(Rule, Flag(), "1")
 
-SESSION_CONFIG: dict[str, Permitted] = {}
+SESSION_CONFIG: dict[str, Rule] = {}
 
 # --- Session config entries: graph optimization -----------------------------------------------------------------------
 
@@ -108,21 +109,21 @@ SESSION_CONFIG |= {
         needs=(_BASIC, _QDQ_KEPT),
         evidence="log: ConstantFolding leaves the node",
     ),
-    "session.function_expansion_byte_limit": Permitted(
+    "session.function_expansion_byte_limit": Rule(
         Integer(1, 2**30),
         "1073741824",
         "Caps the bytes that function inlining may create; only lower than the default.",
         since=(1, 31),
         evidence="'1' refuses a model with a function",
     ),
-    "session.function_expansion_node_limit": Permitted(
+    "session.function_expansion_node_limit": Rule(
         Integer(1, 1_000_000),
         "1000000",
         "Caps the nodes that function inlining may create; only lower than the default.",
         since=(1, 31),
         evidence="'1' refuses a model with a function",
     ),
-    "session.gqa_value_layout": Permitted(
+    "session.gqa_value_layout": Rule(
         Choice("BNSH", "BNHS"),
         "BNSH",
         "Layout of GroupQueryAttention's value cache, and so the shape of that input and output.",
@@ -133,7 +134,7 @@ SESSION_CONFIG |= {
 
 # By passes that run from ORT_ENABLE_BASIC on.
 SESSION_CONFIG |= Table(needs=(_BASIC,)) | {
-    "optimization.constant_folding_max_output_size_in_bytes": Permitted(
+    "optimization.constant_folding_max_output_size_in_bytes": Rule(
         # 0 and anything above the default would lift the cap that keeps a small model from folding gigabytes.
         Integer(1, 2**30),
         "1073741824",
@@ -141,7 +142,7 @@ SESSION_CONFIG |= Table(needs=(_BASIC,)) | {
         since=(1, 27),
         evidence="'8' keeps ConstantOfShape in the graph",
     ),
-    "optimization.disable_specified_optimizers": Permitted(
+    "optimization.disable_specified_optimizers": Rule(
         Names(_OPTIMIZERS, empty=True),
         "",
         "Skips the named graph optimizers; ORT would skip unknown names in silence.",
@@ -159,7 +160,7 @@ SESSION_CONFIG |= Table(needs=(_BASIC,)) | {
         since=(1, 25),
         evidence="log: DQMatMulNBitsFusion runs (the CPU EP left it nothing to fuse); in wheels from 1.24.3 on",
     ),
-    "session.graph_optimizations_loop_level": Permitted(
+    "session.graph_optimizations_loop_level": Rule(
         Integer(among=(0, 1, 2)), "1", "Whether optimization passes are repeated.", evidence="log of the loop level"
     ),
 }
@@ -169,7 +170,7 @@ SESSION_CONFIG |= Table(needs=(_EXTENDED,)) | {
     "optimization.enable_gelu_approximation": _switch(
         "Replaces Gelu by its tanh approximation.", evidence="Gelu becomes FastGelu"
     ),
-    "optimization.minimal_build_optimizations": Permitted(
+    "optimization.minimal_build_optimizations": Rule(
         Choice("", "apply"),  # ORT's third value, 'save', belongs to saving a model
         "",
         "Restricts optimization to what a minimal build has.",
@@ -181,17 +182,17 @@ SESSION_CONFIG |= Table(needs=(_EXTENDED,)) | {
     "session.enable_quant_qdq_cleanup": _switch(
         "Removes Q-DQ pairs that are left over, with the rounding they did.", evidence="outputs change"
     ),
-    "session.qdq_matmulnbits_accuracy_level": Permitted(
+    "session.qdq_matmulnbits_accuracy_level": Rule(
         Integer(0, 4), "4", "Accuracy level where DQ and MatMul become MatMulNBits.", evidence="outputs change"
     ),
-    "session.qdq_matmulnbits_block_size": Permitted(
+    "session.qdq_matmulnbits_block_size": Rule(
         Integer(among=(-1, 0, 16, 32, 64, 128, 256)),
         "0",
         "Block size where a per-tensor or per-channel DQ and MatMul become MatMulNBits; -1: ORT chooses, 0: 32.",
         since=(1, 25),
         evidence="outputs change",
     ),
-    "session.qdqisint8allowed": Permitted(
+    "session.qdqisint8allowed": Rule(
         Flag(), "0, on Arm 1", "Keeps signed int8 QDQ instead of rewriting it to uint8.", evidence="log of the rewrite"
     ),
     "session.x64quantprecision": _switch(
@@ -208,13 +209,13 @@ SESSION_CONFIG |= Table(needs=(_EXTENDED,)) | {
 _INTRA_THREADS = Need(
     "more than one intra-op thread", lambda at, _: at.attributes.get("intra_op_num_threads") != 1, idle=True
 )
-_spin_backoff = partial(Permitted, Integer(1, 64), "1", since=(1, 26))
+_spin_backoff = partial(Rule, Integer(1, 64), "1", since=(1, 26))
 # From 1000000 on, idle threads keep all cores busy.
-_spin_duration = partial(Permitted, Integer(-1, 10_000), "-1", since=(1, 26))
+_spin_duration = partial(Rule, Integer(-1, 10_000), "-1", since=(1, 26))
 
 # Within an operator.
 SESSION_CONFIG |= Table(needs=(_INTRA_THREADS, OWN_THREADS)) | {
-    "session.dynamic_block_base": Permitted(
+    "session.dynamic_block_base": Rule(
         # 1000000000 made a run ten times slower, 2147483647 made it fail.
         Integer(0, 128),
         "0",
@@ -361,7 +362,7 @@ SESSION_CONFIG |= {
         "Fails when workspace estimates do not match.", since=(1, 31), evidence="'1' refuses an ORT-format model"
     ),
     # Placement.
-    "session.layer_assignment_settings": Permitted(
+    "session.layer_assignment_settings": Rule(
         _placement(
             r"=?[\w./:-]+", "rules such as cpu(encoder,=decoder.0);gpu(decoder) over layer annotations of the model"
         ),
@@ -371,7 +372,7 @@ SESSION_CONFIG |= {
         needs=(_DEVICES,),
         evidence="log of the parsed rules",
     ),
-    "session.name_based_layer_assignment": Permitted(
+    "session.name_based_layer_assignment": Rule(
         _placement(r"[\w./:-]+", "rules such as cpu(embed,norm);gpu(attention) over parts of node names"),
         "",
         "Places nodes by parts of their names.",
@@ -415,15 +416,15 @@ _NO_GRAPHS = Need(
     without="a replay uses memory that was given back",
 )
 
-RUN_CONFIG: dict[str, Permitted] = {
-    "gpu_graph_id": Permitted(
+RUN_CONFIG: dict[str, Rule] = {
+    "gpu_graph_id": Rule(
         Integer(-1, 1023),
         "not set",
         "Which captured graph a run uses; -1: none, for this run.",
         needs=(_CAPTURING,),
         evidence="ORT parses it in every run, on the CPU EP too",
     ),
-    "memory.enable_memory_arena_shrinkage": Permitted(
+    "memory.enable_memory_arena_shrinkage": Rule(
         Text(r"(cpu:0|gpu:[0-9]{1,2})(;(cpu:0|gpu:[0-9]{1,2})){0,7}", "devices such as cpu:0 or cpu:0;gpu:0"),
         "not set",
         "Gives unused arena memory back after the run.",
@@ -435,6 +436,6 @@ RUN_CONFIG: dict[str, Permitted] = {
 # --- Free dimension overrides -----------------------------------------------------------------------------------------
 
 # What each named dimension may become; free_dimensions.py bounds what they make of an input together.
-FREE_DIMENSION = Permitted(
+FREE_DIMENSION = Rule(
     Integer(1, 2**24), "open", "The size of a named dimension.", evidence="the shapes of the open session's inputs"
 )

@@ -10,9 +10,10 @@ import json
 import math
 from pathlib import Path
 
-from onnxruntime.backend.messages import nearest, show
-from onnxruntime.backend.request import KEYWORDS
+from onnxruntime.backend.errors import nearest, show
 
+# The keyword arguments that hold settings. JSON text can contain these and "extensions".
+KEYWORDS = ("provider_options", "session_config", "run_config", "session_options", "free_dimension_overrides")
 # Of a file: more than a hundred times what every permitted key with its longest value takes.
 MOST_CHARACTERS = 1 << 24
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 from functools import partial
 
 from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
-from onnxruntime.backend.allowlist_rules import Circumstances, Need, Permitted, Table
-from onnxruntime.backend.value_kinds import Flag, Integer, Member, Text, Threads, threads_start
+from onnxruntime.backend.allowlist.circumstances import Circumstances
+from onnxruntime.backend.allowlist.rules import Need, Rule, Table
+from onnxruntime.backend.allowlist.value_kinds import Flag, Integer, Member, Text, Threads, threads_start
 
 
 def _parallel(at: Circumstances) -> bool:
@@ -44,7 +45,7 @@ _LOG_ID = Text("[A-Za-z0-9_.@/+-]*", "ASCII letters, digits and _ . @ / + -")
 # Not 0 and 1, with which a session of two nodes writes 136 and 65 lines into the application's log. The application can
 # ask for them: onnxruntime.set_default_logger_severity.
 _SEVERITY = Integer(among=(-1, 2, 3, 4))
-_VERBOSITY = Permitted(Integer(among=(0,)), "0", "How much a debug build logs at severity 0; releases do not read it.")
+_VERBOSITY = Rule(Integer(among=(0,)), "0", "How much a debug build logs at severity 0; releases do not read it.")
 _LEVEL = Member(GraphOptimizationLevel, GraphOptimizationLevel.__members__)
 _MODE = Member(ExecutionMode, ExecutionMode.__members__)
 # Not MEMORY_EFFICIENT, with which builds without training open no session.
@@ -53,8 +54,8 @@ _ORDER = Member(
 )
 
 # What is off by default, and what is on.
-_switch = partial(Permitted, Flag(), "False")
-_switch_on = partial(Permitted, Flag(), "True")
+_switch = partial(Rule, Flag(), "False")
+_switch_on = partial(Rule, Flag(), "True")
 
 # --- Attributes of onnxruntime.SessionOptions, as keyword arguments of prepare and run ---
 
@@ -66,21 +67,21 @@ SESSION_ATTRIBUTES = Table(
         "Whether memory is laid out ahead from the first run's shapes.", needs=(_PATTERN,)
     ),
     "enable_mem_reuse": _switch_on("Whether buffers are used again within a run."),
-    "execution_mode": Permitted(_MODE, "ORT_SEQUENTIAL", "Whether operators run in parallel.", needs=(_SEVERAL,)),
-    "execution_order": Permitted(_ORDER, "DEFAULT", "The order in which ready nodes run."),
-    "graph_optimization_level": Permitted(_LEVEL, "ORT_ENABLE_ALL", "How far the graph is rewritten."),
-    "inter_op_num_threads": Permitted(
+    "execution_mode": Rule(_MODE, "ORT_SEQUENTIAL", "Whether operators run in parallel.", needs=(_SEVERAL,)),
+    "execution_order": Rule(_ORDER, "DEFAULT", "The order in which ready nodes run."),
+    "graph_optimization_level": Rule(_LEVEL, "ORT_ENABLE_ALL", "How far the graph is rewritten."),
+    "inter_op_num_threads": Rule(
         Threads(),
         "0",
         "Threads that run operators in parallel; 0: ORT decides.",
         needs=(_THREADS_START, OWN_THREADS, PARALLEL),
     ),
-    "intra_op_num_threads": Permitted(
+    "intra_op_num_threads": Rule(
         Threads(), "0", "Threads within an operator; 0: ORT decides.", needs=(_THREADS_START, OWN_THREADS)
     ),
-    "log_severity_level": Permitted(_SEVERITY, "-1", "Least severity that is logged; -1: the process default."),
+    "log_severity_level": Rule(_SEVERITY, "-1", "Least severity that is logged; -1: the process default."),
     "log_verbosity_level": _VERBOSITY,
-    "logid": Permitted(_LOG_ID, "", "Prefix of the session's log lines."),
+    "logid": Rule(_LOG_ID, "", "Prefix of the session's log lines."),
     "use_deterministic_compute": _switch("Whether deterministic kernels are preferred."),
     "use_per_session_threads": _switch_on("Whether the session has thread pools of its own."),
 }
@@ -88,8 +89,8 @@ SESSION_ATTRIBUTES = Table(
 # --- Attributes of onnxruntime.RunOptions, as keyword arguments of run ---
 
 RUN_ATTRIBUTES = Table("run: RunOptions hold them, and onnxruntime's own backend sets them") | {
-    "log_severity_level": Permitted(_SEVERITY, "-1", "Least severity that is logged in the run; -1: the session's."),
+    "log_severity_level": Rule(_SEVERITY, "-1", "Least severity that is logged in the run; -1: the session's."),
     "log_verbosity_level": _VERBOSITY,
-    "logid": Permitted(_LOG_ID, "", "Prefix of the run's log lines."),
+    "logid": Rule(_LOG_ID, "", "Prefix of the run's log lines."),
     "only_execute_path_to_fetches": _switch("Whether only nodes that lead to an output run."),
 }

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import onnx
 
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend.messages import refuse, show
+from onnxruntime.backend.errors import refuse, show
 
 # ORT computes at load time whatever then depends on sizes alone, and holds it: up to 4 bytes for each element with the
 # CPU EP and 16 with OpenVINO's, in each node of the model that makes such a tensor.

@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import onnxruntime
-from onnxruntime.backend import backend, command_inputs, command_measure, extensions
+from onnxruntime.backend import backend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.command_line import (
+from onnxruntime.backend.command_line import inputs as command_inputs
+from onnxruntime.backend.command_line import measure as command_measure
+from onnxruntime.backend.command_line.shared import (
     MistakeError,
     Page,
     extensions_of_environment,
-    flavours_here,
+    kinds_here,
     one_line,
     ort_log,
     provider_named,
@@ -30,7 +32,8 @@ from onnxruntime.backend.command_line import (
     read_configuration,
     use_extensions,
 )
-from onnxruntime.backend.messages import NotPermittedError
+from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.session import extensions
 
 if TYPE_CHECKING:
     from typing import Self  # since Python 3.11
@@ -229,7 +232,7 @@ def _configured(chosen: argparse.Namespace, config: str) -> _Tried:
 
 def _provider_and_option(text: str) -> tuple[str, str]:
     """The name of the EP in EP.OPTION=VALUE, and the rest, which may be empty."""
-    known = {*providers_known(), *flavours_here()}
+    known = {*providers_known(), *kinds_here()}
     dots = [index for index, character in enumerate(f"{text.partition('=')[0]}.") if character == "."]
     for dot in reversed(dots):  # an EP's name may hold a dot itself
         name = provider_named(text[:dot])

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnxruntime import InferenceSession, OrtValue, RunOptions
-from onnxruntime.backend import tensor_values
+from onnxruntime.backend.runs import tensors
 
 if TYPE_CHECKING:
-    from onnxruntime.backend.session_lock import SessionLock
+    from onnxruntime.backend.capture.locks import SessionLock
 
 _ARRAY = np.ndarray
 _RUN = InferenceSession.run
@@ -85,16 +85,16 @@ def with_values(
     :param options: the run's options.
     :return: the outputs as arrays.
     """
-    values = {name: tensor_values.to_ort_value(value) for name, value in feeds.items() if value is not None}
+    values = {name: tensors.to_ort_value(value) for name, value in feeds.items() if value is not None}
     if (
         type(session) is not InferenceSession
         or InferenceSession.run_with_ort_values is not _RUN_WITH_ORT_VALUES
         or "run_with_ort_values" in vars(session)
         or any(getattr(value, "_session", None) is not None for value in values.values())
     ):
-        return [tensor_values.to_array(value) for value in session.run_with_ort_values(outputs, values, options)]
+        return [tensors.to_array(value) for value in session.run_with_ort_values(outputs, values, options)]
     results = session._sess.run_with_ort_values(
         {name: value._ortvalue for name, value in values.items()}, outputs, options
     )
     # By index: the end of pybind11's iterator is a C++ exception, which takes 100 us.
-    return [tensor_values.to_array(OrtValue(results[i])) for i in range(len(results))]
+    return [tensors.to_array(OrtValue(results[i])) for i in range(len(results))]

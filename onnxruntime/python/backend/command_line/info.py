@@ -20,18 +20,18 @@ from pathlib import Path
 from onnx import TensorProto, helper
 
 import onnxruntime
-from onnxruntime.backend import execution_providers
-from onnxruntime.backend.command_line import (
+from onnxruntime.backend.command_line.shared import (
     PROGRAM,
     MistakeError,
     Page,
-    flavours_here,
     judge,
+    kinds_here,
     permitted_of,
     providers_known,
     read_configuration,
 )
 from onnxruntime.backend.request import ENVIRONMENT
+from onnxruntime.backend.session import presence
 
 _VARIABLES = (
     ENVIRONMENT,
@@ -72,7 +72,7 @@ def command(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
 
     :return: the result and the exit status.
     """
-    here = flavours_here()
+    here = kinds_here()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=4) as workers:
         model = Path(folder, "model.onnx")
         model.write_bytes(_two_nodes())
@@ -80,15 +80,15 @@ def command(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
     providers = [
         {
             "name": name,
-            "flavour": flavour,
-            "permitted": permitted_of(name, flavour),
+            "kind": kind,
+            "permitted": permitted_of(name, kind),
             "devices": [
                 {"type": device.device.type.name, "vendor": device.device.vendor}
-                for device in execution_providers.plugin_devices(name)
+                for device in presence.plugin_devices(name)
             ],
             **tries[name].result(),
         }
-        for name, flavour in here.items()
+        for name, kind in here.items()
     ]
     result = {
         "onnxruntime": onnxruntime.__version__,
@@ -161,14 +161,14 @@ def tell(result: dict, page: Page) -> None:
     page.line()
     page.line("Execution providers of this process")
     for provider in result["providers"]:
-        page.line(f"  {provider['name']} ({provider['flavour']})")
+        page.line(f"  {provider['name']} ({provider['kind']})")
         page.paragraph("opens a session" if provider["opens"] else f"opens none: {provider['reason']}", " " * 6)
         page.paragraph(f"options that may be set: {provider['permitted'] or 'none'}", " " * 6)
         for index, device in enumerate(provider["devices"]):
             page.paragraph(f"device {index}: {device['type']} of {device['vendor'] or 'unnamed vendor'}", " " * 6)
     for name in result["plugins_without_a_device"]:
         page.paragraph(f"{name} is registered, and found no device here that it supports", "    ", "  ")
-    if not any(provider["flavour"] == "plugin" for provider in result["providers"]):
+    if not any(provider["kind"] == "plugin" for provider in result["providers"]):
         page.line("  no plugin in use, which --plugin would add")
     page.line()
     page.line("Known, but not in this process")

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from onnxruntime.backend import allowlist_providers
-from onnxruntime.backend.allowlist_rules import Table
+from onnxruntime.backend.allowlist import providers
+from onnxruntime.backend.allowlist.rules import Table
 from onnxruntime.backend.provider_names import (
     CANN,
     COREML,
@@ -844,55 +844,55 @@ _VITISAI: dict[str, Refused] = {
 }
 
 
-# EP name to the refused options of the EP inside ORT ("bundled") and of a plugin.
+# EP name to the refused options of the EP inside ORT ("built-in") and of a plugin.
 PROVIDERS: dict[str, dict[str, dict[str, Refused]]] = {
     CUDA: {
-        "bundled": _known_by("parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries", _CUDA),
+        "built-in": _known_by("parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries", _CUDA),
         "plugin": _known_by("source: CUDA plugin EP, April 2026", _CUDA_PLUGIN),
     },
     TENSORRT: {
-        "bundled": _known_by("parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT libraries", _TENSORRT),
+        "built-in": _known_by("parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT libraries", _TENSORRT),
     },
     NV_TENSORRT_RTX: {
         "plugin": _known_by("parser run: onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0 on stub libraries", _TENSORRT_RTX),
     },
     MIGRAPHX: {
-        "bundled": _known_by("parser run: onnxruntime-migraphx 1.27.1 on stub HIP and MIGraphX libraries", _MIGRAPHX),
+        "built-in": _known_by("parser run: onnxruntime-migraphx 1.27.1 on stub HIP and MIGraphX libraries", _MIGRAPHX),
     },
-    CANN: {"bundled": _known_by("parser run: onnxruntime-cann 1.24.4 on stub ACL libraries", _CANN)},
+    CANN: {"built-in": _known_by("parser run: onnxruntime-cann 1.24.4 on stub ACL libraries", _CANN)},
     OPENVINO: {
-        "bundled": _known_by("run: onnxruntime-openvino 1.24.1 on a CPU", _OPENVINO_BUNDLED),
+        "built-in": _known_by("run: onnxruntime-openvino 1.24.1 on a CPU", _OPENVINO_BUNDLED),
         "plugin": _known_by("run: onnxruntime-ep-openvino 1.8.1 on a CPU", _OPENVINO_PLUGIN),
     },
     f"{OPENVINO}.AUTO": {"plugin": _known_by("run: onnxruntime-ep-openvino 1.8.1 on a CPU", _OPENVINO_PLUGIN)},
     QNN: {
-        "bundled": _known_by("strings: onnxruntime-qnn 1.24.4 for Windows", _QNN_BUNDLED),
+        "built-in": _known_by("strings: onnxruntime-qnn 1.24.4 for Windows", _QNN_BUNDLED),
         "plugin": _known_by("run: onnxruntime-qnn 2.7.0 on its HTP simulator", _QNN_PLUGIN),
     },
     WEBGPU: {
-        "bundled": _known_by("run: onnxruntime-webgpu 1.27.0 on a software GPU", _WEBGPU),
+        "built-in": _known_by("run: onnxruntime-webgpu 1.27.0 on a software GPU", _WEBGPU),
         "plugin": _known_by("run: onnxruntime-ep-webgpu 0.4.0 on a software GPU", _WEBGPU_PLUGIN),
     },
-    DML: {"bundled": _known_by("strings: onnxruntime-directml 1.24.4; source", _DML)},
-    COREML: {"bundled": _known_by("strings: onnxruntime 1.31.1 for macOS; source", _COREML)},
-    VITISAI: {"bundled": _known_by("source and AMD's documentation", _VITISAI)},
-    "XnnpackExecutionProvider": {"bundled": _refused(NOT_VERIFIED, _UNRUN, "intra_op_num_threads", evidence="source")},
-    "ACLExecutionProvider": {"bundled": _refused(NOT_VERIFIED, _UNRUN, "enable_fast_math", evidence="source")},
-    "DnnlExecutionProvider": {"bundled": _refused(NOT_VERIFIED, _UNRUN, "num_of_threads", evidence="source")},
+    DML: {"built-in": _known_by("strings: onnxruntime-directml 1.24.4; source", _DML)},
+    COREML: {"built-in": _known_by("strings: onnxruntime 1.31.1 for macOS; source", _COREML)},
+    VITISAI: {"built-in": _known_by("source and AMD's documentation", _VITISAI)},
+    "XnnpackExecutionProvider": {"built-in": _refused(NOT_VERIFIED, _UNRUN, "intra_op_num_threads", evidence="source")},
+    "ACLExecutionProvider": {"built-in": _refused(NOT_VERIFIED, _UNRUN, "enable_fast_math", evidence="source")},
+    "DnnlExecutionProvider": {"built-in": _refused(NOT_VERIFIED, _UNRUN, "num_of_threads", evidence="source")},
     "JsExecutionProvider": {
-        "bundled": _refused(NO_EFFECT, "Python cannot attach the EP", "preferredLayout", evidence="source")
+        "built-in": _refused(NO_EFFECT, "Python cannot attach the EP", "preferredLayout", evidence="source")
     },
     "WebNNExecutionProvider": {
-        "bundled": _refused(NO_EFFECT, "Python cannot attach the EP", "deviceType", evidence="source")
+        "built-in": _refused(NO_EFFECT, "Python cannot attach the EP", "deviceType", evidence="source")
     },
 }
 
 
 def provider_tables() -> dict[str, dict[str, Table]]:
-    """EP name to flavour to every option that was judged: permitted ones, then refused ones."""
+    """EP name to kind to every option that was judged: permitted ones, then refused ones."""
     return {
-        name: {flavour: table | PROVIDERS.get(name, {}).get(flavour, {}) for flavour, table in flavours.items()}
-        for name, flavours in allowlist_providers.PROVIDERS.items()
+        name: {kind: table | PROVIDERS.get(name, {}).get(kind, {}) for kind, table in kinds.items()}
+        for name, kinds in providers.PROVIDERS.items()
     }
 
 
@@ -905,17 +905,17 @@ _TABLES = {
 }
 
 
-def find(where: str, provider: str, name: str, flavour: str = "") -> Refused | None:
+def find(where: str, provider: str, name: str, kind: str = "") -> Refused | None:
     """The verdict on a name that is refused, if there is one.
 
     :param where: ``"provider_options"``, ``"session_config"``, ``"run_config"``, ``"session attributes"`` or
         ``"run attributes"``.
     :param provider: the EP, for an option.
     :param name: the option, key or attribute.
-    :param flavour: ``"bundled"`` or ``"plugin"``, for an option.
+    :param kind: ``"built-in"`` or ``"plugin"``, for an option.
     """
     if where == "provider_options":
-        return EVERY_PROVIDER.get(name) or PROVIDERS.get(provider, {}).get(flavour, {}).get(name)
+        return EVERY_PROVIDER.get(name) or PROVIDERS.get(provider, {}).get(kind, {}).get(name)
     found = _TABLES[where].get(name)
     if found is None and where == "session_config":
         found = next((verdict for prefix, verdict in SESSION_FAMILIES.items() if name.startswith(prefix)), None)

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from onnxruntime import SessionOptions
-from onnxruntime.backend.messages import show
+from onnxruntime.backend.errors import show
 
 
 def register(options: SessionOptions, named: Iterable[str]) -> tuple[str, ...]:

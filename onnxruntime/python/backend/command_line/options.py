@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import argparse
 
-from onnxruntime.backend.allowlist_rules import Permitted
-from onnxruntime.backend.command_line import PROGRAM, Page, tables
-from onnxruntime.backend.refusals import Refused
+from onnxruntime.backend.allowlist.refusals import Refused
+from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.command_line.shared import PROGRAM, Page, tables
 
 
 def add_to(commands: argparse._SubParsersAction, shared: argparse.ArgumentParser) -> None:
@@ -54,8 +54,8 @@ def command(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
     return result, 0
 
 
-def _described(name: str, rule: Permitted | Refused) -> dict[str, object]:
-    if not isinstance(rule, Permitted):
+def _described(name: str, rule: Rule | Refused) -> dict[str, object]:
+    if not isinstance(rule, Rule):
         return {"name": name, "permitted": False, "hazard": rule.hazard, "reason": rule.reason}
     needs = [need.what for need in rule.needs]
     if rule.since > (1, 24):

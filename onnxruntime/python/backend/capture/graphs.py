@@ -33,9 +33,10 @@ from onnx import TensorProto, helper
 
 import onnxruntime
 from onnxruntime import InferenceSession, OrtValue, RunOptions
-from onnxruntime.backend import captured_graph, replay_check, request, session_lock
-from onnxruntime.backend.messages import warn
+from onnxruntime.backend.capture import comparison, eligibility, locks
+from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import CUDA, TENSORRT, WEBGPU
+from onnxruntime.backend.runs import run_options
 
 # The run config entry that says which graph a run captures or replays; ORT takes 0 where it is absent.
 GRAPH_ID = "gpu_graph_id"
@@ -60,7 +61,7 @@ _RUN_WITH_IOBINDING = InferenceSession.run_with_iobinding
 
 def of(session: InferenceSession) -> Capture | None:
     """The capture state of a session, shared by all who run it; ``None`` when the session does not capture."""
-    switched_on = captured_graph.switched_on(session)
+    switched_on = eligibility.switched_on(session)
     if not switched_on:
         return None
     # Kept with the session and not in a table of ours: what it holds must go when and as the session goes.
@@ -132,20 +133,20 @@ class Capture:
         :param switched_on: those of its EPs that were told to capture.
         """
         ep = switched_on[0]
-        self._lock = session_lock.of(session)
+        self._lock = locks.of(session)
         self._on_webgpu = ep == WEBGPU
-        self._unread = captured_graph.unread(session) or frozenset()
+        self._unread = eligibility.unread(session) or frozenset()
         # TensorRT captures one graph, in the second run of the session, whatever the id.
         self._once = ep == TENSORRT
         self._device_id = int(session.get_provider_options()[ep].get("device_id", 0))
-        self._slots = [(value.name, captured_graph.dtype(value.type), value.type) for value in session.get_inputs()]
+        self._slots = [(value.name, eligibility.dtype(value.type), value.type) for value in session.get_inputs()]
         self._output_names = [value.name for value in session.get_outputs()]
         memories = [memory.name for memory in session.get_output_memory_infos()]
         # ORT takes nothing but device memory for outputs on WebGPU.
         self._on_cpu = {i for i, name in enumerate(memories) if name == "Cpu" and not self._on_webgpu}
         # Where all is on the CPU, there is nothing to capture.
         self._nothing = {"Cpu"}.issuperset([*memories, *(info.name for info in session.get_input_memory_infos())])
-        self.problem = "" if self._nothing else captured_graph.problem(session, switched_on)
+        self.problem = "" if self._nothing else eligibility.problem(session, switched_on)
         # Each thread's graphs by the caller's id, if any, and the input shapes; those of the worker are _shared.
         self._thread = threading.local()
         self._threads = 0
@@ -372,13 +373,13 @@ class Capture:
         for name, buffer in graph.inputs:
             buffer.update_inplace(call.feeds[name])
         if call.attributes or graph.entries is not call.entries:
-            graph.options = request.run_options(call.attributes, {**call.entries, GRAPH_ID: graph.id})
+            graph.options = run_options.make(call.attributes, {**call.entries, GRAPH_ID: graph.id})
             graph.entries = None if call.attributes else call.entries
         call.session.run_with_iobinding(graph.binding, graph.options)
         return graph.inner_binding.copy_outputs_to_cpu()  # copies of those that are on the CPU, too
 
     def _ordinary(self, call: _Call) -> list[np.ndarray]:
-        options = request.run_options(call.attributes, {**call.entries, GRAPH_ID: ORDINARY})
+        options = run_options.make(call.attributes, {**call.entries, GRAPH_ID: ORDINARY})
         return call.session.run(self._output_names, call.feeds, options)
 
     def _capture(self, graphs: dict[tuple, _Graph], key: tuple, call: _Call) -> list[np.ndarray]:
@@ -394,10 +395,10 @@ class Capture:
         for i, (name, want) in enumerate(zip(self._output_names, wanted, strict=True)):
             buffer = self._buffer(call.session, want.shape, want.dtype, on_cpu=i in self._on_cpu)
             graph.binding.bind_ortvalue_output(name, buffer)
-        other = replay_check.other_data({name: self._on_host(value) for name, value in call.feeds.items()})
+        other = comparison.other_data({name: self._on_host(value) for name, value in call.feeds.items()})
         self._replay(graph, call._replace(feeds=other))
         outputs = self._replay(graph, call)
-        wrong = replay_check.differing(outputs, wanted, None if self._once else lambda: self._ordinary(call))
+        wrong = comparison.differing(outputs, wanted, None if self._once else lambda: self._ordinary(call))
         if wrong:
             names = ", ".join(ascii(self._output_names[i]) for i in wrong)
             self._refused[key] = (
@@ -460,7 +461,7 @@ class Capture:
     def _on_host(self, value: np.ndarray | OrtValue) -> np.ndarray:
         if isinstance(value, np.ndarray) or not self._on_webgpu:
             return value if isinstance(value, np.ndarray) else value.numpy()
-        host = OrtValue.ortvalue_from_numpy(np.empty(value.shape(), captured_graph.dtype(value.data_type())))
+        host = OrtValue.ortvalue_from_numpy(np.empty(value.shape(), eligibility.dtype(value.data_type())))
         onnxruntime.copy_tensors([value], [host])
         return host.numpy()
 
@@ -469,7 +470,7 @@ def _here(function: Callable, *arguments: object) -> list[np.ndarray]:
     return function(*arguments)
 
 
-def _become_worker(lock: session_lock.SessionLock, device_id: int) -> None:
+def _become_worker(lock: locks.SessionLock, device_id: int) -> None:
     """Put the calling thread on a device for good: CUDA's current device is a thread's.
 
     ORT's EP sets it in the thread that opens a session (``cuda_execution_provider.cc``), but not where a session that

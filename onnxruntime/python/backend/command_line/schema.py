@@ -16,13 +16,13 @@ import re
 from collections.abc import Mapping
 
 import onnxruntime
-from onnxruntime.backend.allowlist_attributes import SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist_config_keys import FREE_DIMENSION, RUN_CONFIG, SESSION_CONFIG, SESSION_FAMILIES
-from onnxruntime.backend.allowlist_providers import PROVIDERS
-from onnxruntime.backend.allowlist_rules import Family, Permitted
-from onnxruntime.backend.command_line import Page
-from onnxruntime.backend.messages import MOST_ENTRIES
-from onnxruntime.backend.value_kinds import Choice, Flag, Integer, Kind, Member, Names, Text, Threads
+from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.config_keys import FREE_DIMENSION, RUN_CONFIG, SESSION_CONFIG, SESSION_FAMILIES
+from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.rules import Family, Rule
+from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Member, Names, Text, Threads
+from onnxruntime.backend.command_line.shared import Page
+from onnxruntime.backend.request import MOST_ENTRIES
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -97,7 +97,7 @@ def _others(family: Family) -> str:
     return f"^(?!(?:{known})$){re.escape(family.prefix)}{family.rest}$"
 
 
-def _table(description: str, rules: Mapping[str, Permitted]) -> dict[str, object]:
+def _table(description: str, rules: Mapping[str, Rule]) -> dict[str, object]:
     return {
         "description": description,
         "type": "object",
@@ -107,13 +107,13 @@ def _table(description: str, rules: Mapping[str, Permitted]) -> dict[str, object
     }
 
 
-def _provider(tables: Mapping[str, Mapping[str, Permitted]]) -> dict[str, object]:
+def _provider(tables: Mapping[str, Mapping[str, Rule]]) -> dict[str, object]:
     """An EP's options; of one that comes bundled and as a plugin, those of either."""
-    found = [_table(flavour, rules) for flavour, rules in tables.items()]
+    found = [_table(kind, rules) for kind, rules in tables.items()]
     return {"anyOf": found} if len(found) > 1 else found[0]
 
 
-def _rule(rule: Permitted) -> dict[str, object]:
+def _rule(rule: Rule) -> dict[str, object]:
     needs = [need.what for need in rule.needs]
     if rule.since > (1, 24):
         needs.insert(0, "ORT {}.{}".format(*rule.since))

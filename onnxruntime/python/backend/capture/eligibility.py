@@ -25,11 +25,11 @@ from google.protobuf.message import DecodeError
 
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend import tensor_values
-from onnxruntime.backend.allowlist_captured_operators import OPERATORS, RELEASES, TYPES, Dispatches
-from onnxruntime.backend.allowlist_rules import Grant
-from onnxruntime.backend.messages import refuse, show
+from onnxruntime.backend.allowlist.permits import Setting
+from onnxruntime.backend.capture.operators import OPERATORS, RELEASES, TYPES, Dispatches
+from onnxruntime.backend.errors import refuse, show
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CUDA, TENSORRT, WEBGPU
+from onnxruntime.backend.runs import tensors
 
 # ORT warns of every graph that it writes after this optimizer, which changes nothing but convolutions on the CPU.
 DISABLED_OPTIMIZERS = ("NchwcTransformer",)
@@ -39,7 +39,7 @@ _GRAPH, _WEIGHTS = "graph.onnx", "weights"
 
 
 def open_session(
-    model: str | bytes, options: SessionOptions, granted: Mapping[str, Mapping[str, Grant]], **arguments: object
+    model: str | bytes, options: SessionOptions, granted: Mapping[str, Mapping[str, Setting]], **arguments: object
 ) -> InferenceSession:
     """Open a session, and one that captures only where :func:`check` finds nothing against it.
 
@@ -193,9 +193,9 @@ def problem(session: InferenceSession, eps: list[str]) -> str:
 
 def dtype(value_type: str) -> np.dtype | None:
     """The dtype of tensors that ORT copies between numpy and a device; ``None`` for all other types."""
-    element = tensor_values.element_type(value_type)
-    found = None if element is None else tensor_values.dtype_of(element)
-    return found if found is not None and found.kind in "biuf" and tensor_values.numpy_has(found) else None
+    element = tensors.element_type(value_type)
+    found = None if element is None else tensors.dtype_of(element)
+    return found if found is not None and found.kind in "biuf" and tensors.numpy_has(found) else None
 
 
 def _refuse(ep: str, reason: str) -> NoReturn:

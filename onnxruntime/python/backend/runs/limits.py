@@ -15,14 +15,12 @@ import math
 from threading import Lock, Timer
 
 from onnxruntime import RunOptions
-from onnxruntime.backend.messages import WrongTypeError, refuse, show
+from onnxruntime.backend.errors import RunCancelledError, WrongTypeError, refuse, show
 
+# The keyword arguments of a run that limit it.
+LIMITS = ("timeout", "cancellation")
 # More would end beyond what timers can count (threading.TIMEOUT_MAX is smaller on some systems).
 _LONGEST = 1e6
-
-
-class RunCancelledError(RuntimeError):
-    """A run that was cancelled: it has no outputs, and the prepared model is as before."""
 
 
 class Cancellation:

@@ -1,0 +1,325 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Converts the settings that a caller requests into a permit.
+
+ORT receives a setting only if a function of this module returned it. These functions return only names that are
+written in the tables (:mod:`allowlist.attributes`, :mod:`allowlist.config_keys`, :mod:`allowlist.providers`), with text
+rendered from a parsed value.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
+
+from onnxruntime import RunOptions, SessionOptions
+from onnxruntime.backend.allowlist import refusals, suggestions
+from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.circumstances import NOTHING, Circumstances
+from onnxruntime.backend.allowlist.config_keys import FREE_DIMENSION, RUN_CONFIG, SESSION_CONFIG, SESSION_FAMILIES
+from onnxruntime.backend.allowlist.permits import Permit, Setting
+from onnxruntime.backend.allowlist.providers import ALWAYS, ANY_PLUGIN, NO_OPTION, PROVIDER_NEEDS, PROVIDERS
+from onnxruntime.backend.allowlist.rules import Family, Rule
+from onnxruntime.backend.errors import NotPermittedError, name_of, nearest, refuse, show, suggest, warn
+from onnxruntime.backend.provider_names import ON_CUDA_DEVICE
+
+if TYPE_CHECKING:
+    from onnxruntime.backend.request import Request
+
+# The name of an entry in a message and in a refusal: the keyword argument, the EP, and the key; "" for none.
+Place = tuple[str, str, str]
+
+
+def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -> Permit:
+    """Look up all settings of a request.
+
+    The verdict does not depend on which EPs this machine has.
+
+    :param request: the request.
+    :param at: the circumstances of a session without settings; its ``providers`` are the EPs that it would have.
+    :param kind_of: returns whether an EP of this name is ``"built-in"`` or a ``"plugin"`` in this process, or ``""``.
+    :raises NotPermittedError: for a name that is unknown, refused or without effect, or a value that is not accepted.
+    """
+    permitted = Permit(request.device, explicit=request.provider_options is not None)
+    if "extensions" in request.attributes:
+        variable = "the environment variable ORT_ONNX_BACKEND_CONFIG"
+        refuse(f'only {variable} names them, as {{"extensions": [...]}}', "extensions")
+    permitted.attributes, permitted.without_effect["session_options"] = attributes(
+        SESSION_ATTRIBUTES, request.attributes, at, request.session_options or NOTHING
+    )
+    permitted.sizes = {
+        name: _set(FREE_DIMENSION, size, ("free_dimension_overrides", "", name)).value
+        for name, size in (request.free_dimension_overrides or NOTHING).items()
+    }
+    options: dict[str, Mapping[str, str]] = {}
+    if request.provider_options is None:
+        permitted.providers = {name: NOTHING for name in at.providers if _is_fit(name, at)}
+    else:
+        for name, given in request.provider_options.items():
+            kind = permitted.kinds[name] = kind_of(name)
+            permitted.providers[name], options[name] = _provider(name, given, kind, at)
+        _check_device(request, permitted)
+    created = {
+        "providers": tuple(permitted.providers),
+        "options": options,
+        "attributes": {**at.attributes, **permitted.attributes},
+    }
+    for keyword in ("session_config", "run_config"):
+        found, permitted.without_effect[keyword] = entries(keyword, getattr(request, keyword) or {}, at, **created)
+        setattr(permitted, keyword, found)
+    refuse_while_model_configures((*request.specified, *permitted.attributes))
+    permitted.warnings = warn_unknown(request.attributes, SESSION_ATTRIBUTES)
+    return permitted
+
+
+def _check_device(request: Request, permitted: Permit) -> None:
+    """Check that the requested device and the specified EPs do not contradict each other."""
+    if request.device not in ("CUDA", "GPU"):
+        return
+    index = "" if request.device_index is None else f":{request.device_index}"
+    on_device = [name for name in permitted.providers if name in ON_CUDA_DEVICE]
+    if not on_device:
+        reason = "it contradicts provider_options, which names no EP of that device"
+        refuse(reason, "device", value=f"{request.device}{index}")
+    for name in on_device if index else ():
+        device_id = permitted.providers[name]["device_id"].value
+        if device_id != request.device_index:
+            reason = f"it contradicts provider_options['{name}'], whose device_id is {device_id}"
+            refuse(reason, "device", value=f"{request.device}{index}")
+
+
+def refuse_while_model_configures(keywords: Iterable[str]) -> None:
+    """Refuse these keyword arguments if ORT would replace all session options by the model's metadata."""
+    for keyword in keywords if os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") == "1" else ():
+        refuse(
+            "the environment variable ORT_LOAD_CONFIG_FROM_MODEL is 1, with which ORT replaces the session's options "
+            "by the model's metadata",
+            keyword,
+        )
+
+
+def _is_fit(name: str, at: Circumstances) -> bool:
+    """Whether an EP that nobody named may be in the session; where not, there is a warning."""
+    for need in PROVIDER_NEEDS.get((name, "built-in"), ()):
+        if not need.met(at, ""):
+            warn(f"{name} is left out: it needs {need.what}, without which {need.without}")
+            return False
+    return True
+
+
+def entries(
+    keyword: str, given: Mapping[str, object], at: Circumstances, **changes: object
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Turn ``session_config`` or ``run_config`` into entries.
+
+    :param keyword: which of the two.
+    :param given: keys to values.
+    :param at: the session it is meant for.
+    :param changes: what is otherwise than ``at`` says.
+    :return: the entries, and those of them that have nothing to act on, each with a sentence about it.
+    :raises NotPermittedError: for a key that is unknown, refused or without effect here, or a value it does not accept.
+    """
+    table, families = (SESSION_CONFIG, SESSION_FAMILIES) if keyword == "session_config" else (RUN_CONFIG, ())
+    settings: dict[str, Setting] = {}
+    idle: dict[str, str] = {}
+    in_family: dict[str, int] = {}
+    for key, value in given.items():
+        place = (keyword, "", key)
+        family = None if key in table else _family(families, table, place)
+        if family is None:
+            settings[key] = _setting(table, key, value, at, place)
+            continue
+        in_family[family.prefix] = in_family.get(family.prefix, 0) + 1
+        if in_family[family.prefix] > family.most:
+            refuse(f"at most {family.most} keys of {family.prefix}* are accepted", *place)
+        settings[key] = _set(family, value, place)
+        idle[key] = (
+            f"session_config[{show(key)}] is known only as one of {family.prefix}*: ORT stores such a key whether it "
+            "understands it or not, and this version cannot confirm that it acts"
+        )
+    texts = _texts(settings)
+    _check_needs(settings, at, idle, beside=texts, **changes)
+    return texts, idle
+
+
+def attributes(
+    table: Mapping[str, Rule],
+    given: Mapping[str, object],
+    at: Circumstances,
+    session_options: Mapping[str, object] = NOTHING,
+) -> tuple[dict[str, object], dict[str, str]]:
+    """Pick permitted attributes out of plain keyword arguments.
+
+    :param table: ``SESSION_ATTRIBUTES`` or ``RUN_ATTRIBUTES``.
+    :param given: the keyword arguments.
+    :param at: the session it is meant for.
+    :param session_options: what was given as that, all of which must be attributes; keyword arguments win over it.
+    :return: attribute name to the value to assign, and those that have nothing to act on. Names that are no attribute
+        are left out, as ORT always did.
+    :raises NotPermittedError: for a refused attribute or value.
+    """
+    settings: dict[str, Setting] = {}
+    for name, value in session_options.items():
+        settings[name] = _setting(table, name, value, at, ("session_options", "", name))
+    for name, value in given.items():
+        if type(name) is not str:  # a subclass could be found as one name and set another
+            refuse("it is named by a str", "keyword argument", "", show(name))
+        if name in table:
+            settings[name] = _setting(table, name, value, at, (name, "", ""))
+        elif not is_attribute(name):
+            where, owner = ("run", RunOptions) if table is RUN_ATTRIBUTES else ("session", SessionOptions)
+            reason = _verdict(f"{where} attributes", "", name)
+            if reason or hasattr(owner, name):
+                refuse(f"{reason or 'it was never judged'}. Rule: {', '.join(sorted(table))}", name)
+    chosen = {name: setting.value for name, setting in settings.items()}
+    idle: dict[str, str] = {}
+    _check_needs(settings, at, idle, attributes=chosen)
+    return chosen, idle
+
+
+def is_attribute(name: str) -> bool:
+    """Tell whether a plain keyword argument of this name would be set on SessionOptions or RunOptions."""
+    return name in SESSION_ATTRIBUTES or name in RUN_ATTRIBUTES
+
+
+def warn_unknown(given: Mapping[str, object], acting: Container[str]) -> tuple[str, ...]:
+    """Warn of plain keyword arguments that nobody reads: they are ignored, as in ORT's own backend, but not in silence.
+
+    :param given: the keyword arguments.
+    :param acting: those that act here.
+    :return: what was warned of.
+    """
+    warnings = []
+    for name, value in given.items():
+        if type(name) is str and name not in acting:
+            advice = suggestions.unknown_keyword(name, value, given)
+            warnings.append(f"keyword argument {show(name)} is ignored{advice}")
+            warn(warnings[-1])
+    return tuple(warnings)
+
+
+def _provider(
+    name: str, options: Mapping[str, object], kind: str, at: Circumstances
+) -> tuple[dict[str, Setting], dict[str, str]]:
+    """Look up the options of one EP: of the kind that is here, or, of an absent EP, of any that it comes in.
+
+    :return: what is granted, and the text of each.
+    """
+    tables = PROVIDERS.get(name, NOTHING)
+    if kind:
+        table = tables.get(kind, ANY_PLUGIN if kind == "plugin" else NO_OPTION)
+        return _settings(name, kind, table, options, at)
+    if not tables:
+        meant = suggestions.provider_named(name)
+        near = f". Did you mean '{meant}'?" if meant else suggest(name, PROVIDERS) or f". Known: {', '.join(PROVIDERS)}"
+        refuse(f"no such execution provider is known{near}", "provider_options", name)
+    refusals = []
+    for kind, table in tables.items():
+        try:
+            return _settings(name, kind, table, options, at)
+        except NotPermittedError as refusal:
+            refusals.append(refusal)
+    raise refusals[0]
+
+
+def _settings(
+    name: str, kind: str, table: Mapping[str, Rule], options: Mapping[str, object], at: Circumstances
+) -> tuple[dict[str, Setting], dict[str, str]]:
+    settings = {}
+    for given in (ALWAYS.get((name, kind), NOTHING), options):
+        for option, value in given.items():
+            settings[option] = _setting(table, option, value, at, ("provider_options", name, option), kind)
+    texts = {}
+    if settings:
+        texts = _texts(settings)
+        _check_needs(settings, at, {}, beside=texts)
+    for need in PROVIDER_NEEDS.get((name, kind), ()):
+        if not need.met(replace(at, beside=texts), ""):
+            refuse(f"it needs {need.what}, without which {need.without}", "provider_options", name)
+    return settings, texts
+
+
+def _family(families: Iterable[Family], table: Mapping[str, Rule], place: Place) -> Family | None:
+    """The permitted family of a key that has no rule of its own."""
+    _, _, key = place
+    for family in families:
+        rest = key.removeprefix(family.prefix)
+        if rest != key and re.fullmatch(family.rest, rest, re.ASCII):
+            known = {other.removeprefix(family.prefix): other for other in table if other.startswith(family.prefix)}
+            if near := nearest(rest, known, 0.75):
+                refuse(f"no such name is known. Did you mean '{known[near]}'?", *place)
+            return family
+    return None
+
+
+def _setting(
+    table: Mapping[str, Rule], name: str, value: object, at: Circumstances, place: Place, kind: str = ""
+) -> Setting:
+    """Look up one name with its value."""
+    rule = table.get(name)
+    if rule is None:
+        _refuse_name(table, place, kind)
+    if rule.since > at.release:
+        refuse("it needs ORT {}.{}; ORT {}.{} would store it and ignore it".format(*rule.since, *at.release), *place)
+    if rule.until is not None and at.release >= rule.until:
+        refuse("ORT {}.{} ignores it, as all do from {}.{} on".format(*at.release, *rule.until), *place)
+    return _set(rule, value, place)
+
+
+def _set(rule: Rule, value: object, place: Place) -> Setting:
+    """Grant a value that the rule's kind accepts."""
+    kind = rule.kind
+    try:
+        parsed = kind.parse(value)
+    except ValueError as error:
+        refuse(f"{error}. Accepted: {kind.accepts}", *place, value=value)
+    return Setting(rule, parsed, kind.render(parsed), place)
+
+
+def _texts(settings: Mapping[str, Setting]) -> dict[str, str]:
+    return {name: setting.text for name, setting in settings.items()}
+
+
+def _check_needs(settings: Mapping[str, Setting], at: Circumstances, idle: dict[str, str], **changes: object) -> None:
+    """Hold the needs of what was granted against the circumstances.
+
+    :param idle: what has nothing to act on, each with a sentence about it; more is added.
+    :param changes: what the settings change in the circumstances.
+    """
+    for key, setting in settings.items():
+        if not setting.rule.needs or key in idle:
+            continue
+        if changes:
+            at, changes = replace(at, **changes), {}
+        for need in setting.rule.needs:
+            if need.met(at, setting.text):
+                continue
+            if not need.idle:
+                refuse(f"it needs {need.what}, without which {need.without}", *setting.place)
+            idle[key] = f"{name_of(*setting.place)} has nothing to act on in this session: it needs {need.what}"
+
+
+def _refuse_name(known: Mapping[str, Rule], place: Place, kind: str) -> NoReturn:
+    """Refuse a name that no table permits, with the best reason there is."""
+    key = place[2]
+    reason = _verdict(*place, kind)
+    if not reason and (key in SESSION_CONFIG or key in RUN_CONFIG):
+        reason = f"it belongs into {'session_config' if key in SESSION_CONFIG else 'run_config'}"
+    if not reason and is_attribute(key):
+        reason = "it is a keyword argument of its own"
+    if not reason and place[1] and place[1] not in PROVIDERS:
+        reason = "nobody has judged the options of this execution provider: name it with {}"
+    if not reason and not known:
+        reason = "no option of this execution provider is permitted: name it with {}"
+    refuse(reason or f"no such name is known{suggest(key, known)}", *place)
+
+
+def _verdict(*place: str) -> str:
+    """Why a name is refused, where that is known; ``""`` otherwise."""
+    found = refusals.find(*place)
+    return f"{found.hazard}: {found.reason}" if found else ""

@@ -1,0 +1,94 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The vocabulary in which the allowlist's tables are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from onnxruntime.backend.allowlist.circumstances import Circumstances
+from onnxruntime.backend.allowlist.value_kinds import Kind
+
+
+@dataclass(frozen=True)
+class Need:
+    """A condition without which ORT stores an entry and ignores it, or fails later and less clearly."""
+
+    what: str
+    """The condition, as the end of "it requires ..."."""
+    met: Callable[[Circumstances, str], bool]
+    """Returns whether the condition holds, from the circumstances and the rendered value."""
+    idle: bool = False
+    """Whether the entry is accepted anyway if the condition does not hold. It then has no effect in this session: the
+    backend warns and lists the entry as unconfirmed."""
+    without: str = "ORT ignores or rejects it"
+    """The consequence if the condition does not hold, as the end of "without which ..."."""
+
+
+@dataclass
+class Rule:
+    """A permitted option, key or attribute."""
+
+    kind: Kind
+    """The values that are accepted, and the text that is sent."""
+    default: str
+    """The value that ORT uses if the option is not set."""
+    effect: str
+    """The effect, in one line."""
+    since: tuple[int, int] = (1, 24)
+    """The first ORT release known to understand it, as (major, minor)."""
+    until: tuple[int, int] | None = None
+    """The first ORT release known to ignore it."""
+    needs: tuple[Need, ...] = ()
+    """Conditions beside the release."""
+    within: tuple[str, ...] = ()
+    """For an option that an EP reads only inside another option of JSON text: that option, then the JSON names."""
+    hardware: str = ""
+    """For an option that only one kind of a plugin EP's devices reads: that kind, as ORT names it."""
+    reported: bool = True
+    """Whether ORT reports the value in use (EP options only)."""
+    evidence: str = ""
+    """How the entry is known, if its table does not say so for all entries."""
+
+
+@dataclass
+class Family(Rule):
+    """Keys permitted by their prefix. An exact entry always wins over a family."""
+
+    prefix: str = ""
+    rest: str = ""
+    """The rest of the key, as a pattern of ASCII characters."""
+    most: int = 0
+    """The number of keys of the family that one call may specify."""
+
+
+class Table(dict):
+    """Names and their rules, written ``Table(...) | {name: Rule(...)}``.
+
+    :param evidence: how the entries are known that do not say so themselves.
+    :param needs: conditions of every entry, in addition to its own.
+    :param reported: whether ORT reports the values in use. For a plugin EP, ORT repeats every name and value that it
+        was given, even those that the EP does not know.
+    """
+
+    def __init__(self, evidence: str = "", *, needs: tuple[Need, ...] = (), reported: bool = True) -> None:
+        self.evidence, self.needs, self.reported = evidence, needs, reported
+
+    def __or__(self, entries: Mapping) -> Table:
+        """Return the same table with more entries; a value that is not a :class:`Rule` is kept unchanged."""
+        table = Table(self.evidence, needs=self.needs, reported=self.reported)
+        table.update(self)
+        table.update(entries)
+        if self.needs or not self.reported:
+            for rule in entries.values():
+                if isinstance(rule, Rule):
+                    rule.needs += self.needs
+                    rule.reported = rule.reported and self.reported
+        return table
+
+    def how_known(self, name: str) -> str:
+        """Return how the entry of this name is known."""
+        return self[name].evidence or self.evidence

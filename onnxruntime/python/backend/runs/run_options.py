@@ -1,0 +1,75 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The settings of a run: permitted run config entries and ``RunOptions`` attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from onnxruntime import RunOptions
+from onnxruntime.backend import request
+from onnxruntime.backend.allowlist import look_up
+from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES
+from onnxruntime.backend.allowlist.circumstances import NOTHING, Circumstances
+from onnxruntime.backend.configuration import KEYWORDS
+from onnxruntime.backend.errors import refuse, warn
+
+
+class RunSettings:
+    """The permitted settings of a run, and the ``RunOptions`` made from them."""
+
+    def __init__(self, attributes: Mapping[str, object] = NOTHING, entries: Mapping[str, str] = NOTHING) -> None:
+        self.attributes = attributes
+        self.entries = entries
+
+    @cached_property
+    def options(self) -> RunOptions:
+        """Run options that any number of runs may share: ORT only reads them."""
+        return make(self.attributes, self.entries)
+
+
+NO_SETTINGS = RunSettings()
+
+
+def make(attributes: Mapping[str, object], entries: Mapping[str, str]) -> RunOptions:
+    """Return new run options with these attributes and run config entries."""
+    options = RunOptions()
+    for name, value in attributes.items():
+        setattr(options, name, value)
+    for key, text in entries.items():
+        options.add_run_config_entry(key, text)
+    return options
+
+
+def permitted(
+    prepared: RunSettings,
+    at: Circumstances,
+    run_config: Mapping[str, object] | None,
+    attributes: Mapping[str, object],
+) -> tuple[RunSettings, dict[str, str]]:
+    """Look up the settings of one run.
+
+    :param prepared: the settings of every run; the run's own entries win.
+    :param at: the session.
+    :param run_config: the run's own entries.
+    :param attributes: all other keyword arguments.
+    :return: the settings, and a warning for each key that has no effect in this session.
+    :raises NotPermittedError: for a setting that is not permitted.
+    """
+    for keyword in KEYWORDS:
+        if attributes.get(keyword) is not None:
+            refuse("a run's session is open already: pass it to prepare", keyword)
+    attributes = {name: value for name, value in attributes.items() if name not in KEYWORDS}
+    found, idle = look_up.attributes(RUN_ATTRIBUTES, attributes, at)
+    entries = prepared.entries
+    if run_config is not None:
+        look_up.refuse_while_model_configures(["run_config"])
+        given, idle_keys = look_up.entries("run_config", request.read("run_config", run_config), at)
+        entries, idle = {**entries, **given}, idle | idle_keys
+    look_up.warn_unknown(attributes, RUN_ATTRIBUTES)
+    for text in idle.values():
+        warn(text)
+    return RunSettings(found, entries), idle

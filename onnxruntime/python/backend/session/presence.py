@@ -1,0 +1,111 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Which execution providers (EPs) this process has, and in which form."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+import onnxruntime
+from onnxruntime.backend.allowlist.permits import Permit
+from onnxruntime.backend.errors import refuse
+from onnxruntime.backend.provider_names import CPU, ON_CUDA_DEVICE
+from onnxruntime.backend.request import split_device
+
+_EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
+_NO_LIBRARY_PATH = ("1.24.0", "1.24.1", "1.24.2", "1.24.3")
+
+
+def _excluded() -> list[str]:
+    names = os.environ.get(_EXCLUDE)
+    return [name.strip() for name in names.split(",")] if names else []
+
+
+def stock_list() -> list[str]:
+    """Return the EPs for a caller who specifies none: all available EPs except those that the environment excludes.
+
+    A plugin EP whose name ORT does not know is not in the list: ORT would attach it behind the CPU EP.
+    """
+    excluded, known = _excluded(), _all_providers()
+    return [
+        name
+        for name in onnxruntime.get_available_providers()
+        if name not in excluded and (name in known or not plugin_devices(name))
+    ]
+
+
+@cache
+def _all_providers() -> frozenset[str]:
+    return frozenset(onnxruntime.get_all_providers())
+
+
+def plugin_devices(name: str) -> list:
+    """Return the devices of a plugin EP whose library the application has registered."""
+    if not hasattr(onnxruntime, "get_ep_devices"):
+        return []
+    return [device for device in onnxruntime.get_ep_devices() if device.ep_name == name and _is_plugins(device)]
+
+
+def _is_plugins(device: onnxruntime.OrtEpDevice) -> bool:
+    """Return whether a device belongs to a plugin EP.
+
+    The metadata of a plugin EP's device contains the library's path. Before ORT 1.24.4 it does not, but the metadata of
+    a built-in EP's device contains ORT's release.
+    """
+    metadata = device.ep_metadata
+    if "library_path" in metadata or onnxruntime.__version__ not in _NO_LIBRARY_PATH:
+        return "library_path" in metadata
+    return metadata.get("version") != onnxruntime.__version__
+
+
+def kind_of(name: str) -> str:
+    """Return ``"built-in"`` or ``"plugin"`` for an EP that this process has, ``""`` for one that it does not have."""
+    if name == CPU:  # in every build
+        return "built-in"
+    if plugin_devices(name):
+        return "plugin"
+    return "built-in" if name in onnxruntime.get_available_providers() else ""
+
+
+def check_available(permit: Permit) -> None:
+    """Check that this process has the specified EPs.
+
+    :raises NotPermittedError: if an EP is not available, or the environment excludes it.
+    """
+    excluded = _excluded() if permit.explicit else ()
+    for name, kind in permit.kinds.items():
+        if name in excluded:
+            refuse(f"the environment variable {_EXCLUDE} excludes it", "provider_options", name)
+        if not kind:
+            reason = (
+                f"it is not available in this process, which has {', '.join(onnxruntime.get_available_providers())}. "
+                "A plugin EP is available once its library is registered and has found a device that it supports"
+            )
+            refuse(reason, "provider_options", name)
+
+
+def supports_device(device: str) -> bool:
+    """Return whether this ORT was built for a device, or has a plugin EP for it.
+
+    :param device: ``'CPU'``, ``'CUDA'`` (or ``'GPU'``), ``'CUDA:1'``, or a part of :func:`onnxruntime.get_device`
+        before or after a hyphen, as in ``'CPU-OPENVINO_CPU'``: ORT's own backend accepts it, and conformance runs use
+        ``'OPENVINO'``.
+    """
+    if not isinstance(device, str):
+        return False
+    device = str.__str__(device)  # such as a member of an enum of str
+    built_for = onnxruntime.get_device()
+    if device == built_for:
+        return True
+    name, index = split_device(device)
+    if name in ("CUDA", "GPU"):
+        if any(len(plugin_devices(ep)) > (index or 0) for ep in ON_CUDA_DEVICE):
+            return True
+        name, index = "GPU", None
+    if index is not None and index > 0:
+        return False
+    name = name or device
+    return name == built_for or f"-{name}" in built_for or f"{name}-" in built_for

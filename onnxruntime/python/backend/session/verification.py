@@ -1,0 +1,141 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Compares a session with its permit: the values that ORT reports, and the settings that have no effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from onnxruntime import InferenceSession
+from onnxruntime.backend.allowlist.circumstances import NOTHING
+from onnxruntime.backend.allowlist.permits import Permit, Setting, sent
+from onnxruntime.backend.errors import warn
+from onnxruntime.backend.provider_names import CPU
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The specified settings as ORT reports them."""
+
+    provider_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """EP to option to text."""
+    session_config: Mapping[str, str] = field(default_factory=dict)
+    """Key to text."""
+    session_options: Mapping[str, object] = field(default_factory=dict)
+    """Attribute of SessionOptions to value."""
+    unconfirmed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By EP, the options that it cannot report; by keyword argument, the keys that have no effect in this session."""
+    warnings: tuple[str, ...] = ()
+    """The warnings given while the model was prepared."""
+    extensions: tuple[str, ...] = ()
+    """The registered libraries of custom operators."""
+
+
+NOTHING_APPLIED = Applied()
+
+
+def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, ...] = ()) -> Applied:
+    """Compare the values that ORT reports with the permitted values, and warn about settings without effect.
+
+    :param session: the session that was created from the permit.
+    :param permit: the permit.
+    :param extensions: the libraries that were registered.
+    :raises RuntimeError: if ORT reports another value than was sent.
+    """
+    options = session.get_session_options()
+    attributes = {name: getattr(options, name) for name in permit.attributes}
+    for key, text in permit.session_config.items():
+        if (held := options.get_session_config_entry(key)) != text:
+            raise RuntimeError(f"session_config[{key!r}] was sent as {text!r}, but ORT holds {held!r}")
+    reported, unconfirmed = {}, {}
+    everything = session.get_provider_options() if permit.explicit else NOTHING
+    for name, settings in permit.providers.items() if permit.explicit else ():
+        reported[name], silent = _reported(name, settings, everything.get(name, NOTHING))
+        if silent:
+            unconfirmed[name] = silent
+    without_effect = dict(permit.without_effect)
+    changed = {  # by ORT, for an EP that does not support the value
+        name: f"{name} was set to {value}, and the session has {attributes[name]}"
+        for name, value in permit.attributes.items()
+        if attributes[name] != value
+    }
+    if changed:
+        without_effect["session_options"] = changed | dict(without_effect.get("session_options", NOTHING))
+    warnings = list(_without_nodes(session, list(permit.providers))) if permit.explicit else []
+    for keyword, keys in without_effect.items():
+        if keys:
+            unconfirmed[keyword] = tuple(keys)
+            warnings += keys.values()
+    for text in warnings:
+        warn(text)
+    return Applied(
+        MappingProxyType(reported),
+        MappingProxyType(dict(permit.session_config)),
+        MappingProxyType(attributes),
+        MappingProxyType(unconfirmed),
+        (*permit.warnings, *warnings),
+        extensions,
+    )
+
+
+def _reported(
+    name: str, settings: Mapping[str, Setting], texts: Mapping[str, str]
+) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """Return the specified options of an EP as ORT reports them, and the options that ORT does not report."""
+    for option, text in sent(settings).items():
+        if option in texts and not _same(texts[option], text, settings.get(option)):
+            raise RuntimeError(
+                f"provider_options['{name}']['{option}'] was sent as {text!r}, but ORT reports {texts[option]!r}"
+            )
+    # ORT repeats the text of a carrying option only, not the options inside it.
+    shown = {option: texts[option] for option, setting in settings.items() if setting.rule.reported and option in texts}
+    silent = tuple(option for option in settings if option not in shown)
+    if "device_id" in texts:
+        shown.setdefault("device_id", texts["device_id"])
+    return MappingProxyType(shown), silent
+
+
+def _same(reported: str, text: str, setting: Setting | None) -> bool:
+    """Return whether ORT reports the value that was sent, in any spelling; without a setting, the same text."""
+    if setting is None or not setting.rule.reported:
+        return reported == text
+    try:
+        return setting.rule.kind.read(reported) == setting.value
+    except ValueError:
+        return False
+
+
+def node_assignment(session: InferenceSession) -> Mapping[str, int] | None:
+    """Return the number of nodes that each EP of a session took; ``None`` if ORT has no record."""
+    try:
+        subgraphs = session.get_provider_graph_assignment_info()
+    except Exception:  # ORT raises its own Fail if the record is off
+        return None
+    counts = dict.fromkeys(session.get_providers(), 0)
+    for subgraph in subgraphs:
+        counts[subgraph.ep_name] = counts.get(subgraph.ep_name, 0) + len(subgraph.get_nodes())
+    return MappingProxyType(counts)
+
+
+def _without_nodes(session: InferenceSession, specified: list[str]) -> Iterator[str]:
+    """Return a warning for each specified EP that took no node, which ORT permits silently."""
+    if specified in ([], [CPU]):  # counting takes time that grows with the model
+        return
+    counts = node_assignment(session)
+    if counts is None:
+        return
+    # ORT's record is partial for WebGPU in NHWC layout; an input or output in the EP's own memory is proof too.
+    infos = (*session.get_input_memory_infos(), *session.get_output_memory_infos())
+    memories = " ".join(info.name for info in infos).lower()
+    for name in specified:
+        if name == CPU or counts.get(name) or name.removesuffix("ExecutionProvider").lower() in memories:
+            continue
+        advice = "Check that it supports the model's operators and types"
+        if counts.get(CPU) and CPU not in specified:
+            advice += ", or set session_config={'session.disable_cpu_ep_fallback': '1'} to make this an error"
+        others = ", ".join(ep for ep, count in counts.items() if count) or "no EP"
+        yield f"{name} was named in provider_options and took no node of this model, which runs on {others}. {advice}"
