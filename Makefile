@@ -68,7 +68,7 @@ ONLY_plugins := plugins
 
 BASE_cuda := onnxruntime-gpu
 ONLY_cuda := cuda cuda_models
-ALSO_cuda := graph_capture
+ALSO_cuda := capture_graphs
 UNDER_cuda := sh onnxruntime/test/python/with_software_cuda.sh
 # The software CUDA with work as late as a GPU may do it, and with captures that other threads meet.
 AGAIN_cuda := SOFTCUDA_LAZY=1 SOFTCUDA_CAPTURE_US=300

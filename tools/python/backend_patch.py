@@ -91,7 +91,7 @@ STEPS = (
         Each skips where its EP is not there. CUDA's also run without a GPU, on a CUDA in software.
         """,
         (
-            *(f"{_TEST}{name}*.py" for name in ("cuda", "openvino", "plugins", "webgpu", "operators", "graph_capture")),
+            *(f"{_TEST}{name}*.py" for name in ("cuda", "openvino", "plugins", "webgpu", "operators", "capture_graphs")),
             *(f"{_TEST}{name}*.py" for name in ("software", "exploits_")),
             "software_cuda/*",
             "with_software_*.sh",
