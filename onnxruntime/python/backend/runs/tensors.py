@@ -18,7 +18,7 @@ from functools import cache, lru_cache
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from onnxruntime import OrtValue
+from onnxruntime import OrtValue, copy_tensors
 
 _STRING = np.dtype(object)
 _SPELLED = (str, bytes, bool, int, float, np.generic, type(None))
@@ -146,10 +146,13 @@ def _is_packed(dtype: np.dtype) -> bool:
 
 
 def to_array(value: OrtValue) -> np.ndarray | None:
-    """Give what ORT holds in CPU memory as an array of the dtype that ``onnx.helper`` names for its type.
+    """Copy a tensor to an array that owns its bytes, from CPU memory or from a device.
 
-    :return: the array, or ``None`` for an optional without a value.
-    :raises RuntimeError: for what is not a tensor.
+    A result of a run can share the memory of an input, an initializer or another result. ``OrtValue.numpy()`` returns a
+    view of that memory, which nothing keeps alive, so only this function calls it.
+
+    :return: an array of the dtype that ``onnx.helper`` specifies for the type; ``None`` for an optional without a value.
+    :raises RuntimeError: if the value is not a tensor.
     """
     if not value.has_value():
         return None
@@ -158,14 +161,18 @@ def to_array(value: OrtValue) -> np.ndarray | None:
             f"ORT's Python API cannot return {value.data_type()} beside outputs of element types that numpy lacks"
         )
     element = value.element_type()
+    device = value.device_name()
+    if element == TensorProto.STRING or device == "cuda":
+        return value.numpy()  # ORT makes a new array of text, and copies from CUDA memory
     dtype = dtype_of(element)
-    if numpy_has(dtype):
-        return value.numpy()
     if _is_packed(dtype):
         data = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
         return numpy_helper.to_array(TensorProto(data_type=element, dims=value.shape(), raw_data=data))
     array = np.empty(value.shape(), dtype)
-    ctypes.memmove(array.ctypes.data, value.data_ptr(), array.nbytes)
+    if device == "cpu":
+        ctypes.memmove(array.ctypes.data, value.data_ptr(), array.nbytes)
+    else:
+        copy_tensors([value], [OrtValue.ortvalue_from_numpy(array)])  # the second value shares the array's memory
     return array
 
 
