@@ -81,7 +81,7 @@ def _options() -> Iterator[str]:
     yield from _section("Session attributes", SESSION_ATTRIBUTES, "Attributes of `onnxruntime.SessionOptions`, given "
                         "to `prepare` and `run` as keyword arguments of their own.")  # fmt: skip
     yield "`free_dimension_overrides={name: size}` is a keyword of the backend: names are those of dimensions that the"
-    sizes = FREE_DIMENSION.kind.accepts.replace("a whole number", "whole numbers")
+    sizes = FREE_DIMENSION.kind.accepts.replace("an integer", "integers")
     yield f"model's inputs leave open, sizes {sizes}; what"
     yield "they make of an input is bounded, and the inputs are checked afterwards."
     yield ""

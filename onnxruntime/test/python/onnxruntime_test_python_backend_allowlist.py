@@ -14,14 +14,15 @@ from dataclasses import replace
 from unittest import mock
 
 import numpy as np
+from backend_test_hostile_values import Float, Int, Loud, NumpyInt, NumpyStr, Str
 
-from onnxruntime import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
+from onnxruntime import ExecutionMode, RunOptions, SessionOptions
 from onnxruntime.backend import errors
 from onnxruntime.backend.allowlist import look_up, permits, refusals, value_kinds
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.circumstances import Circumstances
 from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
-from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Member, Names, Text, Threads, plain
+from onnxruntime.backend.allowlist.value_kinds import Flag, Integer, Member, Text, Threads
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 from onnxruntime.backend.request import of_call
 
@@ -50,63 +51,6 @@ def session_config(given: object, at: Circumstances) -> dict:
 
 def run_config(given: object, at: Circumstances) -> dict:
     return dict(permit(at, run_config=given).run_config)
-
-
-class _Str(str):
-    """Claims to equal everything."""
-
-    __slots__ = ()
-
-    __hash__ = str.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        return True
-
-
-class _Int(int):
-    """Sends something else than it compares to."""
-
-    def __str__(self) -> str:
-        return "2147483647"
-
-    __repr__ = __str__
-    __index__ = __int__ = lambda self: 2147483647
-
-
-class _Float(float):
-    pass
-
-
-class _NumpyInt(np.int64):
-    def item(self) -> int:
-        return 2147483647
-
-
-class _NumpyStr(np.str_):
-    def item(self) -> str:
-        return "evil"
-
-
-class _LoudType(type):
-    """A type that runs code whatever is asked of it."""
-
-    @property
-    def __name__(cls):
-        raise AssertionError("foreign code ran")
-
-    def __repr__(cls) -> str:
-        raise AssertionError("foreign code ran")
-
-    __str__ = __repr__
-
-
-class _Loud(metaclass=_LoudType):
-    """A value that runs code whatever is asked of it."""
-
-    def __repr__(self) -> str:
-        raise AssertionError("foreign code ran")
-
-    __str__ = __format__ = __eq__ = __hash__ = __len__ = __iter__ = __bool__ = __int__ = __index__ = __repr__
 
 
 class _Once(Mapping):
@@ -144,143 +88,6 @@ class _Endless(Mapping):
 class _Broken(_Endless):
     def __iter__(self) -> Iterator:
         raise ValueError("broken")
-
-
-class TestValueKinds(unittest.TestCase):
-    def assert_parses(self, kind: Kind, accepted: dict, refused: list) -> None:
-        """``accepted`` maps what may be written to what is sent; keys are wrapped, for 1 and True are one dict key."""
-        for (value,), text in accepted.items():
-            with self.subTest(value=value, type=type(value)):
-                parsed = kind.parse(value)
-                self.assertEqual(kind.render(parsed), text)
-                self.assertIs(type(kind.render(parsed)), str)
-                self.assertEqual(kind.parse(kind.render(parsed)), parsed)
-        for value in refused:
-            with self.subTest(value=ascii(value), type=type(value)), self.assertRaises(ValueError):
-                kind.parse(value)
-
-    def test_flag(self):
-        for value in (True, 1, "1", np.True_, np.int8(1), np.uint64(1), np.str_("1")):
-            self.assertEqual(Flag().render(Flag().parse(value)), "1")
-            self.assertEqual(Flag("False", "True").render(Flag().parse(value)), "True")
-        for value in (False, 0, "0", np.False_, np.int64(0), np.str_("0")):
-            self.assertEqual(Flag().render(Flag().parse(value)), "0")
-            self.assertEqual(Flag("off", "on").render(Flag().parse(value)), "off")
-        wrong = ["true", "True", "on", "", " 1", "1 ", "01", "1\n", "\u0661", "\uff11", 2, -1, 1.0, 0.0, np.float32(1)]
-        wrong += [None, b"1", [1], (1,), 1j, _Str("1"), _Int(1), _Float(1), _NumpyInt(1), _NumpyStr("1")]
-        wrong += [np.array(1), np.array([1])]
-        for value in wrong:
-            with self.subTest(value=ascii(value), type=type(value)), self.assertRaises(ValueError):
-                Flag().parse(value)
-
-    def test_flag_that_may_only_be_off(self):
-        kind = Flag(only_off="capture is not supported yet")
-        self.assertEqual(kind.render(kind.parse(False)), "0")
-        for value in (True, 1, "1"):
-            with self.assertRaisesRegex(ValueError, "capture is not supported yet"):
-                kind.parse(value)
-
-    def test_flag_reads_what_ort_reports(self):
-        for text, on in {"1": True, "true": True, "True": True, "0": False, "false": False, "False": False}.items():
-            self.assertIs(Flag().read(text), on)
-        with self.assertRaises(ValueError):
-            Flag().read("yes")
-
-    def test_integer(self):
-        wrong = ["", "-", "--1", "+1", " 1", "1 ", "1\n", "1\0", "1_0", "0x1", "1e1", "1.0", "9" * 21, "65", "-2"]
-        wrong += ["\u0661", "\uff11", "\u00b2", "\ud800", -2, 65, 10**40, 1.0, np.float64(1), 1j, True, np.True_]
-        wrong += [None, b"1", [1], np.array(1), _Int(1), _Str("1"), _NumpyInt(1)]
-        accepted = {
-            (-1,): "-1",
-            (0,): "0",
-            (64,): "64",
-            ("64",): "64",
-            ("-1",): "-1",
-            ("007",): "7",
-            (np.int16(5),): "5",
-        }
-        self.assert_parses(Integer(-1, 64), accepted, wrong)
-
-    def test_integer_that_takes_flags(self):
-        kind = Integer(0, 64, flags=True)
-        self.assert_parses(kind, {(True,): "1", (np.False_,): "0", (64,): "64"}, [65, -1, "True", 1.0, _Int(1)])
-        self.assertIn("True/False", kind.accepts)
-
-    def test_integer_among(self):
-        self.assert_parses(
-            Integer(among=(-1, 0, 16, 32)), {(-1,): "-1", ("16",): "16"}, [-2, 1, 15, 17, 33, "2", True, 16.0]
-        )
-
-    def test_choice(self):
-        self.assert_parses(
-            Choice("", "apply"),
-            {("",): "", ("apply",): "apply", (np.str_("apply"),): "apply"},
-            ["Apply", "apply ", "apply\0", "save", None, 1, True, b"apply", _Str("save"), _NumpyStr("apply")],
-        )
-
-    def test_member(self):
-        kind = Member(ExecutionMode, ExecutionMode.__members__)
-        parallel = ExecutionMode.ORT_PARALLEL
-        self.assertIs(kind.parse("ORT_PARALLEL"), parallel)
-        self.assertEqual(kind.parse(parallel), parallel)
-        wrong = ["ort_parallel", "ORT_PARALLEL ", "__members__", "name", "mro", "", 1, True, None, b"ORT_PARALLEL"]
-        wrong += [ExecutionMode(77)]  # ORT would take it
-        for value in [*wrong, _Str("ORT_PARALLEL"), GraphOptimizationLevel.ORT_ENABLE_ALL, ExecutionMode]:
-            with self.subTest(value=ascii(value)), self.assertRaises(ValueError):
-                kind.parse(value)
-
-    def test_threads(self):
-        for cpus, high in ((1, 16), (4, 16), (5, 20), (64, 256)):
-            with self.subTest(cpus), mock.patch.object(value_kinds, "usable_cpus", return_value=cpus):
-                values = {(2,): "2", ("2",): "2", (np.int64(high),): str(high), (str(high),): str(high)}
-                self.assert_parses(Threads(2), values, [-1, 0, 1, high + 1, str(high + 1), 2**64, True, 2.0, None, ""])
-        self.assertGreaterEqual(value_kinds.usable_cpus(), 1)
-
-    def test_names(self):
-        self.assert_parses(
-            Names(("A", "B1")),
-            {("A",): "A", ("A;B1",): "A;B1", ("A;A",): "A;A"},
-            ["", "A;", ";A", "A,B1", "A; B1", "a", "A;A;A", "C", "A\0", None, 1, True, _Str("A"), b"A"],
-        )
-
-    def test_text(self):
-        self.assert_parses(
-            Text(r"\w+(,\w+)*", "words", max_bytes=8),
-            {("a,b",): "a,b", ("x" * 8,): "x" * 8},
-            ["", "a,", "a\n", "a\0", "x" * 9, "\u00e9", "\u0661", None, 1, True, _Str("a"), b"a", _NumpyStr("a")],
-        )
-
-    def test_plain_takes_exact_types_only(self):
-        for value, expected in ((np.int32(3), 3), (np.float64(0.5), 0.5), (np.str_("a"), "a"), (np.bool_(True), True)):
-            self.assertEqual((type(plain(value)), plain(value)), (type(expected), expected))
-        for value in (_Int(3), _Float(3), _Str("a"), _NumpyInt(3), _NumpyStr("a"), None, b"a", np.bytes_(b"a"), 1j, []):
-            with self.subTest(type=type(value)), self.assertRaises(ValueError):
-                plain(value)
-        for foreign in (np.longdouble(1), np.datetime64("2020"), np.complex64(1), np.void(b"1"), _Loud()):
-            with self.assertRaises(ValueError):
-                plain(foreign)
-
-    def test_every_default_in_the_tables_is_a_value_of_its_kind(self):
-        for table in (SESSION_CONFIG, RUN_CONFIG):
-            for key, rule in table.items():
-                if rule.default == "not set" or ", " in rule.default:
-                    continue
-                # No rules and no names is what an empty text means, and how it is written is to leave the key out.
-                if rule.default == "" and type(rule.kind) in (Names, Text):
-                    continue
-                with self.subTest(key=key):
-                    self.assertEqual(rule.kind.render(rule.kind.parse(rule.default)), rule.default)
-
-    def test_names_are_listed_where_nothing_else_tells_them(self) -> None:
-        self.assertEqual(value_kinds.Names({"a", "b"}).accepts, "names joined by ';', of: a, b")
-        self.assertEqual(value_kinds.Names({"a", "b"}, accepts="letters").accepts, "letters joined by ';'")
-
-    def test_cpus_of_a_system_without_affinity(self) -> None:
-        with mock.patch.object(value_kinds, "os") as system:
-            del system.sched_getaffinity
-            for count, usable in ((8, 8), (1, 1), (None, 1)):
-                system.cpu_count.return_value = count
-                self.assertEqual(value_kinds.usable_cpus(), usable)
 
 
 class TestAttributes(unittest.TestCase):
@@ -324,7 +131,7 @@ class TestAttributes(unittest.TestCase):
         for name, (low, high) in bounds.items():
             self.assertEqual(session_attributes({name: low}), {name: low})
             self.assertEqual(session_attributes({name: str(high)}), {name: high})
-            for value in (low - 1, high + 1, str(high + 1), True, 1.0, None, _Int(1)):
+            for value in (low - 1, high + 1, str(high + 1), True, 1.0, None, Int(1)):
                 with self.subTest(name=name, value=ascii(value)), self.assertRaisesRegex(RuntimeError, _REFUSED):
                     session_attributes({name: value})
         self.assertEqual(run_attributes({"log_severity_level": -1}), {"log_severity_level": -1})
@@ -371,7 +178,7 @@ class TestAttributes(unittest.TestCase):
             self.assertEqual(run_attributes({name: True}), {})
 
     def test_names_are_exact_str(self):
-        for name in (_Str("no_such_thing"), None, 1, b"logid"):
+        for name in (Str("no_such_thing"), None, 1, b"logid"):
             with self.assertRaisesRegex(RuntimeError, "named by a str"):
                 session_attributes({name: True})
 
@@ -397,7 +204,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
         self.assertEqual(session_config({}, _NEWEST), {})
 
     def test_not_a_mapping(self):
-        for given in ([], [("a", "b")], "a", b"a", 1, {"a"}, iter({}), _Loud(), object, _Broken()):
+        for given in ([], [("a", "b")], "a", b"a", 1, {"a"}, iter({}), Loud(), object, _Broken()):
             for find, keyword in (
                 (session_config, "session_config"),
                 (run_config, "run_config"),
@@ -449,12 +256,12 @@ class TestSessionAndRunConfig(unittest.TestCase):
             self.assertIn(f"Did you mean '{right}'?", message)
         for key in ("", "\0", "\ud800", "x" * 10**6, right * 1000, "session.", "session.intra_op.", "optimization."):
             self.assertNotIn("Did you mean", self.assert_refused({key: "1"}, "no such name is known"))
-        for key in (_Str(right), _NumpyStr(right), np.str_(right), right.encode(), None, 1, True, 1.0, (right,)):
+        for key in (Str(right), NumpyStr(right), np.str_(right), right.encode(), None, 1, True, 1.0, (right,)):
             self.assert_refused({key: "1"}, "a name must be a str")
 
     def test_values_that_are_not_exact(self):
         wrong = [None, b"1", 1.0, "true", "1\n", "1\0", " 1", "\u0661", "\ud800", "x" * 10**6, 10**400, [], {}]
-        for value in [*wrong, _Str("1"), _Int(1), _Float(1), _NumpyInt(1), np.array(1), _Loud()]:
+        for value in [*wrong, Str("1"), Int(1), Float(1), NumpyInt(1), np.array(1), Loud()]:
             for key in ("session.disable_prepacking", "session.dynamic_block_base"):
                 message = self.assert_refused({key: value}, f"session_config['{key}'] with the value", "Accepted: ")
                 self.assertLess(len(message), 400)
@@ -464,14 +271,14 @@ class TestSessionAndRunConfig(unittest.TestCase):
         self.assertEqual(
             message,
             f"session_config['{_SPIN}'] with the value 10001 is {_REFUSED}: out of range. "
-            "Accepted: a whole number from -1 to 10000",
+            "Accepted: an integer from -1 to 10000",
         )
 
     def test_no_foreign_code_runs_in_messages(self):
-        self.assert_refused({"session.disable_prepacking": _Loud()}, "a value of type _Loud")
-        self.assert_refused({"session.disable_prepacking": _Loud}, "a value of type _LoudType")
-        with self.assertRaisesRegex(TypeError, "a value of type _Loud"):
-            run_config(_Loud(), _NEWEST)
+        self.assert_refused({"session.disable_prepacking": Loud()}, "a value of type Loud")
+        self.assert_refused({"session.disable_prepacking": Loud}, "a value of type LoudType")
+        with self.assertRaisesRegex(TypeError, "a value of type Loud"):
+            run_config(Loud(), _NEWEST)
         evil = type("a\nb" + "x" * 200, (), {})
         self.assert_refused({"session.disable_prepacking": evil()}, "a value of type a\\nbxxx")
 
@@ -518,7 +325,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
         self.assertEqual(session_config(both, _NEWEST), both)
         self.assertEqual(session_config({key: "ConstantFolding"}, old), {key: "ConstantFolding"})
         self.assert_refused(both, "NotWhereFusion 1.25", at=old)
-        self.assert_refused({key: "ConstantFolding,NotWhereFusion"}, "a name is not known")
+        self.assert_refused({key: "ConstantFolding,NotWhereFusion"}, "it contains an unknown name")
 
     def test_needs(self):
         arm = replace(_NEWEST, machine="arm64")
@@ -603,8 +410,8 @@ class TestSessionAndRunConfig(unittest.TestCase):
             self.assertEqual(len(session_config({**dict.fromkeys(keys[:16], 1), _SPIN: 1}, at)), 17)
             both = {keys[0]: 64, "session.inter_op.knob": False}
             self.assertEqual(session_config(both, at), {keys[0]: "64", "session.inter_op.knob": "0"})
-            for value in (65, -1, "x", "/tmp", 1.0, None, _Int(1)):
-                self.assert_refused({keys[0]: value}, "Accepted: True/False or a whole number from 0 to 64")
+            for value in (65, -1, "x", "/tmp", 1.0, None, Int(1)):
+                self.assert_refused({keys[0]: value}, "Accepted: True/False or an integer from 0 to 64")
 
     def test_misspelt_key_of_a_family_is_refused(self):
         self.assert_refused({"session.intra_op.spin_backof_max": 4}, "Did you mean 'session.intra_op.spin_backoff_max'")
@@ -636,8 +443,8 @@ class TestProviderOptions(unittest.TestCase):
             ),
             ({"CUDAExecutionProvider": {"device_idd": 0}}, ("no such name is known", "Did you mean 'device_id'?")),
             ({"CUDAExecutionprovider": {}}, ("no such execution provider", "Did you mean 'CUDAExecutionProvider'?")),
-            ({_Str("CUDAExecutionProvider"): {}}, ("a name must be a str",)),
-            ({"CUDAExecutionProvider": {_Str("device_id"): 0}}, ("a name must be a str",)),
+            ({Str("CUDAExecutionProvider"): {}}, ("a name must be a str",)),
+            ({"CUDAExecutionProvider": {Str("device_id"): 0}}, ("a name must be a str",)),
             ({"CUDAExecutionProvider": {"device_id\0": 0}}, ("no such name is known",)),
             ({"CUDAExecutionProvider": {"gpu_graph_id": 0}}, ("it belongs into run_config",)),
         ):

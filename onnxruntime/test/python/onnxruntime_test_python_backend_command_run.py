@@ -117,7 +117,7 @@ class RunTest(CommandTest):
             (["--session-option", "x=1"], "session_options['x'] is not permitted"),
             (["--session-option", "x"], "--session-option takes NAME=VALUE"),
             (["--free-dimension", "M=1"], "It has: 'N'"),
-            (["--free-dimension", "N=x"], "Accepted: a whole number"),
+            (["--free-dimension", "N=x"], "Accepted: an integer"),
         ):
             self.assertIn(why, self.mistake("run", path, *arguments))
 

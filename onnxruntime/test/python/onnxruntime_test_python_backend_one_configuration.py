@@ -76,7 +76,7 @@ class SessionOptionsTest(unittest.TestCase):
             ({"no_such": 1}, "no such name is known"),
             ({"intra_op_num_thread": 1}, "Did you mean 'intra_op_num_threads'"),
             ({"optimized_model_filepath": "x"}, "writes files"),
-            ({"intra_op_num_threads": 10**6}, "Accepted: a whole number"),
+            ({"intra_op_num_threads": 10**6}, "Accepted: an integer"),
             ({"execution_mode": 77}, "not a member"),
             ({"session.intra_op.allow_spinning": 1}, "it belongs into session_config"),
             ([], "must be a mapping"),

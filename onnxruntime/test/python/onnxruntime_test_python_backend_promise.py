@@ -16,7 +16,6 @@ import pathlib
 import subprocess
 import sys
 import textwrap
-import threading
 import unittest
 import warnings
 from unittest import mock
@@ -27,7 +26,7 @@ from backend_test_models import no_session_opens, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import request
-from onnxruntime.backend.allowlist import look_up, providers, value_kinds
+from onnxruntime.backend.allowlist import look_up, providers
 from onnxruntime.backend.allowlist.circumstances import Circumstances
 from onnxruntime.backend.errors import NOT_PERMITTED, NotPermittedError
 from onnxruntime.backend.session import presence
@@ -161,28 +160,6 @@ class TestUnconfirmed(unittest.TestCase):
 class TestOthers(unittest.TestCase):
     """What a caller names does nothing to others of the process."""
 
-    def test_threads_are_bounded_by_the_cpus(self):
-        most = max(16, 4 * value_kinds.usable_cpus())
-        for name in ("intra_op_num_threads", "inter_op_num_threads"):
-            with self.subTest(name), no_session_opens(), self.assertRaisesRegex(NotPermittedError, f"0 to {most} here"):
-                onnxruntime.backend.prepare(MODEL, **{name: most + 1})
-
-    def test_threads_that_cannot_start(self):
-        # ORT would wait for them without end.
-        with (
-            mock.patch.object(
-                value_kinds.threading.Thread, "start", side_effect=RuntimeError("can't start new thread")
-            ),
-            no_session_opens(),
-            self.assertRaisesRegex(NotPermittedError, "threads that the system lets this process start"),
-        ):
-            onnxruntime.backend.prepare(MODEL, intra_op_num_threads=2)
-
-    def test_threads_that_started_end(self):
-        before = threading.active_count()
-        self.assertTrue(value_kinds.threads_start(8))
-        self.assertEqual(threading.active_count(), before)
-
     def test_arithmetic_and_memory_of_the_process(self):
         for key in ("session.set_denormal_as_zero", "session.use_env_allocators"):
             with self.subTest(key), no_session_opens(), self.assertRaises(NotPermittedError) as refused:
@@ -238,27 +215,6 @@ class TestOpenVinoOnOneCore(unittest.TestCase):
         ):
             rep = onnxruntime.backend.prepare(MODEL)
         self.assertEqual(rep.providers, (CPU,))
-
-    @unittest.skipUnless(sys.platform == "linux", "reads what Linux tells of CPUs")
-    def test_hyper_threads_of_one_core_count_once(self):
-        def siblings(path, **_):
-            cpu = int(pathlib.Path(path).parts[5].removeprefix("cpu"))
-            return mock.mock_open(read_data=f"{cpu // 2 * 2}-{cpu // 2 * 2 + 1}\n")()
-
-        for cpus, cores in (({0}, 1), ({0, 1}, 1), ({1, 2}, 2), ({0, 1, 2, 3}, 2)):
-            with (
-                self.subTest(cpus),
-                mock.patch.object(os, "sched_getaffinity", return_value=cpus),
-                mock.patch("builtins.open", siblings),
-            ):
-                self.assertEqual(value_kinds.usable_cores(), cores)
-        for cpus, cores in (({0}, 1), ({0, 1}, 1), ({0, 1, 2}, 2)):  # where the system does not tell
-            with (
-                self.subTest(cpus),
-                mock.patch.object(os, "sched_getaffinity", return_value=cpus),
-                mock.patch("builtins.open", side_effect=FileNotFoundError),
-            ):
-                self.assertEqual(value_kinds.usable_cores(), cores)
 
 
 class TestReleases(unittest.TestCase):

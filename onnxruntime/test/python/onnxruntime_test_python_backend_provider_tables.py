@@ -198,9 +198,7 @@ class SpellingTest(unittest.TestCase):
         for name, kind, option, rule in rules(Rule):
             if type(rule.kind) is Integer:
                 with self.subTest(f"{name} {kind} {option}"):
-                    low, high = map(
-                        int, re.fullmatch(r"a whole number from (-?\d+) to (\d+)", rule.kind.accepts).groups()
-                    )
+                    low, high = map(int, re.fullmatch(r"an integer from (-?\d+) to (\d+)", rule.kind.accepts).groups())
                     self.assertGreaterEqual(low, -1)
                     for number in (low, high):
                         self.assertEqual(self.assert_round_trip(rule, number), str(number))

@@ -2,10 +2,10 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Value kinds: what a caller may write for an option, and the exact text that ORT or an EP parses for it.
+"""Value kinds of options: the Python values that a caller can pass, and the string that ORT or an EP receives.
 
-A kind knows nothing of options or EPs. Only values of exact builtin and exact numpy scalar types are read: a subclass
-can answer differently each time it is asked. What is sent is always rendered from the parsed value, never passed on.
+A kind does not depend on options or EPs. Kinds accept values of exact builtin and exact numpy scalar types only: a
+subclass can return a different value on each read. The string is always rendered from the parsed value.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
 
@@ -23,16 +24,16 @@ _NUMPY_SCALARS = frozenset({*(np.dtype(code).type for code in "?bhilqBHILQefd"),
 
 
 def plain(value: object) -> bool | int | float | str:
-    """Return a value as its exact builtin type.
+    """Convert a value to its exact builtin type.
 
-    :raises ValueError: when it is of any other type, subclasses of the accepted ones included.
+    :raises ValueError: if the value has another type, such as a subclass of an accepted type.
     """
     kind = type(value)
     if kind is str or kind is int or kind is bool or kind is float:
         return value
     if kind in _NUMPY_SCALARS:
         return value.item()
-    raise ValueError("a value of this type is not accepted")
+    raise ValueError("values of this type are not accepted")
 
 
 def _text(value: object) -> str:
@@ -43,7 +44,7 @@ def _text(value: object) -> str:
 
 
 def whole(value: object) -> int:
-    """Read an int or plain ASCII decimal digits, of at most 20 places."""
+    """Convert an int, or a string of at most 20 ASCII decimal digits, to an int."""
     value = plain(value)
     if type(value) is int:
         return value
@@ -51,36 +52,56 @@ def whole(value: object) -> int:
         digits = value.removeprefix("-")
         if len(digits) <= 20 and digits.isascii() and digits.isdecimal():
             return int(value)
-    raise ValueError("not a whole number")
+    raise ValueError("not an integer")
 
 
 class Kind:
-    """One kind of value.
-
-    ``accepts`` tells a person what may be written. ``parse`` turns that into a Python value or raises ``ValueError``
-    with the reason; ``render`` turns the Python value into what ORT is sent; ``read`` understands ORT's own spelling
-    of the value when it is read back.
-    """
+    """A kind of value."""
 
     accepts: str
+    """The accepted values, for messages and documents."""
 
     def parse(self, value: object) -> object:
+        """Convert a caller's value to the value that is kept; raise ``ValueError`` with the reason if it is not accepted."""
         raise NotImplementedError
 
     def render(self, parsed: object) -> str:
+        """Convert a parsed value to the string that ORT receives."""
         return str(parsed)
 
     def read(self, text: str) -> object:
+        """Convert the string that ORT reports to a parsed value."""
         return self.parse(text)
+
+    def schema(self) -> dict[str, object]:
+        """Return a JSON Schema of the accepted JSON values.
+
+        The schema accepts each value that :meth:`parse` accepts. It also accepts strings of digits that are out of range.
+        """
+        raise NotImplementedError
+
+    def _accepted(self, values: Iterable[object]) -> list[object]:
+        accepted = []
+        for value in values:
+            with suppress(ValueError):
+                self.parse(value)
+                accepted.append(value)
+        return accepted
+
+
+def _number_schema(bounds: Mapping[str, int], flags: list[object]) -> dict[str, object]:
+    """Return the schema of an integer within bounds, or its digits, or one of ``flags``."""
+    digits = {"type": "string", "pattern": "^-?[0-9]{1,20}$"}
+    return {"anyOf": [{"type": "integer", **bounds}, digits, *([{"enum": flags}] if flags else [])]}
 
 
 _FLAGS = {0: False, 1: True, "0": False, "1": True}
 
 
 class Flag(Kind):
-    """On or off, in the spelling that the option's reader understands.
+    """On or off, in the spelling that the option's parser accepts.
 
-    ``only_off`` names why "on" is refused, ``only_on`` why "off" is.
+    ``only_off`` is the reason why "on" is not permitted, ``only_on`` the reason why "off" is not.
     """
 
     def __init__(self, off: str = "0", on: str = "1", *, only_off: str = "", only_on: str = "") -> None:
@@ -107,15 +128,18 @@ class Flag(Kind):
             raise ValueError("not a flag")
         return text.lower() in ("1", "true")
 
+    def schema(self) -> dict[str, object]:
+        return {"enum": self._accepted((True, False, 1, 0, "1", "0"))}
+
 
 class Integer(Kind):
-    """A whole number from ``low`` to ``high``, or one of ``among``."""
+    """An integer from ``low`` to ``high``, or one of ``among``; with ``flags``, ``True`` and ``False`` count as 1 and 0."""
 
     def __init__(self, low: int = 0, high: int = 0, *, among: tuple[int, ...] = (), flags: bool = False) -> None:
         self._among = among
         self._low, self._high = (min(among), max(among)) if among else (low, high)
         self._flags = flags
-        self.accepts = f"one of {', '.join(map(str, among))}" if among else f"a whole number from {low} to {high}"
+        self.accepts = f"one of {', '.join(map(str, among))}" if among else f"an integer from {low} to {high}"
         if flags:
             self.accepts = f"True/False or {self.accepts}"
 
@@ -127,18 +151,24 @@ class Integer(Kind):
             raise ValueError("out of range")
         return number
 
+    def schema(self) -> dict[str, object]:
+        flags = self._accepted((True, False))
+        if self._among:
+            return {"enum": [*self._among, *map(str, self._among), *flags]}
+        return _number_schema({"minimum": self._low, "maximum": self._high}, flags)
+
 
 def usable_cpus() -> int:
-    """How many CPUs this process may use."""
+    """Return the number of CPUs that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def usable_cores() -> int:
-    """How many CPU cores this process may use: hyper-threads of one core count once."""
+    """Return the number of CPU cores that this process may use; the hyper-threads of one core count once."""
     if not hasattr(os, "sched_getaffinity"):
-        return (usable_cpus() + 1) // 2  # at least, with two to a core
+        return (usable_cpus() + 1) // 2  # the minimum, if each core has two hyper-threads
     cores = set()
     for cpu in os.sched_getaffinity(0):
         try:
@@ -150,7 +180,11 @@ def usable_cores() -> int:
 
 
 def threads_start(number: int) -> bool:
-    """Tell whether the system lets this process start so many threads more, by starting and ending them."""
+    """Return whether this process can start this many more threads: start them, then end them.
+
+    This check protects a worker from its caller. If the system refuses a thread, ORT waits for the thread indefinitely,
+    and the worker never answers again.
+    """
     end = threading.Event()
     started = []
     try:
@@ -168,10 +202,10 @@ def threads_start(number: int) -> bool:
 
 
 class Threads(Kind):
-    """A number of threads, from ``low`` to four for each CPU that the process may use, or to 16 where that is more.
+    """A number of threads, from ``low`` to 16, or to four for each CPU that the process may use if that is more.
 
-    Others make nothing faster: on two CPUs a session with 1024 takes 78 s to open, and where the system gives no more
-    threads, ORT waits for them without end.
+    This bound protects a worker from its caller. More threads make no run faster, and they cost CPU time: on two CPUs,
+    one run with 128 threads burns four CPU seconds, and a session with 1024 threads takes over a minute to create.
     """
 
     _ALWAYS, _PER_CPU = 16, 4
@@ -179,8 +213,8 @@ class Threads(Kind):
     def __init__(self, low: int = 0) -> None:
         self._low = low
         self.accepts = (
-            f"a whole number from {low} to {self._ALWAYS}, or to {self._PER_CPU} for each CPU that the process may use "
-            "where that is more"
+            f"an integer from {low} to {self._ALWAYS}, or to {self._PER_CPU} for each CPU that the process may use if "
+            "that is more"
         )
 
     def parse(self, value: object) -> int:
@@ -189,12 +223,15 @@ class Threads(Kind):
             return number
         high = max(self._ALWAYS, self._PER_CPU * usable_cpus())
         if not self._low <= number <= high:
-            raise ValueError(f"out of range, which is {self._low} to {high} here")
+            raise ValueError(f"out of range, which is {self._low} to {high} on this machine")
         return number
+
+    def schema(self) -> dict[str, object]:
+        return _number_schema({"minimum": self._low}, [])  # the maximum depends on the machine
 
 
 class Choice(Kind):
-    """One of a few exact names; ``spelled`` has those that are sent as another text."""
+    """One of a few exact names; ``spelled`` maps names to the strings that ORT receives instead."""
 
     def __init__(self, *names: str, spelled: Mapping[str, str] = MappingProxyType({})) -> None:
         self._spelling = {name: name for name in names} | dict(spelled)
@@ -212,14 +249,17 @@ class Choice(Kind):
     def read(self, text: str) -> str:
         return self.parse({sent: name for name, sent in self._spelling.items()}.get(text, text))
 
+    def schema(self) -> dict[str, object]:
+        return {"enum": list(self._spelling)}
+
 
 class Member(Kind):
-    """A member of one of ORT's enums, by member or by exact name."""
+    """A member of one of ORT's enums, or its exact name."""
 
     def __init__(self, enum_type: type, members: Mapping[str, object]) -> None:
         self._type = enum_type
         self._by_name = dict(members)
-        # ORT's enums make an object of any number, such as ExecutionMode(77), and ORT takes it.
+        # ORT's enums create an object from any number, such as ExecutionMode(77), and ORT accepts the object.
         self._by_number = {int(member): member for member in members.values()}
         self.accepts = f"a member of {enum_type.__name__} or its name: {', '.join(self._by_name)}"
 
@@ -233,13 +273,15 @@ class Member(Kind):
             raise ValueError("not a member of this enum")
         return member
 
+    def schema(self) -> dict[str, object]:
+        return {"enum": list(self._by_name)}
+
 
 class Names(Kind):
-    """
-    Known names joined by ``separator``: a reader that skips unknown names would otherwise hide a typing error.
+    """Known names joined by ``separator``. ORT and the EPs skip unknown names silently.
 
-    ``known`` may be a function that gives them when they are first needed, where they are costly to find. With
-    ``empty``, no name is accepted too.
+    ``known`` can be a function, called when the names are first needed. With ``empty``, the empty string is accepted,
+    too.
     """
 
     def __init__(
@@ -267,15 +309,18 @@ class Names(Kind):
             return ()
         names = tuple(text.split(self._separator))
         if len(names) > len(self._known) or not self._known.issuperset(names):
-            raise ValueError("a name is not known")
+            raise ValueError("it contains an unknown name")
         return names
 
     def render(self, parsed: object) -> str:
         return self._separator.join(parsed)
 
+    def schema(self) -> dict[str, object]:
+        return {"type": "string", "$comment": self.accepts}
+
 
 class Text(Kind):
-    """Text that matches an ASCII pattern as a whole."""
+    """ASCII text that matches a pattern completely."""
 
     def __init__(self, pattern: str, accepts: str, *, max_bytes: int = 256) -> None:
         self._pattern = pattern
@@ -287,3 +332,6 @@ class Text(Kind):
         if len(value) > self._max_bytes or not re.fullmatch(self._pattern, value, re.ASCII):
             raise ValueError("not of the accepted form")
         return value
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "string", "maxLength": self._max_bytes, "pattern": f"^(?:{self._pattern})$"}
