@@ -2,35 +2,48 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Configurations as JSON: of ``ORT_ONNX_BACKEND_CONFIG``, of files and of the command line."""
+"""Reads configurations in JSON: from ``ORT_ONNX_BACKEND_CONFIG``, from files, and from the command line."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from onnxruntime.backend.errors import nearest, show
+from onnxruntime.backend.errors import name_of, nearest, show
 
 # The keyword arguments that hold settings. JSON text can contain these and "extensions".
 KEYWORDS = ("provider_options", "session_config", "run_config", "session_options", "free_dimension_overrides")
-# Of a file: more than a hundred times what every permitted key with its longest value takes.
+# The longest file: more than a hundred times the length of all permitted keys with their longest values.
 MOST_CHARACTERS = 1 << 24
 
 
 def of_environment(text: str) -> dict[str, dict]:
-    """Read what the environment variable holds: JSON text, or ``@`` and the path of a file of it.
+    """Read the value of the environment variable: JSON text, or ``@`` and the path of a JSON file.
 
-    :raises OSError: when the file cannot be read.
-    :raises ValueError: when it is no configuration.
+    :raises OSError: if the file cannot be read.
+    :raises ValueError: if the value is not a configuration.
     """
     return parse_file(text[1:]) if text.startswith("@") else parse(text)
 
 
 def parse(text: str) -> dict[str, dict]:
-    """Read configurations from JSON text: an object with any of ``KEYWORDS``, and ``"extensions"``.
+    """Read a configuration from JSON text: an object with any of ``KEYWORDS``, and ``"extensions"``.
 
-    :raises ValueError: for anything else, a key that stands twice and numbers that are not finite.
+    :raises ValueError: if the text is not a configuration, contains a duplicate key, or a number that is not finite.
+    """
+    config = load(text)
+    for fault in faults(config):
+        raise ValueError(fault.problem)
+    return config
+
+
+def load(text: str) -> dict[str, object]:
+    """Read a JSON object whose keys are unique and whose numbers are finite.
+
+    :raises ValueError: for any other text.
     """
     try:
         config = json.loads(text, object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
@@ -38,44 +51,70 @@ def parse(text: str) -> dict[str, dict]:
         raise ValueError(f"it is not JSON: {error}") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    objects = {"the whole": config}
-    if type(config) is dict:
-        for name in config:
-            if name not in KEYWORDS and name != "extensions":
-                near = nearest(name, KEYWORDS, 0.6)
-                raise ValueError(
-                    f"{show(name)} is not a configuration"
-                    + (f"; did you mean {near}?" if near else f": those are {', '.join(KEYWORDS)}")
-                )
-        objects |= {name: value for name, value in config.items() if name != "extensions"}
-        if "extensions" in config:
-            _check_extensions(config["extensions"])
-        providers = config.get("provider_options")
-        if type(providers) is dict:
-            objects |= {f"provider_options[{show(name)}]": options for name, options in providers.items()}
-    for name, value in objects.items():
-        if type(value) is not dict:
-            raise ValueError(f"{name} must be an object, as in {{...}}, not {show(value)}")
+    if type(config) is not dict:
+        raise ValueError(f"the configuration {_not_an_object(config)}")
     return config
 
 
-def parse_file(path: str) -> dict[str, dict]:
-    """Read configurations from a JSON file, as :func:`parse` does from text.
+class Fault(NamedTuple):
+    """A part of a JSON object that does not have the form of a configuration."""
 
-    :raises OSError: when it cannot be read.
+    keyword: str
+    provider: str
+    """The EP, if the fault is in its options."""
+    problem: str
+    """The sentence about it."""
+
+
+def faults(config: dict[str, object]) -> Iterator[Fault]:
+    """Return the parts of a JSON object that do not have the form of a configuration."""
+    for keyword, value in config.items():
+        if keyword == "extensions":
+            if type(value) is not list or not all(type(name) is str and name for name in value):
+                problem = f"extensions must be a list of package names and absolute paths, not {show(value)}"
+                yield Fault(keyword, "", problem)
+        elif keyword not in KEYWORDS:
+            near = nearest(keyword, KEYWORDS, 0.6)
+            advice = f"Did you mean {near}?" if near else f"Expected one of {', '.join(KEYWORDS)}"
+            yield Fault(keyword, "", f"{show(keyword)} is not a part of a configuration. {advice}")
+        elif type(value) is not dict:
+            yield Fault(keyword, "", f"{keyword} {_not_an_object(value)}")
+        elif keyword == "provider_options":
+            for name, options in value.items():
+                if type(options) is not dict:
+                    yield Fault(keyword, name, f"{name_of(keyword, name, '')} {_not_an_object(options)}")
+
+
+def _not_an_object(value: object) -> str:
+    return f"must be an object, as in {{...}}, not {show(value)}"
+
+
+def parse_file(path: str) -> dict[str, dict]:
+    """Read a configuration from a JSON file, as :func:`parse` does from text.
+
+    :raises OSError: if the file cannot be read.
+    """
+    return parse(text_of(path))
+
+
+def text_of(path: str) -> str:
+    """Return the text of a JSON file.
+
+    :raises OSError: if the file cannot be read.
+    :raises ValueError: if the file is too long.
     """
     with Path(path).open(encoding="utf-8-sig") as file:
         text = file.read(MOST_CHARACTERS + 1)
     if len(text) > MOST_CHARACTERS:
         raise ValueError("the file is too long for a configuration")
-    return parse(text)
+    return text
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, value in pairs:
         if name in found:
-            raise ValueError(f"the key {show(name)} stands twice in one object")
+            raise ValueError(f"duplicate key {show(name)} in one object")
         found[name] = value
     return found
 
@@ -84,8 +123,3 @@ def _finite(number: str) -> float:
     if not math.isfinite(float(number)):
         raise ValueError(f"{show(number)} is not a finite number")
     return float(number)
-
-
-def _check_extensions(given: object) -> None:
-    if type(given) is not list or not all(type(name) is str and name for name in given):
-        raise ValueError(f"extensions must be a list of package names and absolute paths, not {show(given)}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -80,14 +80,14 @@ def of_call(
     attributes: Mapping[str, object] = NOTHING,
     device: object = None,
     *,
-    environment: Iterable[str] = KEYWORDS,
+    environment: Sequence[str] = KEYWORDS,
 ) -> Request:
     """Read a call's arguments once, and add the environment's configuration.
 
     :param keywords: those of ``KEYWORDS`` that the caller passed.
     :param attributes: all other keyword arguments.
     :param device: ONNX's name of the device, perhaps with an index.
-    :param environment: those of ``KEYWORDS`` that the environment may add to.
+    :param environment: those of ``KEYWORDS`` that the environment may add to; if empty, the environment is not read.
     :raises NotPermittedError: if a keyword cannot be read.
     :raises RuntimeError: if the environment's configuration cannot be read.
     """
@@ -102,7 +102,7 @@ def of_call(
     elif name in ("CUDA", "GPU") and index is not None:
         request.provider_options = {CUDA: {}}
     text = os.environ.get(ENVIRONMENT)
-    if text:
+    if text and environment:
         _add_environment(request, text, environment)
     if request.provider_options is not None and name in ("CUDA", "GPU") and index is not None:
         for ep in ON_CUDA_DEVICE:

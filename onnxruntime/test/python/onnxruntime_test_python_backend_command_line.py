@@ -265,7 +265,7 @@ class CheckTest(CommandTest):
         with mock.patch.object(sys, "stdin", io.StringIO(json.dumps({"session_config": {SPINNING: 1}}))):
             self.assertIn(f"{SPINNING} = 1\n", self.tell("check", "-"))
         with mock.patch.object(sys, "stdin", io.StringIO("[]")):
-            self.assertIn("stdin: the whole must be an object", self.mistake("check", "-"))
+            self.assertIn("stdin: the configuration must be an object", self.mistake("check", "-"))
 
     def test_an_ep_that_is_not_here(self) -> None:
         out = self.tell("check", json.dumps({"provider_options": {ABSENT: {"enable_cann_graph": True}}}))
@@ -316,7 +316,7 @@ class CheckTest(CommandTest):
             ("{", "not JSON"),
             ("no-such-file.json", "cannot read no-such-file.json"),
             (self.folder, "directory"),
-            ('{"session_config": {"a": 1, "a": 2}}', "'a' stands twice"),
+            ('{"session_config": {"a": 1, "a": 2}}', "duplicate key 'a'"),
             ('{"session_config": {"a": Infinity}}', "finite"),
             ('{"session": {}}', "session_config"),
             (self.put("broken.json", "[1,\n2"), "broken.json: it is not JSON"),
