@@ -19,7 +19,8 @@
 #   make drift RELEASES=onnxruntime==1.31.1   which option names of a release nobody has judged
 #   make mutants         break the backend in 200 small ways and list those that no test notices (an hour on two CPUs)
 #   make document        write docs/options.md and docs/provider-options.md again, from the allowlist
-#   make patch           write the patches for an ORT source tree into build/patch; PATCH=--test runs each step's tests
+#   make patch CHECKOUT=FOLDER  write the patches for an ORT source tree into build/patch; PATCH=--test runs each step's
+#                        tests; without CHECKOUT, the patches start from the stock wheel and leave the build files out
 #   make lint            ruff
 #   make clean           remove every environment and cache
 # Each environment is a folder .venv-NAME holding a wheel built from this tree on the environment's base. Another base
@@ -169,7 +170,7 @@ document: .venv-cpu/$(READY)
 
 patch: .venv-cpu/$(READY) .venv-stock/$(STOCK)
 	.venv-cpu/bin/python tools/python/backend_patch.py --out build/patch $(PATCH) \
-		--stock .venv-stock/lib/python3*/site-packages/onnxruntime/backend
+		$(if $(CHECKOUT),--checkout "$(CHECKOUT)",--stock .venv-stock/lib/python3*/site-packages/onnxruntime/backend)
 
 bench-capture: .venv-webgpu-plugin/$(READY) .venv-cuda/$(READY)
 	$(UNDER_cuda) .venv-cuda/bin/python -m benchmarks graph_capture --json build/bench-capture-cuda.json $(BENCH)

@@ -15,8 +15,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python")
 
 import backend_mutants  # its folder is on the path only now
 
-BACKEND = Path(__file__).resolve().parents[1] / "onnxruntime" / "python" / "backend"
-
 SOURCE = '''"""A module."""
 MOST = 3
 
@@ -54,16 +52,27 @@ class MutantsTest(unittest.TestCase):
         )
 
     def test_each_is_one_change_on_the_lines_it_names(self) -> None:
-        path = BACKEND / "model_inputs.py"
-        source = path.read_text(encoding="utf-8")
+        name = "runs/inputs"
+        source = (backend_mutants.BACKEND / f"{name}.py").read_text(encoding="utf-8")
         lines, meaning = source.splitlines(), ast.dump(ast.parse(source))
-        for one in backend_mutants.mutants(path.stem, source):
+        for one in backend_mutants.mutants(name, source):
             with self.subTest(str(one)):
                 changed = one.applied(source)
                 self.assertNotEqual(ast.dump(ast.parse(changed)), meaning)
                 self.assertEqual(len(changed.splitlines()), len(lines))
                 self.assertEqual(changed.splitlines()[: one.line - 1], lines[: one.line - 1])
                 self.assertEqual(one.place, lines[one.line - 1].strip())
+
+    def test_modules_of_every_folder_and_no_table(self) -> None:
+        found = set(backend_mutants.modules())
+        folders = {path.name for path in backend_mutants.BACKEND.iterdir() if (path / "__init__.py").exists()}
+        self.assertEqual({name.partition("/")[0] for name in found if "/" in name}, folders)
+        self.assertEqual([name for name in found if name.endswith("__init__")], [])
+        for table in backend_mutants.TABLES:
+            with self.subTest(table):
+                path = backend_mutants.BACKEND / table
+                self.assertTrue(path.is_dir() or path.with_suffix(".py").exists())
+                self.assertEqual([name for name in found if name.startswith(table)], [])
 
 
 if __name__ == "__main__":

@@ -58,9 +58,11 @@ class TestInstalled(unittest.TestCase):
 
     def test_backend_is_the_one_in_this_tree(self):
         folder = Path(self.installed.locate_file(setup.BACKEND_IN_WHEEL))
-        there = {path.name: path.read_bytes() for path in folder.glob("*") if path.is_file()}
-        here = {path.name: path.read_bytes() for path in setup.BACKEND_SOURCES.glob("*.py")}
-        self.assertIn("__init__.py", here)
+        paths = [path for path in folder.rglob("*") if path.is_file() and path.parent.name != "__pycache__"]
+        there = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+        sources = setup.BACKEND_SOURCES
+        here = {path.relative_to(sources).as_posix(): path.read_bytes() for path in sources.rglob("*.py")}
+        self.assertLess({"__init__.py", "allowlist/__init__.py"}, here.keys())
         self.assertEqual(there, here)
 
     def test_repository_root_does_not_shadow_the_package(self):
@@ -170,6 +172,8 @@ class TestBuild(unittest.TestCase):
         self.sources.mkdir()
         (self.sources / "__init__.py").write_bytes(b"ours = True\n")
         (self.sources / "backend.py").write_bytes(b"")
+        (self.sources / "runs" / "inner").mkdir(parents=True)
+        (self.sources / "runs" / "inner" / "__init__.py").write_bytes(b"")
         (self.sources / "notes.txt").write_bytes(b"no part of the wheel")
 
     def put(self, path: str, content: bytes) -> None:
@@ -211,6 +215,7 @@ class TestBuild(unittest.TestCase):
         )
         expected = {path.replace(INFO, info): content for path, content in STOCK.items() if "/backend/" not in path}
         expected |= {"onnxruntime/backend/__init__.py": b"ours = True\n", "onnxruntime/backend/backend.py": b""}
+        expected["onnxruntime/backend/runs/inner/__init__.py"] = b""
         # Only the first Version is a header; the other one stands in the description.
         version = b"Version: 1.31.1+backend.1\nRequires-Dist: onnx\n"
         expected[f"{info}/METADATA"] = METADATA.encode().replace(b"Version: 1.31.1\n", version, 1)

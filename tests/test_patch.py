@@ -2,10 +2,13 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The patches for an ORT source tree hold every file, replace none of ORT's but three, and apply."""
+"""The patches for an ORT source tree contain every file, replace only the stock files of ORT, and apply."""
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import io
 import os
 import shutil
 import subprocess
@@ -13,54 +16,176 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
+
+import onnxruntime
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python"))
 
 import backend_patch as patch
 
 STOCK = os.environ.get("ORT_STOCK_PYTHON", "")
-# What ORT has in the two folders, apart from the backend's three files.
+# The other files of ORT in the two folders.
 ORTS_TESTS = {"helper.py", "onnx_backend_test_series.py", "requirements.txt", "onnxruntime_test_python_backend.py"}
 ORTS_TESTS |= {"onnxruntime_test_python.py", "onnxruntime_test_python_backend_mlops.py"}
+
+# The lines of ORT's build files that the patches replace, between others.
+CMAKE = f"""\
+if (onnxruntime_ENABLE_TRAINING)
+endif()
+
+{patch._CMAKE_GLOB}\
+add_custom_command(
+  TARGET onnxruntime_pybind11_state POST_BUILD
+{patch._CMAKE_COPY}\
+)
+"""
+SETUP = """\
+packages = [
+    "onnxruntime",
+    "onnxruntime.backend",
+    "onnxruntime.capi",
+]
+"""
+
+
+def packages_of(setup: str) -> list[str]:
+    """The value of ``packages`` in a ``setup.py``."""
+    (value,) = [
+        ast.literal_eval(node.value)
+        for node in ast.parse(setup).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "packages"
+    ]
+    return value
 
 
 @unittest.skipUnless(shutil.which("git") and (patch.ROOT / ".git").exists(), "needs git and a checkout")
 class PatchTest(unittest.TestCase):
     def test_every_file_is_in_one_step(self) -> None:
         files = patch.upstream_files()
-        assigned = [file for step in patch.assign(files).values() for file in step]
-        self.assertEqual(sorted(assigned), sorted(files))
-        self.assertTrue(all(patch.assign(files).values()), "a step without a file")
+        assigned = patch.assign(files)
+        self.assertEqual(sorted(file for step in assigned.values() for file in step), sorted(files))
+        self.assertEqual([step.title for step, given in assigned.items() if not given], [])
 
-    def test_the_pull_request_tells_of_each_step(self) -> None:
+    def test_each_folder_is_in_the_step_that_specifies_it(self) -> None:
+        assigned = patch.assign(patch.upstream_files())
+        for folder in (path.name for path in (patch.ROOT / patch.BACKEND).iterdir() if (path / "__init__.py").exists()):
+            files = {file for file in patch.upstream_files() if file.startswith(f"{patch.BACKEND}/{folder}/")}
+            steps = [step for step, given in assigned.items() if files & set(given)]
+            with self.subTest(folder):
+                self.assertEqual([f"{folder}/*" in step.files for step in steps], [True])
+
+    def test_the_pull_request_describes_each_step(self) -> None:
         text = (patch.ROOT / "docs" / "upstream.md").read_text(encoding="utf-8")
         for number, step in enumerate(patch.STEPS, 1):
             self.assertIn(f"\n| {number} {step.title} |", text)
 
-    def test_nothing_of_orts_is_replaced(self) -> None:
+    def test_no_test_of_ort_is_replaced(self) -> None:
         names = {Path(file).name for file in patch.upstream_files() if not file.startswith(patch.BACKEND)}
         self.assertEqual(names & ORTS_TESTS, set())
 
-    @unittest.skipUnless(STOCK, "ORT_STOCK_PYTHON names no Python of an environment with the stock wheel")
-    def test_they_apply(self) -> None:
+    def test_an_early_step_that_needs_the_api_is_an_error(self) -> None:
+        steps = (patch.STEPS[0]._replace(files=("backend.py",)), *patch.STEPS[1:])
+        with mock.patch.object(patch, "STEPS", steps), self.assertRaisesRegex(SystemExit, r"backend\.py"):
+            patch.assign(patch.upstream_files())
+
+
+@unittest.skipUnless(shutil.which("git") and (patch.ROOT / ".git").exists(), "needs git and a checkout")
+class CheckoutTest(unittest.TestCase):
+    """The patches for a checkout with small build files."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.folder = Path(tempfile.mkdtemp())
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.tree = cls.make("right")
+
+    @classmethod
+    def make(cls, name: str, cmake: str = CMAKE, setup: str = SETUP) -> Path:
+        """Write and check the patches for a checkout, and return the tree in which they are made."""
+        checkout, tree, out = (cls.folder / name / part for part in ("checkout", "tree", "out"))
+        tree.mkdir(parents=True)
+        files = {f"{patch.BACKEND}/{file}.py": "stock\n" for file in ("__init__", "backend", "backend_rep")}
+        for file, content in {patch.CMAKE: cmake, patch.SETUP: setup, **files}.items():
+            (checkout / file).parent.mkdir(parents=True, exist_ok=True)
+            (checkout / file).write_text(content)
+        patch.start(tree, checkout / patch.BACKEND, checkout)
+        with contextlib.redirect_stdout(io.StringIO()):
+            patch.build(tree, out, tests=False)
+        patch.check(tree, out)
+        return tree
+
+    def test_five_files_are_replaced(self) -> None:
+        changed = patch.git(self.tree, "diff", "--name-only", "--diff-filter=M", "stock", "main").split()
+        backend = [f"{patch.BACKEND}/{name}.py" for name in ("__init__", "backend", "backend_rep")]
+        self.assertEqual(changed, [patch.CMAKE, *backend, patch.SETUP])
+        self.assertEqual(len(list((self.tree.parent / "out" / "series").iterdir())), len(patch.STEPS))
+
+    def test_each_step_lists_its_folders_as_packages(self) -> None:
+        for number, step in enumerate(patch.STEPS, 1):
+            commit = f"main~{len(patch.STEPS) - number}"
+            files = patch.git(self.tree, "ls-tree", "-r", "--name-only", commit, patch.BACKEND).split()
+            folders = {Path(file).parent.relative_to("onnxruntime/python").parts for file in files}
+            packages = packages_of(patch.git(self.tree, "show", f"{commit}:{patch.SETUP}"))
+            cmake = patch.git(self.tree, "show", f"{commit}:{patch.CMAKE}")
+            with self.subTest(step.title):
+                ours = sorted(".".join(("onnxruntime", *parts)) for parts in folders)
+                self.assertEqual(packages, ["onnxruntime", *ours, "onnxruntime.capi"])
+                self.assertIn("copy_directory\n      ${ONNXRUNTIME_ROOT}/python/backend\n", cmake)
+                self.assertNotIn("onnxruntime_backend_srcs", cmake)
+
+    def test_the_listed_packages_contain_every_module(self) -> None:
+        """setuptools packs the ``.py`` files of the listed folders only."""
+        site = self.folder / "site"
+        (site / "onnxruntime").mkdir(parents=True)
+        for entry in Path(onnxruntime.__path__[0]).iterdir():
+            if entry.name not in ("backend", "__pycache__"):
+                (site / "onnxruntime" / entry.name).symlink_to(entry)
+        for package in packages_of(patch.git(self.tree, "show", f"main:{patch.SETUP}")):
+            folder = Path(*package.split(".")[1:])
+            for file in sorted((patch.ROOT / "onnxruntime/python" / folder).glob("*.py")):
+                (site / "onnxruntime" / folder).mkdir(parents=True, exist_ok=True)
+                shutil.copy(file, site / "onnxruntime" / folder)
+        files = sorted((site / "onnxruntime" / "backend").rglob("*.py"))
+        expected = [file for file in patch.upstream_files() if file.startswith(f"{patch.BACKEND}/")]
+        self.assertEqual(len(files), len(expected))
+        modules = [".".join(file.relative_to(site).with_suffix("").parts) for file in files]
+        code = f"import importlib\nfor name in {modules}: print(importlib.import_module(name).__file__)"
+        environment = {**os.environ, "PYTHONPATH": str(site)}
+        run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        self.assertEqual(run.stdout.splitlines(), [str(file) for file in files])
+
+    def test_other_build_files_are_an_error(self) -> None:
+        other = CMAKE.replace("python/backend", "python/other")
+        for name, files in ((patch.CMAKE, {"cmake": other}), (patch.SETUP, {"setup": "packages = []\n"})):
+            with self.subTest(name), self.assertRaisesRegex(SystemExit, f"^{name}: "):
+                self.make(f"without {Path(name).name}", **files)
+
+    def test_another_backend_is_an_error(self) -> None:
+        tree = self.make("another")
+        patch.git(tree, "checkout", "--quiet", "--force", "stock")
+        (tree / patch.BACKEND / "backend.py").write_text("another\n")
+        patch.git(tree, "commit", "--quiet", "--all", "--message", "another")
+        patch.git(tree, "tag", "--force", "stock")
+        with self.assertRaises(subprocess.CalledProcessError), contextlib.redirect_stderr(io.StringIO()):
+            patch.check(tree, tree.parent / "out")
+
+
+@unittest.skipUnless(STOCK, "ORT_STOCK_PYTHON does not specify the Python of an environment with the stock wheel")
+class StockTest(unittest.TestCase):
+    def test_the_patches_apply_to_the_files_of_the_stock_wheel(self) -> None:
         code = "import onnxruntime; print(onnxruntime.__path__[0])"
         package = subprocess.run([STOCK, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
         with tempfile.TemporaryDirectory() as folder:
             tree, out = Path(folder, "tree"), Path(folder, "out")
             tree.mkdir()
             patch.start(tree, Path(package, "backend"))
-            patch.build(tree, out, tests=False)
+            with contextlib.redirect_stdout(io.StringIO()):
+                patch.build(tree, out, tests=False)
             patch.check(tree, out)
             changed = patch.git(tree, "diff", "--name-only", "--diff-filter=M", "stock", "main").split()
             self.assertEqual(changed, [f"{patch.BACKEND}/{name}.py" for name in ("__init__", "backend", "backend_rep")])
-            self.assertEqual(len(list((out / "series").iterdir())), len(patch.STEPS))
-            # A tree whose backend is another is told.
-            patch.git(tree, "checkout", "--quiet", "--force", "stock")
-            (tree / patch.BACKEND / "backend.py").write_text("another\n")
-            patch.git(tree, "commit", "--quiet", "--all", "--message", "another")
-            patch.git(tree, "tag", "--force", "stock")
-            with self.assertRaises(subprocess.CalledProcessError):
-                patch.check(tree, out)
 
 
 if __name__ == "__main__":

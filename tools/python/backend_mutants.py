@@ -39,15 +39,15 @@ from typing import NamedTuple
 
 TREE = Path(__file__).resolve().parents[2]
 EQUIVALENT = Path(__file__).with_name("backend_mutants_equivalent.tsv")
-# Data; __init__.py only imports.
+BACKEND = TREE / "onnxruntime" / "python" / "backend"
+# Data, and __init__.py, which only imports. A folder stands for its modules.
 TABLES = (
-    "__init__",
-    "allowlist_attributes",
-    "allowlist_captured_operators",
-    "allowlist_config_keys",
-    "allowlist_providers",
+    "allowlist/attributes",
+    "allowlist/config_keys",
+    "allowlist/providers",
+    "allowlist/refusals",
+    "capture/operators",
     "provider_names",
-    "refusals",
 )
 
 _SWAPPED = {
@@ -216,10 +216,16 @@ class _Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
 
-def mutants(module: str, source: str) -> list[Mutant]:
-    """Every mutant of a module that is still Python, in the order of its text.
+def modules() -> list[str]:
+    """The modules that are not tables, by their paths in the package without ``.py``."""
+    paths = [path.relative_to(BACKEND).with_suffix("") for path in BACKEND.rglob("*.py") if path.stem != "__init__"]
+    return sorted(path.as_posix() for path in paths if not any(path.is_relative_to(table) for table in TABLES))
 
-    :param module: the module's name, without the package.
+
+def mutants(module: str, source: str) -> list[Mutant]:
+    """Return every mutant of a module that is still Python, in the order of its text.
+
+    :param module: the module's path in the package, without ``.py``.
     """
     found = []
     for mutant in sorted(set(_Finder(module, source).found), key=lambda mutant: mutant.start):
@@ -248,9 +254,12 @@ class Workplace:
         self.python = environment / "bin" / "python"
         (packages,) = environment.glob("lib/python*/site-packages")
         self.backend = packages / "onnxruntime" / "backend"
-        # The tree's own, which may be newer than what was installed.
-        shutil.rmtree(self.backend)
-        shutil.copytree(TREE / "onnxruntime" / "python" / "backend", self.backend)
+        # The tree's own, which may be newer than the installed one.
+        if self.backend.is_symlink():
+            self.backend.unlink()
+        else:
+            shutil.rmtree(self.backend)
+        shutil.copytree(BACKEND, self.backend)
         (packages / "backend_mutants.pth").write_text("import coverage; coverage.process_startup()\n")
 
     def environ(self, **more: str) -> dict[str, str]:
@@ -270,7 +279,7 @@ class Workplace:
             "context = ${BACKEND_TEST-}\ndisable_warnings = no-data-collected,module-not-measured\n"
         )
         environ = self.environ(COVERAGE_PROCESS_START=str(settings))
-        command = [self.python, __file__, "--inside", "cover", str(report), *tests]
+        command = [self.python, __file__, "--inside", "cover", str(report), str(self.backend), *tests]
         subprocess.run(command, cwd=self.tree, env=environ, check=True, stdout=sys.stderr)
         return json.loads(report.read_text())
 
@@ -286,7 +295,7 @@ class Workplace:
         )
 
 
-def _cover(report: str, *tests: str) -> None:
+def _cover(report: str, backend: str, *tests: str) -> None:
     """Inside a workplace: run the tests, each as a coverage context of its own."""
     import coverage  # in the environment that is measured only  # noqa: PLC0415
     import pytest  # noqa: PLC0415
@@ -318,7 +327,7 @@ def _cover(report: str, *tests: str) -> None:
     lines = {}
     for file in data.measured_files():
         by_line = data.contexts_by_lineno(file)
-        lines[Path(file).stem] = {
+        lines[Path(file).relative_to(backend).with_suffix("").as_posix()] = {
             line: [test for test in by_line[line] if test and test not in failed] for line in sorted(by_line)
         }
     for test in failed:
@@ -428,7 +437,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sample", type=int, help="how many, chosen at random over all modules; all without it")
     parser.add_argument("--seed", type=int, default=0, help="of the choice (%(default)s)")
-    parser.add_argument("--module", action="append", help="only of this module, such as request; more than one is fine")
+    parser.add_argument("--module", action="append", help="only of this module, such as runs/inputs; repeatable")
     parser.add_argument("--match", default="", help="only mutants whose description holds this")
     parser.add_argument("--jobs", type=int, default=2, help="how many at the same time (%(default)s)")
     parser.add_argument(
@@ -441,12 +450,13 @@ def main() -> int:
     parser.add_argument("tests", nargs="*", help="test files, where not all that pytest finds")
     arguments = parser.parse_args()
 
-    folder = TREE / "onnxruntime" / "python" / "backend"
-    names = arguments.module or sorted(path.stem for path in folder.glob("*.py") if path.stem not in TABLES)
-    sources = {name: (folder / f"{name}.py").read_text() for name in names}
+    sources = {name: (BACKEND / f"{name}.py").read_text() for name in arguments.module or modules()}
     equivalent = _equivalent()
     found = [mutant for name, source in sources.items() for mutant in mutants(name, source)]
     print(f"{len(found)} mutants of {len(sources)} modules")
+    for module, place, change in sorted(equivalent - {(one.module, one.place, one.change) for one in found}):
+        if module in sources:
+            print(f"listed as equivalent, but not found: {module}.py: {change}: {place}")
     found = [
         mutant
         for mutant in found
