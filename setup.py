@@ -83,6 +83,17 @@ def build_wheel(
     return write_wheel(base, Path(wheel_directory))
 
 
+def portable(name: str) -> bool:
+    """Return whether each system reads the name of a file or folder as it is written.
+
+    Windows removes a dot or space at the end, and reads names such as ``nul`` and ``com1.txt`` as devices.
+    """
+    device = re.fullmatch(
+        r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])", name.partition(".")[0].rstrip(), re.I
+    )
+    return not (device or name[-1] in ". " or re.search(r'[\\:*?"<>|\x00-\x1f]', name))
+
+
 def verified_files(base: Distribution) -> list[str]:
     """The files of the base wheel, each with the SHA-256 that its RECORD gives.
 
@@ -103,10 +114,10 @@ def verified_files(base: Distribution) -> list[str]:
             if pure.stem not in scripts:  # the installer writes a script for each entry point
                 outside.append(path)
             continue
-        # One file can be spelt in several ways, and not every file system tells upper case from lower. What stands in
-        # any .dist-info goes into the wheel's own.
+        # File systems can read one path in several spellings: upper and lower case, and on Windows also a dot or
+        # space at the end of a name. The files of any .dist-info go into the wheel's own.
         folded = re.sub(r"^[^/]+\.dist-info/", ".dist-info/", path.casefold())
-        if path != str(pure) or re.search(r'[\\:*?"<>|\x00-\x1f]', path) or folded.startswith(BACKEND_IN_WHEEL):
+        if path != str(pure) or f"{folded}/".startswith(BACKEND_IN_WHEEL) or not all(map(portable, pure.parts)):
             odd.append(path)
             continue
         if folded in seen:

@@ -254,6 +254,35 @@ class TestBuild(unittest.TestCase):
                 self.assert_not_built(f"not spelt as wheels spell paths: {ascii(path)[1:-1]}")
                 self.record.pop()
 
+    def test_names_that_windows_reads_otherwise_fail_the_build(self):
+        for name in (
+            *("backend./x.py", "backend /x.py", "backend", "backend.", "tools. /x.py", "x.py ", "a:b"),
+            *("con", "CON.py", "nul/x.py", "com1.txt", "LPT9", "com\u00b9", "aux .txt", "conin$", "prn.tar.gz"),
+        ):
+            path = f"onnxruntime/{name}"
+            with self.subTest(path):
+                self.record.append((path, setup.record_hash(b""), 0))
+                self.assert_not_built(f"not spelt as wheels spell paths: {ascii(path)[1:-1]}")
+                self.record.pop()
+        self.record.append(("onnxruntime./backend/x.py", setup.record_hash(b""), 0))
+        self.assert_not_built("not spelt as wheels spell paths: onnxruntime./backend/x.py")
+
+    def test_names_that_only_resemble_devices_are_packed(self):
+        for name in (
+            "console.py",
+            "com.py",
+            "com10.py",
+            "lpt.py",
+            "nullable/x.py",
+            "_con",
+            "a.con",
+            ".nul",
+            "backends.py",
+        ):
+            self.put(f"onnxruntime/{name}", b"")
+        with zipfile.ZipFile(self.build()) as wheel:
+            self.assertIn("onnxruntime/com10.py", wheel.namelist())
+
     def test_other_case_fails_the_build(self):
         for path in ("onnxruntime/Backend/backend.py", "ONNXRUNTIME/backend/backend.py"):
             with self.subTest(path):
