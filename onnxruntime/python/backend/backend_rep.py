@@ -18,7 +18,7 @@ from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist import circumstances
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.circumstances import NOTHING, Circumstances
-from onnxruntime.backend.errors import refuse, reworded
+from onnxruntime.backend.errors import refuse
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE
 from onnxruntime.backend.runs import fast_path, run_options, tensors
 from onnxruntime.backend.runs.inputs import ModelInputs
@@ -313,10 +313,10 @@ class OnnxRuntimeBackendRep(BackendRep):
                 raise
 
     def _blame_inputs(self, error: Exception, feeds: Mapping[str, object]) -> None:
-        """Say what is wrong with the inputs, if that is why a run failed."""
-        problem = isinstance(self._session, InferenceSession) and self._inputs.problem(feeds)
+        """Raise an ``InputError`` in place of ORT's error if the inputs do not match the model."""
+        problem = isinstance(self._session, InferenceSession) and self._inputs.problem(feeds, type(error))
         if problem:
-            raise reworded(type(error), problem) from error
+            raise problem from error
 
     def _settings_of_run(self, run_config: Mapping[str, object] | None, attributes: dict[str, object]) -> RunSettings:
         """Return the settings of a run that has some of its own, as looked up before if nothing differs."""

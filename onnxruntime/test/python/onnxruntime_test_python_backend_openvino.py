@@ -112,8 +112,8 @@ class BundledOpenVinoTest(unittest.TestCase):
         rep = onnxruntime.backend.prepare(made)
         self.assertIn(EP, rep.providers)
         np.testing.assert_array_equal(rep.run({"X": zeros})[0], 1)
-        # It would compute with the model's own values.
-        with self.assertRaisesRegex(RuntimeError, "an input named 'W'; the model takes 1 input"):
+        # OpenVINO would compute with the values in the model.
+        with self.assertRaises(onnxruntime.backend.InputError):
             rep.run({"X": zeros, "W": zeros})
         on_the_cpu = onnxruntime.backend.prepare(made, provider_options={})
         np.testing.assert_array_equal(on_the_cpu.run({"X": zeros, "W": zeros})[0], 0)

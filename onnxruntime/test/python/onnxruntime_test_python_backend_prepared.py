@@ -24,7 +24,7 @@ from onnx import ModelProto, helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.errors import InputError, NotPermittedError
 from onnxruntime.backend.runs.limits import Cancellation, RunCancelledError
 
 CPU = "CPUExecutionProvider"
@@ -243,9 +243,9 @@ class LimitTest(unittest.TestCase):
         self.assertEqual(cancellation._runs, [])
 
     def test_an_error_of_the_run_stays_what_it_is(self) -> None:
-        with self.assertRaisesRegex(RuntimeError, "input 'X' got"):
+        with self.assertRaises(InputError):
             self.rep.run([X], timeout=60)
-        with self.assertRaisesRegex(RuntimeError, "input 'X' got"):
+        with self.assertRaises(InputError):
             self.rep.run([X], cancellation=Cancellation())
 
     def test_one_shot_run(self) -> None:

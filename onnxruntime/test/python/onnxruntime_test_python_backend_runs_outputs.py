@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Checks that every output is an array that owns its memory, whichever way a run takes."""
+"""Checks the outputs of runs: every tensor type, and that each output is an array that owns its memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from unittest import mock
 
 import numpy as np
-from backend_test_models import model
+from backend_test_models import IR_VERSION, OPSET, model
 from onnx import ModelProto, TensorProto, helper
 
 import onnxruntime
@@ -23,8 +23,32 @@ from onnxruntime.backend.runs import tensors
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 W = np.full((2, 3), 7, np.float32)
-NARROW = not tensors.numpy_has(helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16))
+BFLOAT16 = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
+# From onnx 1.19, arrays of the types that numpy does not have are of ml_dtypes.
+needs_narrow_types = unittest.skipIf(
+    tensors.numpy_has(BFLOAT16), "needs onnx 1.19, whose arrays of these types are ml_dtypes"
+)
+# The types that numpy does not have, and that ORT's CPU EP can cast.
+CAST = ("BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "INT4", "UINT4")
 NAMES = ("X", "W", "N", "M", "R", "I")
+
+
+def identity(element: int) -> OnnxRuntimeBackendRep:
+    """Prepare a model that returns its input."""
+    return cast(element, element)
+
+
+def cast(source: int, target: int) -> OnnxRuntimeBackendRep:
+    """Prepare a model that converts its input to another type."""
+    cast = [helper.make_node("Cast", ["X"], ["Y"], to=target)]
+    if source == target:
+        cast = [helper.make_node("Identity", ["X"], ["Y"])]
+    values = [
+        helper.make_value_info(n, helper.make_tensor_type_proto(of, None)) for n, of in (("X", source), ("Y", target))
+    ]
+    graph = helper.make_graph(cast, "test", values[:1], values[1:])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    return onnxruntime.backend.prepare(proto.SerializeToString(), provider_options={})
 
 
 def sharing(narrow: bool) -> ModelProto:
@@ -53,6 +77,71 @@ def _outer(name: str):
     """Return a graph whose only output is a value of the outer graph."""
     output = helper.make_tensor_value_info("i", TensorProto.FLOAT, (2, 3))
     return helper.make_graph([helper.make_node("Identity", [name], ["i"])], "branch", [], [output])
+
+
+@needs_narrow_types
+class ElementTypesTest(unittest.TestCase):
+    def check(self, got: np.ndarray, expected: np.ndarray) -> None:
+        self.assertIs(type(got), np.ndarray)
+        self.assertEqual(got.dtype, expected.dtype)
+        self.assertEqual(got.shape, expected.shape)
+        self.assertEqual(got.tobytes(), expected.tobytes())
+
+    def test_in_and_out_of_a_model(self) -> None:
+        numbers = np.array([[0, 1, 1], [0, 1, 0], [1, 1, 1]])
+        for name in CAST:
+            element = TensorProto.DataType.Value(name)
+            array = numbers.astype(helper.tensor_dtype_to_np_dtype(element))
+            for given in (array, array.T, array[::-1, ::2], array[0, 0], array[:0]):
+                with self.subTest(name, shape=given.shape):
+                    floats = cast(element, TensorProto.FLOAT).run([given])[0]
+                    self.check(floats, given.astype(np.float32))
+                    self.check(cast(TensorProto.FLOAT, element).run([floats])[0], np.array(given, order="C"))
+
+    def test_numpy_types(self) -> None:
+        for dtype in "?bhilBHILefd":
+            dtype = np.dtype(dtype)  # noqa: PLW2901
+            rep = identity(helper.np_dtype_to_tensor_dtype(dtype))
+            array = np.array([[0, 1, 1], [1, 0, 1]]).astype(dtype)
+            for given in (array, array.astype(dtype.newbyteorder()), array.T):
+                with self.subTest(given.dtype.str, shape=given.shape):
+                    self.check(rep.run([given])[0], given.astype(dtype, order="C"))
+
+    def test_outputs_of_narrow_types_are_the_callers(self) -> None:
+        for element in (TensorProto.BFLOAT16, TensorProto.INT4):
+            rep = cast(TensorProto.FLOAT, element)
+            first = rep.run([X])[0]
+            kept = first.copy()
+            rep.run([X * 2])
+            self.check(first, kept)
+            first[:] = 0
+
+    def test_outputs_of_both_kinds(self) -> None:
+        nodes = [
+            helper.make_node("Cast", ["X"], ["H"], to=TensorProto.BFLOAT16),
+            helper.make_node("Neg", ["X"], ["N"]),
+            helper.make_node("Cast", ["N"], ["T"], to=TensorProto.STRING),
+        ]
+        proto = model(nodes, {"X": [2, 3]}, {"H": [2, 3], "N": [2, 3], "T": [2, 3]})
+        proto.graph.output[0].type.tensor_type.elem_type = TensorProto.BFLOAT16
+        proto.graph.output[2].type.tensor_type.elem_type = TensorProto.STRING
+        half, negative, text = onnxruntime.backend.prepare(proto.SerializeToString(), provider_options={}).run([X])
+        self.check(half, X.astype(BFLOAT16))
+        self.check(negative, -X)
+        self.assertEqual(text.tolist(), [["-1", "2", "-3"], ["4", "-5", "6"]])
+
+    def test_text_cannot_be_passed_beside_them(self) -> None:
+        rep = cast(TensorProto.STRING, TensorProto.BFLOAT16)
+        with self.assertRaisesRegex(RuntimeError, r"cannot pass object\[1\]"):
+            rep.run([["1"]])
+
+    @needs_narrow_types
+    def test_a_patched_run_with_ort_values_is_seen(self) -> None:
+        rep, value = identity(TensorProto.BFLOAT16), X.astype(BFLOAT16)
+        for target in (onnxruntime.InferenceSession, rep._session):
+            with mock.patch.object(target, "run_with_ort_values", return_value=[]):
+                self.assertEqual(rep.run([value]), [])
+        np.testing.assert_array_equal(rep.run([value])[0], value)
 
 
 class OwnedOutputsTest(unittest.TestCase):
@@ -112,11 +201,11 @@ class OwnedOutputsTest(unittest.TestCase):
     def test_outputs_of_numpy_types(self) -> None:
         self.check_routes(narrow=False)
 
-    @unittest.skipUnless(NARROW, "needs onnx 1.19, whose arrays of bfloat16 are ml_dtypes")
+    @needs_narrow_types
     def test_outputs_beside_one_that_numpy_has_no_type_for(self) -> None:
         self.check_routes(narrow=True)
 
-    @unittest.skipUnless(NARROW, "needs onnx 1.19, whose arrays of bfloat16 are ml_dtypes")
+    @needs_narrow_types
     def test_subclass_of_inference_session(self) -> None:
         class Session(onnxruntime.InferenceSession):
             pass

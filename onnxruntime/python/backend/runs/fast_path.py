@@ -48,7 +48,9 @@ def of(
     def run(inputs: object, options: RunOptions) -> list | None:
         kind = type(inputs)
         if kind is dict:
-            inputs = [inputs.get(name) for _, name, _ in slots] if len(inputs) == count else ()
+            if len(inputs) != count:
+                return None
+            inputs = [inputs.get(name) for _, name, _ in slots]
         elif kind is not list and kind is not tuple:
             inputs = (inputs,)
         if len(inputs) != count or InferenceSession.run is not _RUN or "run" in own:

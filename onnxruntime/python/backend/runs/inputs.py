@@ -2,32 +2,36 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""A model's inputs: what a caller passes becomes what a session is fed, or an error that names what the model takes."""
+"""Converts the inputs that a caller passes to feeds for the session, or raises an error that describes the mistake."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
+from typing import NoReturn
 
 import numpy as np
 
 from onnxruntime import InferenceSession, NodeArg, OrtValue
-from onnxruntime.backend.errors import nearest, reworded, show, warn
+from onnxruntime.backend.errors import InputError, input_error, nearest, show, warn
 from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.backend.runs import tensors
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
+# A message lists so many inputs of a model.
+_MOST_LISTED = 16
+
 
 class ModelInputs:
-    """The inputs of a session's model, worked out once.
+    """The inputs of a session's model.
 
-    :param session: the open session.
+    :param session: the session.
     """
 
     def __init__(self, session: InferenceSession) -> None:
         self._session = session
         self._declared = session.get_inputs()
-        #: Each input's place and name, and the dtype of the arrays that ORT takes for it as they are, if there is one.
+        #: The index and name of each input, and the dtype of arrays that ORT accepts without conversion, if any.
         self.slots = [(index, node.name, _fed_as_is(node.type)) for index, node in enumerate(self._declared)]
 
     @cached_property
@@ -38,17 +42,19 @@ class ModelInputs:
     def _overridable(self) -> dict[str, NodeArg]:
         nodes = getattr(self._session, "get_overridable_initializers", list)()
         if nodes and OPENVINO in self._session.get_providers():
-            return {}  # OpenVINO computes with the model's own values, whatever is fed
+            return {}  # OpenVINO ignores feeds for initializers
         return {node.name: node for node in nodes}
 
     def feeds(self, inputs: object) -> dict[str, object]:
-        """Name every value and make it what ORT can take.
+        """Convert the inputs of a run to feeds.
 
-        :param inputs: list or tuple in the order of the model's inputs, mapping by name, or the only input's value.
-            Values that the list has beyond those are left out with a ``RuntimeWarning``.
-        :raises RuntimeError: for what cannot be a value of the model's inputs; it is ORT's ``InvalidArgument`` or
-            ``Fail`` as well. Whether one is missing or has the wrong shape is left to ORT, to cost nothing when all is
-            well: see :meth:`problem`.
+        Missing inputs and wrong shapes are left to ORT, so that checking them costs nothing in a successful run: see
+        :meth:`problem`.
+
+        :param inputs: a list or tuple in the order of the model's inputs, a mapping by name, or the value of the only
+            input. Surplus values of a list are ignored with a ``RuntimeWarning``.
+        :raises InputError: if a name is unknown or a value does not fit the declared type. The error is ORT's ``Fail``
+            or ``InvalidArgument``, too, if the stock backend raises that.
         """
         if not isinstance(inputs, (list, tuple)):
             if isinstance(inputs, Mapping) and not self._is_one_map(inputs):
@@ -59,74 +65,103 @@ class ModelInputs:
         return {name: self._convert(name, value) for name, value in zip(self._nodes, inputs, strict=False)}
 
     def _warn_of_surplus(self, count: int) -> None:
-        # Old models list initializers among the graph's inputs. ORT does not tell where they stood, so that a value
-        # for one cannot be found by its place.
-        hint = "; to override an initializer, pass a mapping by name" if self._overridable else ""
-        warn(f"got {count} inputs, of which the first {len(self.slots)} are used{hint}; {self._signature()}")
+        # Old models list initializers among the inputs of the graph. ORT does not report their positions, so a position
+        # in the caller's list does not identify an initializer.
+        hint = ". To override an initializer, pass a mapping by name" if self._overridable else ""
+        takes = f"{len(self.slots)}: {self._signature()}" if self.slots else "none"
+        warn(f"Got {count} inputs, but the model has {takes}. The surplus inputs are ignored{hint}")
 
     def _is_one_map(self, inputs: Mapping) -> bool:
-        """Tell whether this mapping is itself the value of the only input."""
-        return len(self._nodes) == 1 and next(iter(self._nodes.values())).type.startswith("map(")
+        """Return whether a mapping is itself the value of the only input, and does not contain that value by name."""
+        if len(self._nodes) != 1:
+            return False
+        ((name, node),) = self._nodes.items()
+        by_name = len(inputs) == 1 and isinstance(inputs.get(name), Mapping)
+        return node.type.startswith("map(") and not by_name
 
     def _convert(self, name: object, value: object) -> object:
         node = self._nodes.get(name) or self._overridable.get(name)
         if node is None:
-            near = nearest(name, self._nodes, 0.6) if type(name) is str else ""
-            hint = f" (did you mean {near!a}?)" if near else ""
-            raise _error(Fail, f"got an input named {show(name)}{hint}; {self._signature()}")
+            self._refuse_name(name, value)
         try:
             return _value(node.type, value)
         except ValueError as reason:
             kind = Fail if value is None else InvalidArgument
-            raise _error(kind, f"input {name!a} got {reason}; {self._signature()}") from None
+            raise self._error([(node, str(reason))], kind) from None
 
-    def problem(self, feeds: Mapping[str, object]) -> str | None:
-        """Find out, once ORT has raised an error, whether that was about the feeds.
+    def _refuse_name(self, name: object, value: object) -> NoReturn:
+        near = nearest(name, self._nodes, 0.6) if type(name) is str else ""
+        hint = f" Did you mean {near!a}?" if near else ""
+        count = len(self._nodes)
+        has = f"The model has {count} input{'' if count == 1 else 's'}{': ' if count else ''}{self._signature()}"
+        # With one input, the stock backend passes the mapping itself to ORT, which reads a mapping of numbers as a map.
+        kind = InvalidArgument if count == 1 and isinstance(value, (int, float)) else Fail
+        message = f"Unknown input {show(name)}.{hint} {has}"
+        raise input_error(
+            kind, message, input=name if type(name) is str else None, expected=self._signature(), got=show(name)
+        ) from None
 
-        :param feeds: what :meth:`feeds` returned.
-        :return: what is wrong with them and what the model takes; ``None`` when nothing is.
+    def problem(self, feeds: Mapping[str, object], kind: type[Exception]) -> InputError | None:
+        """Return the error for feeds that do not match the model, after ORT raised an error; ``None`` if they match.
+
+        :param feeds: the result of :meth:`feeds`.
+        :param kind: the class of ORT's error.
         """
-        found = [
-            f"input {name!a} is missing"
-            for name, node in self._nodes.items()
-            if name not in feeds and not node.type.startswith("optional(")
+        missing = [
+            node for name, node in self._nodes.items() if name not in feeds and not node.type.startswith("optional(")
         ]
+        if missing:
+            names = ", ".join(repr(_printable(node.name)) for node in missing[:_MOST_LISTED])
+            count = len(self._nodes)
+            message = (
+                f"Missing input{'' if len(missing) == 1 else 's'} {names}. "
+                f"The model has {count} input{'' if count == 1 else 's'}: {self._signature()}"
+            )
+            one = missing[0].name if len(missing) == 1 else None
+            return input_error(kind, message, input=one, expected=_listed(missing), got="nothing")
+        wrong = []
         for name, value in feeds.items():
             node = self._nodes.get(name) or self._overridable[name]
             if not _fits(node, value):
-                found.append(f"input {name!a} got {tensors.describe(value)}")
-        return f"{', '.join(found)}; {self._signature()}" if found else None
+                wrong.append((node, _describe(_required(node.type), value)))
+        return self._error(wrong, kind) if wrong else None
+
+    def _error(self, wrong: list[tuple[NodeArg, str]], kind: type[Exception]) -> InputError:
+        """Return the error for inputs with values that do not fit, each with a description of its value."""
+        sentences = [
+            f"Input {_printable(node.name)!r} expects {_type(node)}, got {got}" for node, got in wrong[:_MOST_LISTED]
+        ]
+        if len(self._nodes) + len(self._overridable) > 1:
+            sentences.append(f"Model inputs: {self._signature()}")
+        if len(wrong) > 1:
+            expected, got = _listed(node for node, _ in wrong), ", ".join(text for _, text in wrong[:_MOST_LISTED])
+            return input_error(kind, ". ".join(sentences), expected=expected, got=got)
+        ((node, got),) = wrong
+        return input_error(kind, ". ".join(sentences), input=node.name, expected=_type(node), got=got)
 
     def _signature(self) -> str:
-        takes = "; ".join(map(_declaration, self._nodes.values()))
-        overrides = "; ".join(map(_declaration, self._overridable.values()))
-        count = f"{len(self._nodes)} input{'' if len(self._nodes) == 1 else 's'}"
-        optional = f", and lets be overridden ({overrides})" if overrides else ""
-        return f"the model takes {count}{f' ({takes})' if takes else ''}{optional}"
-
-
-def _error(kind: type[Exception], message: str) -> RuntimeError:
-    return reworded(kind, message)
+        overrides = f". Overridable: {_listed(self._overridable.values())}" if self._overridable else ""
+        return _listed(self._nodes.values()) + overrides
 
 
 @lru_cache
 def _fed_as_is(value_type: str) -> np.dtype | None:
-    """The dtype of arrays that ORT takes without any preparation, if there is one."""
+    """Return the dtype of arrays that ORT accepts for a type without conversion, if any."""
     element = tensors.element_type(_required(value_type))
     dtype = None if element is None else tensors.dtype_of(element)
-    # Text is looked through first: ORT would take the Python spelling of bytes.
+    # Text is converted first: ORT would use the Python representation of bytes.
     return dtype if dtype is not None and dtype.kind in "biuf" and tensors.numpy_has(dtype) else None
 
 
 def _required(value_type: str) -> str:
-    """The type itself of a type that may be optional."""
+    """Return the type of the value of a type that may be optional."""
     return value_type[len("optional(") : -1] if value_type.startswith("optional(") else value_type
 
 
 def _value(value_type: str, value: object) -> object:
-    """Make a value what ORT's Python API takes for a type.
+    """Convert a value to an object that ORT's Python API accepts for a type.
 
-    :raises ValueError: with a description of a value that is of another type.
+    :raises ValueError: if the value does not fit the type; the message describes the value.
     """
     if isinstance(value, OrtValue):
         return value
@@ -135,17 +170,26 @@ def _value(value_type: str, value: object) -> object:
             raise ValueError("None")
         return None
     value_type = _required(value_type)
-    if value_type.startswith("seq(") and isinstance(value, (list, tuple)):
-        return [_value(value_type[len("seq(") : -1], item) for item in value]
+    if value_type.startswith("seq(tensor("):
+        if not isinstance(value, (list, tuple)):
+            raise ValueError(tensors.describe(value))
+        return [_item(value_type[len("seq(") : -1], item) for item in value]
     element = tensors.element_type(value_type)
     if element is None:
-        return value  # a map or a sparse tensor, which ORT reads by itself
+        return value  # ORT itself reads maps, sequences of maps and sparse tensors
     array = tensors.as_array(value, tensors.dtype_of(element))
     return array if tensors.numpy_has(array.dtype) else tensors.to_ort_value(array, element)
 
 
-def _fits(node: object, value: object) -> bool:
-    """Tell whether a converted value has the type and shape that the model declares, as far as ORT lets us know."""
+def _item(value_type: str, value: object) -> object:
+    try:
+        return _value(value_type, value)
+    except ValueError as reason:
+        raise ValueError(f"a list that contains {reason}") from None
+
+
+def _fits(node: NodeArg, value: object) -> bool:
+    """Return whether a converted value has the declared type and shape, as far as ORT reports them."""
     value_type = _required(node.type)
     if isinstance(value, OrtValue):
         if value.data_type() != value_type:
@@ -153,22 +197,59 @@ def _fits(node: object, value: object) -> bool:
         shape = value.shape() if value.is_tensor() else []
     elif isinstance(value, np.ndarray) and value_type.startswith("tensor("):
         shape = value.shape
-    elif value_type.startswith(("seq(", "map(")):
-        return isinstance(value, list if value_type.startswith("seq(") else Mapping)
+    elif value_type.startswith("seq(map("):
+        item_type = value_type[len("seq(") : -1]
+        return isinstance(value, (list, tuple)) and all(_fits_map(item_type, item) for item in value)
+    elif value_type.startswith("map("):
+        return _fits_map(value_type, value)
     else:
         return True
-    # An empty shape stands for a scalar and for any rank; ORT takes any for either.
+    # ORT reports an empty shape for a scalar and for any rank, and accepts any shape for both.
     return not node.shape or (
         len(shape) == len(node.shape)
         and all(not isinstance(fixed, int) or fixed == got for fixed, got in zip(node.shape, shape, strict=True))
     )
 
 
-def _declaration(node: object) -> str:
-    shape = f"[{', '.join('?' if dimension is None else _printable(dimension) for dimension in node.shape)}]"
-    return f"{_printable(node.name)}: {node.type}{shape if node.shape else ''}"
+def _fits_map(value_type: str, value: object) -> bool:
+    return isinstance(value, Mapping) and bool(value) and next(_misfits(value_type, value), None) is None
+
+
+def _misfits(value_type: str, value: Mapping) -> Iterator[tuple[str, object]]:
+    """Return the keys and values of a mapping that do not have the types of a map."""
+    key = str if value_type.startswith("map(string,") else (int, np.integer)
+    item = str if value_type.endswith(",tensor(string))") else (int, float, np.number)
+    for name, each in value.items():
+        if not isinstance(name, key):
+            yield "the key", name
+        if not isinstance(each, item):
+            yield "the value", each
+
+
+def _describe(value_type: str, value: object) -> str:
+    """Describe a value that does not fit a type."""
+    if value_type.startswith("seq(map(") and isinstance(value, (list, tuple)):
+        value_type = value_type[len("seq(") : -1]
+        wrong = next(item for item in value if not _fits_map(value_type, item))
+        return f"a list that contains {_describe(value_type, wrong)}"
+    if value_type.startswith("map(") and isinstance(value, Mapping):
+        kind, wrong = next(_misfits(value_type, value), ("", None))
+        return f"a mapping with {kind} {tensors.describe(wrong)}" if kind else "an empty mapping"
+    return tensors.describe(value)
+
+
+def _listed(nodes: Iterable[NodeArg]) -> str:
+    nodes = list(nodes)
+    more = f", and {len(nodes) - _MOST_LISTED} more" if len(nodes) > _MOST_LISTED else ""
+    return ", ".join(f"{_printable(node.name)}: {_type(node)}" for node in nodes[:_MOST_LISTED]) + more
+
+
+def _type(node: NodeArg) -> str:
+    """Return the declared type and shape of an input, with the names of its open dimensions."""
+    shape = ", ".join("?" if dimension is None else _printable(dimension) for dimension in node.shape)
+    return f"{_printable(node.type)}[{shape}]" if node.shape else node.type
 
 
 def _printable(name: object) -> str:
-    """A model's name without what could act on a terminal."""
+    """Return a name without control characters, which act on a terminal."""
     return ascii(str(name))[1:-1]

@@ -2,78 +2,117 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Tensor values: numpy arrays of any ONNX element type to ``OrtValue`` and back.
+"""Converts numpy arrays of any ONNX element type to ``OrtValue`` and back.
 
-ORT's Python API moves the types that numpy itself has. The others (bfloat16, the float8 family, the 4 and 2 bit types)
-are numpy arrays of the dtypes that ``onnx.helper`` names for them; onnx's own helpers pack and unpack them. That takes
-onnx 1.19: an older one names dtypes of numpy's for them, which ORT does not take, as with the stock backend.
+ORT's Python API converts the element types that numpy has. All other types (bfloat16, float8, 4-bit and 2-bit types)
+are arrays of the dtypes that ``onnx.helper`` specifies, and onnx's own helpers pack and unpack them. This requires onnx
+1.19: an older onnx specifies numpy's own dtypes for these types, which ORT rejects, as in the stock backend.
 """
 
 from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cache, lru_cache
+from itertools import chain
+from typing import NoReturn
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 from onnxruntime import OrtValue, copy_tensors
+from onnxruntime.backend.errors import show
 
 _STRING = np.dtype(object)
-_SPELLED = (str, bytes, bool, int, float, np.generic, type(None))
-_RAGGED = "lists of different lengths in one list"
+_NOT_NESTED = (str, bytes, bytearray, memoryview)
+# The Python representation of a container is not text that a caller means.
+_CONTAINERS = (list, tuple, Mapping, AbstractSet, np.ndarray)
+_BOOLS, _WHOLE = (bool, np.bool_), (bool, int, np.bool_, np.integer)
+_RAGGED = "a list of lists of different lengths"
+# numpy supports no more (32 before 2.0). A list that contains itself is nested deeper.
+_MOST_DIMENSIONS = 64
 # ORT writes ONNX's own names in lower case.
 _ELEMENT_TYPES = {name.lower(): number for name, number in TensorProto.DataType.items()}
 
 
 @lru_cache
 def element_type(value_type: str) -> int | None:
-    """The ONNX element type of a tensor type as ORT writes it, such as ``'tensor(float)'``.
+    """Return the ONNX element type of a tensor type that ORT reports, such as ``'tensor(float)'``.
 
-    :return: a ``TensorProto.DataType``, or ``None`` for what is not a plain tensor or has a type that this onnx lacks.
+    :return: a ``TensorProto.DataType``; ``None`` if the type is not a tensor or onnx does not know its element type.
     """
     match = re.fullmatch(r"tensor\((\w+)\)", value_type)
     return _ELEMENT_TYPES.get(match[1]) if match else None
 
 
 def dtype_of(element: int) -> np.dtype:
-    """The dtype of the arrays that hold an ONNX element type."""
+    """Return the dtype of arrays of an ONNX element type."""
     return helper.tensor_dtype_to_np_dtype(element)
 
 
 def numpy_has(dtype: np.dtype) -> bool:
-    """Tell whether a dtype is numpy's own, which ORT's Python API moves by itself."""
+    """Return whether a dtype is numpy's own, which ORT's Python API converts."""
     return dtype.isbuiltin == 1
 
 
 def as_array(value: object, dtype: np.dtype) -> np.ndarray:
-    """Give a value as an array of exactly this dtype, in native byte order.
+    """Convert a value to an array of exactly this dtype, in native byte order.
 
-    Whatever carries an element type (arrays, numpy scalars, objects with ``__array__``) must carry this one. Python
-    numbers, texts and lists carry none: they are read as this one where it can hold them.
+    Values with an element type (arrays, numpy scalars, objects with ``__array__``) must have this one. Python numbers,
+    texts and lists have none: they are read as this type if it can represent them.
 
-    :raises ValueError: when the value is of another type; the message is the value's description.
+    :raises ValueError: if the value does not fit the type; the message describes the value.
     """
     if isinstance(value, (bool, int, float, str, bytes, list, tuple)) and not isinstance(value, np.generic):
-        return _from_plain(value, dtype)
+        return _texts_of(value) if dtype == _STRING else _numbers_of(value, dtype)
     array = np.asarray(value)
     if dtype == _STRING:
-        # Without __array__ that is any object, which numpy wrapped as it knew no better.
+        # numpy wraps an object without __array__ in an array of objects.
         if array.dtype.kind not in ("OSTU" if hasattr(value, "__array__") else "STU"):
             raise ValueError(describe(value))
         return _texts(array)
-    # ORT takes the bytes of an array in foreign byte order for its own, and crashes on such text.
+    # ORT would read bytes in foreign byte order as native ones, and crashes on such text.
     if array.dtype.newbyteorder("=") != dtype:
         raise ValueError(describe(value))
     return array if array.dtype is dtype else array.astype(dtype)
 
 
-def _from_plain(value: object, dtype: np.dtype) -> np.ndarray:
-    if dtype == _STRING:
-        if isinstance(value, (bool, int, float)):
-            raise ValueError(describe(value))
-        return _texts(np.asarray(value, dtype=object))
+def _texts_of(value: object) -> np.ndarray:
+    if isinstance(value, (bool, int, float)):
+        raise ValueError(describe(value))
+    try:
+        array = np.asarray(value, dtype=object)
+    except ValueError:
+        raise ValueError(_RAGGED) from None
+    return _texts(array)
+
+
+def _texts(array: np.ndarray) -> np.ndarray:
+    """Decode ``bytes``, and leave ``str()`` of all other values, such as numbers, ``None`` and dates, to ORT."""
+    array = array.astype(object, copy=False)
+    kinds = set(map(type, array.flat))
+    if any(issubclass(kind, (list, tuple)) for kind in kinds):
+        raise ValueError(_RAGGED)
+    for kind in kinds:
+        if issubclass(kind, _CONTAINERS):
+            raise ValueError(f"text that contains {describe(next(one for one in array.flat if type(one) is kind))}")
+    if any(issubclass(kind, bytes) for kind in kinds):
+        texts = np.empty(array.shape, dtype=object)
+        try:
+            texts.flat = [text.decode() if isinstance(text, bytes) else text for text in array.flat]
+        except UnicodeDecodeError:
+            raise ValueError("bytes that are not UTF-8 text") from None
+        return texts
+    return array
+
+
+def _numbers_of(value: object, dtype: np.dtype) -> np.ndarray:
+    """Convert a Python number, or nested lists of numbers, to an array of a type that is not text."""
+    whole = dtype.name.startswith(("int", "uint"))
+    fitting = _BOOLS if dtype.kind == "b" else _WHOLE if whole else (*_WHOLE, float, np.floating)
+    _check_leaves(value, (*fitting, dtype.type))
     try:
         found = np.asarray(value)
     except ValueError:
@@ -82,58 +121,98 @@ def _from_plain(value: object, dtype: np.dtype) -> np.ndarray:
         return found.astype(dtype)
     if found.dtype == dtype:
         return found
-    whole = dtype.name.startswith(("int", "uint"))
-    if found.dtype.kind not in ("biu" if whole else "biuf") or dtype.kind == "b":
+    if dtype.kind == "b" or found.dtype.kind not in "biufO":
         raise ValueError(describe(value))
-    array = found.astype(dtype)
-    # Compared as Python's numbers, as numpy's would wrap around the same way again.
-    if whole and np.any(array.astype(object) != found.astype(object)):
-        raise ValueError(f"{describe(value)} out of range")
+    if whole:
+        if found.dtype.kind in "fO":  # integers that numpy cannot combine in one of its own integer types
+            found = np.asarray(value, object)
+        low, high = _bounds(dtype.name)
+        if found.min() < low or found.max() > high:
+            _refuse_out_of_range(value, (one for one in found.flat if not low <= one <= high))
+        return found.astype(dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        try:
+            numbers = found.astype(np.float64) if found.dtype.kind == "O" else found
+        except OverflowError:  # an integer of more than 1024 bits
+            _refuse_out_of_range(value, (one for one in found.flat if abs(one) >= 1 << 1023))
+        array = numbers.astype(dtype)
+        if dtype.itemsize > 1 and np.isfinite(array).all():
+            return array
+        # A type without infinity represents a number that is too large as NaN, or as the largest number that it has.
+        size = np.abs(array.astype(np.float64))
+        lost = np.isfinite(numbers) & (np.isinf(size) | ((size != 0) & ~(size * 2 >= np.abs(numbers))))
+    if lost.any():
+        _refuse_out_of_range(value, iter(found[lost]))
     return array
 
 
-def _texts(array: np.ndarray) -> np.ndarray:
-    """Text as ORT takes it: ``str``, or numbers and ``None``, of which it takes the Python spelling; so it would of
-    ``bytes``, which are decoded."""
-    array = array.astype(object, copy=False)
-    kinds = set(map(type, array.flat))
-    if any(issubclass(kind, (list, tuple)) for kind in kinds):
-        raise ValueError(_RAGGED)
-    if not all(issubclass(kind, _SPELLED) for kind in kinds):
-        raise ValueError(describe(array))
-    if any(issubclass(kind, bytes) for kind in kinds):
-        texts = np.empty(array.shape, dtype=object)
-        texts.flat = [text.decode() if isinstance(text, bytes) else text for text in array.flat]
-        return texts
-    return array
+def _check_leaves(value: object, fitting: tuple[type, ...]) -> None:
+    """Check the types in nested lists before numpy makes an array: numpy makes every text as long as the longest."""
+    level: list[Sequence] = [(value,)]
+    for _ in range(_MOST_DIMENSIONS):
+        items = list(chain.from_iterable(level))
+        kinds = set(map(type, items))
+        nested = {kind for kind in kinds if issubclass(kind, Sequence) and not issubclass(kind, _NOT_NESTED)}
+        for kind in kinds - nested:
+            if not issubclass(kind, (*fitting, memoryview)) and not hasattr(kind, "__array__"):
+                _refuse_leaf(value, next(item for item in items if type(item) is kind))
+        if np.ndarray in kinds:
+            for item in items:
+                if type(item) is np.ndarray and item.dtype.kind in "OSUMm":
+                    _refuse_leaf(value, item)
+        if not nested:
+            return
+        if nested != kinds:
+            items = [item for item in items if type(item) in nested]
+        # Each list once: otherwise, a list that contains another one several times takes exponential time.
+        level = list(dict(zip(map(id, items), items, strict=True)).values())
+    raise ValueError("a list that is nested too deeply")
+
+
+def _refuse_leaf(value: object, leaf: object) -> NoReturn:
+    raise ValueError(describe(value) if leaf is value else f"a list that contains {describe(leaf)}")
+
+
+def _refuse_out_of_range(value: object, numbers: Iterator[object]) -> NoReturn:
+    number = next(numbers)
+    number = number.item() if isinstance(number, np.generic) else number
+    contains = "a list that contains " if isinstance(value, (list, tuple)) else ""
+    raise ValueError(f"{contains}{show(number)}, which is out of range")
+
+
+@cache
+def _bounds(name: str) -> tuple[int, int]:
+    """Return the least and the largest integer of a type such as ``'uint4'``."""
+    bits = int(name.lstrip("uint"))
+    return (0, (1 << bits) - 1) if name[0] == "u" else (-1 << (bits - 1), (1 << (bits - 1)) - 1)
 
 
 @lru_cache
 def is_plain(value_type: str) -> bool:
-    """Tell whether ORT's Python API moves values of a type by itself, as numpy has its element type."""
+    """Return whether ORT's Python API converts values of this type, because numpy has all of its element types."""
     elements = map(element_type, re.findall(r"tensor\(\w+\)", value_type))
     return all(element is None or numpy_has(dtype_of(element)) for element in elements)
 
 
 def to_ort_value(value: object, element: int = TensorProto.UNDEFINED) -> OrtValue:
-    """Give an array to ORT as a tensor. Its data is copied only where it must be packed.
+    """Convert an array to a tensor, which shares its memory unless ORT packs several elements in a byte.
 
-    :param value: array, which must not change while the result is in use; or an ``OrtValue``, which stays that.
-    :param element: the ONNX element type, a ``TensorProto.DataType``, where numpy lacks it.
-    :raises RuntimeError: for values of which ORT's Python API can make none.
+    :param value: an array, which must not change while the result is in use; or an ``OrtValue``, which is returned.
+    :param element: the ONNX element type, a ``TensorProto.DataType``, if numpy does not have this type.
+    :raises RuntimeError: if ORT's Python API cannot convert the value.
     """
     if isinstance(value, OrtValue):
         return value
     if not isinstance(value, np.ndarray) or value.dtype == _STRING:
         raise RuntimeError(
-            f"ORT's Python API cannot pass {describe(value)} to a model with outputs of element types that numpy lacks"
+            f"ORT's Python API cannot pass {describe(value)} to a model with outputs of a type that numpy does not have"
         )
     array = np.asarray(value, order="C")
     if numpy_has(array.dtype):
         return OrtValue.ortvalue_from_numpy(array)
     if _is_packed(array.dtype):
         packed = numpy_helper.from_array(array).raw_data
-        # ORT takes the shape from the array and reads the tensor's bytes from the start of its data.
+        # ORT uses the shape of the array, and reads the packed bytes from the start of its memory.
         array = np.zeros(array.shape, dtype=np.uint8)
         array.reshape(-1)[: len(packed)] = np.frombuffer(packed, dtype=np.uint8)
     return OrtValue.ortvalue_from_numpy_with_onnx_type(array, element)
@@ -141,7 +220,7 @@ def to_ort_value(value: object, element: int = TensorProto.UNDEFINED) -> OrtValu
 
 @cache
 def _is_packed(dtype: np.dtype) -> bool:
-    """Tell whether a tensor of this type keeps several elements in a byte."""
+    """Return whether a tensor of this type contains several elements in a byte."""
     return len(numpy_helper.from_array(np.zeros(4, dtype)).raw_data) < 4 * dtype.itemsize
 
 
@@ -151,14 +230,14 @@ def to_array(value: OrtValue) -> np.ndarray | None:
     A result of a run can share the memory of an input, an initializer or another result. ``OrtValue.numpy()`` returns a
     view of that memory, which nothing keeps alive, so only this function calls it.
 
-    :return: an array of the dtype that ``onnx.helper`` specifies for the type; ``None`` for an optional without a value.
+    :return: an array of the dtype that ``onnx.helper`` specifies; ``None`` for an optional without a value.
     :raises RuntimeError: if the value is not a tensor.
     """
     if not value.has_value():
         return None
     if not value.is_tensor():
         raise RuntimeError(
-            f"ORT's Python API cannot return {value.data_type()} beside outputs of element types that numpy lacks"
+            f"ORT's Python API cannot return {value.data_type()} beside outputs of a type that numpy does not have"
         )
     element = value.element_type()
     device = value.device_name()
@@ -177,9 +256,14 @@ def to_array(value: OrtValue) -> np.ndarray | None:
 
 
 def describe(value: object) -> str:
-    """Name a value's type and shape for a message."""
+    """Describe a value for a message: its type, and its shape or the value itself."""
     if isinstance(value, OrtValue):
         return f"OrtValue {value.data_type()}{value.shape() if value.is_tensor() else ''}"
     if isinstance(value, (np.ndarray, np.generic)):
         return f"{value.dtype.name}{list(value.shape)}"
-    return type(value).__name__
+    if value is None:
+        return "None"
+    if isinstance(value, (list, tuple)):
+        return "a list" if value else "an empty list"
+    text = show(value)
+    return text if text.startswith(("a value of", "an integer of")) else f"{text} ({type(value).__name__})"

@@ -2,36 +2,35 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Inputs as people pass them, every ONNX tensor type in and out, and models that are too new for this ORT."""
+"""Checks the inputs of runs: every kind of value that a caller can pass, and the errors for values that do not fit."""
 
 from __future__ import annotations
 
-import os
+import copy
+import datetime
+import decimal
+import pathlib
 import pickle
 import subprocess
 import sys
-import tempfile
 import unittest
 import warnings
-from unittest import mock
 
 import numpy as np
-from backend_test_models import IR_VERSION, model, three_inputs, two_nodes
+from backend_test_models import IR_VERSION, model, reads_linux, three_inputs, two_nodes
 from onnx import ModelProto, TensorProto, TypeProto, helper, numpy_helper
 
 import onnxruntime
-from onnxruntime.backend import backend
-from onnxruntime.backend.backend import OnnxRuntimeBackend
+import onnxruntime.backend
+from onnxruntime.backend import InputError
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.runs import tensors
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
-# What ORT's CPU EP has a Cast for, beside the types that numpy has.
-CAST = ("BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "INT4", "UINT4")
 BFLOAT16 = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
-# Since onnx 1.19 its arrays of the types that numpy lacks are of ml_dtypes.
+# From onnx 1.19, arrays of the types that numpy does not have are of ml_dtypes.
 NARROW = not tensors.numpy_has(BFLOAT16)
 needs_narrow_types = unittest.skipUnless(NARROW, "needs onnx 1.19, whose arrays of these types are ml_dtypes")
 
@@ -41,7 +40,7 @@ def tensor(element: int, shape: list | None = None) -> TypeProto:
 
 
 def one_node(op: str, takes: dict[str, TypeProto], gives: TypeProto, domain: str = "", **attributes) -> ModelProto:
-    """A model of one node, whose output is ``Y``."""
+    """Return a model of one node, whose output is ``Y``."""
     graph = helper.make_graph(
         [helper.make_node(op, list(takes), ["Y"], domain=domain, **attributes)],
         "test",
@@ -53,7 +52,7 @@ def one_node(op: str, takes: dict[str, TypeProto], gives: TypeProto, domain: str
 
 
 def prepare(proto: ModelProto) -> OnnxRuntimeBackendRep:
-    """Prepare on the CPU EP, which every base has. Serialized, because onnx's checker wants all shapes declared."""
+    """Prepare on the CPU EP. The model is serialized, because onnx's checker requires that all shapes are declared."""
     return onnxruntime.backend.prepare(proto.SerializeToString(), provider_options={})
 
 
@@ -65,64 +64,28 @@ def cast(source: int, target: int) -> OnnxRuntimeBackendRep:
     return prepare(one_node("Cast", {"X": tensor(source)}, tensor(target), to=target))
 
 
-@needs_narrow_types
-class ElementTypesTest(unittest.TestCase):
-    def check(self, got: np.ndarray, expected: np.ndarray) -> None:
-        self.assertIs(type(got), np.ndarray)
-        self.assertEqual(got.dtype, expected.dtype)
-        self.assertEqual(got.shape, expected.shape)
-        self.assertEqual(got.tobytes(), expected.tobytes())
-
-    def test_in_and_out_of_a_model(self) -> None:
-        numbers = np.array([[0, 1, 1], [0, 1, 0], [1, 1, 1]])
-        for name in CAST:
-            element = TensorProto.DataType.Value(name)
-            array = numbers.astype(helper.tensor_dtype_to_np_dtype(element))
-            for given in (array, array.T, array[::-1, ::2], array[0, 0], array[:0]):
-                with self.subTest(name, shape=given.shape):
-                    floats = cast(element, TensorProto.FLOAT).run([given])[0]
-                    self.check(floats, given.astype(np.float32))
-                    self.check(cast(TensorProto.FLOAT, element).run([floats])[0], np.array(given, order="C"))
-
-    def test_numpy_types(self) -> None:
-        for dtype in "?bhilBHILefd":
-            dtype = np.dtype(dtype)  # noqa: PLW2901
-            rep = identity(tensor(helper.np_dtype_to_tensor_dtype(dtype)))
-            array = np.array([[0, 1, 1], [1, 0, 1]]).astype(dtype)
-            for given in (array, array.astype(dtype.newbyteorder()), array.T):
-                with self.subTest(given.dtype.str, shape=given.shape):
-                    self.check(rep.run([given])[0], given.astype(dtype, order="C"))
-
-    def test_outputs_are_the_callers(self) -> None:
-        for element in (TensorProto.BFLOAT16, TensorProto.INT4):
-            rep = cast(TensorProto.FLOAT, element)
-            first = rep.run([X])[0]
-            kept = first.copy()
-            rep.run([X * 2])
-            self.check(first, kept)
-            first[:] = 0
-
-    def test_outputs_of_both_kinds(self) -> None:
-        nodes = [
-            helper.make_node("Cast", ["X"], ["H"], to=TensorProto.BFLOAT16),
-            helper.make_node("Neg", ["X"], ["N"]),
-            helper.make_node("Cast", ["N"], ["T"], to=TensorProto.STRING),
-        ]
-        proto = model(nodes, {"X": [2, 3]}, {"H": [2, 3], "N": [2, 3], "T": [2, 3]})
-        proto.graph.output[0].type.tensor_type.elem_type = TensorProto.BFLOAT16
-        proto.graph.output[2].type.tensor_type.elem_type = TensorProto.STRING
-        half, negative, text = prepare(proto).run([X])
-        self.check(half, X.astype(BFLOAT16))
-        self.check(negative, -X)
-        self.assertEqual(text.tolist(), [["-1", "2", "-3"], ["4", "-5", "6"]])
-
-    def test_what_ort_cannot_put_beside_them(self) -> None:
-        rep = prepare(one_node("Cast", {"X": tensor(TensorProto.STRING)}, tensor(TensorProto.BFLOAT16), to=16))
-        with self.assertRaisesRegex(RuntimeError, r"cannot pass object\[1\] to a model with outputs of element types"):
-            rep.run([["1"]])
+class InputTestCase(unittest.TestCase):
+    def refused(
+        self,
+        rep: OnnxRuntimeBackendRep,
+        inputs: object,
+        name: str | None = "X",
+        got: str | None = None,
+        expected: str | None = None,
+    ) -> InputError:
+        """Check that a run raises an ``InputError`` for this input, with this description of its value."""
+        with self.assertRaises(InputError) as caught:
+            rep.run(inputs)
+        error = caught.exception
+        self.assertEqual(error.input, name)
+        for wanted, text in ((got, error.got), (expected, error.expected)):
+            self.assertIsInstance(text, str)
+            if wanted is not None:
+                self.assertEqual(text, wanted)
+        return error
 
 
-class ValuesTest(unittest.TestCase):
+class ValuesTest(InputTestCase):
     def setUp(self) -> None:
         self.float, self.int64, self.bool = map(
             identity, map(tensor, (TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL))
@@ -191,8 +154,8 @@ class ValuesTest(unittest.TestCase):
             self.check_misfit(rep, value)
 
     def check_misfit(self, rep: OnnxRuntimeBackendRep, value: object) -> None:
-        with self.subTest(value=repr(value)), self.assertRaisesRegex(RuntimeError, r"^input 'X' got .*X: tens"):
-            rep.run([value])
+        with self.subTest(value=repr(value)):
+            self.assertIsInstance(self.refused(rep, [value]), Fail if value is None else InvalidArgument)
 
     def test_any_layout(self) -> None:
         swapped = X.astype(">f4")
@@ -215,7 +178,7 @@ class ValuesTest(unittest.TestCase):
         for value in (
             np.array(["a", "bé", ""], object),
             np.array(["a", "bé", ""]),
-            # ORT crashes on this one.
+            # ORT crashes on text in foreign byte order.
             np.array(["a", "bé", ""]).astype(">U2"),
             np.array(["a", "bé".encode(), b""], object),
             np.array([b"a", "bé".encode(), b""]),
@@ -228,12 +191,25 @@ class ValuesTest(unittest.TestCase):
         for value in ("a\0b", np.str_("a\0b"), np.array("a\0b", object), b"a\0b"):
             got = rep.run([value])[0]
             self.assertEqual((got.shape, got[()]), ((), "a\0b"))
-        # ORT spells what stands among text, as a column of a table with missing values has it.
+        # ORT uses str() of other values, such as those in a table column with missing values.
         for value in (["a", 1, 1.5, None], np.array(["a", np.int64(1), np.float32(1.5), None], object)):
             self.assertEqual(rep.run([value])[0].tolist(), ["a", "1", "1.5", "None"])
-        for value in (1, np.array([1]), {}, None, [{}], np.array([{}]), [["a"], ["b", "c"]]):
-            with self.subTest(value=repr(value)), self.assertRaisesRegex(RuntimeError, "input 'X' got"):
-                rep.run([value])
+        for value in (1, np.array([1]), {}, None, [{}], np.array([{}]), [{1}], [["a"], ["b", "c"]], [b"\xff"]):
+            with self.subTest(value=repr(value)):
+                self.refused(rep, [value])
+
+    def test_objects_become_text(self) -> None:
+        rep = identity(tensor(TensorProto.STRING))
+        for value in (
+            decimal.Decimal("1.50"),
+            pathlib.PurePosixPath("a/b"),
+            datetime.date(2026, 11, 22),
+            datetime.datetime(2026, 11, 22, 1, 2, 3),
+        ):
+            array = np.array([value, "text"], object)
+            for inputs in ([array], {"X": array}, [[value, "text"]]):
+                with self.subTest(inputs=repr(inputs)):
+                    self.assertEqual(rep.run(inputs)[0].tolist(), [str(value), "text"])
 
     def test_sequences(self) -> None:
         rep = identity(helper.make_sequence_type_proto(tensor(TensorProto.FLOAT)))
@@ -244,9 +220,15 @@ class ValuesTest(unittest.TestCase):
             for one, expected in zip(got, given, strict=True):
                 np.testing.assert_array_equal(one, np.asarray(expected, np.float32))
         self.assertEqual(rep.run([[]]), [[]])
-        for wrong in (X, [X.astype(np.float64)], None, [None]):
-            with self.assertRaisesRegex(RuntimeError, r"input 'X' got .*takes 1 input \(X: seq\(tensor\(float\)\)\)"):
-                rep.run([wrong])
+        for wrong, got in (
+            (X, "float32[2, 3]"),
+            ([X.astype(np.float64)], "a list that contains float64[2, 3]"),
+            (None, "None"),
+            ([None], "a list that contains None"),
+            (True, "True (bool)"),
+            ({"a": 1}, "a value of type dict"),
+        ):
+            self.refused(rep, [wrong], got=got, expected="seq(tensor(float))")
 
     def test_optionals(self) -> None:
         of = helper.make_optional_type_proto(tensor(TensorProto.FLOAT))
@@ -255,8 +237,7 @@ class ValuesTest(unittest.TestCase):
             self.assertEqual(rep.run(inputs)[0], expected)
         self.assertIsNone(identity(of).run([None])[0])
         np.testing.assert_array_equal(identity(of).run([X.astype(">f4")])[0], X)
-        with self.assertRaisesRegex(RuntimeError, "input 'X' got float64"):
-            rep.run([X.astype(np.float64)])
+        self.refused(rep, [X.astype(np.float64)], got="float64[2, 3]")
 
     def test_an_optional_that_is_left_out_is_not_missing(self) -> None:
         of = helper.make_optional_type_proto(tensor(TensorProto.FLOAT))
@@ -271,18 +252,24 @@ class ValuesTest(unittest.TestCase):
             has, negative = rep.run(inputs)
             self.assertFalse(has)
             np.testing.assert_array_equal(negative, -X[0, :2])
-        # Nor is it blamed for what is wrong with another one.
-        for inputs, wrong in (([X[0]], r"input 'X' got float32\[3\]"), ({"O": X[0]}, "input 'X' is missing")):
-            with self.assertRaisesRegex(RuntimeError, f"^{wrong}; the model takes 2 inputs"):
-                rep.run(inputs)
+        self.refused(rep, [X[0]], got="float32[3]")
+        self.refused(rep, {"O": X[0]}, got="nothing")
 
     def test_maps(self) -> None:
         of = helper.make_map_type_proto(TensorProto.INT64, tensor(TensorProto.FLOAT))
         rep = prepare(one_node("CastMap", {"X": of}, tensor(TensorProto.FLOAT), "ai.onnx.ml", map_form="DENSE"))
-        for inputs in ({0: 1.5, 1: 2.0}, [{0: 1.5, 1: 2.0}]):
+        for inputs in ({0: 1.5, 1: 2.0}, [{0: 1.5, 1: 2.0}], {"X": {0: 1.5, 1: 2.0}}):
             np.testing.assert_array_equal(rep.run(inputs)[0], np.array([[1.5, 2]], np.float32))
-        with self.assertRaisesRegex(RuntimeError, r"input 'X' got float32\[2, 3\]"):
-            rep.run([X])
+        self.refused(rep, [X], got="float32[2, 3]")
+        for wrong, got in (({}, "an empty mapping"), ({"a": 1.0}, "a mapping with the key 'a' (str)")):
+            for inputs in (wrong, [wrong], {"X": wrong}):
+                self.refused(rep, inputs, got=got)
+
+    def test_map_of_text_by_name(self) -> None:
+        of = helper.make_map_type_proto(TensorProto.STRING, tensor(TensorProto.FLOAT))
+        rep = prepare(one_node("DictVectorizer", {"X": of}, tensor(1), "ai.onnx.ml", string_vocabulary=["X", "b"]))
+        for inputs, expected in (({"X": {"b": 2.0}}, [0, 2]), ({"X": 1.0, "b": 2.0}, [1, 2]), ({"X": 1.0}, [1, 0])):
+            self.assertEqual(rep.run(inputs)[0].tolist(), [expected])
 
     def test_ort_values(self) -> None:
         value = onnxruntime.OrtValue.ortvalue_from_numpy(X)
@@ -290,31 +277,107 @@ class ValuesTest(unittest.TestCase):
             np.testing.assert_array_equal(self.float.run(inputs)[0], X)
 
     @needs_narrow_types
-    def test_a_patched_run_with_ort_values_is_seen(self) -> None:
-        rep, value = identity(tensor(TensorProto.BFLOAT16)), X.astype(BFLOAT16)
-        for target in (onnxruntime.InferenceSession, rep._session):
-            with mock.patch.object(target, "run_with_ort_values", return_value=[]):
-                self.assertEqual(rep.run([value]), [])
-        np.testing.assert_array_equal(rep.run([value])[0], value)
-
-    @needs_narrow_types
     def test_ort_values_of_narrow_types(self) -> None:
         halves = tensors.to_ort_value(X.astype(BFLOAT16), TensorProto.BFLOAT16)
         np.testing.assert_array_equal(identity(tensor(TensorProto.BFLOAT16)).run(halves)[0], X.astype(BFLOAT16))
-        with self.assertRaisesRegex(RuntimeError, r"got OrtValue tensor\(bfloat16\)\[2, 3\]; the model takes 1 input"):
-            self.float.run([halves])
+        self.refused(self.float, [halves], got="OrtValue tensor(bfloat16)[2, 3]")
 
 
-class InputsTest(unittest.TestCase):
-    TAKES = r"; the model takes 3 inputs \(A: tensor\(float\)\[4\]; B: tensor\(float\)\[4\]; C: tensor\(float\)\[4\]\)$"
+class LeavesTest(InputTestCase):
+    """Lists whose elements do not fit the type are refused before numpy makes an array of them."""
 
+    def check(self, element: int, value: object, got: str) -> None:
+        with self.subTest(value=repr(value)[:60]):
+            self.refused(cast(element, TensorProto.FLOAT), [value], got=got)
+
+    def test_elements_of_a_wrong_type(self) -> None:
+        for element, value, got in (
+            (TensorProto.FLOAT, [1.0, None], "a list that contains None"),
+            (TensorProto.FLOAT, [[1.0], ["a"]], "a list that contains 'a' (str)"),
+            (TensorProto.FLOAT, [b"a"], "a list that contains b'a' (bytes)"),
+            (TensorProto.FLOAT, [np.array(["a"])], "a list that contains str32[1]"),
+            (TensorProto.FLOAT, [{}], "a list that contains a value of type dict"),
+            (TensorProto.FLOAT, [1j], "a list that contains a value of type complex"),
+            (TensorProto.FLOAT, [decimal.Decimal(1)], "a list that contains a value of type Decimal"),
+            (TensorProto.INT64, [1, 2.5], "a list that contains 2.5 (float)"),
+            (TensorProto.BOOL, [True, 1], "a list that contains 1 (int)"),
+            (TensorProto.FLOAT, "a", "'a' (str)"),
+        ):
+            self.check(element, value, got)
+
+    def test_elements_out_of_range(self) -> None:
+        for element, value, number in (
+            (TensorProto.INT8, [1, 300], "300"),
+            (TensorProto.UINT8, [[-1]], "-1"),
+            (TensorProto.INT64, [-1, 2**63], str(2**63)),
+            (TensorProto.UINT64, [-1, 2**63], "-1"),
+            (TensorProto.FLOAT, [1.0, 1e300], "1e+300"),
+            (TensorProto.FLOAT, [10**39], "an integer of 130 bits"),
+            (TensorProto.FLOAT, [10**400], "an integer of 1329 bits"),
+            (TensorProto.FLOAT16, [float("inf"), -70000.0], "-70000.0"),
+            (TensorProto.FLOAT16, [70000], "70000"),
+        ):
+            self.check(element, value, f"a list that contains {number}, which is out of range")
+        self.check(TensorProto.INT8, 300, "300, which is out of range")
+        self.check(TensorProto.FLOAT, -1e39, "-1e+39, which is out of range")
+
+    @needs_narrow_types
+    def test_elements_out_of_the_range_of_a_narrow_type(self) -> None:
+        for element, value in (("BFLOAT16", 1e39), ("FLOAT8E4M3FN", 1e5), ("FLOAT8E5M2", -1e6), ("INT4", 8)):
+            got = f"a list that contains {value}, which is out of range"
+            self.check(TensorProto.DataType.Value(element), [0, value], got)
+        np.testing.assert_array_equal(
+            cast(TensorProto.BFLOAT16, TensorProto.FLOAT).run([[1.0, float("inf")]])[0], [1, np.inf]
+        )
+
+    def test_numbers_that_the_type_has(self) -> None:
+        numbers = [float("inf"), -float("inf"), float("nan"), 3.4028234e38, 1e-300, 0, True, 2**64]
+        np.testing.assert_array_equal(
+            identity(tensor(TensorProto.FLOAT)).run([numbers])[0], np.array(numbers, np.float64).astype(np.float32)
+        )
+        whole = identity(tensor(TensorProto.UINT64))
+        self.assertEqual(whole.run([[0, 2**64 - 1]])[0].tolist(), [0, 2**64 - 1])
+
+    def test_other_sequences_in_a_list(self) -> None:
+        for value in ([range(2), (2, 3)], [np.array([0, 1]), [2, 3.0]], [memoryview(b"\0\1"), b"\2\3"[:0] or [2, 3]]):
+            self.assertEqual(identity(tensor(TensorProto.FLOAT)).run([value])[0].tolist(), [[0, 1], [2, 3]])
+
+    def test_lists_without_an_end(self) -> None:
+        endless: list = []
+        endless.append(endless)
+        doubled: list = [1.0]
+        for _ in range(100):
+            doubled = [doubled, doubled]
+        for value in (endless, doubled):
+            self.refused(identity(tensor(TensorProto.FLOAT)), [value], got="a list that is nested too deeply")
+
+    @reads_linux
+    def test_long_text_takes_no_memory(self) -> None:
+        code = """if True:
+            import resource
+            import numpy as np
+            from onnxruntime.backend.runs import tensors
+            texts = ["A" * 200_000, *[""] * 2000]
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            numbers = [texts[0], *[0] * 2000]
+            arrays = [np.array([text]) for text in texts]
+            for value in (texts, numbers, [[text] for text in texts], arrays):
+                for dtype in (np.float32, np.int64, np.bool_):
+                    try:
+                        tensors.as_array(value, np.dtype(dtype))
+                    except ValueError:
+                        continue
+                    raise AssertionError(dtype)
+            print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+        """
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        self.assertLess(int(done.stdout), 64)
+
+
+class InputsTest(InputTestCase):
     def setUp(self) -> None:
         self.rep = prepare(three_inputs())
         self.a, self.b, self.c = (np.full(4, value, np.float32) for value in (1, 2, 5))
-
-    def fails(self, rep: OnnxRuntimeBackendRep, inputs: object, message: str) -> None:
-        with self.subTest(message), self.assertRaisesRegex(RuntimeError, message):
-            rep.run(inputs)
 
     def test_right(self) -> None:
         a, b, c = self.a, self.b, self.c
@@ -324,19 +387,28 @@ class InputsTest(unittest.TestCase):
 
     def test_wrong(self) -> None:
         a, b, c = self.a, self.b, self.c
-        for inputs, message in (
-            ([a, b], "^input 'C' is missing"),
-            (a, "^input 'B' is missing, input 'C' is missing"),
-            ([], "^input 'A' is missing, input 'B' is missing, input 'C' is missing"),
-            ({"A": a, "C": c}, "^input 'B' is missing"),
-            ({"A": a, "B": b, "C": c, "D": a}, "^got an input named 'D'"),
-            ({"A": a, "B": b, 0: c}, "^got an input named 0"),
-            ([a, b, c.astype(np.float64)], r"^input 'C' got float64\[4\]"),
-            ([a, b, None], "^input 'C' got None"),
-            ([a, b[None], c[:3]], r"^input 'B' got float32\[1, 4\], input 'C' got float32\[3\]"),
-            ([a, b, onnxruntime.OrtValue.ortvalue_from_numpy(c[:3])], r"^input 'C' got OrtValue tensor\(float\)\[3\]"),
+        vector = "tensor(float)[4]"
+        for inputs, name, expected, got in (
+            ([a, b], "C", f"C: {vector}", "nothing"),
+            (a, None, f"B: {vector}, C: {vector}", "nothing"),
+            ([], None, f"A: {vector}, B: {vector}, C: {vector}", "nothing"),
+            ({"A": a, "C": c}, "B", f"B: {vector}", "nothing"),
+            ({"A": a, "B": b, "C": c, "D": a}, "D", None, "'D'"),
+            ({"A": a, "B": b, 0: c}, None, None, "0"),
+            ([a, b, c.astype(np.float64)], "C", vector, "float64[4]"),
+            ([a, b, None], "C", vector, "None"),
+            ([a, b[None], c[:3]], None, f"B: {vector}, C: {vector}", "float32[1, 4], float32[3]"),
+            ([a, b, onnxruntime.OrtValue.ortvalue_from_numpy(c[:3])], "C", vector, "OrtValue tensor(float)[3]"),
         ):
-            self.fails(self.rep, inputs, message + self.TAKES)
+            for limits in ({}, {"timeout": 60}):
+                with self.subTest(inputs=repr(inputs), **limits), self.assertRaises(InputError) as caught:
+                    self.rep.run(inputs, **limits)
+                error = caught.exception
+                self.assertEqual((error.input, error.got), (name, got))
+                if expected is not None:
+                    self.assertEqual(error.expected, expected)
+                for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+                    self.assertEqual((type(again), str(again), vars(again)), (type(error), str(error), vars(error)))
 
     def test_surplus(self) -> None:
         a, b, c = self.a, self.b, self.c
@@ -345,9 +417,7 @@ class InputsTest(unittest.TestCase):
                 warnings.simplefilter("always")
                 np.testing.assert_array_equal(self.rep.run(inputs)[0], a + b - c)
             self.assertEqual([(warning.category, warning.filename) for warning in caught], [(RuntimeWarning, __file__)])
-            self.assertRegex(
-                str(caught[0].message), f"^got {len(inputs)} inputs, of which the first 3 are used{self.TAKES}"
-            )
+            self.assertIn(str(len(inputs)), str(caught[0].message))
 
     def test_errors_are_of_the_class_that_ort_raises(self) -> None:
         a, b, c = self.a, self.b, self.c
@@ -363,31 +433,53 @@ class InputsTest(unittest.TestCase):
             with self.assertRaises(kind) as caught:
                 self.rep.run(inputs)
             self.assertIsInstance(caught.exception, RuntimeError)
-            again = pickle.loads(pickle.dumps(caught.exception))
-            self.assertEqual((type(again), str(again)), (type(caught.exception), str(caught.exception)))
 
-    def test_a_ragged_list_in_plain_words(self) -> None:
+    def test_errors_of_one_input_are_of_the_class_that_the_stock_backend_raises(self) -> None:
+        # The stock backend passes a mapping to ORT as the value of the only input, and ORT reads it as a map.
+        one = identity(tensor(TensorProto.FLOAT, ["N"]))
+        texts = identity(helper.make_sequence_type_proto(tensor(TensorProto.STRING)))
+        for rep, inputs, kind, name in (
+            (one, {"nope": 1}, InvalidArgument, "nope"),
+            (one, {"nope": X[0]}, Fail, "nope"),
+            (one, [{"a": 1}], InvalidArgument, "X"),
+            (texts, {"X": True}, InvalidArgument, "X"),
+            (texts, [{"a": 1}], InvalidArgument, "X"),
+        ):
+            with self.subTest(inputs=repr(inputs)):
+                self.assertIsInstance(self.refused(rep, inputs, name), kind)
+
+    def test_a_ragged_list(self) -> None:
         for of in (TensorProto.FLOAT, TensorProto.STRING):
-            self.fails(identity(tensor(of)), [[[1], [2, 3]]], "^input 'X' got lists of different lengths in one list; ")
+            for value in ([[1], [2, 3]], [[1], 2]):
+                self.refused(identity(tensor(of)), [value], got="a list of lists of different lengths")
 
     def test_names_of_a_model_are_printable(self) -> None:
         proto = model([helper.make_node("Neg", ["x\x1b[2J"], ["Y"])], {"x\x1b[2J": ["n\r", 2]}, {"Y": None})
         for inputs in ([X[0]], [None], [], {"x": X}):
-            with self.assertRaises(RuntimeError) as caught:
+            with self.assertRaises(InputError) as caught:
                 onnxruntime.backend.prepare(proto.SerializeToString(), provider_options={}).run(inputs)
-            self.assertTrue(str(caught.exception).isprintable())
-            self.assertIn(r"(x\x1b[2J: tensor(float)[n\r, 2])", str(caught.exception))
+            for text in (str(caught.exception), caught.exception.expected, caught.exception.got):
+                self.assertTrue(text.isprintable())
+            self.assertIn(r"tensor(float)[n\r, 2]", caught.exception.expected)
 
-    def test_near_name(self) -> None:
-        proto = model([helper.make_node("Neg", ["pixels"], ["Y"])], {"pixels": ["N", None]}, {"Y": None})
-        takes = r"; the model takes 1 input \(pixels: tensor\(float\)\[N, \?\]\)$"
-        self.fails(prepare(proto), {"pixel": X}, r"named 'pixel' \(did you mean 'pixels'\?\)" + takes)
-        self.fails(prepare(proto), [X[0]], r"input 'pixels' got float32\[3\]" + takes)
+    def test_open_dimensions_have_their_names(self) -> None:
+        proto = model([helper.make_node("Neg", ["pixels"], ["Y"])], {"pixels": ["batch", None]}, {"Y": None})
+        self.refused(prepare(proto), [X[0]], "pixels", "float32[3]", "tensor(float)[batch, ?]")
+        self.refused(prepare(proto), {"pixel": X}, "pixel", "'pixel'", "pixels: tensor(float)[batch, ?]")
+
+    def test_many_inputs_are_not_all_listed(self) -> None:
+        names = [f"input{i}" for i in range(100)]
+        rep = prepare(model([helper.make_node("Sum", names, ["Y"])], dict.fromkeys(names, (4,)), {"Y": [4]}))
+        for inputs in ([], [self.a[:3]] * 100):
+            with self.assertRaises(InputError) as caught:
+                rep.run(inputs)
+            self.assertNotIn("input50", str(caught.exception))
 
     def test_errors_that_are_not_about_the_inputs_stay_as_they_are(self) -> None:
         rep = prepare(one_node("Add", {"A": tensor(1, ["N"]), "B": tensor(1, ["M"])}, tensor(1)))
-        with self.assertRaisesRegex(Exception, "Non-zero status code returned while running Add") as caught:
+        with self.assertRaises(Exception) as caught:
             rep.run([self.a, self.b[:3]])
+        self.assertNotIsInstance(caught.exception, InputError)
         self.assertEqual(type(caught.exception).__module__, "onnxruntime.capi.onnxruntime_pybind11_state")
 
     def test_overridable_initializer(self) -> None:
@@ -395,113 +487,23 @@ class InputsTest(unittest.TestCase):
         rep = prepare(proto)
         np.testing.assert_array_equal(rep.run([X[1, :2]])[0], X[0, :2] * X[1, :2])
         np.testing.assert_array_equal(rep.run({"X": X[0, :2], "W": X[1, :2]})[0], X[0, :2] * X[1, :2])
-        takes = r"takes 1 input \(X: tensor\(float\)\[2\]\), and lets be overridden \(W: tensor\(float\)\[2\]\)$"
-        self.fails(rep, {"X": X[0, :2], "W": X[0]}, r"input 'W' got float32\[3\]; the model " + takes)
-        message = "got 2 inputs, of which the first 1 are used; to override an initializer, pass a mapping by name; "
-        with self.assertWarnsRegex(RuntimeWarning, message + "the model " + takes):
+        self.refused(rep, {"X": X[0, :2], "W": X[0]}, "W", "float32[3]", "tensor(float)[2]")
+        with self.assertWarnsRegex(RuntimeWarning, "mapping by name"):
             np.testing.assert_array_equal(rep.run([X[1, :2], X[0, 1:]])[0], X[0, :2] * X[1, :2])
 
     def test_no_inputs(self) -> None:
         value = numpy_helper.from_array(X)
         rep = prepare(model([helper.make_node("Constant", [], ["Y"], value=value)], {}, {"Y": X.shape}))
         np.testing.assert_array_equal(rep.run([])[0], X)
-        with self.assertWarnsRegex(
-            RuntimeWarning, "^got 1 inputs, of which the first 0 are used; the model takes 0 inp"
-        ):
+        with self.assertWarns(RuntimeWarning):
             np.testing.assert_array_equal(rep.run([X])[0], X)
+        self.refused(rep, {"X": X}, "X", "'X'", "")
 
     def test_arrays_of_the_right_type_pass_untouched(self) -> None:
         inputs = ModelInputs(prepare(two_nodes()).session)
         for given in (X, X.T):
             self.assertIs(inputs.feeds([given])["X"], given)
         self.assertIsNot(inputs.feeds([X.astype(">f4")])["X"], X)
-
-
-class VersionsTest(unittest.TestCase):
-    """Models that are too new: a skip for ONNX's test runner where onnx says so, a plain error where ORT does."""
-
-    def check_error(self, source: ModelProto | bytes, reason: str) -> None:
-        for arguments in ({}, {"provider_options": {}}):
-            with self.assertRaisesRegex(RuntimeError, reason) as caught:
-                onnxruntime.backend.prepare(source, **arguments)
-            self.assertIsInstance(caught.exception, Fail)  # what ORT raises
-
-    def test_ir_version(self) -> None:
-        proto = two_nodes()
-        proto.ir_version = 99
-        reason = f"model has IR version 99, and ONNX Runtime {onnxruntime.__version__} reads IR versions up to 1"
-        self.assertRegex(OnnxRuntimeBackend.is_opset_supported(proto)[1], reason)
-        with mock.patch.object(backend, "check_model"):  # onnx's checker refuses what onnx does not know
-            self.check_error(proto, reason)
-        serialized = proto.SerializeToString()
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "model.onnx")
-            with open(path, "wb") as file:
-                file.write(serialized)
-            for source in (path, serialized):
-                self.check_error(source, reason)
-
-    def test_unreleased_opset(self) -> None:
-        proto = two_nodes()
-        for domain, version in (("", 9999), ("ai.onnx.ml", 9999), ("ai.onnx.unheard.of", 1)):
-            del proto.opset_import[1:]
-            (proto.opset_import.add(domain=domain) if domain else proto.opset_import[0]).version = version
-            reason = (
-                f"imports {domain or 'ai.onnx'} opset {version}, which the installed onnx does not know as released"
-            )
-            self.assertRegex(OnnxRuntimeBackend.is_opset_supported(proto)[1], reason)
-            with self.assertRaisesRegex(unittest.SkipTest, reason):
-                onnxruntime.backend.prepare(proto)
-            proto.opset_import[0].version = 21
-
-    def test_opset_that_ort_does_not_support(self) -> None:
-        proto = two_nodes()
-        proto.opset_import[0].version = 9999
-        reason = f"imports ai.onnx opset 9999, and ONNX Runtime {onnxruntime.__version__} supports opsets up to "
-        self.check_error(proto.SerializeToString(), reason)
-        # What onnx has released, ORT may not support yet: no skip, as the caller's own test would pass by unseen.
-        proto.opset_import[0].version = max(
-            version for domain, version in helper.OP_SET_ID_VERSION_MAP if domain == "ai.onnx"
-        )
-        self.assertEqual(OnnxRuntimeBackend.is_opset_supported(proto), (True, ""))
-        with mock.patch.object(helper, "OP_SET_ID_VERSION_MAP", {("ai.onnx", 9999): IR_VERSION}):
-            proto.opset_import[0].version = 9999
-            self.assertEqual(OnnxRuntimeBackend.is_opset_supported(proto), (True, ""))
-            self.check_error(proto, reason)
-
-    def test_other_domains_are_not_held_against_a_model(self) -> None:
-        proto = model([helper.make_node("Gelu", ["X"], ["Y"], domain="com.microsoft")], {"X": [2, 3]}, {"Y": [2, 3]})
-        proto.opset_import.add(domain="com.microsoft", version=1)
-        proto.opset_import.add(domain="example.org", version=9999)
-        self.assertEqual(OnnxRuntimeBackend.is_opset_supported(proto), (True, ""))
-        self.assertEqual(prepare(proto).run([X])[0].shape, X.shape)
-
-    def test_unreleased_opsets_on_request(self) -> None:
-        code = """if True:
-            import unittest, onnxruntime.backend
-            from backend_test_models import two_nodes
-            model = two_nodes()
-            model.opset_import[0].version = 9999
-            try:
-                onnxruntime.backend.prepare(model)
-            except unittest.SkipTest:
-                print("skipped")
-            except Exception as error:
-                print("tried:", error)
-        """
-        for value, printed in (
-            ("0", "tried: .*No Op registered for Neg with domain_version of 9999"),
-            ("1", "skipped"),
-        ):
-            done = subprocess.run(
-                [sys.executable, "-c", code],
-                env={**os.environ, "ALLOW_RELEASED_ONNX_OPSET_ONLY": value},
-                cwd=os.path.dirname(__file__),
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            self.assertRegex(done.stdout, printed, done.stderr)
 
 
 if __name__ == "__main__":
