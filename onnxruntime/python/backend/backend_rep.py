@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -24,7 +24,8 @@ from onnxruntime.backend.runs import fast_path, run_options, tensors
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.runs.limits import LIMITS, Limited
 from onnxruntime.backend.runs.run_options import NO_SETTINGS, RunSettings
-from onnxruntime.backend.session import verification
+from onnxruntime.backend.session import replacement, verification
+from onnxruntime.backend.session.replacement import Replacement
 from onnxruntime.backend.session.verification import NOTHING_APPLIED, Applied
 from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
 
@@ -84,7 +85,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         for node in session.get_outputs():
             self._output_names.append(node.name)
             plain = plain and tensors.is_plain(node.type)
-        self._capture = self._lock = None
+        self._capture = self._lock = self._replacement = None
         self._direct, self._route = fast_path.none, _run_session
         if isinstance(session, InferenceSession):
             if not ON_ANY_DEVICE.issuperset(session.get_providers()):
@@ -101,6 +102,10 @@ class OnnxRuntimeBackendRep(BackendRep):
             # A subclass of InferenceSession has its own idea of a run.
             if plain and self._capture is None and type(session) is InferenceSession:
                 self._direct = fast_path.of(session, self._inputs.slots, self._output_names, self._lock)
+            self._replacement = replacement.of(session) if self._capture is None else None
+            if self._replacement is not None:
+                self._route = partial(_run_watched, self._route)
+                self._direct = partial(_run_directly_watched, self._replacement, session, self._direct)
         if self._ready_for is not None:
             vars(self).pop("_circumstances", None)
         self._kept: dict[tuple, RunSettings] = {}
@@ -187,7 +192,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         self._session = _CLOSED
         # A run that has begun in another thread meets an error that says so.
         self._inputs = self._direct = self._route = _CLOSED
-        self._ready_for = self._capture = self._lock = None
+        self._ready_for = self._capture = self._lock = self._replacement = None
 
     def __enter__(self) -> Self:
         return self
@@ -378,6 +383,16 @@ def _run_values(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: RunS
 def _run_values_locked(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: RunSettings) -> list:
     with rep._lock.for_a_run():
         return _run_values(rep, feeds, call)
+
+
+def _run_watched(route: Callable, rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: RunSettings) -> list:
+    return rep._replacement.run(rep._session, call.options, route, rep, feeds, call)
+
+
+def _run_directly_watched(
+    replaced: Replacement, session: InferenceSession, direct: Callable, inputs: object, options: RunOptions
+) -> list | None:
+    return replaced.run(session, options, direct, inputs, options)
 
 
 def _run_captured(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: RunSettings) -> list:

@@ -10,7 +10,6 @@ correct the vendor in ORT's record of it, because OpenVINO computes there as wel
 
 from __future__ import annotations
 
-import ctypes
 import unittest
 from pathlib import Path
 
@@ -18,45 +17,36 @@ import numpy as np
 from backend_test_execution_providers import (
     CPU,
     NO_CPU,
+    OPENVINO,
     convolutions,
     doubled_text,
     image,
     on_cpu,
+    register_openvino_plugin,
     run_in_a_new_process,
+    set_cpu_vendor,  # noqa: F401
     share_of_busiest_thread,
 )
 from backend_test_models import no_session_opens, skip_file
 
 try:
-    import onnxruntime_ep_openvino
+    import onnxruntime_ep_openvino  # noqa: F401
     import onnxruntime_qnn
 except ImportError as missing:
     skip_file(f"needs onnxruntime-ep-openvino and onnxruntime-qnn: {missing}")
 
 import onnxruntime.backend
 
-OPENVINO = "OpenVINOExecutionProvider"
 AUTO = "OpenVINOExecutionProvider.AUTO"
 QNN = "QNNExecutionProvider"
 HTP = {"backend_type": "htp"}
 # Qualcomm's library takes any name for its EP: under this one nothing is known of it.
 UNKNOWN = "UnheardOfExecutionProvider"
-INTEL, AMD = 0x8086, 0x1022
-
-
-def set_cpu_vendor(vendor: int) -> None:
-    """Correct the vendor in ORT's record of the CPU, an OrtHardwareDevice, whose second field it is."""
-    device = next(device for device in onnxruntime.get_ep_devices() if device.ep_name == CPU).device
-    record = ctypes.c_void_p.from_address(id(device) + object.__basicsize__).value  # what pybind11 wraps
-    field = ctypes.c_uint32.from_address(record + ctypes.sizeof(ctypes.c_int))
-    if field.value != device.vendor_id:
-        raise AssertionError("ORT keeps its record of devices in another form than this test knows")
-    field.value = vendor
+AMD = 0x1022
 
 
 def setUpModule() -> None:
-    set_cpu_vendor(INTEL)
-    onnxruntime.register_execution_provider_library(OPENVINO, onnxruntime_ep_openvino.get_library_path())
+    register_openvino_plugin()
     onnxruntime.register_execution_provider_library(QNN, onnxruntime_qnn.get_library_path())
     onnxruntime.register_execution_provider_library(UNKNOWN, onnxruntime_qnn.get_library_path())
 

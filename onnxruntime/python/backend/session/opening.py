@@ -11,14 +11,14 @@ WebGPU reads only those entries. :func:`_attach` chooses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
 
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist.permits import Permit, Setting, sent
 from onnxruntime.backend.errors import NotPermittedError, refuse, reworded
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE, TENSORRT
-from onnxruntime.backend.session import extensions, failures, free_dimensions, presence
+from onnxruntime.backend.session import extensions, failures, free_dimensions, presence, replacement
 from onnxruntime.capi import _pybind_state
 
 _RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
@@ -54,15 +54,18 @@ def create(model: str | bytes, permit: Permit, libraries: Iterable[str]) -> tupl
 
 
 def _open_for_any_device(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
+    create_session = _creator(model, options, permit)
     if ON_ANY_DEVICE.issuperset(permit.providers):
-        session = _open(model, options, permit)
+        session = create_session()
     else:
         from onnxruntime.backend.capture import graphs, locks  # only for EPs on a device  # noqa: PLC0415
 
-        with locks.while_opening(permit.providers):
-            session = _open(model, options, permit)
+        lock = partial(locks.while_opening, permit.providers)
+        with lock():
+            session = create_session()
             locks.of(session)
         graphs.require(session)
+        replacement.watch(session, model, create_session, lock)
     if permit.device not in ("", "CPU"):
         got = session.get_providers()
         # ORT falls back to the CPU silently.
@@ -74,16 +77,21 @@ def _open_for_any_device(model: str | bytes, options: SessionOptions, permit: Pe
     return session
 
 
-def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
+def _creator(model: str | bytes, options: SessionOptions, permit: Permit) -> Callable[[], InferenceSession]:
+    """Attach the EPs to the options, and return a function that creates a session with them."""
     if permit.explicit:
-        return _open_explicit(model, options, permit)
+        return _creator_with_specified(model, options, permit)
     providers = list(permit.providers)
     if TENSORRT in providers and not _tensorrt_loads():
         providers.remove(TENSORRT)
-    session = InferenceSession(model, options, providers=providers)
-    # A run that fails must fail, not run on another EP: the API's first use is testing.
-    session.disable_fallback()
-    return session
+
+    def create_session() -> InferenceSession:
+        session = InferenceSession(model, options, providers=providers)
+        # A run that fails must fail, not run on another EP: the API's first use is testing.
+        session.disable_fallback()
+        return session
+
+    return create_session
 
 
 @cache
@@ -102,7 +110,9 @@ def _tensorrt_loads() -> bool:
     return True
 
 
-def _open_explicit(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
+def _creator_with_specified(
+    model: str | bytes, options: SessionOptions, permit: Permit
+) -> Callable[[], InferenceSession]:
     # Have ORT record which nodes each EP takes, unless the caller specified the entry.
     if _RECORD_ASSIGNMENT not in permit.session_config and hasattr(
         InferenceSession, "get_provider_graph_assignment_info"
@@ -110,23 +120,27 @@ def _open_explicit(model: str | bytes, options: SessionOptions, permit: Permit) 
         options.add_session_config_entry(_RECORD_ASSIGNMENT, "1")
     specified = list(permit.providers)
     arguments = {"providers": _attach(options, permit), "enable_fallback": 0}
-    try:
-        if ON_ANY_DEVICE.issuperset(specified):
-            session = InferenceSession(model, options, **arguments)
-        else:
-            from onnxruntime.backend.capture import eligibility  # only for EPs on a device  # noqa: PLC0415
 
-            session = eligibility.open_session(model, options, permit.providers, **arguments)
-    except NotPermittedError:
-        raise
-    except (RuntimeError, ValueError) as error:
-        # ORT's own exceptions describe a fault of the model and are neither class: this is an EP's error.
-        raise RuntimeError(
-            f"provider_options names {', '.join(specified) or 'no EP'}, with which ORT opened no session. "
-            f"{failures.missing(specified)} ORT says: {error}"
-        ) from error
-    _verify_order(session, specified)
-    return session
+    def create_session() -> InferenceSession:
+        try:
+            if ON_ANY_DEVICE.issuperset(specified):
+                session = InferenceSession(model, options, **arguments)
+            else:
+                from onnxruntime.backend.capture import eligibility  # only for EPs on a device  # noqa: PLC0415
+
+                session = eligibility.open_session(model, options, permit.providers, **arguments)
+        except NotPermittedError:
+            raise
+        except (RuntimeError, ValueError) as error:
+            # ORT's own exceptions describe a fault of the model and are neither class: this is an EP's error.
+            raise RuntimeError(
+                f"provider_options names {', '.join(specified) or 'no EP'}, with which ORT opened no session. "
+                f"{failures.missing(specified)} ORT says: {error}"
+            ) from error
+        _verify_order(session, specified)
+        return session
+
+    return create_session
 
 
 def _attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] | None:

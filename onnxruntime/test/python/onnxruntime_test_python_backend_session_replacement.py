@@ -1,0 +1,371 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of the replacement of an OpenVINO session after a failed run.
+
+The environment variable ``ORT_BACKEND_MIXED_RUNS`` sets the number of runs for each device and number of threads.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import tempfile
+import threading
+import unittest
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from backend_test_execution_providers import OPENVINO, register_openvino_plugin
+from backend_test_models import model
+from onnx import helper
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend.session.replacement import Replacement
+
+MIXED_RUNS = int(os.environ.get("ORT_BACKEND_MIXED_RUNS", "60"))
+WIDTH = 8
+OPTIONS = onnxruntime.RunOptions()
+# The message of an error that ORT raises before any node runs.
+INVALID_SHAPE = "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions for input: x"
+
+
+class FakeSession:
+    """A session whose inner session is an object."""
+
+    def __init__(self) -> None:
+        self._sess = object()
+
+
+def renew(session: FakeSession) -> None:
+    session._sess = object()
+
+
+class ReplacementTest(unittest.TestCase):
+    """Runs beside each other at chosen moments, without an EP."""
+
+    def setUp(self) -> None:
+        self.session = FakeSession()
+        self.first = self.session._sess
+        self.replacement = Replacement(self.session, renew)
+        self.pool = ThreadPoolExecutor(4)
+        self.addCleanup(self.pool.shutdown)
+
+    def start(self, compute, options=OPTIONS):
+        """Start a run in another thread, and return its future and a call that lets its first computation end."""
+        begun, may_end, calls = threading.Event(), threading.Event(), itertools.count()
+
+        def computing():
+            first = next(calls) == 0
+            inner = self.session._sess
+            if first:
+                begun.set()
+                self.assertTrue(may_end.wait(20))
+            return compute(inner)
+
+        future = self.pool.submit(self.replacement.run, self.session, options, computing)
+        self.assertTrue(begun.wait(20))
+        return future, may_end.set
+
+    def computed_by(self, inner: object) -> object:
+        return inner
+
+    def fail(self, inner: object) -> None:
+        raise ValueError("failed")
+
+    def run_here(self, compute):
+        return self.replacement.run(self.session, OPTIONS, lambda: compute(self.session._sess))
+
+    def test_a_run_after_a_failed_run_has_a_new_inner_session(self) -> None:
+        self.assertIs(self.run_here(self.computed_by), self.first)
+        with self.assertRaises(ValueError):
+            self.run_here(self.fail)
+        self.assertIsNot(self.run_here(self.computed_by), self.first)
+        self.assertIs(self.run_here(self.computed_by), self.session._sess)
+
+    def test_a_run_that_began_before_a_failure_is_computed_again(self) -> None:
+        beside, end = self.start(self.computed_by)
+        failing = self.pool.submit(self.run_here, self.fail)
+        while not self.replacement._inner.failed:
+            pass
+        end()
+        self.assertIsInstance(failing.exception(20), ValueError)
+        self.assertIsNot(beside.result(20), self.first)
+
+    def test_a_run_that_ends_before_the_failure_beside_it_is_computed_again(self) -> None:
+        failing, let_fail = self.start(self.fail)
+        beside, end = self.start(self.computed_by)
+        end()
+        self.assertFalse(beside.done())
+        let_fail()
+        self.assertIsInstance(failing.exception(20), ValueError)
+        self.assertIsNot(beside.result(20), self.first)
+
+    def test_a_run_that_fails_because_of_the_failure_beside_it_is_computed_again(self) -> None:
+        def right(inner: object) -> str:
+            if inner is self.first:
+                raise ValueError("because of the other run")
+            return "right"
+
+        failing, let_fail = self.start(self.fail)
+        beside, end = self.start(right)
+        end()
+        let_fail()
+        self.assertIsInstance(failing.exception(20), ValueError)
+        self.assertEqual(beside.result(20), "right")
+
+    def test_runs_without_a_failure_keep_the_inner_session(self) -> None:
+        runs = [self.start(self.computed_by) for _ in range(3)]
+        for _, end in runs:
+            end()
+        self.assertEqual({future.result(20) for future, _ in runs}, {self.first})
+
+    def test_an_error_before_the_first_node_keeps_the_inner_session(self) -> None:
+        def refuse(inner: object) -> None:
+            raise RuntimeError(INVALID_SHAPE)
+
+        with self.assertRaises(RuntimeError):
+            self.run_here(refuse)
+        self.assertIs(self.run_here(self.computed_by), self.first)
+
+    def test_an_error_that_quotes_such_an_error_does_not(self) -> None:
+        def fail(inner: object) -> None:
+            raise RuntimeError(f"Non-zero status code returned while running {INVALID_SHAPE}")
+
+        with self.assertRaises(RuntimeError):
+            self.run_here(fail)
+        self.assertIsNot(self.run_here(self.computed_by), self.first)
+
+    def test_an_interrupted_run_counts_as_failed(self) -> None:
+        def interrupt(inner: object) -> None:
+            raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            self.run_here(interrupt)
+        self.assertIsNot(self.run_here(self.computed_by), self.first)
+
+    def test_a_run_that_waits_can_be_cancelled(self) -> None:
+        _, end_other = self.start(self.computed_by)
+        options = onnxruntime.RunOptions()
+        waiting, end = self.start(self.computed_by, options)
+        end()
+        options.terminate = True
+        self.assertIsInstance(waiting.exception(20), RuntimeError)
+        end_other()
+
+    def test_a_session_that_cannot_be_replaced_raises_from_then_on(self) -> None:
+        self.replacement = Replacement(self.session, None)
+        with self.assertRaises(ValueError):
+            self.run_here(self.fail)
+        for _ in range(2):
+            with self.assertRaisesRegex(RuntimeError, OPENVINO):
+                self.run_here(self.computed_by)
+
+    def test_an_inner_session_of_the_caller_is_used_and_not_replaced(self) -> None:
+        with self.assertRaises(ValueError):
+            self.run_here(self.fail)
+        self.session._sess = changed = object()  # set_providers
+        self.assertIs(self.run_here(self.computed_by), changed)
+        with self.assertRaises(ValueError):
+            self.run_here(self.fail)
+        with self.assertRaisesRegex(RuntimeError, OPENVINO):
+            self.run_here(self.computed_by)
+
+    def test_a_replacement_that_fails_is_tried_again(self) -> None:
+        calls = itertools.count()
+
+        def fail_once(session: FakeSession) -> None:
+            if next(calls) == 0:
+                raise RuntimeError("no file")
+            renew(session)
+
+        self.replacement = Replacement(self.session, fail_once)
+        for error in (ValueError, RuntimeError):
+            with self.assertRaises(error):
+                self.run_here(self.fail if error is ValueError else self.computed_by)
+        self.assertIsNot(self.run_here(self.computed_by), self.first)
+
+
+BUILT_IN = OPENVINO in onnxruntime.get_available_providers()
+DEVICES = [{}, {"num_of_threads": 2, "num_streams": 2}]
+if BUILT_IN:
+    DEVICES += [{"device_type": "AUTO:CPU"}, {"device_type": "HETERO:CPU"}]
+
+
+def two_rows(name: str = "N") -> object:
+    """``y = x + s``. ORT finds out in the run whether ``x`` and ``s`` have the same number of rows."""
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("Add", ["a", "s"], ["y"])]
+    inputs = {"x": [name, WIDTH], "s": ["M", WIDTH]}
+    return model(nodes, inputs, {"y": ["K", WIDTH]}, {"w": np.eye(WIDTH, dtype=np.float32)})
+
+
+def rows(count: int, value: float) -> np.ndarray:
+    return np.full((count, WIDTH), value, np.float32)
+
+
+def fail_once(test: unittest.TestCase, rep) -> None:
+    with test.assertRaises(Exception):  # noqa: B017 # ORT's own Fail or RuntimeException
+        rep.run([rows(3, 1000), rows(5, 777)])
+
+
+@unittest.skipUnless(BUILT_IN or register_openvino_plugin(), f"needs {OPENVINO}, built-in or plugin")
+class OpenVinoTest(unittest.TestCase):
+    def prepare(self, options: dict | None = None, made=None):
+        # In bfloat16, which is a default of OpenVINO, small integers are exact.
+        return onnxruntime.backend.prepare(made or two_rows(), provider_options={OPENVINO: options or {}})
+
+    def assert_right(self, rep, count: int = 1, value: float = 2) -> None:
+        np.testing.assert_array_equal(rep.run([rows(count, value), rows(count, 1)])[0], rows(count, value + 1))
+
+    def test_mixed_runs(self) -> None:
+        for options, threads in itertools.product(DEVICES, (1, 6)):
+            rep, wrong = self.prepare(options), []
+
+            def run_some(seed: int, rep=rep, threads=threads, wrong=wrong) -> None:
+                choose = random.Random(seed)
+                for _ in range(MIXED_RUNS // threads):
+                    x, s = choose.randint(1, 4), choose.randint(1, 4)
+                    s = x if s == 1 else s
+                    a, b = choose.randint(0, 60), choose.randint(0, 60)
+                    fails = x != s and 1 not in (x, s)
+                    try:
+                        (y,) = rep.run([rows(x, a), rows(s, b)])
+                    except Exception as error:
+                        if not fails:
+                            wrong.append(f"({x}, {s}): {error}")
+                    else:
+                        if fails or y.shape != (max(x, s), WIDTH) or (y != a + b).any():
+                            wrong.append(f"({x}, {s}): {y}, expected {a + b}")
+
+            with self.subTest(options=options, threads=threads), ThreadPoolExecutor(threads) as pool:
+                list(pool.map(run_some, range(threads)))
+                self.assertEqual(wrong, [])
+
+    def test_reports_stay(self) -> None:
+        rep = self.prepare({"num_of_threads": 2})
+        same = rep.session
+
+        def reported() -> list:
+            return [rep.providers, rep.provider_options, rep.unconfirmed, rep.node_assignment, repr(rep)]
+
+        before = reported()
+        inner = rep.session._sess
+        fail_once(self, rep)
+        self.assert_right(rep)
+        self.assertIsNot(rep.session._sess, inner)
+        self.assertIs(rep.session, same)
+        self.assertEqual(reported(), before)
+
+    def test_each_rep_of_a_session_knows_of_a_failure(self) -> None:
+        rep = self.prepare()
+        for other in (
+            rep.with_run_config({"memory.enable_memory_arena_shrinkage": "cpu:0"}),
+            onnxruntime.backend.prepare(rep.session),
+            onnxruntime.backend.prepare(rep),
+        ):
+            for failing, right in ((rep, other), (other, rep)):
+                fail_once(self, failing)
+                self.assert_right(right)
+
+    def test_eps_that_nobody_specified(self) -> None:
+        rep = onnxruntime.backend.prepare(two_rows())
+        if OPENVINO not in rep.providers:
+            self.skipTest("a plugin EP must be specified")
+        fail_once(self, rep)
+        self.assert_right(rep)
+        self.assertIn(OPENVINO, rep.providers)
+
+    def test_all_routes(self) -> None:
+        rep = self.prepare()
+        x, s = rows(1, 2), rows(1, 1)
+        value = onnxruntime.OrtValue.ortvalue_from_numpy
+        for run in (
+            lambda: rep.run({"x": x, "s": s}),
+            lambda: rep.run([x.tolist(), s.tolist()]),
+            lambda: rep.run([value(x), value(s)]),
+            lambda: rep.run([x, s], timeout=60),
+            lambda: rep.run([x, s], log_severity_level=3),
+        ):
+            fail_once(self, rep)
+            np.testing.assert_array_equal(run()[0], 3)
+
+    def test_free_dimensions(self) -> None:
+        options = {"provider_options": {OPENVINO: {}}, "free_dimension_overrides": {"rows": 3}}
+        rep = onnxruntime.backend.prepare(two_rows("rows"), **options)
+        inner = rep.session._sess
+        fail_once(self, rep)
+        self.assert_right(rep, 3)
+        self.assertIsNot(rep.session._sess, inner)
+        self.assertEqual(rep.session.get_inputs()[0].shape, [3, WIDTH])
+
+    def test_inputs_that_ort_rejects_keep_the_session(self) -> None:
+        rep = self.prepare()
+        inner = rep.session._sess
+        for inputs in ([rows(1, 1)], [rows(1, 1)[:, :7], rows(1, 1)], [rows(1, 1)[0], rows(1, 1)], {"x": rows(1, 1)}):
+            with self.assertRaises(Exception):  # noqa: B017 # some are ORT's own
+                rep.run(inputs)
+        self.assert_right(rep)
+        self.assertIs(rep.session._sess, inner)
+
+    def test_a_session_of_the_caller_is_not_replaced(self) -> None:
+        options = onnxruntime.SessionOptions()
+        if BUILT_IN:
+            options.add_provider(OPENVINO, {})
+        else:
+            devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == OPENVINO]
+            options.add_provider_for_devices(devices[:1], {})
+        session = onnxruntime.InferenceSession(two_rows().SerializeToString(), options)
+        session.disable_fallback()
+        rep, other = onnxruntime.backend.prepare(session), onnxruntime.backend.prepare(session)
+        self.assert_right(rep)
+        fail_once(self, rep)
+        for each in (rep, other, onnxruntime.backend.prepare(session)):
+            with self.assertRaisesRegex(RuntimeError, "cannot replace"):
+                each.run([rows(1, 2), rows(1, 1)])
+
+    def test_a_changed_file_is_an_error(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "model.onnx")
+            path.write_bytes(two_rows().SerializeToString())
+            rep = self.prepare(made=path)
+            fail_once(self, rep)
+            self.assert_right(rep)
+            path.write_bytes(two_rows("other").SerializeToString())
+            self.assert_right(rep)
+            fail_once(self, rep)
+            for _ in range(2):
+                with self.assertRaisesRegex(RuntimeError, "file has changed"):
+                    rep.run([rows(1, 2), rows(1, 1)])
+
+    def test_an_io_binding_outlives_its_inner_session(self) -> None:
+        rep = self.prepare()
+        for _ in range(5):
+            binding = rep.session.io_binding()
+            binding.bind_cpu_input("x", rows(1, 2))
+            fail_once(self, rep)
+            self.assert_right(rep)
+            binding.bind_cpu_input("s", rows(1, 1))
+            binding.bind_output("y")
+            try:
+                rep.session.run_with_iobinding(binding, rep.run_options())
+            except ValueError as error:  # from ORT 1.31 on
+                self.assertIn("must be used with the session that created it", str(error))
+                continue
+            np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], 3)
+
+    def test_the_session_ends_with_its_last_owner(self) -> None:
+        rep = self.prepare()
+        rep.session.io_binding()
+        ended = threading.Event()
+        weakref.finalize(rep.session, ended.set)
+        rep.close()
+        self.assertTrue(ended.is_set(), "a cycle keeps the session")
+
+
+if __name__ == "__main__":
+    unittest.main()
