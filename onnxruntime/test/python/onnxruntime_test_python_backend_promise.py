@@ -341,6 +341,7 @@ class TestErrors(unittest.TestCase):
         "session.free_dimensions.verify": "sizes that ORT changed",
         "session.free_dimensions._input_shapes": "a model that onnx cannot read",
         "session.opening": "a session that ORT did not open as requested",
+        "session.replacement": "a session in which a run failed",
         "session.verification": "values that ORT changed",
         # These are ValueErrors that another function words.
         "configuration": "the environment or a command line",
