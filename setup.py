@@ -88,9 +88,7 @@ def portable(name: str) -> bool:
 
     Windows removes a dot or space at the end, and reads names such as ``nul`` and ``com1.txt`` as devices.
     """
-    device = re.fullmatch(
-        r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])", name.partition(".")[0].rstrip(), re.I
-    )
+    device = re.fullmatch(r"(?i:con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])", name.partition(".")[0].rstrip())
     return not (device or name[-1] in ". " or re.search(r'[\\:*?"<>|\x00-\x1f]', name))
 
 
