@@ -1,0 +1,150 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Documents, docstrings and comments name files and modules that exist.
+
+A file is a name that ends in ``.py``, ``.sh`` or ``.md``. A module is a name that begins with ``onnxruntime.backend``,
+or code such as `` `look_up.permit` `` whose first part is a module of the package, or was one.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import shutil
+import subprocess
+import tokenize
+import unittest
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "onnxruntime" / "python" / "backend"
+# Files of ORT, of onnx and of examples for users.
+ELSEWHERE = {
+    *("build.py", "helper.py", "onnx_backend_test_series.py", "onnxruntime_collect_build_info.py", "plot_backend.py"),
+    *("onnxruntime_inference_collection.py", "_pybind_state.py", "build_and_package_info.py", "setup.py"),
+    *("onnxruntime_test_python_backend.py", "onnxruntime_test_python_backend_mlops.py", "onnxruntime_test_python.py"),
+    *("Privacy.md", "SECURITY.md", "coverage.py", "test_configured.py"),
+    *("FILE.py", "NAME.py", "app.py", "gunicorn.conf.py", "conftest.py", "worker.py", "service.py"),
+}
+# Modules of earlier versions.
+FORMER = {
+    *("allowlist_attributes", "allowlist_captured_operators", "allowlist_config_keys", "allowlist_providers"),
+    *("allowlist_rules", "captured_graph", "command_check", "command_info", "command_inputs", "command_measure"),
+    *("command_options", "command_run", "command_schema", "configuration_json", "direct_runs", "execution_providers"),
+    *("graph_capture", "idioms", "messages", "missing_library", "model_inputs", "replay_check", "run_limits"),
+    *("session_lock", "tensor_values"),
+}
+_FILE = re.compile(r"(?<![\w*%<>{.-])([\w./-]*[\w-]+\.(?:py|sh|md))(?![\w*])")
+_MODULE = re.compile(r"(?<![\w.])onnxruntime\.backend((?:\.[A-Za-z_]\w*)+)")
+_CODE = re.compile(r"(?<!`)``?([a-z]\w*)((?:\.\w+)+)(?:\(\))?``?(?!`)")
+
+
+@cache
+def tracked() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return [ROOT / name for name in listed.split("\0")[:-1] if (ROOT / name).exists()]
+
+
+@cache
+def file_names() -> set[str]:
+    return {path.name for path in tracked()}
+
+
+@cache
+def modules() -> dict[str, list[Path]]:
+    """The modules and folders of the package by their last names."""
+    found: dict[str, list[Path]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        found.setdefault(path.parent.name if path.stem == "__init__" else path.stem, []).append(path)
+    return found
+
+
+@cache
+def defined(path: Path) -> set[str]:
+    """Every name that a module assigns, imports or defines, as a variable or an attribute."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = {path.stem for path in path.parent.iterdir()} if path.stem == "__init__" else set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, ast.alias):
+            found.add((node.asname or node.name).rpartition(".")[2])
+        elif isinstance(node, (ast.Name, ast.Attribute)):
+            found.add(node.id if isinstance(node, ast.Name) else node.attr)
+    return found
+
+
+def problems(text: str) -> Iterator[str]:
+    """The names in a text of files and modules that do not exist."""
+    for name in _FILE.findall(text):
+        last = name.rpartition("/")[2]
+        if last not in file_names() | ELSEWHERE and not name.startswith("//") and "..." not in name:
+            yield name
+    for match in _MODULE.finditer(text):
+        path = PACKAGE
+        for part in match[1][1:].split("."):
+            if (path / part).is_dir():
+                path = path / part
+            elif (path / f"{part}.py").is_file():
+                path = path / f"{part}.py"
+            else:
+                module = path if path.is_file() else path / "__init__.py"
+                if part not in defined(module):
+                    yield match[0]
+                break
+    for match in _CODE.finditer(text):
+        module, rest = match[1], match[2][1:].split(".")
+        if rest[-1] in ("py", "sh", "md", "json", "yaml", "txt", "onnx"):
+            continue
+        if module in FORMER and module not in modules():
+            yield match[0]
+
+
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a document; the comments and docstrings of a program, with their line numbers."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and (found := ast.get_docstring(node)):
+                yield node.body[0].lineno, found
+    elif path.suffix in (".md", ".sh") or path.name == "Makefile":
+        yield from enumerate(text.splitlines(), 1)
+
+
+@unittest.skipUnless(shutil.which("git") and (ROOT / ".git").exists(), "needs git and a checkout")
+class NamesInProseTest(unittest.TestCase):
+    def test_every_name_exists(self) -> None:
+        found = [
+            f"{path.relative_to(ROOT)}:{line}: {name}"
+            for path in tracked()
+            for line, text in prose(path)
+            for name in problems(text)
+        ]
+        self.assertEqual(found, [], "\n".join(["", *found]))
+
+    def test_what_is_found(self) -> None:
+        for text, expected in (
+            ("see `allowlist/look_up.py` and request.py, or setup.py", []),
+            ("see `allowlist/looked_up.py`.", ["allowlist/looked_up.py"]),
+            ("`make patch` writes docs/gone.md", ["docs/gone.md"]),
+            ("onnxruntime.backend.prepare and onnxruntime.backend.runs.limits.Cancellation", []),
+            ("onnxruntime.backend.messages", ["onnxruntime.backend.messages"]),
+            ("onnxruntime.backend.runs.limits.Gone", ["onnxruntime.backend.runs.limits.Gone"]),
+            ("``graph_capture.of``", ["``graph_capture.of``"]),
+            ("`look_up.permit(request)` and `rep.run`", []),
+            ("files such as onnxruntime_test_python_backend_*.py and <name>.py", []),
+        ):
+            with self.subTest(text):
+                self.assertEqual(list(problems(text)), expected)
+
+
+if __name__ == "__main__":
+    unittest.main()
