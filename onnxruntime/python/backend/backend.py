@@ -15,11 +15,11 @@ from onnx.checker import check_model
 
 from onnxruntime import InferenceSession, SessionOptions, get_available_providers, get_device  # noqa: F401
 from onnxruntime.backend import request
-from onnxruntime.backend.allowlist import circumstances, look_up
+from onnxruntime.backend.allowlist import circumstances, look_up, suggestions
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.configuration import KEYWORDS
-from onnxruntime.backend.errors import refuse, show
+from onnxruntime.backend.errors import reject, show
 from onnxruntime.backend.runs.limits import LIMITS
 from onnxruntime.backend.session import model_versions, opening, presence, verification
 
@@ -120,7 +120,8 @@ class OnnxRuntimeBackend(Backend):
             return cls.prepare(_checked(model, cls.is_opset_supported), device, **keywords, **kwargs)
         source = _source(model)
         if device is not None and not cls.supports_device(device):
-            refuse(f"it is not supported: this ORT computes on {get_device()}", "device", value=device)
+            near = suggestions.device(device)
+            reject(f"{show(device)} is not supported. {near}This ORT build supports: {get_device()}", "device")
         requested = request.of_call(keywords, kwargs, device)
         with requested.telling_apart():
             permit = look_up.permit(requested, circumstances.expected(presence.stock_list()), presence.kind_of)
@@ -198,7 +199,8 @@ def _prepare_open(
     for keyword in KEYWORDS:
         stated = getattr(requested, keyword)
         if keyword != "run_config" and (stated or (keyword == "provider_options" and stated is not None)):
-            refuse("the session is open already: pass the model instead, or open the session with it", keyword)
+            problem = "cannot be applied to an existing session. Pass the model instead, or create the session with it"
+            reject(problem, keyword)
     rep = rep or OnnxRuntimeBackendRep(model)
     if requested.run_config is None:
         return rep
@@ -227,11 +229,12 @@ def _source(model) -> str | bytes:
         path = os.fsdecode(model)
         # The path's own text, whatever a subclass of str says of it: ORT opens what stands before a NUL.
         if not str.__len__(path) or str.__contains__(path, "\0"):
-            refuse("its path is empty or holds a NUL", "model")
+            reject("the path is empty or contains a NUL character", "model")
         try:
             str.encode(path)
         except UnicodeEncodeError:
-            refuse("ORT's Python API takes no path that is not UTF-8: pass the file's bytes", "model", value=path)
+            problem = f"the path {show(path)} is not UTF-8, which ORT's Python API requires. Pass the file's bytes"
+            reject(problem, "model")
         return str.__str__(path)
     raise TypeError(
         "model must be a path, bytes, onnx.ModelProto, onnxruntime.InferenceSession or a prepared model, not "

@@ -18,7 +18,7 @@ from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist import circumstances
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.circumstances import NOTHING, Circumstances
-from onnxruntime.backend.errors import refuse
+from onnxruntime.backend.errors import reject
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE
 from onnxruntime.backend.runs import fast_path, run_options, tensors
 from onnxruntime.backend.runs.inputs import ModelInputs
@@ -308,7 +308,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         call = self._permitted(run_config, kwargs)
         limited = Limited(call.options, *limits)
         if self._capture is not None:
-            refuse("a graph that is replayed cannot be ended", "timeout" if limits[0] is not None else "cancellation")
+            reject("a captured graph cannot be stopped", "timeout" if limits[0] is not None else "cancellation")
         feeds = self._inputs.feeds(inputs)
         with limited:
             try:

@@ -114,25 +114,58 @@ def _is_ort(kind: type[Exception]) -> bool:
     return kind.__module__ == InvalidArgument.__module__
 
 
-def refuse(
-    reason: str,
-    keyword: str,
-    provider: str = "",
-    key: str = "",
-    *,
-    value: object = ...,
-    error: type[NotPermittedError] = NotPermittedError,
-) -> NoReturn:
-    """Raise the error for a setting that the caller specified and cannot have.
+def refuse(reason: str, keyword: str, provider: str = "", key: str = "") -> NoReturn:
+    """Raise the error for a setting that the allowlist does not permit: "... is not permitted via the backend API".
+
+    All other problems with a setting have a sentence of their own: see :func:`reject` and the functions after it.
 
     :param reason: the reason, as the end of a sentence.
     :param keyword: the keyword argument.
     :param provider: the EP, for a provider option.
     :param key: the option, key or name inside the keyword argument.
-    :param value: the value, if the reason is about it.
     """
-    given = "" if value is ... else f" with the value {show(value)}"
-    message = f"{name_of(keyword, provider, key)}{given} {NOT_PERMITTED}: {reason}"
+    _raise(f"{name_of(keyword, provider, key)} {NOT_PERMITTED}: {reason}", keyword, provider, key, reason)
+
+
+def reject(problem: str, keyword: str, provider: str = "", key: str = "") -> NoReturn:
+    """Raise the error for a setting that cannot be applied in this call, such as an EP that is not available.
+
+    :param problem: the problem as a sentence of its own, then the next step. It follows the setting and a colon.
+    """
+    _raise(f"{name_of(keyword, provider, key)}: {problem}", keyword, provider, key, problem)
+
+
+def reject_value(
+    value: object, expected: str, keyword: str, provider: str = "", key: str = "", *, why: str = ""
+) -> NoReturn:
+    """Raise the error for an invalid value of a permitted setting.
+
+    :param expected: the accepted values, as the end of "Expected ...".
+    :param why: the reason, if the accepted values do not make it obvious.
+    """
+    reject(f"invalid value {show(value)}{f' ({why})' if why else ''}. Expected {expected}", keyword, provider, key)
+
+
+def reject_type(value: object, expected: str, keyword: str, provider: str = "", *, advice: str = "") -> NoReturn:
+    """Raise the error for a keyword argument of the wrong type.
+
+    :param expected: the accepted types, as the middle of "must be ..., not list".
+    :param advice: what to write, as a sentence.
+    """
+    problem = f"must be {expected}, not {type_name(value)}{f'. {advice}' if advice else ''}"
+    _raise(f"{name_of(keyword, provider, '')} {problem}", keyword, provider, "", problem, WrongTypeError)
+
+
+def reject_key(key: object, keyword: str, provider: str = "") -> NoReturn:
+    """Raise the error for a key of a mapping that is not a ``str``."""
+    problem = f"a key must be a str, not {type_name(key)}"
+    place = name_of(keyword, provider, "") + (f"[{show(key)}]" if type(key) in _SHOWN else "")
+    _raise(f"{place}: {problem}", keyword, provider, show(key), problem)
+
+
+def _raise(
+    message: str, keyword: str, provider: str, key: str, reason: str, error: type[NotPermittedError] = NotPermittedError
+) -> NoReturn:
     raise error(message, keyword=keyword, provider=provider, key=key, reason=reason) from None
 
 
@@ -152,7 +185,12 @@ def show(value: object) -> str:
     if kind in _SHOWN:
         text = ascii(value[:80] if kind in (str, bytes) else value)
         return text if len(text) <= 80 else text[:77] + "..."
-    return f"a value of type {ascii(type.__dict__['__name__'].__get__(kind))[1:-1][:60]}"
+    return f"a value of type {type_name(value)}"
+
+
+def type_name(value: object) -> str:
+    """Return the name of a value's type, as ASCII text of at most 60 characters."""
+    return ascii(type.__dict__["__name__"].__get__(type(value)))[1:-1][:60]
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float) -> str:
@@ -160,13 +198,6 @@ def nearest(name: str, known: Iterable[str], cutoff: float) -> str:
     import difflib  # only for errors  # noqa: PLC0415
 
     return next(iter(difflib.get_close_matches(name[:100], known, 1, cutoff)), "")
-
-
-def suggest(name: str, known: Iterable[str]) -> str:
-    """Return the most similar known name as the end of a message; ``""`` if there is none."""
-    by_form = {key.lower(): key for key in known}
-    near = nearest(name[:100].strip().lower(), by_form, 0.8)
-    return f". Did you mean '{by_form[near]}'?" if near and by_form[near] != name else ""
 
 
 def warn(message: str) -> None:

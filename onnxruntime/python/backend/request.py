@@ -20,7 +20,7 @@ from onnxruntime.backend import configuration
 from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.allowlist.circumstances import NOTHING
 from onnxruntime.backend.configuration import KEYWORDS
-from onnxruntime.backend.errors import NotPermittedError, WrongTypeError, refuse, show
+from onnxruntime.backend.errors import NotPermittedError, reject, reject_key, reject_type
 from onnxruntime.backend.provider_names import CUDA, ON_CUDA_DEVICE
 
 ENVIRONMENT = "ORT_ONNX_BACKEND_CONFIG"
@@ -160,16 +160,15 @@ def read(keyword: str, given: object, provider: str = "", beside: Mapping[str, o
         if pairs is not None:
             pairs = [(key, value) for key, value in pairs]
     except Exception:
-        refuse("it could not be read as a mapping", keyword, provider, error=WrongTypeError)
+        reject_type(given, "a mapping that can be read", keyword, provider)
     if pairs is None:
         advice = "" if provider else suggestions.instead_of_container(keyword, given, beside)
-        reason = f"it must be a mapping such as a dict, not {show(given)}{advice}"
-        refuse(reason, keyword, provider, error=WrongTypeError)
+        reject_type(given, "a mapping such as a dict", keyword, provider, advice=advice)
     if len(pairs) > MOST_ENTRIES:
-        refuse(f"it has more than {MOST_ENTRIES} entries", keyword, provider)
+        reject(f"more than {MOST_ENTRIES} entries", keyword, provider)
     for key, _ in pairs:
         if type(key) is not str:  # a subclass could be found as one name and set another
-            refuse("a name must be a str", keyword, provider, show(key))
+            reject_key(key, keyword, provider)
     return dict(pairs)
 
 

@@ -27,7 +27,6 @@ from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 from onnxruntime.backend.request import of_call
 
 _NEWEST = Circumstances((1, 31), "x86_64", providers=("CPUExecutionProvider",))
-_REFUSED = "not permitted via the backend API"
 _SPIN = "session.intra_op.spin_duration_us"
 
 
@@ -53,7 +52,7 @@ def run_config(given: object, at: Circumstances) -> dict:
     return dict(permit(at, run_config=given).run_config)
 
 
-class _Once(Mapping):
+class Once(Mapping):
     """A mapping that answers honestly once."""
 
     def __init__(self, first: dict, later: dict) -> None:
@@ -72,7 +71,7 @@ class _Once(Mapping):
         return 1
 
 
-class _Endless(Mapping):
+class Endless(Mapping):
     """A mapping without an end that calls itself small."""
 
     def __getitem__(self, key):
@@ -85,7 +84,7 @@ class _Endless(Mapping):
         return 1
 
 
-class _Broken(_Endless):
+class Broken(Endless):
     def __iter__(self) -> Iterator:
         raise ValueError("broken")
 
@@ -132,11 +131,11 @@ class TestAttributes(unittest.TestCase):
             self.assertEqual(session_attributes({name: low}), {name: low})
             self.assertEqual(session_attributes({name: str(high)}), {name: high})
             for value in (low - 1, high + 1, str(high + 1), True, 1.0, None, Int(1)):
-                with self.subTest(name=name, value=ascii(value)), self.assertRaisesRegex(RuntimeError, _REFUSED):
+                with self.subTest(name=name, value=ascii(value)), self.assertRaises(errors.NotPermittedError):
                     session_attributes({name: value})
         self.assertEqual(run_attributes({"log_severity_level": -1}), {"log_severity_level": -1})
         for level in (-2, 0, 1, 5):
-            with self.assertRaisesRegex(RuntimeError, _REFUSED):
+            with self.assertRaises(errors.NotPermittedError):
                 run_attributes({"log_severity_level": level})
 
     def test_logid_cannot_forge_log_lines(self):
@@ -156,7 +155,7 @@ class TestAttributes(unittest.TestCase):
             "\ud800",
         ):
             for find in (session_attributes, run_attributes):
-                with self.subTest(value=ascii(value)[:20]), self.assertRaisesRegex(RuntimeError, _REFUSED):
+                with self.subTest(value=ascii(value)[:20]), self.assertRaises(errors.NotPermittedError):
                     find({"logid": value})
 
     def test_every_refused_attribute_is_refused_with_its_reason(self):
@@ -168,7 +167,7 @@ class TestAttributes(unittest.TestCase):
                 with self.subTest(name=name), self.assertRaises(RuntimeError) as raised:
                     find({name: True})
                 message = str(raised.exception)
-                self.assertIn(f"{name} is {_REFUSED}: {rule.hazard}: {rule.reason}", message)
+                self.assertIn(f"{name} is not permitted via the backend API: {rule.hazard} ({rule.reason})", message)
                 self.assertIn("log_severity_level", message)
 
     def test_names_of_the_other_class_and_unknown_names_are_left_out(self):
@@ -179,17 +178,17 @@ class TestAttributes(unittest.TestCase):
 
     def test_names_are_exact_str(self):
         for name in (Str("no_such_thing"), None, 1, b"logid"):
-            with self.assertRaisesRegex(RuntimeError, "named by a str"):
+            with self.assertRaisesRegex(RuntimeError, "must be a str"):
                 session_attributes({name: True})
 
 
 class TestSessionAndRunConfig(unittest.TestCase):
     def assert_refused(self, given: object, *parts: str, at: Circumstances = _NEWEST, run: bool = False) -> str:
         find = run_config if run else session_config
-        with self.assertRaises(RuntimeError) as raised:
+        with self.assertRaises(errors.NotPermittedError) as raised:
             find(given, at)
         message = str(raised.exception)
-        for part in (_REFUSED, *parts):
+        for part in parts:
             self.assertIn(part, message)
         self.assertTrue(message.isascii() and message.isprintable(), message)
         return message
@@ -204,7 +203,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
         self.assertEqual(session_config({}, _NEWEST), {})
 
     def test_not_a_mapping(self):
-        for given in ([], [("a", "b")], "a", b"a", 1, {"a"}, iter({}), Loud(), object, _Broken()):
+        for given in ([], [("a", "b")], "a", b"a", 1, {"a"}, iter({}), Loud(), object, Broken()):
             for find, keyword in (
                 (session_config, "session_config"),
                 (run_config, "run_config"),
@@ -213,24 +212,24 @@ class TestSessionAndRunConfig(unittest.TestCase):
                     find(given, _NEWEST)
 
     def test_items_that_are_no_pairs(self):
-        class NoPairs(_Endless):
+        class NoPairs(Endless):
             def items(self):
                 return ["abc", 1]
 
-        with self.assertRaisesRegex(TypeError, "could not be read"):
+        with self.assertRaisesRegex(TypeError, "that can be read"):
             session_config(NoPairs(), _NEWEST)
 
     def test_huge_and_endless_mappings(self):
-        self.assert_refused(_Endless(), "more than 256 entries")
+        self.assert_refused(Endless(), "more than 256 entries")
         self.assert_refused(dict.fromkeys(map(str, range(257)), "1"), "more than 256 entries")
         # One fewer is looked at, key by key.
-        self.assert_refused(dict.fromkeys(map(str, range(256)), "1"), "session_config['0']", "no such name is known")
+        self.assert_refused(dict.fromkeys(map(str, range(256)), "1"), "session_config['0']", "unknown ")
 
     def test_mapping_that_changes_between_reads(self):
         harmless = {"session.disable_prepacking": "1"}
         harmful = {"session.collect_node_memory_stats_to_file": "written"}
-        self.assertEqual(session_config(_Once(harmless, harmful), _NEWEST), harmless)
-        self.assert_refused(_Once(harmful, harmless), "writes files")
+        self.assertEqual(session_config(Once(harmless, harmful), _NEWEST), harmless)
+        self.assert_refused(Once(harmful, harmless), "writes files")
 
         class Dict(dict):
             def __getitem__(self, key):
@@ -252,32 +251,31 @@ class TestSessionAndRunConfig(unittest.TestCase):
             f"{right}\0x",
             f"{right}\ud800",
         ):
-            message = self.assert_refused({key: "1"}, "session_config[", "no such name is known")
+            message = self.assert_refused({key: "1"}, "session_config[", "unknown ")
             self.assertIn(f"Did you mean '{right}'?", message)
         for key in ("", "\0", "\ud800", "x" * 10**6, right * 1000, "session.", "session.intra_op.", "optimization."):
-            self.assertNotIn("Did you mean", self.assert_refused({key: "1"}, "no such name is known"))
+            self.assertNotIn("Did you mean", self.assert_refused({key: "1"}, "unknown "))
         for key in (Str(right), NumpyStr(right), np.str_(right), right.encode(), None, 1, True, 1.0, (right,)):
-            self.assert_refused({key: "1"}, "a name must be a str")
+            self.assert_refused({key: "1"}, "a key must be a str")
 
     def test_values_that_are_not_exact(self):
         wrong = [None, b"1", 1.0, "true", "1\n", "1\0", " 1", "\u0661", "\ud800", "x" * 10**6, 10**400, [], {}]
         for value in [*wrong, Str("1"), Int(1), Float(1), NumpyInt(1), np.array(1), Loud()]:
             for key in ("session.disable_prepacking", "session.dynamic_block_base"):
-                message = self.assert_refused({key: value}, f"session_config['{key}'] with the value", "Accepted: ")
+                message = self.assert_refused({key: value}, f"session_config['{key}']: invalid value", "Expected ")
                 self.assertLess(len(message), 400)
 
     def test_message_of_a_wrong_value(self):
         message = self.assert_refused({_SPIN: 10_001})
         self.assertEqual(
             message,
-            f"session_config['{_SPIN}'] with the value 10001 is {_REFUSED}: out of range. "
-            "Accepted: an integer from -1 to 10000",
+            f"session_config['{_SPIN}']: invalid value 10001 (out of range). Expected an integer from -1 to 10000",
         )
 
     def test_no_foreign_code_runs_in_messages(self):
         self.assert_refused({"session.disable_prepacking": Loud()}, "a value of type Loud")
         self.assert_refused({"session.disable_prepacking": Loud}, "a value of type LoudType")
-        with self.assertRaisesRegex(TypeError, "a value of type Loud"):
+        with self.assertRaisesRegex(TypeError, "must be a mapping such as a dict, not Loud"):
             run_config(Loud(), _NEWEST)
         evil = type("a\nb" + "x" * 200, (), {})
         self.assert_refused({"session.disable_prepacking": evil()}, "a value of type a\\nbxxx")
@@ -288,10 +286,10 @@ class TestSessionAndRunConfig(unittest.TestCase):
             self.assertLessEqual(len(errors.show(value)), 80)
 
     def test_a_key_of_the_other_keyword_is_sent_there(self):
-        self.assert_refused({"gpu_graph_id": 1}, "session_config['gpu_graph_id']", "it belongs into run_config")
-        self.assert_refused({_SPIN: 1}, f"run_config['{_SPIN}']", "it belongs into session_config", run=True)
+        self.assert_refused({"gpu_graph_id": 1}, "session_config['gpu_graph_id']", "belongs in run_config")
+        self.assert_refused({_SPIN: 1}, f"run_config['{_SPIN}']", "belongs in session_config", run=True)
         for run in (False, True):
-            self.assert_refused({"intra_op_num_threads": 1}, "it is a keyword argument of its own", run=run)
+            self.assert_refused({"intra_op_num_threads": 1}, "Pass it as a keyword argument", run=run)
         self.assert_refused({"use_tf32": 1}, "name it in provider_options")
         self.assert_refused({"session.intra_op_num_threads": 1}, "pass intra_op_num_threads")
 
@@ -314,9 +312,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
                 needed = ".".join(map(str, rule.since))
                 before = replace(_NEWEST, release=(1, rule.since[1] - 1))
                 with self.subTest(key=key):
-                    self.assert_refused(
-                        {key: "1"}, f"it needs ORT {needed}; ORT 1.{rule.since[1] - 1} would", at=before
-                    )
+                    self.assert_refused({key: "1"}, f"it requires ORT {needed}. ORT 1.{rule.since[1] - 1} ", at=before)
 
     def test_optimizers_of_the_release(self):
         key = "optimization.disable_specified_optimizers"
@@ -348,7 +344,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
         ):
             with self.subTest(key=key, value=value):
                 self.assertEqual(session_config({key: value}, enough), {key: value})
-                self.assert_refused({key: value}, f"session_config['{key}']", "it needs ", at=missing)
+                self.assert_refused({key: value}, f"session_config['{key}']", "it requires ", at=missing)
         shrink = "memory.enable_memory_arena_shrinkage"
         self.assertEqual(run_config({shrink: "cpu:0;gpu:0"}, cuda), {shrink: "cpu:0;gpu:0"})
         self.assertEqual(run_config({shrink: "cpu:0"}, _NEWEST), {shrink: "cpu:0"})
@@ -372,9 +368,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
                     if value == "cpu:0" or text in ("0", "False"):
                         self.assertEqual(look_up.entries("run_config", {key: value}, at)[0], {key: value})
                     else:
-                        with self.assertRaisesRegex(
-                            RuntimeError, f"{key}.*captures graphs, without which a replay uses"
-                        ):
+                        with self.assertRaisesRegex(RuntimeError, f"{key}.*captures graphs. Otherwise, a replay uses"):
                             look_up.entries("run_config", {key: value}, at)
 
     def test_placement_rules_cannot_carry_anything_into_the_log(self):
@@ -405,20 +399,20 @@ class TestSessionAndRunConfig(unittest.TestCase):
             self.assertIn("cannot confirm that it acts", sentence)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            self.assert_refused(dict.fromkeys(keys, 1), "at most 16 keys of session.intra_op.*", at=at)
+            self.assert_refused(dict.fromkeys(keys, 1), "The maximum is 16", at=at)
             # Exact keys do not count as members.
             self.assertEqual(len(session_config({**dict.fromkeys(keys[:16], 1), _SPIN: 1}, at)), 17)
             both = {keys[0]: 64, "session.inter_op.knob": False}
             self.assertEqual(session_config(both, at), {keys[0]: "64", "session.inter_op.knob": "0"})
             for value in (65, -1, "x", "/tmp", 1.0, None, Int(1)):
-                self.assert_refused({keys[0]: value}, "Accepted: True/False or an integer from 0 to 64")
+                self.assert_refused({keys[0]: value}, "Expected True/False or an integer from 0 to 64")
 
     def test_misspelt_key_of_a_family_is_refused(self):
         self.assert_refused({"session.intra_op.spin_backof_max": 4}, "Did you mean 'session.intra_op.spin_backoff_max'")
 
     def test_what_is_no_member_of_a_family(self):
         for rest in ("", "A", "a1", "a.b", "a-b", "a b", "a\n", "a\0", "\u00e9", "a" * 41):
-            self.assert_refused({f"session.intra_op.{rest}": 1}, "no such name is known")
+            self.assert_refused({f"session.intra_op.{rest}": 1}, "unknown ")
         for key in (
             "session.intra_op",
             "session.intra_op_thread_affinities",
@@ -428,7 +422,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
             self.assert_refused({key: 1})
 
     def test_a_later_release_does_not_open_a_family_for_an_exact_key(self):
-        self.assert_refused({_SPIN: 1}, "it needs ORT 1.26", at=replace(_NEWEST, release=(1, 25)))
+        self.assert_refused({_SPIN: 1}, "it requires ORT 1.26", at=replace(_NEWEST, release=(1, 25)))
 
 
 class TestProviderOptions(unittest.TestCase):
@@ -439,18 +433,23 @@ class TestProviderOptions(unittest.TestCase):
         for given, parts in (
             (
                 {"CUDAExecutionProvider": {"device_id": 64}},
-                ("provider_options['CUDAExecutionProvider']['device_id']", "the value 64", "out of range", "0 to 63"),
+                (
+                    "provider_options['CUDAExecutionProvider']['device_id']",
+                    "invalid value 64",
+                    "out of range",
+                    "0 to 63",
+                ),
             ),
-            ({"CUDAExecutionProvider": {"device_idd": 0}}, ("no such name is known", "Did you mean 'device_id'?")),
-            ({"CUDAExecutionprovider": {}}, ("no such execution provider", "Did you mean 'CUDAExecutionProvider'?")),
-            ({Str("CUDAExecutionProvider"): {}}, ("a name must be a str",)),
-            ({"CUDAExecutionProvider": {Str("device_id"): 0}}, ("a name must be a str",)),
-            ({"CUDAExecutionProvider": {"device_id\0": 0}}, ("no such name is known",)),
-            ({"CUDAExecutionProvider": {"gpu_graph_id": 0}}, ("it belongs into run_config",)),
+            ({"CUDAExecutionProvider": {"device_idd": 0}}, ("unknown ", "Did you mean 'device_id'?")),
+            ({"CUDAExecutionprovider": {}}, ("unknown execution provider", "Did you mean 'CUDAExecutionProvider'?")),
+            ({Str("CUDAExecutionProvider"): {}}, ("a key must be a str",)),
+            ({"CUDAExecutionProvider": {Str("device_id"): 0}}, ("a key must be a str",)),
+            ({"CUDAExecutionProvider": {"device_id\0": 0}}, ("unknown ",)),
+            ({"CUDAExecutionProvider": {"gpu_graph_id": 0}}, ("belongs in run_config",)),
         ):
-            with self.subTest(parts=parts), self.assertRaises(RuntimeError) as raised:
+            with self.subTest(parts=parts), self.assertRaises(errors.NotPermittedError) as raised:
                 self.find(given)
-            for part in (_REFUSED, *parts):
+            for part in parts:
                 self.assertIn(part, str(raised.exception))
 
     def test_not_a_mapping(self):
@@ -469,12 +468,12 @@ class TestProviderOptions(unittest.TestCase):
             permitted = permit(kind="", provider_options=given)
             self.assertEqual(permitted.kinds, dict.fromkeys(given, ""))
         self.assertEqual(permitted.providers["CUDAExecutionProvider"]["use_tf32"].text, "0")
-        for option, reason in (("user_compute_stream", "raw pointer"), ("no_such", "no such name is known")):
+        for option, reason in (("user_compute_stream", "raw pointer"), ("no_such", "unknown ")):
             with self.assertRaisesRegex(errors.NotPermittedError, reason):
                 permit(kind="", provider_options={"CUDAExecutionProvider": {option: 1}})
 
     def test_options_of_an_ep_that_nobody_knows(self):
-        with self.assertRaisesRegex(errors.NotPermittedError, "nobody has judged .*: name it with {}"):
+        with self.assertRaisesRegex(errors.NotPermittedError, "have not been reviewed. Use provider_options="):
             permit(kind="plugin", provider_options={"UnheardOfExecutionProvider": {"x": 1}})
 
 

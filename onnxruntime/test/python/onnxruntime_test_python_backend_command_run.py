@@ -116,8 +116,8 @@ class RunTest(CommandTest):
         for arguments, why in (
             (["--session-option", "x=1"], "session_options['x'] is not permitted"),
             (["--session-option", "x"], "--session-option takes NAME=VALUE"),
-            (["--free-dimension", "M=1"], "It has: 'N'"),
-            (["--free-dimension", "N=x"], "Accepted: an integer"),
+            (["--free-dimension", "M=1"], "Named dimensions: 'N'"),
+            (["--free-dimension", "N=x"], "Expected an integer"),
         ):
             self.assertIn(why, self.mistake("run", path, *arguments))
 
@@ -393,9 +393,9 @@ class RunTest(CommandTest):
             ([path, "--provider-option", "CPU.x=1"], "not permitted"),
             ([path, "--provider-option", ".x=1"], "EP.OPTION=VALUE"),
             ([path, "--session-config", "x"], "KEY=VALUE"),
-            ([path, "--session-config", f"{PREPACKING}=yes"], "Accepted: True/False"),
+            ([path, "--session-config", f"{PREPACKING}=yes"], "Expected True/False"),
             ([path, "--session-config", f"{WRITES}={self.folder}/stats"], "not permitted"),
-            ([path, "--run-config", "gpu_graph_id=-2"], "not permitted"),
+            ([path, "--run-config", "gpu_graph_id=-2"], "invalid value '-2'"),
             ([path, "--config", "{]"], "not JSON"),
             ([path, "--input", "X"], "NAME=VALUE"),
             ([path, "--input", "Z=random"], "it takes X"),

@@ -24,12 +24,12 @@ from backend_test_models import IR_VERSION, model, no_session_opens, reads_linux
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import request
+from onnxruntime.backend.errors import NotPermittedError
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 CPU = "CPUExecutionProvider"
 PREPACKING = "session.disable_prepacking"
 SPINNING = "session.intra_op.allow_spinning"
-NOT_PERMITTED = "not permitted via the backend API"
 
 
 def prepare(**keywords):
@@ -260,14 +260,14 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
     def test_a_run_refuses_what_belongs_to_prepare(self) -> None:
         rep = prepare()
         for keyword in ("provider_options", "session_config"):
-            with self.assertRaisesRegex(RuntimeError, f"{keyword} is {NOT_PERMITTED}.*prepare"):
+            with self.assertRaisesRegex(RuntimeError, f"{keyword}: .*Pass it to prepare"):
                 rep.run([X], **{keyword: {}})
         rep.run([X], provider_options=None, session_config=None)
 
     def test_a_bad_run_config_leaves_the_rep_as_it_was(self) -> None:
         rep = prepare(run_config={"gpu_graph_id": 3})
         for bad in ({"gpu_graph_id": 1024}, {"gpu_graph_id": "-2"}, {"no.such": 1}, {PREPACKING: 1}, {None: 1}):
-            with self.assertRaisesRegex(RuntimeError, NOT_PERMITTED):
+            with self.assertRaises(NotPermittedError):
                 rep.run([X], run_config=bad)
         self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"})
 
@@ -287,10 +287,10 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
             rep.run([X], run_config=accepted)
         for equal in (True, 1.0, 1 + 0j, Lying("1")):
             for _ in range(2):
-                with self.assertRaisesRegex(RuntimeError, NOT_PERMITTED):
+                with self.assertRaises(NotPermittedError):
                     rep.run([X], run_config={"gpu_graph_id": equal})
         for key in (Lying("gpu_graph_id"), Lying("profile")):
-            with self.assertRaisesRegex(RuntimeError, NOT_PERMITTED):
+            with self.assertRaises(NotPermittedError):
                 rep.run([X], run_config={key: 1})
         self.assertEqual(sent_run_config(rep, run_config=accepted), {"gpu_graph_id": "1"})
         self.assertEqual(sent_run_config(rep, run_config={"gpu_graph_id": np.int64(2)}), {"gpu_graph_id": "2"})
@@ -344,7 +344,7 @@ class OneShotTest(unittest.TestCase):
             {"log_severity_level": 9},
             {"terminate": True},
         ):
-            with self.subTest(bad), no_session_opens(), self.assertRaisesRegex(RuntimeError, NOT_PERMITTED):
+            with self.subTest(bad), no_session_opens(), self.assertRaises(NotPermittedError):
                 onnxruntime.backend.run(two_nodes(), [X], **bad)
 
 
@@ -357,9 +357,9 @@ class MisspeltTest(unittest.TestCase):
             ("sesion_config", "session_config"),
         ):
             with self.subTest(name):
-                with self.assertWarnsRegex(RuntimeWarning, f"{name}.*did you mean {meant}"):
+                with self.assertWarnsRegex(RuntimeWarning, f"{name}.*Did you mean {meant}"):
                     prepare(**{name: {}})
-                with self.assertWarnsRegex(RuntimeWarning, f"{name}.*did you mean {meant}"):
+                with self.assertWarnsRegex(RuntimeWarning, f"{name}.*Did you mean {meant}"):
                     prepare().run([X], **{name: {}})
                 with warnings.catch_warnings(record=True) as caught:
                     warnings.simplefilter("always")
@@ -472,18 +472,18 @@ class BadInputTest(unittest.TestCase):
             )
 
     def test_providers(self) -> None:
-        self.refuse("provider_options", {"NoSuchExecutionProvider": {}}, "no such execution provider is known")
-        message = self.refuse("provider_options", {"CudaExecutionProvider": {}}, NOT_PERMITTED)
+        self.refuse("provider_options", {"NoSuchExecutionProvider": {}}, "unknown execution provider")
+        message = self.refuse("provider_options", {"CudaExecutionProvider": {}}, "CudaExec")
         self.assertIn("Did you mean 'CUDAExecutionProvider'?", message)
         for name in (None, b"CPUExecutionProvider", 1, Subclass.Str(CPU), ("a",), Loud()):
-            self.refuse("provider_options", {name: {}}, NOT_PERMITTED)
+            self.refuse("provider_options", {name: {}}, "^provider_options")
         for name in (f"{CPU}\0", f" {CPU}", f"{CPU}\n", "cpuexecutionprovider", "\ud800", "x" * 100_000):
-            self.refuse("provider_options", {name: {}}, NOT_PERMITTED)
-        self.refuse("provider_options", {CPU: {"use_arena": 1}}, "no option of this execution provider is permitted")
+            self.refuse("provider_options", {name: {}}, "^provider_options")
+        self.refuse("provider_options", {CPU: {"use_arena": 1}}, "no options of this execution provider are permitted")
 
     @unittest.skipIf("CUDAExecutionProvider" in onnxruntime.get_available_providers(), "this build has CUDA")
     def test_unavailable_provider(self) -> None:
-        self.refuse("provider_options", {"CUDAExecutionProvider": {}}, "not available in this process, which has .*CPU")
+        self.refuse("provider_options", {"CUDAExecutionProvider": {}}, "not available in this process.*: .*CPU")
 
     def test_excluded_provider(self) -> None:
         with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": CPU}):
@@ -499,7 +499,7 @@ class BadInputTest(unittest.TestCase):
                 Subclass.Str("session.collect_node_memory_stats_to_file"),
                 Loud(),
             ):
-                self.refuse(keyword, {key: "1"}, NOT_PERMITTED)
+                self.refuse(keyword, {key: "1"}, f"^{keyword}")
             for key in (
                 f"{good}\0",
                 f"{good}\n",
@@ -511,7 +511,7 @@ class BadInputTest(unittest.TestCase):
                 "",
                 "x" * 2000,
             ):
-                self.refuse(keyword, {key: "1"}, NOT_PERMITTED)
+                self.refuse(keyword, {key: "1"}, f"^{keyword}")
             self.refuse(keyword, {good[:-1]: "1"}, f"Did you mean '{good}'")
             self.refuse(keyword, {good.upper(): "1"}, f"Did you mean '{good}'")
 
@@ -536,21 +536,21 @@ class BadInputTest(unittest.TestCase):
             LoudType(),
         )
         for value in (*bad, 2, "2", -1, "1" * 10_000, 10**30, Subclass.Int(1), np.float32(1), np.array(1), LoudType):
-            self.refuse("session_config", {PREPACKING: value}, f"{PREPACKING}.*{NOT_PERMITTED}")
+            self.refuse("session_config", {PREPACKING: value}, f"{PREPACKING}.*invalid value")
         for value in (*bad, 1024, -2, "1_0", "0x1", "1e1", 10**10_000, Subclass.Int(1), np.bytes_(b"1"), "1" * 10_000):
-            self.refuse("run_config", {"gpu_graph_id": value}, f"gpu_graph_id.*{NOT_PERMITTED}")
+            self.refuse("run_config", {"gpu_graph_id": value}, "gpu_graph_id.*invalid value")
 
     def test_wrong_place(self) -> None:
-        self.refuse("session_config", {"gpu_graph_id": 1}, "belongs into run_config")
-        self.refuse("run_config", {PREPACKING: 1}, "belongs into session_config")
-        self.refuse("session_config", {"intra_op_num_threads": 1}, "keyword argument of its own")
+        self.refuse("session_config", {"gpu_graph_id": 1}, "belongs in run_config")
+        self.refuse("run_config", {PREPACKING: 1}, "belongs in session_config")
+        self.refuse("session_config", {"intra_op_num_threads": 1}, "Pass it as a keyword argument")
         self.refuse("session_config", {"ep.cpuexecutionprovider.x": 1}, "provider_options")
 
     def test_messages_show_little(self) -> None:
-        message = self.refuse("session_config", {PREPACKING: "\x1b[2J" + "y" * 1000}, NOT_PERMITTED)
+        message = self.refuse("session_config", {PREPACKING: "\x1b[2J" + "y" * 1000}, PREPACKING)
         self.assertIn(r"'\x1b[2J", message)
         self.assertNotIn("y" * 90, message)
-        self.assertIn("value of type Int", self.refuse("run_config", {"gpu_graph_id": Subclass.Int(7)}, NOT_PERMITTED))
+        self.assertIn("value of type Int", self.refuse("run_config", {"gpu_graph_id": Subclass.Int(7)}, "gpu_graph_id"))
         self.refuse("session_config", {PREPACKING: Loud()}, "value of type Loud")
         self.refuse("session_config", {PREPACKING: LoudType()}, "value of type LoudType")
 
@@ -565,7 +565,7 @@ class BadInputTest(unittest.TestCase):
             self.refuse(
                 keyword,
                 Endless(),
-                f"{keyword} is {NOT_PERMITTED}: it has more than 256 entries",
+                f"{keyword}: more than 256 entries",
             )
             self.refuse(keyword, dict.fromkeys(range(100_000)), "more than")
 
@@ -578,19 +578,19 @@ class BadInputTest(unittest.TestCase):
                     return [1, 2]
 
             for given in (Broken(), NoPairs()):
-                self.refuse(keyword, given, f"{keyword}.*could not be read", TypeError)
+                self.refuse(keyword, given, f"{keyword} must be a mapping that can be read", TypeError)
 
     def test_open_session(self) -> None:
         rep = prepare()
         for open_model in (rep, rep._session):
             for keyword, given in (("provider_options", {CPU: {}}), ("session_config", {PREPACKING: 1})):
-                with self.assertRaisesRegex(RuntimeError, f"{keyword} is {NOT_PERMITTED}.*open already"):
+                with self.assertRaisesRegex(RuntimeError, f"{keyword}: .*existing session"):
                     onnxruntime.backend.prepare(open_model, **{keyword: given})
-                with self.assertRaisesRegex(RuntimeError, f"{keyword} is {NOT_PERMITTED}.*open already"):
+                with self.assertRaisesRegex(RuntimeError, f"{keyword}: .*existing session"):
                     onnxruntime.backend.run(open_model, [X], **{keyword: given})
             # {} names no entry, but it does say which EPs there are to be: the CPU EP alone.
             onnxruntime.backend.prepare(open_model, session_config={})
-            with self.assertRaisesRegex(RuntimeError, f"provider_options is {NOT_PERMITTED}.*open already"):
+            with self.assertRaisesRegex(RuntimeError, "provider_options: .*existing session"):
                 onnxruntime.backend.prepare(open_model, provider_options={})
 
     def test_model_metadata_as_configuration(self) -> None:
@@ -601,7 +601,7 @@ class BadInputTest(unittest.TestCase):
                 ("session_config", {PREPACKING: 1}),
                 ("run_config", {"gpu_graph_id": 1}),
             ):
-                self.refuse(keyword, given, f"{keyword} is {NOT_PERMITTED}.*ORT_LOAD_CONFIG_FROM_MODEL")
+                self.refuse(keyword, given, f"{keyword}: .*ORT_LOAD_CONFIG_FROM_MODEL")
             with self.assertRaisesRegex(RuntimeError, "ORT_LOAD_CONFIG_FROM_MODEL"):
                 rep.run([X], run_config={"gpu_graph_id": 1})
             rep.run([X])

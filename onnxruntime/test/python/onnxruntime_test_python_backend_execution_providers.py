@@ -139,7 +139,7 @@ class DoorTest(unittest.TestCase):
             self.assertEqual(keywords, {"providers": None, "enable_fallback": 0})
             noted, _ = opened({QNN: {}})
             self.assertEqual(noted.of("add_provider_for_devices"), [("add_provider_for_devices", [devices[0]], {})])
-            with self.assertRaisesRegex(RuntimeError, "'device_id'.* value 2 .*the EP has 2 device"):
+            with self.assertRaisesRegex(RuntimeError, "'device_id'.* value 2. Expected an integer below 2"):
                 opened({QNN: {"device_id": 2}})
 
     def test_options_of_a_plugin_can_travel_in_another_one(self) -> None:
@@ -154,7 +154,7 @@ class DoorTest(unittest.TestCase):
         with process_with(devices=[device_of(OPENVINO), device_of(OPENVINO, hardware="GPU")]):
             for option, value in {"num_of_threads": 2, "num_streams": 1, "precision": "FP32"}.items():
                 opened({OPENVINO: {"device_id": 0, option: value}})
-                with self.assertRaisesRegex(RuntimeError, f"'{option}'.* CPU, .* device 1 .*GPU"):
+                with self.assertRaisesRegex(RuntimeError, f"'{option}'.* device 1 .*GPU. .* CPU"):
                     opened({OPENVINO: {"device_id": 1, option: value}})
             opened({OPENVINO: {"device_id": 1}})
 
@@ -179,7 +179,7 @@ class DoorTest(unittest.TestCase):
     def test_tensorrt_and_a_plugin_exclude_each_other(self) -> None:
         with (
             process_with(bundled=(TENSORRT,), plugins=(QNN,)),
-            self.assertRaisesRegex(RuntimeError, f"{TENSORRT}.* beside {QNN}, and ORT ignores plugin EPs"),
+            self.assertRaisesRegex(RuntimeError, f"{TENSORRT}.* combined with {QNN}: ORT ignores plugin EPs"),
         ):
             opened({TENSORRT: {}, QNN: {}})
 
@@ -328,7 +328,7 @@ class WhichTest(unittest.TestCase):
     def test_missing(self) -> None:
         with no_session_opens(), self.assertRaisesRegex(RuntimeError, f"{CUDA}.*not available.*{CPU}"):
             prepare({CUDA: {}})
-        with no_session_opens(), self.assertRaisesRegex(RuntimeError, "not permitted.*no such execution provider"):
+        with no_session_opens(), self.assertRaisesRegex(RuntimeError, "not permitted.*unknown execution provider"):
             prepare({UNKNOWN: {}})
 
     def test_a_plugin_of_another_name_attaches_only_when_named(self) -> None:

@@ -17,9 +17,8 @@ from onnx import helper
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.session import free_dimensions
-
-NOT_PERMITTED = "not permitted via the backend API"
 
 
 def open_model():
@@ -57,9 +56,13 @@ class FreeDimensionOverridesTest(unittest.TestCase):
 
     def test_names_that_no_input_has(self) -> None:
         for name in ("Z", "n", "N ", "Q"):
-            with self.subTest(name), no_session_opens(), self.assertRaisesRegex(RuntimeError, "It has: 'M', 'N'"):
+            with (
+                self.subTest(name),
+                no_session_opens(),
+                self.assertRaisesRegex(RuntimeError, "dimensions: 'M', 'N'"),
+            ):
                 self.shapes({name: 5})
-        with no_session_opens(), self.assertRaisesRegex(RuntimeError, "It has: none"):
+        with no_session_opens(), self.assertRaisesRegex(RuntimeError, "Named dimensions: none"):
             onnxruntime.backend.prepare(two_nodes(), free_dimension_overrides={"N": 1})
 
     def test_no_names(self) -> None:
@@ -72,7 +75,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
             __hash__ = str.__hash__
 
         for name in (None, 1, b"N", "", "N\0x", Lying("N")):
-            with self.subTest(name), no_session_opens(), self.assertRaisesRegex(RuntimeError, NOT_PERMITTED):
+            with self.subTest(name), no_session_opens(), self.assertRaises(NotPermittedError):
                 self.shapes({name: 5})
 
     def test_no_sizes(self) -> None:
@@ -97,7 +100,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
                 self.shapes(sizes, source)
             self.assertRegex(
                 str(refused.exception),
-                f"{NOT_PERMITTED}: it gives input 'X' [0-9]+ elements; accepted are at most 33554432",
+                "input 'X' would have [0-9]+ elements. The maximum is 33554432",
             )
 
     def test_disagreeing_session(self) -> None:
@@ -114,14 +117,14 @@ class FreeDimensionOverridesTest(unittest.TestCase):
     def test_an_open_session(self) -> None:
         rep = onnxruntime.backend.prepare(open_model())
         for opened in (rep, rep.session):
-            with self.assertRaisesRegex(RuntimeError, f"free_dimension_overrides is {NOT_PERMITTED}.*open already"):
+            with self.assertRaisesRegex(RuntimeError, "free_dimension_overrides: .*existing session"):
                 onnxruntime.backend.prepare(opened, free_dimension_overrides={"N": 5})
             onnxruntime.backend.prepare(opened, free_dimension_overrides={})
-        with self.assertRaisesRegex(RuntimeError, NOT_PERMITTED):
+        with self.assertRaises(NotPermittedError):
             rep.run([], free_dimension_overrides={"N": 5})
 
     def test_misspelt(self) -> None:
-        with self.assertWarnsRegex(RuntimeWarning, "did you mean free_dimension_overrides"):
+        with self.assertWarnsRegex(RuntimeWarning, "Did you mean free_dimension_overrides"):
             onnxruntime.backend.prepare(open_model(), free_dimension_override={"N": 5})
 
 

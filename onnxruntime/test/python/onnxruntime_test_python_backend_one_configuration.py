@@ -73,12 +73,12 @@ class SessionOptionsTest(unittest.TestCase):
 
     def test_nothing_in_it_is_ignored(self) -> None:
         for options, why in (
-            ({"no_such": 1}, "no such name is known"),
+            ({"no_such": 1}, "unknown attribute"),
             ({"intra_op_num_thread": 1}, "Did you mean 'intra_op_num_threads'"),
             ({"optimized_model_filepath": "x"}, "writes files"),
-            ({"intra_op_num_threads": 10**6}, "Accepted: an integer"),
+            ({"intra_op_num_threads": 10**6}, "Expected an integer"),
             ({"execution_mode": 77}, "not a member"),
-            ({"session.intra_op.allow_spinning": 1}, "it belongs into session_config"),
+            ({"session.intra_op.allow_spinning": 1}, "belongs in session_config"),
             ([], "must be a mapping"),
         ):
             with self.subTest(options), no_session_opens(), self.assertRaisesRegex(NotPermittedError, why) as refused:
@@ -103,7 +103,7 @@ class SessionOptionsTest(unittest.TestCase):
             lambda: onnxruntime.backend.prepare(rep, session_options=OPTIONS),
             lambda: rep.run([X], session_options=OPTIONS),
         ):
-            with self.assertRaisesRegex(NotPermittedError, "session_options is not permitted"):
+            with self.assertRaisesRegex(NotPermittedError, "session_options: cannot be"):
                 call()
 
     def test_free_dimensions_from_the_environment(self) -> None:
@@ -112,7 +112,7 @@ class SessionOptionsTest(unittest.TestCase):
             self.assertEqual(onnxruntime.backend.prepare(model).session.get_inputs()[0].shape, [2, 3])
             rep = onnxruntime.backend.prepare(model, free_dimension_overrides={"N": 4})
             self.assertEqual(rep.session.get_inputs()[0].shape, [4, 3])
-            with self.assertRaisesRegex(RuntimeError, f"no input.*{VARIABLE}") as refused:
+            with self.assertRaisesRegex(RuntimeError, f"no dimension.*{VARIABLE}") as refused:
                 onnxruntime.backend.prepare(two_nodes())
             self.assertNotIsInstance(refused.exception, NotPermittedError)
 
@@ -139,18 +139,18 @@ class IdiomTest(unittest.TestCase):
             (("cuda", {"device_id": 1}), {"CUDAExecutionProvider": {"device_id": 1}}),
         ):
             with self.subTest(given):
-                self.assertIn(f"write provider_options={written}", self.refusal(provider_options=given))
+                self.assertIn(f"Use provider_options={written}", self.refusal(provider_options=given))
 
     def test_options_as_a_second_list(self) -> None:
         said = self.refusal(providers=["CUDAExecutionProvider", CPU], provider_options=[{"device_id": 1}, {}])
-        self.assertIn(f"write provider_options={{'CUDAExecutionProvider': {{'device_id': 1}}, '{CPU}': {{}}}}", said)
+        self.assertIn(f"Use provider_options={{'CUDAExecutionProvider': {{'device_id': 1}}, '{CPU}': {{}}}}", said)
 
     def test_what_it_cannot_word_it_leaves(self) -> None:
         for given in ([], [1], [[1, 2, 3]], [CPU] * 99, 7, [("x" * 500, {})]):
             with self.subTest(str(given)[:30]):
                 said = self.refusal(provider_options=given)
                 self.assertIn("must be a mapping", said)
-                self.assertNotIn("write", said)
+                self.assertNotIn("Use", said)
 
     def test_none_of_the_callers_code_runs(self) -> None:
         class Liar(dict):
@@ -176,15 +176,15 @@ class IdiomTest(unittest.TestCase):
             ("sess_options", onnxruntime.SessionOptions(), {}, "intra_op_num_threads=2"),
             ("run_options", onnxruntime.RunOptions(), {}, "run_config={...}"),
             ("device_id", 3, {}, "device='CUDA:3'"),
-            ("intra_op_num_thread", 3, {}, "did you mean intra_op_num_threads=3?"),
+            ("intra_op_num_thread", 3, {}, "Did you mean intra_op_num_threads=3?"),
             ("allow_spinning", True, {}, "allow_spinning': True}"),
             ("use_tf32", True, {}, "provider_options={'CUDAExecutionProvider': {'use_tf32': True}}"),
-            ("output_names", ["y"], {}, "all outputs are computed"),
+            ("output_names", ["y"], {}, "returns all outputs"),
             ("OpenVINO", {"precision": "FP32"}, {}, "{'OpenVINOExecutionProvider': {'precision': 'FP32'}}"),
         ):
             with self.subTest(name):
-                self.assertIn(advice, suggestions.unknown_keyword(name, value, others))
-        self.assertEqual(suggestions.unknown_keyword("something_else", 1), "")
+                self.assertIn(advice, suggestions.ignored_keyword(name, value, others))
+        self.assertTrue(suggestions.ignored_keyword("something_else", 1).endswith("is unknown and is ignored"))
 
 
 class UnknownKeywordTest(unittest.TestCase):
@@ -199,19 +199,19 @@ class UnknownKeywordTest(unittest.TestCase):
 
     def test_in_prepare(self) -> None:
         for keywords, advice in (
-            ({"providers": [CPU]}, f"write provider_options={{'{CPU}': {{}}}}"),
-            ({"sess_options": onnxruntime.SessionOptions()}, "open the session with them and pass that as the model"),
+            ({"providers": [CPU]}, f"Use provider_options={{'{CPU}': {{}}}}"),
+            ({"sess_options": onnxruntime.SessionOptions()}, "pass it as the model"),
             ({"run_options": None}, "run_config={...}"),
             ({"device_id": 1}, "device='CUDA:1'"),
-            ({"intra_op_num_thread": 2}, "did you mean intra_op_num_threads=2"),
-            ({"provider_option": {}}, "did you mean provider_options="),
-            ({"only_execute_path_to_fetches": True}, "pass it to run"),
-            ({"timeout": 1}, "pass it to run"),
+            ({"intra_op_num_thread": 2}, "Did you mean intra_op_num_threads=2"),
+            ({"provider_option": {}}, "Did you mean provider_options="),
+            ({"only_execute_path_to_fetches": True}, "Pass it to run"),
+            ({"timeout": 1}, "Pass it to run"),
             ({"no_such_thing": 1}, "is ignored"),
         ):
             with self.subTest(keywords):
                 (said,) = self.warned(onnxruntime.backend.prepare, two_nodes(), **keywords)
-                self.assertIn(f"keyword argument '{next(iter(keywords))}' is ignored", said)
+                self.assertRegex(said, f"^Keyword argument '{next(iter(keywords))}' is (unknown and is )?ignored")
                 self.assertIn(advice, said)
                 self.assertEqual(self.result.warnings, (said,))
 
@@ -219,9 +219,9 @@ class UnknownKeywordTest(unittest.TestCase):
         rep = onnxruntime.backend.prepare(two_nodes())
         for call in (rep.run, lambda inputs, **keywords: onnxruntime.backend.run(rep, inputs, **keywords)):
             for keywords, advice in (
-                ({"output_names": None}, "all outputs are computed"),
-                ({"intra_op_num_threads": 2}, "the session is open already"),
-                ({"log_severity": 3}, "did you mean log_severity_level=3"),
+                ({"output_names": None}, "returns all outputs"),
+                ({"intra_op_num_threads": 2}, "the session already exists"),
+                ({"log_severity": 3}, "Did you mean log_severity_level=3"),
             ):
                 with self.subTest(keywords):
                     (said,) = self.warned(call, [X], **keywords)
@@ -231,7 +231,7 @@ class UnknownKeywordTest(unittest.TestCase):
         session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
         for model in (session, onnxruntime.backend.prepare(session)):
             (said,) = self.warned(onnxruntime.backend.prepare, model, intra_op_num_threads=2)
-            self.assertIn("'intra_op_num_threads' is ignored; the session is open already", said)
+            self.assertIn("'intra_op_num_threads' is ignored, because the session already exists", said)
 
     def test_what_acts_is_not_warned_of(self) -> None:
         session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])

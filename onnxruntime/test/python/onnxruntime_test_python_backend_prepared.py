@@ -267,7 +267,7 @@ class LimitTest(unittest.TestCase):
             with self.subTest(timeout=timeout), self.assertRaisesRegex(NotPermittedError, "number of seconds"):
                 self.rep.run([self.values], timeout=timeout)
         for cancellation in (True, "x", threading.Event()):
-            with self.assertRaisesRegex(TypeError, "must be an onnxruntime.backend.run_limits.Cancellation"):
+            with self.assertRaisesRegex(TypeError, "must be an onnxruntime.backend.Cancellation"):
                 self.rep.run([self.values], cancellation=cancellation)
 
 

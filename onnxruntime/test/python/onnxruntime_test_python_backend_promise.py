@@ -28,7 +28,7 @@ import onnxruntime.backend
 from onnxruntime.backend import request
 from onnxruntime.backend.allowlist import look_up, providers
 from onnxruntime.backend.allowlist.circumstances import Circumstances
-from onnxruntime.backend.errors import NOT_PERMITTED, NotPermittedError
+from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.session import presence
 
 CPU, CUDA, OPENVINO = "CPUExecutionProvider", "CUDAExecutionProvider", "OpenVINOExecutionProvider"
@@ -52,7 +52,7 @@ class TestIdle(unittest.TestCase):
         rep, given = prepare(**keywords)
         self.assertEqual(dict(rep.unconfirmed), {keyword: (name,)})
         self.assertEqual(len(given), 1)
-        self.assertRegex(given[0], f"{name}.* has nothing to act on in this session: it needs ")
+        self.assertRegex(given[0], f"{name}.* has no effect in this session: it requires ")
         self.assertEqual(rep.warnings, tuple(given))
         np.testing.assert_array_equal(rep.run([X])[0], onnxruntime.backend.run(MODEL, [X], **ON_CPU)[0])
 
@@ -110,7 +110,7 @@ class TestIdle(unittest.TestCase):
         self.assert_idle("run_config", "gpu_graph_id", run_config={"gpu_graph_id": 3})
         self.assert_acts(run_config={"gpu_graph_id": -1})
         rep, _ = prepare()
-        with self.assertWarnsRegex(RuntimeWarning, "gpu_graph_id.*nothing to act on"):
+        with self.assertWarnsRegex(RuntimeWarning, "gpu_graph_id.*has no effect"):
             rep.run([X], run_config={"gpu_graph_id": 3})
 
     def test_threads_of_a_session_on_the_global_pool(self):
@@ -129,7 +129,7 @@ class TestIdle(unittest.TestCase):
                 try:
                     onnxruntime.backend.prepare(MODEL, provider_options={}, use_per_session_threads=False, **keywords)
                 except RuntimeWarning as warning:
-                    assert "it needs thread pools of its own" in str(warning), warning
+                    assert "it requires thread pools of its own" in str(warning), warning
                     continue
                 raise AssertionError(keywords)
         """
@@ -211,7 +211,7 @@ class TestOpenVinoOnOneCore(unittest.TestCase):
     def test_not_named(self):
         with (
             mock.patch.object(presence, "stock_list", return_value=[OPENVINO, CPU]),
-            self.assertWarnsRegex(RuntimeWarning, f"{OPENVINO} is left out: it needs two CPU cores"),
+            self.assertWarnsRegex(RuntimeWarning, f"{OPENVINO} is left out, because it requires two CPU cores"),
         ):
             rep = onnxruntime.backend.prepare(MODEL)
         self.assertEqual(rep.providers, (CPU,))
@@ -231,7 +231,7 @@ class TestReleases(unittest.TestCase):
         permit = look_up.permit
         permit(asked, self.at((1, 27)), lambda _: "built-in")
         for release in ((1, 28), (1, 31)):
-            with self.assertRaisesRegex(NotPermittedError, "ignores it, as all do from 1.28 on"):
+            with self.assertRaisesRegex(NotPermittedError, "ignores it, as all releases from 1.28"):
                 permit(asked, self.at(release), lambda _: "built-in")
 
     def test_an_order_that_only_training_builds_have(self):
@@ -371,7 +371,7 @@ class TestErrors(unittest.TestCase):
         listed = {*self.NOT_ABOUT_WHAT_WAS_NAMED}
         met = set()
         for place, kind in self.raising():
-            if place == "errors.refuse":
+            if place == "errors._raise":
                 continue
             known = next((name for name in listed if place == name or place.startswith(f"{name}.")), None)
             with self.subTest(place):
@@ -409,7 +409,6 @@ class TestErrors(unittest.TestCase):
             with self.subTest(place), self.assertRaises(NotPermittedError) as refused:
                 call()
             refusal = refused.exception
-            self.assertIn(NOT_PERMITTED, str(refusal))
             self.assertIn(refusal.reason, str(refusal))
             self.assertTrue(refusal.keyword and refusal.reason)
             if place:
@@ -431,7 +430,7 @@ class TestErrors(unittest.TestCase):
             self.assertNotIsInstance(raised.exception, NotPermittedError)
 
     def test_a_path_that_is_not_utf8(self):
-        with self.assertRaisesRegex(NotPermittedError, f"{NOT_PERMITTED}: .* UTF-8: pass the file's bytes"):
+        with self.assertRaisesRegex(NotPermittedError, "UTF-8.*Pass the file's bytes"):
             onnxruntime.backend.prepare(b"\xff.onnx".decode("utf-8", "surrogateescape"))
 
 

@@ -255,7 +255,7 @@ class LookUpTest(unittest.TestCase):
             with self.subTest(f"{name} {kind} {option}"):
                 value = self.sample(name, option, rule)
                 if rule.until and rule.until <= HERE.release:
-                    with self.assertRaisesRegex(RuntimeError, "ignores it, as all do from"):
+                    with self.assertRaisesRegex(RuntimeError, "ignores it, as all releases from"):
                         texts(name, {option: value}, kind)
                     continue
                 sent = texts(name, {**BESIDE.get((name, option), {}), option: value}, kind)
@@ -267,7 +267,7 @@ class LookUpTest(unittest.TestCase):
                 else:
                     self.assertEqual(sent[option], text)
                 if (name, option) in BESIDE:
-                    with self.assertRaisesRegex(RuntimeError, "it needs "):
+                    with self.assertRaisesRegex(RuntimeError, "it requires "):
                         texts(name, {option: value}, kind)
 
     def test_every_refused_option(self) -> None:
@@ -275,7 +275,7 @@ class LookUpTest(unittest.TestCase):
             with self.subTest(f"{name} {kind} {option}"), self.assertRaises(RuntimeError) as caught:
                 texts(name, {option: "0"}, kind)
             self.assertIn("not permitted via the backend API", str(caught.exception))
-            self.assertIn(f"{rule.hazard}: {rule.reason}", str(caught.exception))
+            self.assertIn(f"{rule.hazard} ({rule.reason})", str(caught.exception))
 
     def test_cuda(self) -> None:
         sent = texts(
@@ -308,7 +308,7 @@ class LookUpTest(unittest.TestCase):
 
     def test_older_ort(self) -> None:
         older = replace(HERE, release=(1, 30))
-        with self.assertRaisesRegex(RuntimeError, r"it needs ORT 1\.31"):
+        with self.assertRaisesRegex(RuntimeError, r"it requires ORT 1\.31"):
             permit(CUDA, {"enable_cudnn": 1}, "built-in", older)
 
     def test_openvino_devices(self) -> None:
@@ -326,7 +326,7 @@ class LookUpTest(unittest.TestCase):
             {"device_type": "GPU", "num_of_threads": 2},
             {"device_type": "AUTO:GPU,CPU", "model_priority": "LOW"},
         ):
-            with self.subTest(options), self.assertRaisesRegex(RuntimeError, "it needs .*device_type"):
+            with self.subTest(options), self.assertRaisesRegex(RuntimeError, "it requires .*device_type"):
                 texts(OPENVINO, options)
 
     def test_openvino_plugin(self) -> None:
@@ -336,18 +336,18 @@ class LookUpTest(unittest.TestCase):
             sent = texts(name, options, "plugin")
             self.assertEqual(list(sent), ["load_config"])
             self.assertEqual(json.loads(sent["load_config"]), {section: properties})
-        with self.assertRaisesRegex(RuntimeError, "Accepted: one of 'FP32', 'ACCURACY'"):
+        with self.assertRaisesRegex(RuntimeError, "Expected one of 'FP32', 'ACCURACY'"):
             texts(OPENVINO, {"precision": "FP16"}, "plugin")
 
     def test_amd_precisions_that_switch_each_other_off(self) -> None:
         on = {"migraphx_fp16_enable": 1, "migraphx_bf16_enable": 1}
-        with self.assertRaisesRegex(RuntimeError, "it needs migraphx_bf16_enable off"):
+        with self.assertRaisesRegex(RuntimeError, "it requires migraphx_bf16_enable off"):
             texts(MIGRAPHX, on)
         texts(MIGRAPHX, on | {"migraphx_bf16_enable": 0})
 
     def test_the_kind_chooses_the_table(self) -> None:
         texts(CUDA, {"use_tf32": 1})
-        with self.assertRaisesRegex(RuntimeError, "name it with {}"):
+        with self.assertRaisesRegex(RuntimeError, "Use provider_options="):
             texts(CUDA, {"use_tf32": 1}, "plugin")
         texts(OPENVINO, {"device_type": "CPU"})
         with self.assertRaisesRegex(RuntimeError, "another keyword is the way in"):

@@ -85,13 +85,13 @@ class ModelsTest(unittest.TestCase):
                     return 1
 
             for bad in ("", f"{path}\0.png", Lying(""), Lying(f"{path}\0.png")):
-                with self.subTest(bad), self.assertRaisesRegex(RuntimeError, "empty or holds a NUL"):
+                with self.subTest(bad), self.assertRaisesRegex(RuntimeError, "empty or contains a NUL"):
                     onnxruntime.backend.prepare(bad)
 
     def test_a_path_that_is_not_utf8(self) -> None:
         with (
             no_session_opens(),
-            self.assertRaisesRegex(RuntimeError, "model with the value .* not UTF-8: pass the file"),
+            self.assertRaisesRegex(RuntimeError, "model: .* not UTF-8.*Pass the file"),
         ):
             onnxruntime.backend.prepare("mod\udce8le.onnx")
 
@@ -151,7 +151,7 @@ class ApiTest(unittest.TestCase):
         self.assertFalse(onnxruntime.backend.is_compatible(two_nodes(), "TPU"))
 
     def test_unsupported_device(self) -> None:
-        with no_session_opens(), self.assertRaisesRegex(RuntimeError, "device .*'TPU' .*not supported"):
+        with no_session_opens(), self.assertRaisesRegex(RuntimeError, "device: 'TPU' is not supported"):
             onnxruntime.backend.prepare(two_nodes(), "TPU")
 
     def test_released_opsets(self) -> None:
@@ -453,17 +453,17 @@ class AttributesTest(unittest.TestCase):
             for value in refused:
                 with (
                     self.subTest(name=name, value=value),
-                    self.assertRaisesRegex(RuntimeError, f"{name} with the value"),
+                    self.assertRaisesRegex(RuntimeError, f"{name}: invalid value"),
                 ):
                     onnxruntime.backend.prepare(two_nodes(), **{name: value})
 
     def test_unknown_keywords_are_ignored(self) -> None:
         """As by stock, but not in silence."""
-        with self.assertWarnsRegex(RuntimeWarning, "'no_such_keyword' is ignored"):
+        with self.assertWarnsRegex(RuntimeWarning, "'no_such_keyword' is unknown and is ignored"):
             rep = onnxruntime.backend.prepare(two_nodes(), no_such_keyword=1, session=2, provider=3)
-        with self.assertWarnsRegex(RuntimeWarning, "'no_such_keyword' is ignored"):
+        with self.assertWarnsRegex(RuntimeWarning, "'no_such_keyword' is unknown and is ignored"):
             rep.run([X], no_such_keyword=1, enable_profiling=True)
-        with self.assertWarnsRegex(RuntimeWarning, "'no_such_keyword' is ignored"):
+        with self.assertWarnsRegex(RuntimeWarning, "'no_such_keyword' is unknown and is ignored"):
             onnxruntime.backend.run(two_nodes(), [X], no_such_keyword=1)
 
     def test_an_open_session_keeps_its_options(self) -> None:
@@ -483,7 +483,7 @@ class AttributesTest(unittest.TestCase):
 
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "written")
-            with self.assertRaisesRegex(RuntimeError, "not permitted via the backend API"):
+            with self.assertRaisesRegex(RuntimeError, "must be a str"):
                 onnxruntime.backend.prepare(two_nodes(), **{Lying("optimized_model_filepath"): path})
             self.assertEqual(os.listdir(folder), [])
 

@@ -25,7 +25,17 @@ from onnxruntime.backend.allowlist.config_keys import FREE_DIMENSION, RUN_CONFIG
 from onnxruntime.backend.allowlist.permits import Permit, Setting
 from onnxruntime.backend.allowlist.providers import ALWAYS, ANY_PLUGIN, NO_OPTION, PROVIDER_NEEDS, PROVIDERS
 from onnxruntime.backend.allowlist.rules import Family, Rule
-from onnxruntime.backend.errors import NotPermittedError, name_of, nearest, refuse, show, suggest, warn
+from onnxruntime.backend.errors import (
+    NotPermittedError,
+    name_of,
+    nearest,
+    refuse,
+    reject,
+    reject_key,
+    reject_value,
+    show,
+    warn,
+)
 from onnxruntime.backend.provider_names import ON_CUDA_DEVICE
 
 if TYPE_CHECKING:
@@ -33,6 +43,7 @@ if TYPE_CHECKING:
 
 # The name of an entry in a message and in a refusal: the keyword argument, the EP, and the key; "" for none.
 Place = tuple[str, str, str]
+_WITHOUT_OPTIONS = "Use provider_options={{'{}': {{}}}}"
 
 
 def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -> Permit:
@@ -48,7 +59,7 @@ def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -
     permitted = Permit(request.device, explicit=request.provider_options is not None)
     if "extensions" in request.attributes:
         variable = "the environment variable ORT_ONNX_BACKEND_CONFIG"
-        refuse(f'only {variable} names them, as {{"extensions": [...]}}', "extensions")
+        refuse(f'only {variable} can specify libraries, as {{"extensions": [...]}}', "extensions")
     permitted.attributes, permitted.without_effect["session_options"] = attributes(
         SESSION_ATTRIBUTES, request.attributes, at, request.session_options or NOTHING
     )
@@ -84,21 +95,21 @@ def _check_device(request: Request, permitted: Permit) -> None:
     index = "" if request.device_index is None else f":{request.device_index}"
     on_device = [name for name in permitted.providers if name in ON_CUDA_DEVICE]
     if not on_device:
-        reason = "it contradicts provider_options, which names no EP of that device"
-        refuse(reason, "device", value=f"{request.device}{index}")
+        problem = "contradicts provider_options, which contains no EP for this device"
+        reject(f"{show(request.device + index)} {problem}", "device")
     for name in on_device if index else ():
         device_id = permitted.providers[name]["device_id"].value
         if device_id != request.device_index:
-            reason = f"it contradicts provider_options['{name}'], whose device_id is {device_id}"
-            refuse(reason, "device", value=f"{request.device}{index}")
+            problem = f"contradicts provider_options['{name}']['device_id'], which is {device_id}"
+            reject(f"{show(request.device + index)} {problem}", "device")
 
 
 def refuse_while_model_configures(keywords: Iterable[str]) -> None:
     """Refuse these keyword arguments if ORT would replace all session options by the model's metadata."""
     for keyword in keywords if os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") == "1" else ():
-        refuse(
-            "the environment variable ORT_LOAD_CONFIG_FROM_MODEL is 1, with which ORT replaces the session's options "
-            "by the model's metadata",
+        reject(
+            "the setting cannot be applied while ORT_LOAD_CONFIG_FROM_MODEL=1. With it, ORT replaces the session "
+            "options with the model's metadata",
             keyword,
         )
 
@@ -107,7 +118,7 @@ def _is_fit(name: str, at: Circumstances) -> bool:
     """Whether an EP that nobody named may be in the session; where not, there is a warning."""
     for need in PROVIDER_NEEDS.get((name, "built-in"), ()):
         if not need.met(at, ""):
-            warn(f"{name} is left out: it needs {need.what}, without which {need.without}")
+            warn(f"{name} is left out, because it requires {need.what}. Otherwise, {need.without}")
             return False
     return True
 
@@ -136,7 +147,7 @@ def entries(
             continue
         in_family[family.prefix] = in_family.get(family.prefix, 0) + 1
         if in_family[family.prefix] > family.most:
-            refuse(f"at most {family.most} keys of {family.prefix}* are accepted", *place)
+            reject(f"too many keys that begin with {family.prefix}. The maximum is {family.most}", *place)
         settings[key] = _set(family, value, place)
         idle[key] = (
             f"session_config[{show(key)}] is known only as one of {family.prefix}*: ORT stores such a key whether it "
@@ -168,14 +179,14 @@ def attributes(
         settings[name] = _setting(table, name, value, at, ("session_options", "", name))
     for name, value in given.items():
         if type(name) is not str:  # a subclass could be found as one name and set another
-            refuse("it is named by a str", "keyword argument", "", show(name))
+            reject_key(name, "keyword argument")
         if name in table:
             settings[name] = _setting(table, name, value, at, (name, "", ""))
         elif not is_attribute(name):
             where, owner = ("run", RunOptions) if table is RUN_ATTRIBUTES else ("session", SessionOptions)
             reason = _verdict(f"{where} attributes", "", name)
             if reason or hasattr(owner, name):
-                refuse(f"{reason or 'it was never judged'}. Rule: {', '.join(sorted(table))}", name)
+                refuse(f"{reason or 'not reviewed'}. Permitted attributes: {', '.join(sorted(table))}", name)
     chosen = {name: setting.value for name, setting in settings.items()}
     idle: dict[str, str] = {}
     _check_needs(settings, at, idle, attributes=chosen)
@@ -197,8 +208,7 @@ def warn_unknown(given: Mapping[str, object], acting: Container[str]) -> tuple[s
     warnings = []
     for name, value in given.items():
         if type(name) is str and name not in acting:
-            advice = suggestions.unknown_keyword(name, value, given)
-            warnings.append(f"keyword argument {show(name)} is ignored{advice}")
+            warnings.append(suggestions.ignored_keyword(name, value, given))
             warn(warnings[-1])
     return tuple(warnings)
 
@@ -215,9 +225,7 @@ def _provider(
         table = tables.get(kind, ANY_PLUGIN if kind == "plugin" else NO_OPTION)
         return _settings(name, kind, table, options, at)
     if not tables:
-        meant = suggestions.provider_named(name)
-        near = f". Did you mean '{meant}'?" if meant else suggest(name, PROVIDERS) or f". Known: {', '.join(PROVIDERS)}"
-        refuse(f"no such execution provider is known{near}", "provider_options", name)
+        refuse(f"unknown execution provider{suggestions.similar_provider(name)}", "provider_options", name)
     refusals = []
     for kind, table in tables.items():
         try:
@@ -240,7 +248,7 @@ def _settings(
         _check_needs(settings, at, {}, beside=texts)
     for need in PROVIDER_NEEDS.get((name, kind), ()):
         if not need.met(replace(at, beside=texts), ""):
-            refuse(f"it needs {need.what}, without which {need.without}", "provider_options", name)
+            refuse(f"it requires {need.what}. Otherwise, {need.without}", "provider_options", name)
     return settings, texts
 
 
@@ -252,7 +260,7 @@ def _family(families: Iterable[Family], table: Mapping[str, Rule], place: Place)
         if rest != key and re.fullmatch(family.rest, rest, re.ASCII):
             known = {other.removeprefix(family.prefix): other for other in table if other.startswith(family.prefix)}
             if near := nearest(rest, known, 0.75):
-                refuse(f"no such name is known. Did you mean '{known[near]}'?", *place)
+                refuse(f"unknown key. Did you mean '{known[near]}'?", *place)
             return family
     return None
 
@@ -265,9 +273,9 @@ def _setting(
     if rule is None:
         _refuse_name(table, place, kind)
     if rule.since > at.release:
-        refuse("it needs ORT {}.{}; ORT {}.{} would store it and ignore it".format(*rule.since, *at.release), *place)
+        refuse("it requires ORT {}.{}. ORT {}.{} stores it and ignores it".format(*rule.since, *at.release), *place)
     if rule.until is not None and at.release >= rule.until:
-        refuse("ORT {}.{} ignores it, as all do from {}.{} on".format(*at.release, *rule.until), *place)
+        refuse("ORT {}.{} ignores it, as all releases from {}.{} do".format(*at.release, *rule.until), *place)
     return _set(rule, value, place)
 
 
@@ -277,7 +285,7 @@ def _set(rule: Rule, value: object, place: Place) -> Setting:
     try:
         parsed = kind.parse(value)
     except ValueError as error:
-        refuse(f"{error}. Accepted: {kind.accepts}", *place, value=value)
+        reject_value(value, kind.accepts, *place, why=str(error))
     return Setting(rule, parsed, kind.render(parsed), place)
 
 
@@ -300,8 +308,8 @@ def _check_needs(settings: Mapping[str, Setting], at: Circumstances, idle: dict[
             if need.met(at, setting.text):
                 continue
             if not need.idle:
-                refuse(f"it needs {need.what}, without which {need.without}", *setting.place)
-            idle[key] = f"{name_of(*setting.place)} has nothing to act on in this session: it needs {need.what}"
+                refuse(f"it requires {need.what}. Otherwise, {need.without}", *setting.place)
+            idle[key] = f"{name_of(*setting.place)} has no effect in this session: it requires {need.what}"
 
 
 def _refuse_name(known: Mapping[str, Rule], place: Place, kind: str) -> NoReturn:
@@ -309,17 +317,22 @@ def _refuse_name(known: Mapping[str, Rule], place: Place, kind: str) -> NoReturn
     key = place[2]
     reason = _verdict(*place, kind)
     if not reason and (key in SESSION_CONFIG or key in RUN_CONFIG):
-        reason = f"it belongs into {'session_config' if key in SESSION_CONFIG else 'run_config'}"
+        owner = "session_config" if key in SESSION_CONFIG else "run_config"
+        reason = f"it is a {owner.replace('_', ' ')} key and belongs in {owner}"
     if not reason and is_attribute(key):
-        reason = "it is a keyword argument of its own"
+        owner = "SessionOptions" if key in SESSION_ATTRIBUTES else "RunOptions"
+        reason = f"it is a {owner} attribute. Pass it as a keyword argument"
     if not reason and place[1] and place[1] not in PROVIDERS:
-        reason = "nobody has judged the options of this execution provider: name it with {}"
+        reason = f"the options of this execution provider have not been reviewed. {_WITHOUT_OPTIONS.format(place[1])}"
     if not reason and not known:
-        reason = "no option of this execution provider is permitted: name it with {}"
-    refuse(reason or f"no such name is known{suggest(key, known)}", *place)
+        reason = f"no options of this execution provider are permitted. {_WITHOUT_OPTIONS.format(place[1])}"
+    if not reason:
+        what = "option" if place[1] else "attribute" if place[0] == "session_options" else "key"
+        reason = f"unknown {what}{suggestions.similar_name(*place, known)}"
+    refuse(reason, *place)
 
 
 def _verdict(*place: str) -> str:
     """Why a name is refused, where that is known; ``""`` otherwise."""
     found = refusals.find(*place)
-    return f"{found.hazard}: {found.reason}" if found else ""
+    return f"{found.hazard} ({found.reason})" if found else ""

@@ -2,14 +2,14 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""How ``InferenceSession`` and others take what this package takes, answered in the form it has here.
+"""Suggests the argument of this API that a caller probably means: a similar name, or the form of another API.
 
-Imported only to word a refusal or a warning. A caller's values are repeated as :func:`messages.show` shows them.
+Only error messages and warnings use this module. It shows a caller's values as :func:`errors.show` does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from onnxruntime import RunOptions, SessionOptions, get_all_providers
@@ -17,28 +17,48 @@ from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATT
 from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.configuration import KEYWORDS
-from onnxruntime.backend.errors import nearest, show
+from onnxruntime.backend.errors import name_of, nearest, show
 from onnxruntime.backend.provider_names import CUDA
 
-_LONGEST, _LONGEST_NAME = 400, 64
-# Far more than a session has EPs.
+_LONGEST, _LONGEST_NAME, _LONGEST_KEY = 400, 64, 100
+# Far more than the EPs of a session.
 _MOST = 16
+# A part of a name that is shorter than this is in too many names.
+_SHORTEST_PART = 5
+_MOST_SUGGESTED = 3
+_SUFFIX = "executionprovider"
+_LIMITS = ("timeout", "cancellation")
+_NAMES_OF_CONTAINERS = {"session_config": "session", "run_config": "run"}
+
+# rep.run(None, {...}), the arguments of InferenceSession.run, is a call with the wrong arguments in this API.
+RUN_LIKE_A_SESSION = (
+    "run() takes the inputs as its only positional argument, and returns all outputs. Use rep.run({...}) instead of "
+    "session.run(None, {...})"
+)
 
 
 def provider_named(name: str) -> str:
-    """The EP that a short name such as ``"cuda"`` stands for; ``""`` for none."""
+    """Return the EP with a short name such as ``"cuda"``; ``""`` if there is none."""
     for known in (*PROVIDERS, *get_all_providers()):
-        if name.lower() in (known.lower(), known.lower().removesuffix("executionprovider")):
+        if name.lower() in (known.lower(), known.lower().removesuffix(_SUFFIX)):
             return known
     return ""
 
 
+def device(given: object) -> str:
+    """Return the sentence that suggests the device in upper case, such as ``'CUDA'`` for ``'cuda'``; or ``""``."""
+    if type(given) is not str or len(given) > _LONGEST_NAME:
+        return ""
+    name = given.strip().upper()
+    return f"Did you mean {show(name)}? " if name != given and name.partition(":")[0] in ("CPU", "CUDA", "GPU") else ""
+
+
 def provider_options(names: object, options: object = None) -> str:
-    """The keyword argument that says what two arguments of ``InferenceSession`` do.
+    """Return the equivalent of the ``providers`` and ``provider_options`` of ``InferenceSession``.
 
     :param names: its ``providers``: a list of names, or of pairs of a name and options.
-    :param options: its ``provider_options``: a list of the options of each, in that order.
-    :return: ``provider_options={...}``, or ``""`` where that cannot be told.
+    :param options: its ``provider_options``: a list with the options of each EP, in the same order.
+    :return: ``provider_options={...}``, or ``""`` if there is no equivalent.
     """
     lone_pair = type(names) is tuple and tuple(map(type, names)) == (str, dict)
     if type(names) is str or lone_pair:
@@ -65,51 +85,123 @@ def _mapping(options: object) -> str:
 
 
 def instead_of_container(keyword: str, given: object, others: Mapping[str, object]) -> str:
-    """What to write in place of a keyword argument that should be a mapping and is not.
+    """Return the sentence that suggests what to write for a keyword argument that is not a mapping; or ``""``.
 
     :param others: the other keyword arguments of the call.
-    :return: the end of a sentence, ``""`` where nothing comes near.
     """
     if keyword != "provider_options":
-        return unknown_keyword(keyword, given) if type(given) in (SessionOptions, RunOptions) else ""
+        return _instead_of_keyword(keyword, given, others) if type(given) in (SessionOptions, RunOptions) else ""
     names = others.get("providers")
     form = provider_options(given) if names is None else provider_options(names, given)
-    return f"; write {form}" if form else ""
+    return f"Use {form}" if form else ""
 
 
-def unknown_keyword(name: str, value: object, others: Mapping[str, object] = MappingProxyType({})) -> str:
-    """What to write in place of a keyword argument that nobody knows.
+def ignored_keyword(name: str, value: object, others: Mapping[str, object] = MappingProxyType({})) -> str:
+    """Return the warning about a keyword argument that has no effect in this call.
 
-    :param name: the keyword.
-    :param value: what was given for it.
     :param others: all keyword arguments of the call.
-    :return: the end of a sentence, ``""`` where nothing comes near.
     """
+    keyword = f"Keyword argument {show(name)}"
     if name in SESSION_ATTRIBUTES:
-        return "; the session is open already: pass it to prepare together with the model"
-    if name in RUN_ATTRIBUTES or name in ("timeout", "cancellation"):
-        return "; pass it to run"
+        return f"{keyword} is ignored, because the session already exists. Pass it to prepare together with the model"
+    if name in RUN_ATTRIBUTES or name in _LIMITS:
+        return f"{keyword} is ignored by prepare. Pass it to run"
+    if advice := _instead_of_keyword(name, value, others):
+        return f"{keyword} is ignored. {advice}"
+    return f"{keyword} is unknown and is ignored{_similar_keyword(name, value)}"
+
+
+def _instead_of_keyword(name: str, value: object, others: Mapping[str, object]) -> str:
+    """Return the sentence that suggests what to write for a keyword argument of another API; or ``""``."""
     if name in ("providers", "provider", "execution_providers", "eps"):
-        return f"; write {provider_options(value, others.get('provider_options')) or 'provider_options={EP: {...}}'}"
+        return f"Use {provider_options(value, others.get('provider_options')) or 'provider_options={EP: {...}}'}"
     if name in ("sess_options", "session_options", "so") or type(value) is SessionOptions:
         return (
-            "; write each attribute as a keyword of its own, such as intra_op_num_threads=2, and each config entry "
-            "into session_config={...}, or open the session with them and pass that as the model"
+            "Pass attributes as keyword arguments, such as intra_op_num_threads=2, and config entries in "
+            "session_config={...}. Or create an InferenceSession with these options and pass it as the model"
         )
     if name in ("run_options", "ro") or type(value) is RunOptions:
-        return "; write each attribute as a keyword of its own, and each config entry into run_config={...}"
+        return "Pass attributes as keyword arguments, and config entries in run_config={...}"
     if name == "device_id":
-        return f"; write device='CUDA:{value if type(value) is int and 0 <= value < 64 else 0}'"
+        return f"Use device='CUDA:{value if type(value) is int and 0 <= value < 64 else 0}'"
     if name == "output_names":
-        return "; all outputs are computed: take those you want from the list"
+        return "run() returns all outputs. Select outputs from the list"
     for keyword, table in (("session_config", SESSION_CONFIG), ("run_config", RUN_CONFIG)):
         for key in table:
             if name in (key, key.replace(".", "_"), key.rpartition(".")[2]):
-                return f"; write {keyword}={{{key!r}: {show(value)}}}"
+                return f"Use {keyword}={{{key!r}: {show(value)}}}"
     if provider_named(name):
-        return f"; write provider_options={{'{provider_named(name)}': {_mapping(value)}}}"
+        return f"Use provider_options={{'{provider_named(name)}': {_mapping(value)}}}"
     for ep in (CUDA, *PROVIDERS):
         if any(name in table for table in PROVIDERS.get(ep, {}).values()):
-            return f"; write provider_options={{'{ep}': {{'{name}': {show(value)}}}}}"
-    near = nearest(name, (*KEYWORDS, *SESSION_ATTRIBUTES, *RUN_ATTRIBUTES, "timeout", "cancellation", "device"), 0.75)
-    return f"; did you mean {near}={_mapping(value) if near in KEYWORDS else show(value)}?" if near else ""
+            return f"Use provider_options={{'{ep}': {{'{name}': {show(value)}}}}}"
+    return ""
+
+
+def _similar_keyword(name: str, value: object) -> str:
+    """Return the sentence that suggests keyword arguments and config entries with a similar name; or ``""``."""
+    known = (*KEYWORDS, *SESSION_ATTRIBUTES, *RUN_ATTRIBUTES, *_LIMITS, "device")
+    near = nearest(name, known, 0.75)
+    found = [near] if near else _containing(name, known)
+    forms = [f"{other}={_mapping(value) if other in KEYWORDS else show(value)}" for other in found]
+    if not forms:
+        for keyword, table in (("session_config", SESSION_CONFIG), ("run_config", RUN_CONFIG)):
+            forms += [f"{keyword}={{{key!r}: {show(value)}}}" for key in _containing(name, table)]
+    return _did_you_mean(forms)
+
+
+def similar_provider(name: str) -> str:
+    """Return the sentence that suggests an EP with a similar name, or that lists the known EPs."""
+    names = {known.lower().removesuffix(_SUFFIX): known for known in PROVIDERS}
+    part = name.strip().lower().partition("exec")[0] if len(name) <= _LONGEST_KEY else ""
+    meant = provider_named(part) or names.get(nearest(part, names, 0.75))
+    return _did_you_mean([f"'{meant}'"]) if meant else f". Known: {', '.join(PROVIDERS)}"
+
+
+def similar_name(keyword: str, provider: str, name: str, known: Iterable[str]) -> str:
+    """Return the sentence that suggests where an unknown name belongs: names of its own table, then of other tables.
+
+    :param keyword: the keyword argument that contains the name.
+    :param provider: the EP, for an option.
+    :param known: the names of the table.
+    """
+    if found := _near(name, known) or _containing(name, known):
+        return _did_you_mean([f"'{other}'" for other in found])
+    tables = {
+        "session_config": SESSION_CONFIG,
+        "run_config": RUN_CONFIG,
+        "session_options": SESSION_ATTRIBUTES,
+    }
+    forms = []
+    for other, table in tables.items():
+        if other != keyword:
+            forms += [name_of(other, "", key) for key in _near(name, table) or _containing(name, table)]
+    for ep, kinds in PROVIDERS.items() if not forms and not provider else ():
+        if any(name in table for table in kinds.values()):
+            forms.append(name_of("provider_options", ep, name))
+    if forms:
+        return _did_you_mean(forms)
+    scope = _NAMES_OF_CONTAINERS.get(keyword, provider)
+    return f". To list the permitted names, run `python -m onnxruntime.backend options {scope}`" if scope else ""
+
+
+def _near(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known name with the most similar spelling, in its last part too: `session.` alone says nothing."""
+    by_form = {key.lower(): key for key in known}
+    folded = name.strip().lower() if len(name) <= _LONGEST_KEY else ""
+    near = nearest(folded, by_form, 0.8)
+    if not near or not nearest(folded.rpartition(".")[2], [near.rpartition(".")[2]], 0.6):
+        return []
+    return [by_form[near]] if by_form[near] != name else []
+
+
+def _containing(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known names that contain a part of a name, if there are only a few."""
+    part = name.strip().lower().replace("-", "_").rpartition(".")[2] if len(name) <= _LONGEST_KEY else ""
+    found = [key for key in known if part in key.lower()] if len(part) >= _SHORTEST_PART else []
+    return found if len(found) <= _MOST_SUGGESTED else []
+
+
+def _did_you_mean(forms: list[str]) -> str:
+    *others, last = forms[:_MOST_SUGGESTED] or [""]
+    return f". Did you mean {', '.join(others)}{' or ' if others else ''}{last}?" if last else ""

@@ -27,7 +27,7 @@ import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist.permits import Setting
 from onnxruntime.backend.capture.operators import OPERATORS, RELEASES, TYPES, Dispatches
-from onnxruntime.backend.errors import refuse, show
+from onnxruntime.backend.errors import reject, show
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CUDA, TENSORRT, WEBGPU
 from onnxruntime.backend.runs import tensors
 
@@ -199,7 +199,7 @@ def dtype(value_type: str) -> np.dtype | None:
 
 
 def _refuse(ep: str, reason: str) -> NoReturn:
-    refuse(f"{reason}. Prepare the model without graph capture", "provider_options", ep, CAPTURE_SWITCHES[ep])
+    reject(f"{reason}. Prepare the model without graph capture", "provider_options", ep, CAPTURE_SWITCHES[ep])
 
 
 def _check_release() -> None:

@@ -15,7 +15,7 @@ import math
 from threading import Lock, Timer
 
 from onnxruntime import RunOptions
-from onnxruntime.backend.errors import RunCancelledError, WrongTypeError, refuse, show
+from onnxruntime.backend.errors import RunCancelledError, reject_type, reject_value
 
 # The keyword arguments of a run that limit it.
 LIMITS = ("timeout", "cancellation")
@@ -78,12 +78,11 @@ class Limited:
         """
         if timeout is not None:
             if type(timeout) not in (int, float) or not 0 < timeout <= _LONGEST or math.isnan(timeout):
-                refuse(f"accepted is a number of seconds, more than 0, up to {_LONGEST:.0f}", "timeout", value=timeout)
+                reject_value(timeout, f"a number of seconds greater than 0 and at most {_LONGEST:.0f}", "timeout")
             self._timer = Timer(timeout, self._time_is_over)
             self._timer.daemon = True
         if cancellation is not None and type(cancellation) is not Cancellation:
-            reason = f"it must be an onnxruntime.backend.run_limits.Cancellation, not {show(cancellation)}"
-            refuse(reason, "cancellation", error=WrongTypeError)
+            reject_type(cancellation, "an onnxruntime.backend.Cancellation", "cancellation")
         self._options = options
         self._timeout = timeout
         self._cancellation = cancellation

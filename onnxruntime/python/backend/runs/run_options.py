@@ -15,7 +15,7 @@ from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES
 from onnxruntime.backend.allowlist.circumstances import NOTHING, Circumstances
 from onnxruntime.backend.configuration import KEYWORDS
-from onnxruntime.backend.errors import refuse, warn
+from onnxruntime.backend.errors import reject, warn
 
 
 class RunSettings:
@@ -61,7 +61,7 @@ def permitted(
     """
     for keyword in KEYWORDS:
         if attributes.get(keyword) is not None:
-            refuse("a run's session is open already: pass it to prepare", keyword)
+            reject("cannot be set for a run. Pass it to prepare", keyword)
     attributes = {name: value for name, value in attributes.items() if name not in KEYWORDS}
     found, idle = look_up.attributes(RUN_ATTRIBUTES, attributes, at)
     entries = prepared.entries

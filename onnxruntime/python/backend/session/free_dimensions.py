@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import onnx
 
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend.errors import refuse, show
+from onnxruntime.backend.errors import reject, show
 
 # ORT computes at load time whatever then depends on sizes alone, and holds it: up to 4 bytes for each element with the
 # CPU EP and 16 with OpenVINO's, in each node of the model that makes such a tensor.
@@ -40,7 +40,7 @@ def apply(options: SessionOptions, sizes: Mapping[str, int], source: str | bytes
     for name, size in sizes.items():
         if name not in names:
             has = ", ".join(sorted(map(ascii, names))) or "none"
-            refuse(f"no input of the model has a dimension of that name. It has: {has}", _KEYWORD, "", name)
+            reject(f"the model's inputs have no dimension of this name. Named dimensions: {has}", _KEYWORD, "", name)
         options.add_free_dimension_override_by_name(name, size)
     expected = {
         node: {axis: sizes[name] for axis, name in enumerate(shape) if name in sizes} for node, shape in shapes.items()
@@ -51,9 +51,9 @@ def apply(options: SessionOptions, sizes: Mapping[str, int], source: str | bytes
             max(expected[node].get(axis, 1 if type(size) is str else size), 1) for axis, size in enumerate(shape)
         )
         if expected[node] and elements > _MOST_ELEMENTS:
-            refuse(
-                f"it gives input {show(node)} {elements} elements; accepted are at most {_MOST_ELEMENTS}, because ORT "
-                "computes what depends on sizes when it opens a model",
+            reject(
+                f"input {show(node)} would have {elements} elements. The maximum is {_MOST_ELEMENTS}, because ORT "
+                "computes size-dependent values when it loads the model",
                 _KEYWORD,
             )
     return expected

@@ -16,7 +16,7 @@ from functools import cache, partial
 
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist.permits import Permit, Setting, sent
-from onnxruntime.backend.errors import NotPermittedError, refuse, reworded
+from onnxruntime.backend.errors import NotPermittedError, reject, reject_value, reworded
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE, TENSORRT
 from onnxruntime.backend.session import extensions, failures, free_dimensions, presence, replacement
 from onnxruntime.capi import _pybind_state
@@ -154,9 +154,9 @@ def _attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] |
     # CUDA and CPU as well.
     if TENSORRT in granted and TENSORRT not in plugins:
         if plugins:
-            refuse(
-                f"it is named beside {', '.join(plugins)}, and ORT ignores plugin EPs where TensorRT is attached: name "
-                "only one of them",
+            reject(
+                f"it cannot be combined with {', '.join(plugins)}: ORT ignores plugin EPs if TensorRT is attached. "
+                "Specify only one of them",
                 "provider_options",
                 TENSORRT,
             )
@@ -189,13 +189,13 @@ def _choose_device(name: str, devices: list, settings: Mapping[str, Setting], te
     """
     index = int(texts.pop("device_id", 0))
     if index >= len(devices):
-        reason = f"the EP has {len(devices)} device(s), counted from 0"
-        refuse(reason, "provider_options", name, "device_id", value=index)
+        expected = f"an integer below {len(devices)}, the number of the EP's devices on this machine"
+        reject_value(index, expected, "provider_options", name, "device_id")
     hardware = devices[index].device.type.name
     for option, setting in settings.items():
         if setting.rule.hardware not in ("", hardware):
-            reason = f"it acts on a {setting.rule.hardware}, but device {index} of the EP is a {hardware}"
-            refuse(f"{reason}, where it would be ignored", "provider_options", name, option)
+            problem = f"has no effect on device {index} of the EP, a {hardware}. It requires a {setting.rule.hardware}"
+            reject(problem, "provider_options", name, option)
     return devices[index]
 
 

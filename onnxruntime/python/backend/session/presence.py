@@ -11,7 +11,7 @@ from functools import cache
 
 import onnxruntime
 from onnxruntime.backend.allowlist.permits import Permit
-from onnxruntime.backend.errors import refuse
+from onnxruntime.backend.errors import reject
 from onnxruntime.backend.provider_names import CPU, ON_CUDA_DEVICE
 from onnxruntime.backend.request import split_device
 
@@ -78,13 +78,14 @@ def check_available(permit: Permit) -> None:
     excluded = _excluded() if permit.explicit else ()
     for name, kind in permit.kinds.items():
         if name in excluded:
-            refuse(f"the environment variable {_EXCLUDE} excludes it", "provider_options", name)
+            reject(f"the environment variable {_EXCLUDE} excludes it", "provider_options", name)
         if not kind:
-            reason = (
-                f"it is not available in this process, which has {', '.join(onnxruntime.get_available_providers())}. "
-                "A plugin EP is available once its library is registered and has found a device that it supports"
+            problem = (
+                "the execution provider is not available in this process. "
+                f"Available: {', '.join(onnxruntime.get_available_providers())}. "
+                "A plugin EP becomes available when its library is registered and supports a device on this machine"
             )
-            refuse(reason, "provider_options", name)
+            reject(problem, "provider_options", name)
 
 
 def supports_device(device: str) -> bool:
