@@ -83,7 +83,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 digest = $(shell { $(PYTHON) --version; printf '%s\n' $(1) '$(2)'; git hash-object $(1); } | git hash-object --stdin)
 MADE := made-$(call digest,Makefile constraints.txt)
 READY := ready-$(call digest,Makefile constraints.txt setup.py pyproject.toml \
-	$(sort $(wildcard onnxruntime/python/backend/*.py onnxruntime/python/backend/*/*.py)),$(foreach name,$(ENVIRONMENTS),$(BASE_$(name))))
+	$(sort $(wildcard onnxruntime/python/backend/*.py onnxruntime/python/backend/*/*.py \
+		onnxruntime/python/backend/*/*/*.py)),$(foreach name,$(ENVIRONMENTS),$(BASE_$(name))))
 
 # The tests that go into ORT's tree, and those of this repository.
 TEST_FILES := $(sort $(wildcard onnxruntime/test/python/onnxruntime_test_python_backend*.py tests/test_*.py))

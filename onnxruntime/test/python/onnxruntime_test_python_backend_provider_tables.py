@@ -15,7 +15,7 @@ from dataclasses import replace
 from onnxruntime.backend.allowlist import look_up, permits, refusals
 from onnxruntime.backend.allowlist.circumstances import Circumstances
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.refusals import EVERY_PROVIDER, Refused
+from onnxruntime.backend.allowlist.refusals import EVERY_PROVIDER, Refused, verdicts
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Names, Text, Threads
 from onnxruntime.backend.request import of_call
@@ -30,7 +30,7 @@ OPENVINO_AUTO = "OpenVINOExecutionProvider.AUTO"
 WEBGPU = "WebGpuExecutionProvider"
 HERE = Circumstances(release=(1, 31), machine="x86_64", providers=())
 
-HAZARDS = {value for name, value in vars(refusals).items() if name.isupper() and type(value) is str}
+HAZARDS = {value for name, value in vars(verdicts).items() if name.isupper() and type(value) is str}
 
 # Permitted although the name sounds of files, libraries or addresses.
 HARMLESS_NAMES = {

@@ -1,0 +1,94 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Reasons why options, keys and attributes are refused, for error messages and documents.
+
+Safety does not depend on this package: the allowlist refuses every name that its tables do not contain. Each EP
+has a module, and so have the attributes, the session config keys and the run config keys.
+"""
+
+from __future__ import annotations
+
+from onnxruntime.backend.allowlist import providers
+from onnxruntime.backend.allowlist.refusals import (
+    cann,
+    coreml,
+    cuda,
+    dml,
+    migraphx,
+    nv_tensorrt_rtx,
+    openvino,
+    others,
+    qnn,
+    tensorrt,
+    vitisai,
+    webgpu,
+)
+from onnxruntime.backend.allowlist.refusals.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.refusals.others import EVERY_PROVIDER
+from onnxruntime.backend.allowlist.refusals.run_config import RUN_CONFIG
+from onnxruntime.backend.allowlist.refusals.session_config import SESSION_CONFIG, SESSION_FAMILIES
+from onnxruntime.backend.allowlist.refusals.verdicts import Refused
+from onnxruntime.backend.allowlist.rules import Table
+from onnxruntime.backend.provider_names import (
+    CANN,
+    COREML,
+    CUDA,
+    DML,
+    MIGRAPHX,
+    NV_TENSORRT_RTX,
+    OPENVINO,
+    QNN,
+    TENSORRT,
+    VITISAI,
+    WEBGPU,
+)
+
+# EP name to kind ("built-in" or "plugin") to the refused options.
+PROVIDERS: dict[str, dict[str, dict[str, Refused]]] = {
+    CUDA: {"built-in": cuda.BUILT_IN, "plugin": cuda.PLUGIN},
+    TENSORRT: {"built-in": tensorrt.BUILT_IN},
+    NV_TENSORRT_RTX: {"plugin": nv_tensorrt_rtx.PLUGIN},
+    MIGRAPHX: {"built-in": migraphx.BUILT_IN},
+    CANN: {"built-in": cann.BUILT_IN},
+    OPENVINO: {"built-in": openvino.BUILT_IN, "plugin": openvino.PLUGIN},
+    f"{OPENVINO}.AUTO": {"plugin": openvino.PLUGIN},
+    QNN: {"built-in": qnn.BUILT_IN, "plugin": qnn.PLUGIN},
+    WEBGPU: {"built-in": webgpu.BUILT_IN, "plugin": webgpu.PLUGIN},
+    DML: {"built-in": dml.BUILT_IN},
+    COREML: {"built-in": coreml.BUILT_IN},
+    VITISAI: {"built-in": vitisai.BUILT_IN},
+    **{name: {"built-in": table} for name, table in others.BUILT_IN.items()},
+}
+
+_TABLES = {
+    "session attributes": SESSION_ATTRIBUTES,
+    "session_options": SESSION_ATTRIBUTES,
+    "run attributes": RUN_ATTRIBUTES,
+    "session_config": SESSION_CONFIG,
+    "run_config": RUN_CONFIG,
+}
+
+
+def provider_tables() -> dict[str, dict[str, Table]]:
+    """Return all reviewed options by EP name and kind: the permitted ones, then the refused ones."""
+    return {
+        name: {kind: table | PROVIDERS.get(name, {}).get(kind, {}) for kind, table in kinds.items()}
+        for name, kinds in providers.PROVIDERS.items()
+    }
+
+
+def find(where: str, provider: str, name: str, kind: str = "") -> Refused | None:
+    """Return the verdict on a refused name, if there is one.
+
+    :param where: ``"provider_options"``, or a key of ``_TABLES``.
+    :param provider: the EP, for an option.
+    :param kind: ``"built-in"`` or ``"plugin"``, for an option.
+    """
+    if where == "provider_options":
+        return EVERY_PROVIDER.get(name) or PROVIDERS.get(provider, {}).get(kind, {}).get(name)
+    found = _TABLES[where].get(name)
+    if found is None and where == "session_config":
+        found = next((verdict for prefix, verdict in SESSION_FAMILIES.items() if name.startswith(prefix)), None)
+    return found

@@ -1,0 +1,72 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The refused options of the CUDA EP."""
+
+from __future__ import annotations
+
+from onnxruntime.backend.allowlist.refusals.verdicts import (
+    LOADS_LIBRARY,
+    NOT_VERIFIED,
+    OUTSIDE_SESSION,
+    RAW_POINTER,
+    READS_FILES,
+    Refused,
+    refused,
+)
+
+_PARSED = "parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries"
+_READ = "source: CUDA plugin EP, April 2026"
+
+BUILT_IN: dict[str, Refused] = {
+    **refused(
+        RAW_POINTER,
+        "ORT hands the number to the CUDA driver as the address of a stream",
+        "user_compute_stream",
+        "has_user_compute_stream",
+        evidence=_PARSED,
+    ),
+    **refused(
+        RAW_POINTER,
+        "ORT calls the number as a function",
+        "gpu_external_alloc",
+        "gpu_external_free",
+        "gpu_external_empty_cache",
+        evidence=_PARSED,
+    ),
+    "external_data_loader_use_gds": Refused(
+        LOADS_LIBRARY,
+        "1.31 does not know it; newer ORT loads libcufile and reads weights past the file cache",
+        "source of a later ORT; parser run: unknown to 1.31.1",
+    ),
+    "external_data_loader_use_directstorage": Refused(
+        READS_FILES,
+        "1.31 does not know it; newer ORT reads weights through Windows DirectStorage",
+        "source of a later ORT; parser run: unknown to 1.31.1",
+    ),
+}
+
+PLUGIN: dict[str, Refused] = {
+    **refused(
+        NOT_VERIFIED,
+        "only the plugin CUDA EP knows it; that EP ignores options it does not know and only logs values it cannot "
+        "read, and could not be run here",
+        "min_num_runs_before_cuda_graph_capture",
+        "prefer_nhwc_layout",
+        "cudnn_conv_algo",
+        evidence=_READ,
+    ),
+    **refused(
+        OUTSIDE_SESSION,
+        "the plugin CUDA EP has one memory arena per device for the whole process: the first session decides",
+        "arena.use_cuda_mempool",
+        "arena.cuda_mempool_release_threshold",
+        "arena.cuda_mempool_bytes_to_keep_on_shrink",
+        "arena.extend_strategy",
+        "arena.max_mem",
+        "arena.initial_chunk_size_bytes",
+        "arena.max_dead_bytes_per_chunk",
+        evidence=_READ,
+    ),
+}

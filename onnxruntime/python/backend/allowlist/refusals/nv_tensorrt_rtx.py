@@ -1,0 +1,102 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The refused options of the NvTensorRTRTX EP."""
+
+from __future__ import annotations
+
+from onnxruntime.backend.allowlist.refusals.verdicts import (
+    ARENA,
+    ARENA_OPTIONS,
+    DISCLOSES,
+    NEEDS_REFUSED,
+    NO_EFFECT,
+    NOT_VERIFIED,
+    OTHER_DOOR,
+    RAW_POINTER,
+    READS_FILES,
+    UNBOUNDED,
+    WRITES_FILES,
+    Refused,
+    refused,
+)
+
+_PARSED = "parser run: onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0 on stub libraries"
+
+PLUGIN: dict[str, Refused] = {
+    **refused(
+        NOT_VERIFIED,
+        "its grammar differs between versions, and any text was accepted",
+        "nv_profile_min_shapes",
+        "nv_profile_max_shapes",
+        "nv_profile_opt_shapes",
+        evidence=_PARSED,
+    ),
+    "nv_multi_profile_enable": Refused(NEEDS_REFUSED, "it acts only on the nv_profile options", _PARSED),
+    "nv_use_external_data_initializer": Refused(
+        NOT_VERIFIED, "decides how weights reach the compiler; the default, on, suits all models", _PARSED
+    ),
+    **refused(
+        NOT_VERIFIED,
+        "says where in a model's table of rotary embeddings another one begins: a wrong number gives wrong results",
+        "nv_multi_rotary_cache_concat_offset",
+        "multi_rotary_cache_concat_offset",
+        evidence=_PARSED,
+    ),
+    "nv_target_sm": Refused(NEEDS_REFUSED, "it acts only when the compiled model is written to a file", _PARSED),
+    "nv_runtime_cache_path": Refused(
+        WRITES_FILES, "the folder is made, written to, and what lies there is loaded", _PARSED
+    ),
+    "nv_dump_subgraphs": Refused(WRITES_FILES, "parts of the model are written to the current folder", _PARSED),
+    **refused(
+        WRITES_FILES,
+        "the compiled model is written to a file",
+        "ep.context_enable",
+        "ep.context_file_path",
+        "ep.context_embed_mode",
+        evidence=_PARSED,
+    ),
+    **refused(UNBOUNDED, ARENA, *ARENA_OPTIONS, evidence="strings; run: onnxruntime-ep-openvino 1.8.1 has the same"),
+    **refused(
+        WRITES_FILES,
+        "a trace is written to a file",
+        "nv_enable_profiling",
+        "nv_profiling_output_file",
+        evidence=_PARSED,
+    ),
+    "nv_weight_stripped_engine_enable_experimental": Refused(
+        READS_FILES, "weights are read from a model file", _PARSED
+    ),
+    "nv_detailed_build_log": Refused(
+        DISCLOSES, "every step of building an engine goes to the log of the process", _PARSED
+    ),
+    **refused(
+        RAW_POINTER,
+        "ORT hands the number to a driver as an address",
+        "user_compute_stream",
+        "has_user_compute_stream",
+        "user_aux_stream_array",
+        "nv_length_aux_stream_array",
+        "VkExternalComputeQueueDataParamsNV_data",
+        evidence=_PARSED,
+    ),
+    **refused(
+        NO_EFFECT,
+        "an option of the EP that older ORT had inside; the plugin does not know it",
+        "nv_ep_context_file_path",
+        "nv_ep_context_embed_mode",
+        "nv_dump_ep_context_model",
+        "nv_onnx_bytestream",
+        "nv_onnx_bytestream_size",
+        "nv_external_data_bytestream",
+        "nv_external_data_bytestream_size",
+        "nv_extra_plugin_lib_paths",
+        evidence="strings: not in onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0",
+    ),
+    "nv_cuda_graph_enable": Refused(
+        OTHER_DOOR,
+        "the old name of enable_cuda_graph, which this EP does not know",
+        "strings: not in onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0",
+    ),
+}

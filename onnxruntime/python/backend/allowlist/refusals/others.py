@@ -1,0 +1,34 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The refused options that no EP accepts, and those of EPs without a module of their own."""
+
+from __future__ import annotations
+
+from onnxruntime.backend.allowlist.refusals.verdicts import (
+    LOADS_LIBRARY,
+    NO_EFFECT,
+    NOT_RUN,
+    NOT_VERIFIED,
+    Refused,
+    refused,
+)
+
+# The options that are refused for every EP.
+EVERY_PROVIDER: dict[str, Refused] = refused(
+    LOADS_LIBRARY,
+    "for an EP name that ORT does not know, ORT up to 1.24 loads the shared library it names",
+    "shared_lib_path",
+    "provider_factory_entry_point",
+    evidence="run: ORT 1.24.4 loads it, 1.27.1 and 1.31.1 do not",
+)
+
+# EP name to the refused options of the built-in EP.
+BUILT_IN: dict[str, dict[str, Refused]] = {
+    "XnnpackExecutionProvider": refused(NOT_VERIFIED, NOT_RUN, "intra_op_num_threads", evidence="source"),
+    "ACLExecutionProvider": refused(NOT_VERIFIED, NOT_RUN, "enable_fast_math", evidence="source"),
+    "DnnlExecutionProvider": refused(NOT_VERIFIED, NOT_RUN, "num_of_threads", evidence="source"),
+    "JsExecutionProvider": refused(NO_EFFECT, "Python cannot attach the EP", "preferredLayout", evidence="source"),
+    "WebNNExecutionProvider": refused(NO_EFFECT, "Python cannot attach the EP", "deviceType", evidence="source"),
+}

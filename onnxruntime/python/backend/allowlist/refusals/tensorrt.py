@@ -1,0 +1,107 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The refused options of the TensorRT EP."""
+
+from __future__ import annotations
+
+from onnxruntime.backend.allowlist.refusals.verdicts import (
+    DISCLOSES,
+    LOADS_LIBRARY,
+    NEEDS_REFUSED,
+    NO_EFFECT,
+    NOT_VERIFIED,
+    RAW_POINTER,
+    READS_FILES,
+    WRITES_FILES,
+    Refused,
+    refused,
+)
+
+_PARSED = "parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT libraries"
+_NO_CALLER_MEMORY = "ORT reads the number as an address of the model's bytes"
+
+BUILT_IN: dict[str, Refused] = {
+    "trt_build_heuristics_enable": Refused(
+        NO_EFFECT,
+        "does nothing since TensorRT 8.6, where trt_builder_optimization_level=2 has that effect",
+        "source; parser run: accepted",
+    ),
+    **refused(
+        NOT_VERIFIED,
+        "ORT only logs what it cannot read in it and then ignores it, and no engine could be built to see the rest",
+        "trt_profile_min_shapes",
+        "trt_profile_max_shapes",
+        "trt_profile_opt_shapes",
+        evidence=_PARSED,
+    ),
+    **refused(
+        LOADS_LIBRARY,
+        "the libraries are loaded before the session is made",
+        "trt_extra_plugin_lib_paths",
+        evidence=_PARSED,
+    ),
+    **refused(
+        LOADS_LIBRARY,
+        "a library that decrypts engines is loaded when the session is made",
+        "trt_engine_decryption_enable",
+        "trt_engine_decryption_lib_path",
+        evidence=_PARSED,
+    ),
+    "trt_preview_features": Refused(NEEDS_REFUSED, "it acts only on plugin libraries", _PARSED),
+    **refused(
+        WRITES_FILES,
+        "engines and timings are written to a folder that is made for them, and engines found there are loaded",
+        "trt_engine_cache_enable",
+        "trt_engine_cache_path",
+        "trt_engine_cache_prefix",
+        "trt_timing_cache_enable",
+        "trt_timing_cache_path",
+        evidence=_PARSED,
+    ),
+    "trt_force_timing_cache": Refused(NEEDS_REFUSED, "it acts only on a timing cache read from a file", _PARSED),
+    **refused(
+        WRITES_FILES,
+        "the compiled model is written to a file",
+        "trt_dump_ep_context_model",
+        "trt_ep_context_file_path",
+        "trt_ep_context_embed_mode",
+        evidence=_PARSED,
+    ),
+    "trt_dump_subgraphs": Refused(WRITES_FILES, "parts of the model are written to the current folder", _PARSED),
+    **refused(
+        READS_FILES,
+        "a calibration table is read from a file",
+        "trt_int8_calibration_table_name",
+        "trt_int8_use_native_calibration_table",
+        evidence=_PARSED,
+    ),
+    **refused(
+        READS_FILES,
+        "the weights are read from a model file in a folder",
+        "trt_weight_stripped_engine_enable",
+        "trt_onnx_model_folder_path",
+        evidence=_PARSED,
+    ),
+    "trt_detailed_build_log": Refused(
+        DISCLOSES, "every step of building an engine goes to the log of the process", _PARSED
+    ),
+    **refused(
+        RAW_POINTER,
+        "ORT hands the number to the CUDA driver as the address of a stream",
+        "user_compute_stream",
+        "has_user_compute_stream",
+        evidence=_PARSED,
+    ),
+    **refused(
+        RAW_POINTER,
+        _NO_CALLER_MEMORY,
+        "trt_onnx_bytestream",
+        "trt_onnx_bytestream_size",
+        "trt_external_data_bytestream",
+        "trt_external_data_bytestream_size",
+        "trt_load_user_initializer",
+        evidence=_PARSED,
+    ),
+}

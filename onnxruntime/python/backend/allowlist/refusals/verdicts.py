@@ -1,0 +1,53 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The verdict on a refused option or key: a hazard, a reason, and the evidence."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# Hazards: why an option or key is refused, in a few words.
+RAW_POINTER = "raw pointer"
+LOADS_LIBRARY = "loads a library"
+WRITES_FILES = "writes files"
+READS_FILES = "reads files"
+UNSAFE_MEMORY = "memory that may be gone or is not the caller's"
+NEEDS_REFUSED = "needs another refused option"
+OUTSIDE_SESSION = "acts outside the caller's session"
+UNBOUNDED = "unbounded use of resources"
+WRONG_RESULTS = "wrong results"
+MODEL_TRUST = "widens what a model may do"
+DISCLOSES = "discloses data"
+NO_EFFECT = "no effect"
+OTHER_DOOR = "another keyword is the way in"
+NOT_VERIFIED = "not verified"
+
+# Reasons that several EPs share.
+ARENA = "documented nowhere; the memory arena it shapes fails the session or its runs, or takes memory without end"
+ARENA_OPTIONS = (
+    "arena.extend_strategy",
+    "arena.initial_chunk_size_bytes",
+    "arena.initial_growth_chunk_size_bytes",
+    "arena.max_dead_bytes_per_chunk",
+    "arena.max_mem",
+    "arena.max_power_of_two_extend_bytes",
+)
+NOT_RUN = "no build of the EP could be run, nor its parser"
+
+
+class Refused(NamedTuple):
+    """A refused option or key."""
+
+    hazard: str
+    """One of the hazards above."""
+    reason: str
+    """The effect if ORT received it."""
+    evidence: str = ""
+    """How the effect is known. Every option of an EP and every config key has one."""
+
+
+def refused(hazard: str, reason: str, *options: str, evidence: str) -> dict[str, Refused]:
+    """Return one verdict for several options."""
+    return dict.fromkeys(options, Refused(hazard, reason, evidence))
