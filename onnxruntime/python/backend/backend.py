@@ -15,7 +15,7 @@ from onnx.checker import check_model
 
 from onnxruntime import InferenceSession, SessionOptions, get_available_providers, get_device  # noqa: F401
 from onnxruntime.backend import request
-from onnxruntime.backend.allowlist import circumstances, look_up, suggestions
+from onnxruntime.backend.allowlist import circumstances, look_up
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.configuration import KEYWORDS
@@ -120,8 +120,7 @@ class OnnxRuntimeBackend(Backend):
             return cls.prepare(_checked(model, cls.is_opset_supported), device, **keywords, **kwargs)
         source = _source(model)
         if device is not None and not cls.supports_device(device):
-            near = suggestions.device(device)
-            reject(f"{show(device)} is not supported. {near}This ORT build supports: {get_device()}", "device")
+            look_up.reject_device(device, get_device())
         requested = request.of_call(keywords, kwargs, device)
         with requested.telling_apart():
             permit = look_up.permit(requested, circumstances.expected(presence.stock_list()), presence.kind_of)

@@ -104,6 +104,15 @@ def _check_device(request: Request, permitted: Permit) -> None:
             reject(f"{show(request.device + index)} {problem}", "device")
 
 
+def reject_device(device: object, supported: str) -> NoReturn:
+    """Raise the error for a device that this ORT does not support.
+
+    :param supported: the devices of the build, as text.
+    """
+    problem = f"{show(device)} is not supported. {suggestions.device(device)}This ORT build supports: {supported}"
+    reject(problem, "device")
+
+
 def refuse_while_model_configures(keywords: Iterable[str]) -> None:
     """Refuse these keyword arguments if ORT would replace all session options by the model's metadata."""
     for keyword in keywords if os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") == "1" else ():
