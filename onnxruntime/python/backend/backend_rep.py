@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
@@ -57,7 +58,7 @@ class OnnxRuntimeBackendRep(BackendRep):
     """
 
     # What a subclass has that sets ``_session`` itself.
-    _applied, _entries, _ready_for = NOTHING_APPLIED, NOTHING, None
+    _applied, _entries, _ready_for, _inner = NOTHING_APPLIED, NOTHING, None, None
 
     def __init__(
         self,
@@ -88,7 +89,8 @@ class OnnxRuntimeBackendRep(BackendRep):
         self._capture = self._lock = self._replacement = None
         self._direct, self._route = fast_path.none, _run_session
         if isinstance(session, InferenceSession):
-            if not ON_ANY_DEVICE.issuperset(session.get_providers()):
+            # Also for a session that captured before set_providers: its graphs are released under the lock.
+            if not ON_ANY_DEVICE.issuperset(session.get_providers()) or "_graph_capture" in vars(session):
                 from onnxruntime.backend.capture import graphs, locks  # long to import  # noqa: PLC0415
 
                 self._capture = graphs.of(session)
@@ -112,7 +114,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         self._prepared = NO_SETTINGS
         if self._entries or self._capture is not None:
             self._carry(self._entries)
-        self._ready_for = session
+        self._ready_for, self._inner = session, fast_path.inner_of(session)
 
     def _carry(self, run_config: Mapping[str, str]) -> None:
         """Have every run carry these run config entries."""
@@ -121,7 +123,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         if self._capture is not None:
             self._capture.claim(run_config)
             if type(self._session) is InferenceSession:
-                self._direct = self._capture.short_way(self._session, self._prepared.entries, self._prepared.options)
+                self._direct = self._capture.fast_path(self._session, self._prepared.entries, self._prepared.options)
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -280,7 +282,9 @@ class OnnxRuntimeBackendRep(BackendRep):
         if self._session is not self._ready_for:
             self._get_ready()
         if kwargs and ("timeout" in kwargs or "cancellation" in kwargs):
-            return self._run_limited(inputs, run_config, kwargs)
+            limits = [kwargs.pop(name, None) for name in LIMITS]
+            if limits != [None, None]:
+                return self._run_limited(inputs, run_config, kwargs, limits)
         call = self._prepared if run_config is None and not kwargs else self._settings_of_run(run_config, kwargs)
         try:
             outputs = self._direct(inputs, call.options)
@@ -291,6 +295,8 @@ class OnnxRuntimeBackendRep(BackendRep):
         except Exception as error:
             self._blame_inputs(error, self._inputs.feeds(inputs))
             raise
+        if self._check_ready():  # set_providers replaced the inner session, which the fast path notices
+            return self.run(inputs, run_config=run_config, **kwargs)
         feeds = self._inputs.feeds(inputs)
         try:
             return self._route(self, feeds, call)
@@ -298,21 +304,33 @@ class OnnxRuntimeBackendRep(BackendRep):
             self._blame_inputs(error, feeds)
             raise
 
-    def _check_ready(self) -> None:
-        if self._session is not self._ready_for:
+    def _check_ready(self) -> bool:
+        """Prepare for the session as it is now; return whether that was necessary."""
+        ready = self._session is self._ready_for and self._inner is fast_path.inner_of(self._session)
+        if not ready:
             self._get_ready()
+        return not ready
 
-    def _run_limited(self, inputs, run_config: Mapping[str, object] | None, kwargs: dict[str, object]) -> list:
-        """A run that may take only so long, or be cancelled: with run options of its own, by the long way."""
-        limits = [kwargs.pop(name, None) for name in LIMITS]
+    def _run_limited(
+        self, inputs, run_config: Mapping[str, object] | None, kwargs: dict[str, object], limits: list[object]
+    ) -> list:
+        """Run within limits, with run options of its own and without the fast path."""
+        self._check_ready()
         call = self._permitted(run_config, kwargs)
         limited = Limited(call.options, *limits)
-        if self._capture is not None:
-            reject("a captured graph cannot be stopped", "timeout" if limits[0] is not None else "cancellation")
+        if self._capture is not None and self._capture.replays(call.entries):
+            reject(
+                "a replay cannot be ended. Add run_config={'gpu_graph_id': -1} for a run without capture",
+                "timeout" if limits[0] is not None else "cancellation",
+            )
         feeds = self._inputs.feeds(inputs)
         with limited:
             try:
-                return self._route(self, feeds, call)
+                if self._capture is not None:
+                    return self._capture.run(self._session, feeds, call.attributes, call.entries, call.options)
+                # The limits cover the wait for the lock, which the route takes again.
+                with nullcontext() if self._lock is None else self._lock.for_a_run(call.options):
+                    return self._route(self, feeds, call)
             except Exception as error:
                 self._blame_inputs(error, feeds)
                 raise

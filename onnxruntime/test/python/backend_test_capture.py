@@ -18,7 +18,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.capture import graphs
+from onnxruntime.backend.capture import graph_ids, graphs, replays
 
 _OPERATORS = ("Sigmoid", "Relu", "Tanh", "Neg", "Abs")
 
@@ -122,7 +122,7 @@ class CaptureBehaviour:
             for i in range(200):
                 x = self.data(i, 3, 4)
                 self.check(rep.run([x]), expected(x))
-        self.assertEqual(set(watch.ids), {graphs.FIRST_AUTOMATIC_ID})
+        self.assertEqual(set(watch.ids), {graph_ids.FIRST_AUTOMATIC_ID})
         self.assertLess(len(watch.ids), 210)
 
     def interrupt(self, rep, x: np.ndarray, **keywords) -> None:
@@ -152,7 +152,7 @@ class CaptureBehaviour:
     def test_failing_for_ever_is_bounded(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
         x = self.data(0, 3, 4)
-        with mock.patch.object(graphs, "MOST_GRAPHS", 3):
+        with mock.patch.object(graph_ids, "MOST_GRAPHS", 3):
             for _ in range(3):
                 self.interrupt(rep, x)
             with self.assertWarnsRegex(RuntimeWarning, "3 graphs"):
@@ -169,15 +169,14 @@ class CaptureBehaviour:
                 return [*self.first]
 
         rep, expected = self.prepare(two_inputs()), Expected(two_inputs())
-        begin = graphs.Capture._begin
 
         def begin_stale(*arguments):
-            graph = begin(*arguments)
+            graph = replays.Graph(*arguments)
             graph.inner_binding = Stale(graph.inner_binding)
             return graph
 
         a, b = self.data(0, 5), self.data(1, 5)
-        with mock.patch.object(graphs.Capture, "_begin", begin_stale):
+        with mock.patch.object(graphs, "Graph", begin_stale):
             for _ in range(2):
                 with self.assertRaisesRegex(RuntimeError, "wrong values for output 'Y', 'Z':.*'gpu_graph_id': -1"):
                     rep.run([a, b])
@@ -202,7 +201,7 @@ class CaptureBehaviour:
         rep, expected = self.prepare(two_inputs()), Expected(two_inputs())
         a, b = self.data(0, 5), self.data(1, 5)
         self.check(rep.run({"A": a, "B": b}), expected(a, b))
-        with mock.patch.object(graphs.Capture, "run", side_effect=AssertionError("the long way")):
+        with mock.patch.object(graphs.Capture, "run", side_effect=AssertionError("not the fast path")):
             for given in ({"A": a, "B": b}, {"B": b, "A": a}):
                 self.check(rep.run(given), expected(a, b))
 
@@ -215,7 +214,7 @@ class CaptureBehaviour:
                 unread, x = self.data(9 + i, 3), self.data(i, 1 + i % 2, 4)
                 self.check(rep.run([unread, x]), expected(unread, x))
         self.assertEqual(set(watch.ids), {1024, 1025})
-        with self.assertRaisesRegex(RuntimeError, r"'U' got float32\[2\]"):
+        with self.assertRaisesRegex(onnxruntime.backend.InputError, "U"):
             rep.run([unread[:2], x])
 
     def test_an_input_that_is_an_output(self) -> None:
@@ -365,18 +364,18 @@ class CaptureBehaviour:
             self.check(rep.run([x.astype(">f4")]), expected(x))
             self.check(rep.run([backwards]), expected(np.ascontiguousarray(backwards)))
             self.check(rep.run([x.tolist()]), expected(x))
-            with self.assertRaisesRegex(RuntimeError, r"'X' got float64.*tensor\(float\)"):
+            with self.assertRaisesRegex(onnxruntime.backend.InputError, "X"):
                 rep.run([x.astype(np.float64)])
             # The same number of bytes, which is all that an upload looks at.
-            with self.assertRaisesRegex(RuntimeError, r"'X' got int32.*tensor\(float\)"):
+            with self.assertRaisesRegex(onnxruntime.backend.InputError, "X"):
                 rep.run([x.astype(np.int32)])
             self.check(rep.run([x.reshape(-1, 4)]), expected(x))
 
     def test_inputs_missing_or_unknown(self) -> None:
         rep = self.prepare(two_inputs())
         a = self.data(0, 3)
-        for feeds, message in (({"A": a}, "'B' is missing"), ({"A": a, "B": a, "C": a}, "input named 'C'")):
-            with self.assertRaisesRegex(RuntimeError, message):
+        for feeds, name in (({"A": a}, "B"), ({"A": a, "B": a, "C": a}, "C")):
+            with self.assertRaisesRegex(onnxruntime.backend.InputError, name):
                 rep.run(feeds)
         # What reaches the buffers is looked at once more, where it cannot come from rep.run.
         state = graphs.of(rep.session)
@@ -398,7 +397,7 @@ class CaptureBehaviour:
     def test_a_shape_that_the_model_refuses(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
         for _ in range(2):
-            with self.assertRaisesRegex(RuntimeError, r"'X' got float32\[4, 3\]"):
+            with self.assertRaisesRegex(onnxruntime.backend.InputError, "X"):
                 rep.run([self.data(0, 4, 3)])
         x = self.data(0, 4, 4)
         self.check(rep.run([x]), expected(x))
@@ -406,7 +405,7 @@ class CaptureBehaviour:
     def test_live_graphs_are_bounded(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
         watch = captured_ids(rep)
-        with mock.patch.object(graphs, "MOST_GRAPHS", 3), watch, warnings.catch_warnings(record=True) as caught:
+        with mock.patch.object(graph_ids, "MOST_GRAPHS", 3), watch, warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for i in range(24):
                 x = self.data(i, 1 + i % 6, 4)

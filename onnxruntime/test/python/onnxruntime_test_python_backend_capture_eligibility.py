@@ -26,7 +26,7 @@ from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.capture.eligibility import DISABLED_OPTIMIZERS
 from onnxruntime.backend.capture.operators import MICROSOFT, NHWC, OPERATORS, RELEASES, TYPES
-from onnxruntime.backend.errors import NOT_PERMITTED, NotPermittedError
+from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CPU, CUDA, WEBGPU
 
 _FOUR = (4, 4)
@@ -51,10 +51,10 @@ class RuleTest(unittest.TestCase):
     """The problem that is found in a graph, if any."""
 
     def permit(self, made: ModelProto) -> None:
-        self.assertEqual(eligibility._problem(made), "")
+        self.assertEqual(eligibility._unknown(made), "")
 
     def refuse(self, made: ModelProto, pattern: str) -> None:
-        self.assertRegex(eligibility._problem(made), pattern)
+        self.assertRegex(eligibility._unknown(made), pattern)
 
     def test_only_operators_of_the_table(self) -> None:
         self.permit(between(helper.make_node("Tanh", ["T"], ["V"])))
@@ -106,8 +106,8 @@ class RuleTest(unittest.TestCase):
             self.permit(between(helper.make_node(operator, ["T", "A"], ["V"]), _axes(0)))
             self.permit(between(helper.make_node(operator, ["T"], ["V"], axes=[0])))
             for inputs, constants in ((["T"], {}), (["T", ""], {}), (["T", "A"], _axes()), (["T", "X"], {})):
-                self.refuse(between(helper.make_node(operator, inputs, ["V"]), constants), "names no axes")
-            self.refuse(between(helper.make_node(operator, ["T"], ["V"], noop_with_empty_axes=1)), "names no axes")
+                self.refuse(between(helper.make_node(operator, inputs, ["V"]), constants), "specifies no axes")
+            self.refuse(between(helper.make_node(operator, ["T"], ["V"], noop_with_empty_axes=1)), "specifies no axes")
 
     def test_outputs(self) -> None:
         def attention(count: int) -> ModelProto:
@@ -134,7 +134,7 @@ class RuleTest(unittest.TestCase):
         self.permit(between(helper.make_node("Tanh", ["T"], ["V"]), half))
 
     def test_the_name_of_a_node_is_shown_and_not_printed(self) -> None:
-        problem = eligibility._problem(between(helper.make_node("Selu", ["T"], ["V"], name="\x1b[31m" + "n" * 500)))
+        problem = eligibility._unknown(between(helper.make_node("Selu", ["T"], ["V"], name="\x1b[31m" + "n" * 500)))
         self.assertNotIn("\x1b", problem)
         self.assertLess(len(problem), 300)
 
@@ -171,8 +171,9 @@ class WrittenTest(unittest.TestCase):
         )
         _, graph = self.open(made)
         self.assertEqual([node.op_type for node in graph.graph.node], ["Gemm"])
-        # Small weights are no more kept than large ones.
-        self.assertEqual({len(tensor.raw_data) + len(tensor.float_data) for tensor in graph.graph.initializer}, {0})
+        # Flags and other tensors of a few bytes stay in the graph.
+        for tensor in graph.graph.initializer:
+            self.assertLessEqual(len(tensor.raw_data) + 4 * len(tensor.float_data), 16)
 
     def test_weights_are_not_kept_and_not_changed(self) -> None:
         weights = np.random.default_rng(0).standard_normal((512, 512)).astype(np.float32)
@@ -238,7 +239,6 @@ class CheckTest(unittest.TestCase):
     def refused(self, pattern: str, *arguments, **keywords) -> NotPermittedError:
         with self.assertRaisesRegex(NotPermittedError, pattern) as raised:
             self.check(*arguments, **keywords)
-        self.assertIn(NOT_PERMITTED, str(raised.exception))
         return raised.exception
 
     def test_a_graph(self) -> None:
@@ -259,7 +259,7 @@ class CheckTest(unittest.TestCase):
     def test_a_release_of_ort(self) -> None:
         for version in ("1.30.0", "1.31.2", "1.32.0"):
             with mock.patch.object(onnxruntime, "__version__", version):
-                self.refused(f"on ORT {version} was never looked at", two_nodes())
+                self.refused(f"on ORT {version} was never checked", two_nodes())
 
     def test_every_plugin_that_is_registered_counts(self) -> None:
         other = mock.Mock(ep_name=WEBGPU, ep_metadata={"version": "9.9.9", "library_path": "other.so"})
@@ -283,7 +283,7 @@ class CheckTest(unittest.TestCase):
 
     def test_too_large_a_graph(self) -> None:
         with mock.patch.object(eligibility, "_MOST_BYTES", 10):
-            self.refused("too many to look at", two_nodes())
+            self.refused("too many to check", two_nodes())
 
     def test_not_a_graph(self) -> None:
         options = SessionOptions()

@@ -36,7 +36,8 @@ from onnx import ModelProto, TensorProto, helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession, OrtValue, RunOptions, SessionOptions
-from onnxruntime.backend.capture import comparison, graphs, locks
+from onnxruntime.backend.capture import comparison, graphs, locks, replays
+from onnxruntime.backend.capture import threads as capture_threads
 from onnxruntime.backend.session import failures
 
 CPU, CUDA, TENSORRT = "CPUExecutionProvider", "CUDAExecutionProvider", "TensorrtExecutionProvider"
@@ -240,7 +241,7 @@ class ThreadTest(OnCuda):
             self.in_threads(20, work)
         self.assertEqual(len(threads), 20)
         # Each of the first eight two graphs, all others together four.
-        self.assertEqual(len(graphs.of(rep.session)._begun), 2 * graphs.MOST_THREADS + 4)
+        self.assertEqual(len(graphs.of(rep.session)._begun), 2 * capture_threads.MOST_THREADS + 4)
 
     def test_threads_that_end_take_nothing_along(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
@@ -261,7 +262,7 @@ class ThreadTest(OnCuda):
                 thread.start()
                 thread.join()
         self.assertEqual(failed, [])
-        self.assertLessEqual(len(graphs.of(rep.session)._begun), 2 * graphs.MOST_THREADS + 2)
+        self.assertLessEqual(len(graphs.of(rep.session)._begun), 2 * capture_threads.MOST_THREADS + 2)
 
     def test_an_id_has_the_same_shapes_in_all_threads(self) -> None:
         rep = self.prepare(chain())
@@ -271,9 +272,9 @@ class ThreadTest(OnCuda):
             pool.submit(rep.run, [self.data(0, 2, 4)], run_config={"gpu_graph_id": 5}).result()
 
     def test_errors_of_the_common_thread(self) -> None:
-        with mock.patch.object(graphs, "MOST_THREADS", 0):
+        with mock.patch.object(capture_threads, "MOST_THREADS", 0):
             rep = self.prepare(chain())
-            with self.assertRaisesRegex(RuntimeError, r"'X' got float32\[4, 3\]"):
+            with self.assertRaisesRegex(onnxruntime.backend.InputError, "X"):
                 rep.run([self.data(0, 4, 3)])
             expected, x = Expected(chain()), self.data(0, 3, 4)
             for config in (None, None, ORDINARY):
@@ -282,7 +283,7 @@ class ThreadTest(OnCuda):
     def test_the_session_goes_with_its_last_user(self) -> None:
         rep = self.prepare(chain())
         run = partial(rep.run, [self.data(0, 3, 4)])
-        self.in_threads(graphs.MOST_THREADS + 2, lambda _, run=run: run())
+        self.in_threads(capture_threads.MOST_THREADS + 2, lambda _, run=run: run())
         gone = weakref.ref(rep.session)
         del run
         del rep
@@ -296,18 +297,18 @@ class ThreadTest(OnCuda):
 
     def test_the_common_thread_releases_no_session(self) -> None:
         # CUDA's current device would be the released one's from then on.
-        with mock.patch.object(graphs, "MOST_THREADS", 0):
+        with mock.patch.object(capture_threads, "MOST_THREADS", 0):
             rep = self.prepare(chain())
             rep.run([self.data(0, 3, 4)])
-        worker, lock, threads = rep._capture._worker, locks.CUDA, []
+        worker, lock, threads = rep._capture._threads.worker, locks.CUDA, []
 
         class Inner:
             def __del__(self) -> None:
                 threads.append(threading.current_thread())
 
-        worker.submit(lambda: lock._put_aside({"_sess": Inner()})).result()
+        worker.submit(lambda: lock.put_aside([Inner()])).result()
         self.assertEqual(threads, [])
-        lock.bury()
+        lock.release_dead()
         self.assertEqual(threads, [threading.current_thread()])
 
     def test_whoever_holds_the_lock_can_run(self) -> None:
@@ -319,10 +320,10 @@ class ThreadTest(OnCuda):
                 for config in (None, ORDINARY, {"gpu_graph_id": 5}):
                     self.close(rep.run([x], run_config=config)[0], expected(x)[0])
 
-        self.in_threads(graphs.MOST_THREADS + 4, work)
+        self.in_threads(capture_threads.MOST_THREADS + 4, work)
 
     def test_whoever_holds_the_lock_beside_others_on_the_common_thread(self) -> None:
-        with mock.patch.object(graphs, "MOST_THREADS", 0):
+        with mock.patch.object(capture_threads, "MOST_THREADS", 0):
             rep, expected = self.prepare(chain()), Expected(chain())
             x = self.data(0, 3, 4)
 
@@ -461,7 +462,7 @@ class BesideOthersTest(OnCuda):
         go_on.clear()
         graph = state._begun[0]
         graph.inner = mock.Mock(run_with_iobinding=wait)
-        replay = state._replays(graph, {"_sess": graph.inner})
+        replay = replays.replay_of(graph, {"_sess": graph.inner}, state._slots, state._lock, state._replay_lock)
         self.check_nobody_is_alone(inside, go_on, partial(replay, [x]))
 
     def test_replays_do_not_wait_for_other_sessions(self) -> None:
@@ -502,7 +503,7 @@ class OwnRunsTest(OnCuda):
                 self.same(rep.run([b, value]), expected(b, a))
                 self.same(rep.run([value, b], run_config=ORDINARY), expected(a, b))
         wrong = OrtValue.ortvalue_from_numpy(a.astype(np.int32), "cuda", 0)
-        with self.assertRaisesRegex(RuntimeError, r"'A' got OrtValue tensor\(int32\)"):
+        with self.assertRaisesRegex(onnxruntime.backend.InputError, "A"):
             rep.run([wrong, b])
 
     def test_a_binding_of_allocated_values(self) -> None:
@@ -606,7 +607,7 @@ class OtherDeviceTest(OnCuda):
             return InferenceSession(*arguments, **keywords)
 
         rep = self.prepare(chain(), 1)
-        with mock.patch.object(graphs, "InferenceSession", mock.Mock(side_effect=watched)):
+        with mock.patch.object(capture_threads, "InferenceSession", mock.Mock(side_effect=watched)):
             rep.run([self.data(0, 3, 4)])
         self.assertEqual(opened, [("onnxruntime-graph-capture_", [(CUDA, {"device_id": 1})])])
 

@@ -94,7 +94,7 @@ class WaitingTest(unittest.TestCase):
         for _ in range(20):
             Held(lock.for_a_run).let_go()
         gc.collect()
-        self.assertLessEqual(len(lock._running), 1)
+        self.assertLessEqual(len(lock._run_locks), 1)
 
     def test_counters_are_kept_apart(self) -> None:
         # What the lock is for, in miniature: nobody is inside with one who is alone.
@@ -194,7 +194,7 @@ class Inner:
 
 class Session:
     def __init__(self, released: list, lock: SessionLock) -> None:
-        self.inner = Inner(released, lock)
+        self._sess = Inner(released, lock)
 
 
 class ReleaseTest(unittest.TestCase):
@@ -249,7 +249,7 @@ class ReleaseTest(unittest.TestCase):
         # A thread's first run takes the lock for a moment, in which others may put a session aside.
         lock = SessionLock(side_by_side=True)
         session = self.session_of(lock)
-        add = lock._running.add
+        add = lock._run_locks.add
 
         def add_and_drop(made) -> None:
             nonlocal session
@@ -262,7 +262,7 @@ class ReleaseTest(unittest.TestCase):
             nonlocal session
             session = None
 
-        with mock.patch.object(lock, "_running", mock.Mock(add=add_and_drop)):
+        with mock.patch.object(lock, "_run_locks", mock.Mock(add=add_and_drop)):
             Held(lock.for_a_run).let_go()
         self.assertEqual(len(self.released), 1)
         self.assertIsInstance(self.released[0], int)

@@ -2,9 +2,9 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Whether a captured graph computes what the model does: data to capture it with, and results compared.
+"""Compares a replay with a run without capture, and makes the data with which a graph is captured.
 
-What may be captured is decided by structure: :mod:`onnxruntime.backend.graph_capture`. This is the second line.
+The structure of a session decides whether it may capture (:mod:`.eligibility`). The comparison is the second line.
 """
 
 from __future__ import annotations
@@ -15,32 +15,34 @@ import numpy as np
 
 
 def other_data(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Inputs that a model takes as well as these, to capture with: what a replay of these then returns is not stale."""
+    """Return inputs with which to capture a graph, so that a replay of ``feeds`` shows values that stay stale.
+
+    A value may be an index, or become one by Cast, and an index out of range crashes the process. So integers stay the
+    same, because several of them may belong together. Floats stay between 0 and the caller's value; only 0 becomes
+    another value, less than 0.5.
+    """
     rng = np.random.default_rng(0)
     return {name: _vary(array, rng) for name, array in feeds.items()}
 
 
 def _vary(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     if array.dtype.kind == "f":
-        scale, offset = rng.uniform(0.5, 1.0, (2, *array.shape))
-        with np.errstate(over="ignore", invalid="ignore"):
-            other = array * scale + offset
-    elif array.dtype.kind == "b":
-        other = ~array
-    else:  # integers may be indices: they only change places
-        other = rng.choice(array.ravel(), array.shape) if array.size else array
+        with np.errstate(invalid="ignore"):
+            small, factor = rng.uniform((0.125, 0.5), (0.5, 0.9), (*array.shape, 2)).T
+            other = np.where(array == 0, small.T, array * factor.T)
+    else:
+        other = ~array if array.dtype.kind == "b" else array
     return np.asarray(other, array.dtype)
 
 
 def differing(
     got: Sequence[np.ndarray], want: Sequence[np.ndarray], again: Callable[[], Sequence[np.ndarray]] | None
 ) -> list[int]:
-    """Find the outputs of a replay that no ordinary run would have returned.
+    """Return the positions of the outputs of a replay that no run without capture returns.
 
     :param got: the outputs of the replay.
-    :param want: those of an ordinary run of the same inputs.
-    :param again: makes another such run. Where that repeats every bit, a replay has to as well.
-    :return: their positions.
+    :param want: the outputs of a run without capture of the same inputs.
+    :param again: makes another run without capture. If that repeats every bit, a replay has to do so, too.
     """
     wrong = [i for i, (one, other) in enumerate(zip(got, want, strict=True)) if not _same(one, other)]
     if wrong:
@@ -54,12 +56,11 @@ def _same(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def agree(got: np.ndarray, want: np.ndarray) -> bool:
-    """Tell whether two runs of the same kernels on the same data, in which sums may be added up in any order, can have
-    returned these.
+    """Return whether two runs of the same kernels on the same data, which add up terms in any order, can return these.
 
-    Floats agree when they do in half of their type's digits: relative to the value, or to a typical one of the tensor
-    (the median, which a few values of a mask do not move) where terms cancel. Stale data differs in the first digit.
-    NaN agrees with NaN, an infinity with itself, and all else exactly.
+    Floats agree if half of the digits of their type do. The difference is relative to the value, or to the median of
+    the tensor if terms cancel; a few values of a mask do not move the median. Stale data differs in the first digit.
+    NaN agrees with NaN, an infinity with itself, and other values with equal values.
     """
     if got.shape != want.shape or got.dtype != want.dtype:
         return False

@@ -2,19 +2,23 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Which sessions capture, and which may: on the WebGPU EP those of whose model every node is known to be replayed.
+"""Decides which sessions may capture: by the operators, inputs and outputs of the graph that runs.
 
-There, what decides is the graph that runs, after all optimizers, as ORT writes it once the session is ready
+``prepare`` checks the graph after all optimizers, as ORT writes it when the session is ready
 (``InferenceSession::Initialize`` in ``onnxruntime/core/session/inference_session.cc``). ORT's record of assigned nodes
-would not do: it ends where the EPs have taken theirs, and what is fused afterwards is not in it. Which operators are
-replayed stands in ``allowlist_captured_operators.py``.
+is not enough: it contains no node that is fused after partitioning. For a session that a caller created, and for
+TensorRT, whose compiled nodes ORT cannot write, the model itself is checked.
+
+- On WebGPU, every operator must be in the table of :mod:`.operators`.
+- On other EPs, no operator may draw random numbers: ORT's kernels take the seed on the host, which a replay repeats.
+- No output may be an initializer that nodes read: ORT copies it while it captures, which CUDA does not permit.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -22,39 +26,42 @@ from typing import NoReturn
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
+from onnx import numpy_helper
 
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist.permits import Setting
-from onnxruntime.backend.capture.operators import OPERATORS, RELEASES, TYPES, Dispatches
+from onnxruntime.backend.capture.operators import DROPOUTS, OPERATORS, RANDOM, RELEASES, TYPES, Dispatches
 from onnxruntime.backend.errors import reject, show
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CUDA, TENSORRT, WEBGPU
-from onnxruntime.backend.runs import tensors
+from onnxruntime.backend.runs import fast_path, tensors
 
-# ORT warns of every graph that it writes after this optimizer, which changes nothing but convolutions on the CPU.
+# ORT warns of every graph that it writes after this optimizer, which changes only convolutions on the CPU.
 DISABLED_OPTIMIZERS = ("NchwcTransformer",)
-# Nodes alone, without weights: a thousand take 100 KiB.
+# A thousand nodes take 100 KiB without their weights.
 _MOST_BYTES = 64 * 2**20
+# Larger initializers are written apart. A flag such as Dropout's training_mode stays in the graph.
+_SMALL = "16"
 _GRAPH, _WEIGHTS = "graph.onnx", "weights"
 
 
 def open_session(
     model: str | bytes, options: SessionOptions, granted: Mapping[str, Mapping[str, Setting]], **arguments: object
 ) -> InferenceSession:
-    """Open a session, and one that captures only where :func:`check` finds nothing against it.
+    """Create a session. If it captures, check its final graph.
 
     :param model: path or serialized model.
-    :param options: session options that have their EPs.
+    :param options: session options that contain the EPs.
     :param granted: EP name to its granted options.
     :param arguments: for :class:`onnxruntime.InferenceSession`.
     :raises NotPermittedError: for a model that cannot be captured.
     """
-    # Not of TensorRT's: ORT writes no graph of which an EP has compiled a part.
+    # Skip TensorRT: ORT cannot save a graph that contains nodes compiled by an EP.
     switches = ((ep, granted.get(ep, {}).get(CAPTURE_SWITCHES[ep])) for ep in (WEBGPU, CUDA))
     ep = next((ep for ep, grant in switches if grant is not None and grant.value), None)
     if ep is None:
         return InferenceSession(model, options, **arguments)
-    # The argument takes the place of the entry.
+    # The argument replaces the entry.
     try:
         disabled = options.get_session_config_entry("optimization.disable_specified_optimizers").split(";")
     except RuntimeError:  # no such entry
@@ -67,28 +74,26 @@ def open_session(
 
 @contextmanager
 def written(options: SessionOptions) -> Iterator[Path]:
-    """Have ORT write the final graph of the session that is opened meanwhile.
+    """Make ORT write the final graph of the session that is created in this context.
 
-    It lies in a folder that nobody else may enter and that is gone afterwards. Weights are thrown away as ORT writes
-    them, where the system can; elsewhere they lie in the same folder.
+    The folder is the user's alone and is removed afterwards. On POSIX systems, weights are written to the null device;
+    on other systems, to the same folder.
 
-    :param options: the options that the session is opened with; what is added here writes nothing later. (The session's
-        own copy, ``get_session_options()``, goes on naming the file.)
-    :return: where :func:`check` reads it.
-    :raises RuntimeError: when there can be no such folder.
+    :param options: the options of the session. Afterwards, they write no graph. (The session's own copy,
+        ``get_session_options()``, still contains the path.)
+    :return: the path that :func:`check` reads.
+    :raises RuntimeError: if the folder cannot be created.
     """
     try:
         made = tempfile.TemporaryDirectory(prefix="onnxruntime-captured-graph-", ignore_cleanup_errors=True)
     except OSError as error:
-        raise RuntimeError(
-            f"graph capture needs a temporary folder, for the graph that is looked at: {error}"
-        ) from error
+        raise RuntimeError(f"graph capture needs a temporary folder, for the graph that is checked: {error}") from error
     with made as name:
         folder = Path(name)
         if os.name == "posix":
             (folder / _WEIGHTS).symlink_to(os.devnull)
         options.add_session_config_entry("session.optimized_model_external_initializers_file_name", _WEIGHTS)
-        options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "0")
+        options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", _SMALL)
         options.optimized_model_filepath = str(folder / _GRAPH)
         try:
             yield folder / _GRAPH
@@ -97,12 +102,12 @@ def written(options: SessionOptions) -> Iterator[Path]:
 
 
 def check(session: InferenceSession, ep: str, path: Path) -> None:
-    """Check that a replay of a session's graph computes all that an ordinary run does.
+    """Check that a replay of a session's graph computes the same as a run without capture.
 
     :param session: a session that captures.
     :param ep: the EP that captures.
     :param path: the final graph, from :func:`written`.
-    :raises NotPermittedError: naming the release, node, value or input that is not known to be replayed.
+    :raises NotPermittedError: if the release, a node, a value or an input is not known to be replayed.
     """
     if ep == WEBGPU:
         _check_release()
@@ -112,19 +117,20 @@ def check(session: InferenceSession, ep: str, path: Path) -> None:
     except (OSError, DecodeError) as error:
         _refuse(ep, f"the final graph cannot be read: {show(str(error))}")
     if final is None:
-        _refuse(ep, f"the final graph has {size} bytes, too many to look at")
-    problem = _problem(final) if ep == WEBGPU else ""
+        _refuse(ep, f"the final graph has {size} bytes, too many to check")
+    problem = (_unknown(final) if ep == WEBGPU else "") or _not_repeatable(final)
     if problem:
         _refuse(ep, problem)
-    session._unread_inputs = frozenset(_on_cpu(session) - _read(final))
+    session._unread_inputs = (fast_path.inner_of(session), frozenset(_on_cpu(session) - _read(final)))
     read = _read_on_cpu(session)
     if read:
         _refuse(ep, read)
 
 
 def unread(session: InferenceSession) -> frozenset[str] | None:
-    """The inputs on the CPU that no node of a checked session reads; ``None`` for one that :func:`check` never saw."""
-    return getattr(session, "_unread_inputs", None)
+    """Return the inputs on the CPU that no node of a checked session reads; ``None`` for a session without a check."""
+    inner, names = getattr(session, "_unread_inputs", (None, None))
+    return names if inner is fast_path.inner_of(session) else None
 
 
 def _on_cpu(session: InferenceSession) -> set[str]:
@@ -133,18 +139,18 @@ def _on_cpu(session: InferenceSession) -> set[str]:
 
 
 def _read_on_cpu(session: InferenceSession) -> str:
-    """Say which input a node on the CPU reads, or may read in a session that was never checked."""
+    """Return which input a node on the CPU reads, or may read in a session without a check; empty if none."""
     names = sorted(_on_cpu(session) - (unread(session) or set()))
-    where = "is read on the CPU (as a shape or a slice is), where a replay does not look again"
+    where = "is read on the CPU (as a shape or a slice is), which a replay does not repeat"
     return f"input {show(names[0])} {where}. Make it a constant of the model" if names else ""
 
 
 def switched_on(session: InferenceSession) -> list[str]:
-    """The EPs of a session that were told to capture."""
+    """Return the EPs of a session that capture."""
     providers, options = session.get_providers(), session.get_provider_options()
     found = [ep for ep in (CUDA, TENSORRT) if ep in providers and _on(options[ep].get(CAPTURE_SWITCHES[ep]))]
     if WEBGPU in providers:
-        # ORT's own Python layer asks the inner session too; a provider option would not show what took effect.
+        # As ORT's own Python layer does: a provider option does not show whether it took effect.
         captures = getattr(session._sess, "is_webgpu_graph_capture_enabled", None)
         if captures() if captures else _on(_entry(session, f"ep.{WEBGPU.lower()}.enableGraphCapture")):
             found.append(WEBGPU)
@@ -163,10 +169,10 @@ def _entry(session: InferenceSession, key: str) -> str | None:
 
 
 def problem(session: InferenceSession, eps: list[str]) -> str:
-    """Say why runs of a session that captures cannot be made right here; nothing when they can.
+    """Return why a session cannot capture correctly; empty if it can.
 
-    :param session: the session, which its caller may have opened.
-    :param eps: what :func:`switched_on` found.
+    :param session: the session, which a caller may have created.
+    :param eps: the EPs that :func:`switched_on` returned.
     """
     ep = eps[0]
     if len(eps) > 1:
@@ -181,18 +187,38 @@ def problem(session: InferenceSession, eps: list[str]) -> str:
     inputs, outputs = session.get_inputs(), session.get_outputs()
     both = {value.name for value in inputs} & {value.name for value in outputs}
     if both:
-        return f"graph capture needs outputs that a node computes; {min(both)!a} is an input, which no replay hands on"
+        return f"graph capture needs outputs that a node computes; {min(both)!a} is an input, which no replay copies"
+    names = [value.name for value in outputs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        return f"graph capture needs outputs of different names; {twice!a} is listed twice"
     for what, values in (("input", inputs), ("output", outputs)):
         for value in values:
             if dtype(value.type) is None:
                 return f"graph capture needs tensors of numbers that numpy has; {what} {value.name!a} is {value.type}"
-    if ep == WEBGPU and unread(session) is None:
-        return "graph capture on WebGPU leaves out some operators, and only models that prepare opens are looked at"
+    if unread(session) is None:
+        if ep == WEBGPU:
+            return "graph capture on WebGPU leaves out some operators, and only models that prepare opens are checked"
+        opened = _as_opened(session)
+        found = "" if opened is None else _not_repeatable(opened)
+        if found:
+            return found
     return _read_on_cpu(session)
 
 
+def _as_opened(session: InferenceSession) -> onnx.ModelProto | None:
+    """Return the model from which a session was created; ``None`` if it cannot be read."""
+    content, path = getattr(session, "_model_bytes", None), getattr(session, "_model_path", None)
+    try:
+        if content is not None:
+            return onnx.load_model_from_string(content)
+        return onnx.load_model(path, load_external_data=False) if path else None
+    except (OSError, DecodeError):
+        return None
+
+
 def dtype(value_type: str) -> np.dtype | None:
-    """The dtype of tensors that ORT copies between numpy and a device; ``None`` for all other types."""
+    """Return the dtype of tensors that ORT copies between numpy and a device; ``None`` for all other types."""
     element = tensors.element_type(value_type)
     found = None if element is None else tensors.dtype_of(element)
     return found if found is not None and found.kind in "biuf" and tensors.numpy_has(found) else None
@@ -204,20 +230,62 @@ def _refuse(ep: str, reason: str) -> NoReturn:
 
 def _check_release() -> None:
     ort = onnxruntime.__version__
-    # A bundled EP has ORT's version; of a plugin's, all that are registered count.
+    # A built-in EP has ORT's version. Of a plugin EP, every registered library counts.
     devices = [device.ep_metadata for device in onnxruntime.get_ep_devices() if device.ep_name == WEBGPU]
     for version in {metadata.get("version") if "library_path" in metadata else ort for metadata in devices} or {ort}:
         if (ort, version) not in RELEASES:
             known = ", ".join(f"{plugin} on ORT {release}" for release, plugin in sorted(RELEASES))
-            _refuse(WEBGPU, f"version {version} of the EP on ORT {ort} was never looked at, only {known}")
+            _refuse(WEBGPU, f"version {version} of the EP on ORT {ort} was never checked, only {known}")
 
 
 def _read(final: onnx.ModelProto) -> set[str]:
     return {name for node in final.graph.node for name in node.input}
 
 
-def _problem(final: onnx.ModelProto) -> str:
-    """Say what of a graph is not known to be replayed on the WebGPU EP; nothing when all is."""
+def _not_repeatable(model: onnx.ModelProto) -> str:
+    """Return what a replay of a model does not repeat on any EP; empty if it repeats everything."""
+    graph = model.graph
+    for nodes, initializers in ((graph.node, graph.initializer), *((f.node, ()) for f in model.functions)):
+        node = next(_random(nodes, initializers), None)
+        if node is not None:
+            return f"{_shown(node)} draws random numbers, which a replay repeats"
+    copied = {tensor.name for tensor in graph.initializer} & _read(model)
+    output = next((value.name for value in graph.output if value.name in copied), None)
+    if output is None:
+        return ""
+    return f"output {show(output)} is a constant that nodes read, which ORT copies while it captures"
+
+
+def _random(nodes: Iterable, initializers: Iterable, outer: frozenset[str] = frozenset()) -> Iterator[onnx.NodeProto]:
+    """Yield the nodes that draw random numbers, in subgraphs too.
+
+    :param outer: the names of flags that are off in the graph around these nodes.
+    """
+    values = [(tensor.name, tensor) for tensor in initializers]
+    values += [
+        (node.output[0], attribute.t)
+        for node in nodes
+        for attribute in node.attribute
+        if node.op_type == "Constant" and attribute.name == "value"
+    ]
+    off = outer | {name for name, tensor in values if _is_off(tensor)}
+    for node in nodes:
+        operator = (node.domain.replace("ai.onnx", ""), node.op_type)
+        flag = (*node.input, "", "", "", "", "")[DROPOUTS.get(operator, -1)]
+        if operator in RANDOM or (flag and flag not in off):
+            yield node
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _random(graph.node, graph.initializer, off)
+
+
+def _is_off(tensor: onnx.TensorProto) -> bool:
+    inline = tensor.data_type == onnx.TensorProto.BOOL and tensor.data_location == onnx.TensorProto.DEFAULT
+    return inline and not numpy_helper.to_array(tensor).any()
+
+
+def _unknown(final: onnx.ModelProto) -> str:
+    """Return what of a graph is not known to be replayed on the WebGPU EP; empty if everything is."""
     graph, read = final.graph, _read(final)
     if final.functions or graph.sparse_initializer:
         return "the final graph holds functions or sparse constants"
@@ -225,36 +293,40 @@ def _problem(final: onnx.ModelProto) -> str:
     types |= {tensor.name: tensor.data_type for tensor in graph.initializer}
     for name, kind in types.items():
         if name in read and kind not in TYPES:
-            return f"{show(name)} is of a type ({_type(kind)}) of which no replay was seen"
+            return f"{show(name)} is of a type ({_type(kind)}) whose replay was never checked"
     constants = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     outputs = {value.name for value in graph.output}
     for node in graph.node:
         rule = OPERATORS.get((node.domain, node.op_type))
         fault = "is not known to be replayed" if rule is None else _fault(node, rule, constants, outputs)
         if fault:
-            operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-            makes = ", ".join(show(name) for name in node.output[:4])
-            return f"node {show(node.name)} ({show(operator)[1:-1]}, which makes {makes}) {fault}"
+            return f"{_shown(node)} {fault}"
     return ""
 
 
+def _shown(node: onnx.NodeProto) -> str:
+    operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+    makes = ", ".join(show(name) for name in node.output[:4])
+    return f"node {show(node.name)} ({show(operator)[1:-1]}, which makes {makes})"
+
+
 def _fault(node: onnx.NodeProto, rule: Dispatches, constants: Mapping[str, tuple[int, ...]], outputs: set[str]) -> str:
-    """Say what a node lacks of what its operator's rule asks for."""
+    """Return which condition of its operator's rule a node does not meet; empty if it meets all."""
     attributes = {attribute.name: attribute for attribute in node.attribute}
     if sum(map(bool, node.input)) < rule.inputs:
         return f"copies its input, as it does with fewer than {rule.inputs}"
     if rule.outputs is not None and any(node.output[rule.outputs :]):
         return f"has more than {rule.outputs} outputs, of which some are copies"
     if rule.inside and not outputs.isdisjoint(node.output):
-        return "makes an output of the model, which is a copy; inside of the model it is none"
+        return "makes an output of the model, which is a copy"
     if rule.perm and ("perm" not in attributes or len(attributes["perm"].ints) < 2):
         return "may be of one dimension, which is a copy"
     if rule.axes:
         axes = constants.get(node.input[1], ()) if len(node.input) > 1 else ()
         if not (attributes["axes"].ints if "axes" in attributes else axes and 0 not in axes):
-            return "names no axes, which may be a copy"
+            return "specifies no axes, which may be a copy"
     if "to" in attributes and attributes["to"].i not in TYPES:
-        return f"makes a type ({_type(attributes['to'].i)}) of which no replay was seen"
+        return f"makes a type ({_type(attributes['to'].i)}) whose replay was never checked"
     return ""
 
 

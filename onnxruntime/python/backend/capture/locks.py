@@ -2,24 +2,53 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The locks of sessions that may not open, run or end beside each other in one process.
+"""The locks of sessions that may not be created, run or released at the same time in one process.
 
-:data:`WEBGPU`: two WebGPU sessions used from two threads fail or crash the process, and so does opening one while
-another runs: with the plugin EP of ORT 1.31.1 and with the EP inside 1.27. So each does everything alone.
+:data:`WEBGPU`: two WebGPU sessions used by two threads fail or crash the process, and so does the creation of a session
+while another runs. This holds for the plugin EP of ORT 1.31.1 and the built-in EP of 1.27. So each call is alone.
 
-:data:`CUDA`: ORT captures a CUDA graph in the global mode (``cudaStreamCaptureModeGlobal`` in ``cuda_graph.cc``), in
-which an allocation or a device synchronisation of any thread fails and breaks the capture. So who captures is alone;
-all else goes on side by side.
+:data:`CUDA`: ORT captures CUDA graphs in the global mode (``cudaStreamCaptureModeGlobal`` in ``cuda_graph.cc``). In
+this mode, an allocation or a device synchronization of any thread fails and breaks the capture. So a capture is alone;
+all other calls go on side by side.
 
-The backend takes these locks for what it does. What an application does by itself on such a device (a session of its
-own, an IO binding, an ``OrtValue`` in device memory) it does ::
+The backend takes these locks for its own calls. An application takes them for its own calls on such a device: a session
+of its own, an IO binding, an ``OrtValue`` in device memory ::
 
-    with onnxruntime.backend.session_lock.CUDA.alone():
+    with onnxruntime.backend.capture.locks.CUDA.alone():
         ...
+
+**The locks of this folder, in the order in which a thread takes them**
+
+1. ``SessionLock._alone``, re-entrant, one for each of ``WEBGPU`` and ``CUDA``. A thread that is alone holds it. To add
+   a run lock or to release sessions, a thread holds it for a moment.
+2. Run locks, re-entrant, in ``SessionLock._run_locks`` (CUDA only). Each thread that has run a session has a lock, and
+   each session that replays graphs (``Capture._replay_lock``). A thread that is alone holds all of them. So a run takes
+   no lock that another session's run needs.
+3. ``GraphIds._state``, ``Threads._state`` and ``_marking``, held for a few assignments. No lock is taken inside them.
+
+A thread that holds a run lock never takes ``_alone``, which would be a deadlock with a thread that is alone.
+
+==============================================  ========================  ===============================
+call                                            CUDA                      WebGPU
+==============================================  ========================  ===============================
+create a session                                the thread's run lock     alone
+run without capture                             the thread's run lock     alone
+capture (the first run of a graph)              alone                     alone
+run without capture of a session that captures  alone: the run may be     alone
+                                                given memory into which
+                                                graphs replay
+replay                                          the session's run lock:   alone
+                                                graphs of a session share
+                                                an arena
+release of a session                            ``_alone`` only           ``_alone`` only
+==============================================  ========================  ===============================
+
+The worker of :mod:`onnxruntime.backend.capture.threads` takes no lock: the thread that waits for it holds them.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections import deque
@@ -29,21 +58,22 @@ from functools import partial
 from itertools import compress
 from operator import methodcaller
 
-from onnxruntime import InferenceSession
+from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import provider_names
 
-# All that computes through the CUDA runtime.
+# All EPs that compute through the CUDA runtime.
 _ON_CUDA = frozenset({provider_names.CUDA, provider_names.TENSORRT, provider_names.NV_TENSORRT_RTX})
 
-_acquire, _try, _release = methodcaller("acquire"), methodcaller("acquire", False), methodcaller("release")
+_acquire, _release = methodcaller("acquire"), methodcaller("release")
+_try, _try_for_a_moment = methodcaller("acquire", False), methodcaller("acquire", True, 0.05)
 
 
 @contextmanager
 def _holding(locks: list, acquire: Callable) -> Iterator[list]:
     """Hold those of the locks that ``acquire`` gets.
 
-    All are taken in one call of C code and let go in another, so that Ctrl-C cannot come between a lock and the note of
-    it: a lock that nobody lets go would stop every other thread.
+    One call of C code takes all locks, and another releases them. So Ctrl-C cannot come between a lock and the note of
+    it: a lock that nobody releases would stop every other thread.
     """
     held: list = []
     let_go = partial(deque, map(_release, held), 0)
@@ -54,19 +84,34 @@ def _holding(locks: list, acquire: Callable) -> Iterator[list]:
         let_go()
 
 
+@contextmanager
+def _holding_all(locks: list, options: RunOptions | None) -> Iterator[None]:
+    """Hold all of the locks. If run options are given, stop waiting when they terminate the run.
+
+    :raises RuntimeError: if the run is terminated while the thread waits.
+    """
+    while True:
+        with _holding(locks, _acquire if options is None else _try_for_a_moment) as held:
+            if len(held) == len(locks):
+                yield
+                return
+        if options.terminate:
+            raise RuntimeError("the run was terminated while it waited for other sessions")
+
+
 class _Thread(threading.local):
-    """What each thread has of a lock: one of its own, to hold during a run."""
+    """The run lock of each thread."""
 
     def __init__(self, new_lock: Callable) -> None:
-        self.running = new_lock()
+        self.run_lock = new_lock()
 
 
 class SessionLock:
     """
-    A re-entrant lock that one thread holds alone, or any number hold side by side for a run each.
+    A re-entrant lock that one thread holds alone, or any number of threads hold side by side for a run each.
 
-    It also releases sessions. A session dies wherever its last reference goes, in the garbage collector too, where
-    waiting for a lock can hang. So what it held is put aside, and dropped by whoever is alone then or next.
+    It also releases sessions. A session ends where its last reference ends, in the garbage collector too, where waiting
+    for a lock can hang. So its attributes are put aside, and released by the thread that is alone then or next.
     """
 
     def __init__(self, side_by_side: bool) -> None:
@@ -76,75 +121,104 @@ class SessionLock:
         self._side_by_side = side_by_side
         self._alone = threading.RLock()
         self._taken = False
-        # One lock for each thread that has run a session, gone when its thread is, and for each session that replays
-        # graphs: to be alone means to hold them all. So a run takes no lock that another's run wants.
-        self._running: weakref.WeakSet = weakref.WeakSet()
-        self._dead: deque[dict] = deque()
-        # Whether it was ever had by a session on another device than 0, which is where every thread begins.
+        # Each ends with its thread or its session.
+        self._run_locks: weakref.WeakSet = weakref.WeakSet()
+        self._dead: deque[dict | list] = deque()
+        # Whether a session on another device than 0 ever took this lock. Threads begin on device 0.
         self.other_devices = False
+        # Why no session of this process can run any more; empty if they can.
+        self.failure = ""
         self._thread = _Thread(self.new_lock)
-        self._elsewhere = threading.local()  # apart from _thread, which takes the lock when a thread first has it
+        self._elsewhere = threading.local()  # apart from _thread, which takes the lock when a thread first uses it
 
-    def for_a_run(self) -> AbstractContextManager:
-        """What the calling thread holds while it opens or runs a session. Inside it, nothing may ask to be alone."""
-        return self._thread.running if self._side_by_side else self.alone()
+    def for_a_run(self, options: RunOptions | None = None) -> AbstractContextManager:
+        """Return the lock for creating or running a session. A thread that holds it may not call :meth:`alone`.
+
+        :param options: the options of a run with limits. When they terminate the run, the thread stops waiting.
+        :raises RuntimeError: if no session of this process can run, or the run is terminated.
+        """
+        if self.failure:
+            raise RuntimeError(self.failure)
+        if not self._side_by_side:
+            return self.alone(options)
+        return self._thread.run_lock if options is None else _holding_all([self._thread.run_lock], options)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Wait until no other thread opens, runs or releases a session, and keep it so."""
+    def alone(self, options: RunOptions | None = None) -> Iterator[None]:
+        """Wait until no other thread creates, runs or releases a session, and keep other threads from it.
+
+        :param options: as of :meth:`for_a_run`.
+        """
         try:
-            with self._alone:
+            with self._alone if options is None else _holding_all([self._alone], options):
                 outer, self._taken = self._taken, True
                 try:
                     if self._side_by_side:
-                        with _holding(list(self._running), _acquire):
+                        with _holding_all(list(self._run_locks), options):
                             yield
                     else:
-                        yield  # nobody holds a lock of their own
+                        yield  # no thread holds a run lock
                 finally:
                     self._taken = outer
         finally:
             if self._dead:
-                self.bury()
+                self.release_dead()
 
     def new_lock(self):
-        """A lock that nobody else holds while one thread is alone; to be kept as long as it is used."""
+        """Return a new run lock, which a thread that is alone holds. Keep it as long as it is used."""
         with self._alone:
             lock = threading.RLock()
-            self._running.add(lock)
-        self.bury()
+            self._run_locks.add(lock)
+        self.release_dead()
         return lock
 
-    def bury_elsewhere(self) -> None:
-        """Have the calling thread release no session: CUDA's current device would be that of the released one."""
+    def release_nothing_in_this_thread(self) -> None:
+        """Make the calling thread release no session: a release changes CUDA's current device of the thread."""
         self._elsewhere.is_so = True
 
-    def bury(self) -> None:
-        """Release the sessions that were put aside, unless another thread is to."""
-        # A thread that does not get the lock leaves what is put aside to the thread that has it: that one calls this
-        # after releasing it.
+    def release_dead(self) -> None:
+        """Release the sessions that were put aside, unless another thread is to do so."""
+        # A thread that does not get the lock leaves the release to the thread that holds the lock. That thread calls
+        # this after it releases the lock.
         while self._dead and not hasattr(self._elsewhere, "is_so"):
             with _holding([self._alone], _try) as held:
-                # The garbage collector can run while this thread holds the lock; it calls this again afterwards.
+                # The garbage collector can run while this thread holds the lock, which calls this again afterwards.
                 if not held or self._taken:
                     return
-                with suppress(IndexError):  # until none is left, whoever else takes of them
+                with suppress(IndexError):  # until none is left: other threads may take some
                     while True:
                         # Emptied, for the finalizer that put it aside may still hold it.
                         self._dead.popleft().clear()
 
-    def _put_aside(self, held: dict) -> None:
-        self._dead.append(held)
-        self.bury()
+    def put_aside(self, owners: dict | list) -> None:
+        """Empty a collection of objects that own device memory, now or when no thread holds the lock."""
+        self._dead.append(owners)
+        self.release_dead()
 
     def release_of(self, session: InferenceSession) -> None:
-        """Have the inner session, and all else that a session object holds, dropped under the lock."""
+        """Release the inner session, and all other attributes of a session, under the lock when the session ends."""
         with _marking:
-            if "_released_under_lock" in vars(session):
-                return
-            session._released_under_lock = True
-        # vars(session) outlives the object because the finalizer holds it. It holds no reference back.
-        weakref.finalize(session, self._put_aside, vars(session)).atexit = False
+            if "_released_under_lock" not in vars(session):
+                session._released_under_lock = _Release(self, session)
+
+
+class _Release:
+    """An attribute of a session that puts the attributes of the session aside when the session ends.
+
+    Only the session may refer to this object: if anything else does, a session that refers to itself never ends.
+    """
+
+    def __init__(self, lock: SessionLock, session: InferenceSession) -> None:
+        self._lock, self._own = lock, vars(session)
+        # Called when the last reference ends. The garbage collector, which ends cycles, calls __del__ instead.
+        self._ended = weakref.ref(session, self._end)
+
+    def _end(self, _: object = None, is_finalizing: Callable = sys.is_finalizing) -> None:
+        own, self._own, self._ended = self._own, None, None
+        if own is not None and not is_finalizing():
+            self._lock.put_aside(own)
+
+    __del__ = _end
 
 
 WEBGPU = SessionLock(side_by_side=False)
@@ -159,13 +233,13 @@ def _of(providers: Iterable[str]) -> SessionLock | None:
 
 
 def while_opening(providers: Iterable[str]) -> AbstractContextManager:
-    """What to hold while a session with these EPs is opened."""
+    """Return the lock for creating a session with these EPs."""
     lock = _of(providers)
     return nullcontext() if lock is None else lock.for_a_run()
 
 
 def of(session: InferenceSession) -> SessionLock | None:
-    """The lock of a session, under whose :meth:`SessionLock.for_a_run` it runs; ``None`` where it needs none."""
+    """Return the lock of a session, whose :meth:`SessionLock.for_a_run` its runs need; ``None`` if it needs none."""
     lock = _of(session.get_providers())
     if lock is not None:
         options = session.get_provider_options().values()

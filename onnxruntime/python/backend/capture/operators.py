@@ -2,19 +2,22 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The operators that WebGPU's graph capture replays, and of which releases that was shown.
+"""Lists the operators that WebGPU's graph capture replays, the checked releases, and the random operators of all EPs.
 
-A capture on the WebGPU EP records the programs that kernels dispatch. It leaves out copies and clears of buffers, so
-that what a kernel copies keeps the value of the run that captured. An operator is permitted when its kernel was shown
-to dispatch, and to do nothing else, in all variants that were tried: of several shapes (empty, of one element, of
-dimensions of 1), attributes and types, alone and between other nodes, with and without ORT's optimizers, each replayed
-on other data and compared bit by bit with ordinary runs. ``backend_captured_operators.py`` beside the tests repeats
-that. The EP's sources (``onnxruntime/core/providers/webgpu``, ``onnxruntime/contrib_ops/webgpu``) were read for the
-branches that copy, which are what the conditions below exclude.
+A capture on the WebGPU EP records the programs that kernels dispatch. It omits copies and clears of buffers, so that a
+copied value stays the value of the run that captured. An operator is permitted if its kernel only dispatches programs,
+in all variants that ``backend_captured_operators.py``, next to the tests, runs. The variants are of several shapes (one
+element, dimensions of 1, and no elements for operators whose kernels run on an empty tensor), attributes and types.
+Each variant runs alone and between other nodes, with and without ORT's optimizers. The program replays it on other data
+and compares bits with runs without capture. The conditions below exclude the branches of the EP's sources that copy
+(``onnxruntime/core/providers/webgpu``, ``onnxruntime/contrib_ops/webgpu``).
 
-Not here, because they copy or clear: ScatterND and ScatterElements, LSTM and GRU. Not here, because too little was seen
-of them: operators that ran in one variant, and those of decoders and of quantized weights, whose kernels differ from
-GPU to GPU. Nor is DequantizeLinear, of which even ordinary runs can leave an output unwritten.
+On a tensor without elements, runs without capture differ, too: Softmax over an empty axis terminates the process with
+SIGFPE (``docs/ort-defects.md``).
+
+Not permitted, because their kernels copy or clear: ScatterND, ScatterElements, LSTM, GRU. Not permitted, because too
+few variants are known: operators of decoders and of quantized weights, whose kernels differ from GPU to GPU. Nor is
+DequantizeLinear: even runs without capture can leave its output unwritten.
 """
 
 from __future__ import annotations
@@ -25,18 +28,18 @@ from onnx import TensorProto
 
 
 class Dispatches(NamedTuple):
-    """What a node must be for its kernel to dispatch and not to copy; the defaults ask for nothing."""
+    """Conditions for a kernel to dispatch and not to copy; the defaults are none."""
 
     inputs: int = 1
     """The fewest inputs."""
     outputs: int | None = None
     """The most outputs."""
     axes: bool = False
-    """It names its axes: an attribute, or an input that is a constant."""
+    """It specifies its axes: an attribute, or an input that is a constant."""
     perm: bool = False
     """It has a ``perm`` of two dimensions or more."""
     inside: bool = False
-    """None of its outputs is one of the graph's: only then ORT gives it one buffer for input and output."""
+    """None of its outputs is an output of the graph: only then its input and output share a buffer."""
 
 
 _ALWAYS = Dispatches()
@@ -46,10 +49,10 @@ _INSIDE = Dispatches(inside=True)
 NHWC = "com.ms.internal.nhwc"
 MICROSOFT = "com.microsoft"
 
-# ORT's release and the plugin's, whose kernels and optimizers this was shown of.
+# The releases of ORT and of the plugin whose kernels and optimizers the table describes.
 RELEASES = frozenset({("1.31.1", "0.4.0")})
 
-# The types of inputs, of constants and of what Cast makes. No software GPU computes float16, so that none was seen.
+# The types of inputs, of constants and of Cast's outputs. Not float16, which no software GPU computes.
 TYPES = frozenset(
     {
         TensorProto.FLOAT,
@@ -71,28 +74,41 @@ OPERATORS: dict[tuple[str, str], Dispatches] = {
     **_each("HardSwish LeakyRelu Log Neg Not Reciprocal Relu Sigmoid Sin Sinh Softplus Sqrt Tan Tanh", _ALWAYS),
     **_each("ThresholdedRelu", _ALWAYS),
     **_each("Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Mul PRelu Pow Sub Where", _ALWAYS),
-    # Of one input they are a copy.
+    # With one input they are a copy.
     **_each("Max Min", Dispatches(inputs=2)),
-    # They move data by programs, even where a copy would do (Concat of one input, Slice of all, Pad by nothing).
+    # They move data by programs, even if a copy is enough (Concat of one input, Slice of all, Pad by nothing).
     **_each("Concat CumSum Expand Gather GatherElements GatherND Pad Resize Slice Split Tile TopK Trilu", _ALWAYS),
-    # Of one dimension it is a copy.
+    # With one dimension it is a copy.
     **_each("Transpose", Dispatches(perm=True)),
-    # They share the buffer of their input, except where the output is one of the graph's: that is a copy.
+    # They share the buffer of their input, except if the output is an output of the graph, which is a copy.
     **_each("Flatten Identity Reshape Squeeze Unsqueeze", _INSIDE),
-    # Without axes they are a copy, or are one for scalars.
+    # Without axes, or for scalars, they are a copy.
     **_each("ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd", _AXES),
     **_each("ReduceSum ReduceSumSquare", _AXES),
     **_each("ArgMax ArgMin DFT Einsum Gemm MatMul Softmax", _ALWAYS),
     **_each("InstanceNormalization LayerNormalization LpNormalization RMSNormalization", _ALWAYS),
     **_each("SimplifiedLayerNormalization RotaryEmbedding", _ALWAYS),
-    # Convolutions and what surrounds them, in the layout that the EP prefers.
+    # Convolutions and related operators, in the layout that the EP prefers.
     **_each("AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool", _ALWAYS, NHWC),
     **_each("GlobalMaxPool MaxPool", _ALWAYS, NHWC),
-    # What ORT fuses, and what exporters write.
+    # Operators that ORT's fusions and exporters write.
     **_each("BiasGelu FastGelu Gelu QuickGelu RotaryEmbedding", _ALWAYS, MICROSOFT),
     **_each("Attention SkipLayerNormalization SkipSimplifiedLayerNormalization", _ALWAYS, MICROSOFT),
     # Its fourth output is a copy.
     **_each("MultiHeadAttention", Dispatches(outputs=3), MICROSOFT),
-    # Computed from shapes, which the graphs of a session are kept by.
+    # Its output follows from the shapes, and each graph has one set of shapes.
     **_each("Shape", _ALWAYS),
+}
+
+# The operators that draw random numbers. A replay repeats the numbers of the run that captured.
+RANDOM = frozenset(
+    {
+        *(("", name) for name in ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")),
+        *(("", name) for name in ("Bernoulli", "Multinomial")),
+        (MICROSOFT, "Sampling"),
+    }
+)
+# Operators that draw random numbers in training mode only, and the position of the input that switches it on.
+DROPOUTS = {("", "Dropout"): 2, (MICROSOFT, "BitmaskDropout"): 2} | {
+    (MICROSOFT, name): 4 for name in ("BiasDropout", "BitmaskBiasDropout")
 }

@@ -26,6 +26,11 @@ _RUN = InferenceSession.run
 _RUN_WITH_ORT_VALUES = InferenceSession.run_with_ort_values
 
 
+def inner_of(session: object) -> object:
+    """Return an object that ORT replaces together with a session's inner handle, and that does not keep it alive."""
+    return getattr(session, "_providers", None) if isinstance(session, InferenceSession) else None
+
+
 def none(inputs: object, options: RunOptions) -> None:
     """The short way of a session that has none."""
 
@@ -44,6 +49,7 @@ def of(
     :param lock: the session's lock, if it has one.
     """
     own, count, array, ort_value = vars(session), len(slots), _ARRAY, OrtValue
+    inner = own.get("_providers")
 
     def run(inputs: object, options: RunOptions) -> list | None:
         kind = type(inputs)
@@ -53,7 +59,12 @@ def of(
             inputs = [inputs.get(name) for _, name, _ in slots]
         elif kind is not list and kind is not tuple:
             inputs = (inputs,)
-        if len(inputs) != count or InferenceSession.run is not _RUN or "run" in own:
+        if (
+            len(inputs) != count
+            or InferenceSession.run is not _RUN
+            or "run" in own
+            or own.get("_providers") is not inner  # set_providers replaced the handle, perhaps with another EP's
+        ):
             return None
         feeds = {}
         for index, name, dtype in slots:  # zip takes twice the time

@@ -1,0 +1,141 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The graph ids of a session: which :meth:`Capture.run` uses, which callers use with their own bindings."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from onnxruntime.backend.errors import warn
+from onnxruntime.backend.provider_names import TENSORRT
+
+# The run config entry that selects the graph of a run. Without it, ORT uses graph 0.
+GRAPH_ID = "gpu_graph_id"
+# The graph id of a run without capture.
+ORDINARY = "-1"
+# The allowlist permits ids up to 1023.
+FIRST_AUTOMATIC_ID = 1024
+# ORT keeps every graph as long as the session. A graph of 50 nodes on tensors of 256 KiB takes 0.8 MiB.
+MOST_GRAPHS = 32
+
+ONE_GRAPH = "it keeps one graph for a session. Prepare the model once more for other runs"
+_OVERWRITTEN = (
+    "on CUDA, a replay overwrites outputs that ORT allocated for runs with a binding of your own. Bind allocated "
+    "values and a graph id that rep.run does not use, or prepare the model without graph capture for such runs"
+)
+
+
+class GraphIds:
+    """Assigns a graph id to each pair of a caller's id, if any, and input shapes. Threads may share an object."""
+
+    def __init__(self, once: bool, on_webgpu: bool) -> None:
+        """
+        :param once: whether the EP captures one graph for a session, whatever the id, as TensorRT does.
+        :param on_webgpu: whether the EP is WebGPU.
+        """
+        self._once, self._on_webgpu = once, on_webgpu
+        # The number of graphs that were ever begun. ORT may have captured each, and keeps it as long as the session.
+        self._begun = 0
+        # Why graphs of an id and input shapes are not captured.
+        self._refused: dict[tuple, str] = {}
+        # The input shapes of each id of a caller's run config.
+        self._shapes: dict[str, list] = {}
+        # The ids of runs of prepared models, and those of runs with a caller's binding.
+        self._claimed: set[str] = set()
+        self._lent: set[str] = set()
+        self._warned = False
+        self._state = threading.Lock()
+
+    def claim(self, entries: Mapping[str, str]) -> None:
+        """Reserve the graph id of a prepared run config, if it contains one.
+
+        :raises RuntimeError: if :meth:`lend` reserved the id for a caller's binding.
+        """
+        if GRAPH_ID in entries:
+            with self._state:
+                self._claim(entries[GRAPH_ID])
+
+    def _claim(self, graph_id: str) -> None:
+        if graph_id in self._lent:
+            raise RuntimeError(f"{GRAPH_ID}={graph_id} was given away by run_options() of this session: choose another")
+        if graph_id != ORDINARY:
+            self._claimed.add(graph_id)
+
+    def lend(self, entries: Mapping[str, str]) -> None:
+        """Reserve the graph id of a run config, 0 without one, for a caller who runs the session with a binding.
+
+        :raises RuntimeError: if :meth:`Capture.run` uses the id, or would overwrite the outputs of such runs.
+        """
+        graph_id = entries.get(GRAPH_ID, "0")
+        with self._state:
+            if graph_id in self._claimed or (self._once and self._begun):
+                raise RuntimeError(
+                    f"{GRAPH_ID}={graph_id} belongs to run() on this session: choose another for runs with a binding "
+                    f"of your own, as in run_options({{'{GRAPH_ID}': 7}}), or {ORDINARY} for runs without capture"
+                )
+            if graph_id == ORDINARY and not self._on_webgpu and self._begun:
+                raise RuntimeError(f"run_options({{'{GRAPH_ID}': {ORDINARY}}}) comes too late: {_OVERWRITTEN}")
+            self._lent.add(graph_id)
+
+    def check(self, key: tuple) -> None:
+        """Check that a graph may be captured.
+
+        :param key: the caller's id, or ``None``, and the input shapes.
+        :raises RuntimeError: if the graph may not be captured.
+        """
+        graph_id, *shapes = key
+        if self._once and graph_id is not None:
+            raise RuntimeError(f"{GRAPH_ID}={graph_id} has no effect on {TENSORRT}: {ONE_GRAPH}")
+        if self._once and self._begun:
+            raise RuntimeError(f"{TENSORRT} has captured other input shapes, or failed to: {ONE_GRAPH}")
+        captured = self._shapes.get(graph_id, shapes)
+        if captured != shapes:
+            raise RuntimeError(
+                f"{GRAPH_ID}={graph_id} was captured with inputs of shape {_listed(captured)}, and this run has "
+                f"{_listed(shapes)}: choose another id, or none, which selects an id for each set of shapes"
+            )
+        if key in self._refused:
+            raise RuntimeError(self._refused[key])
+
+    def begin(self, key: tuple) -> str | None:
+        """Return the id of a new graph; ``None`` if the session has ``MOST_GRAPHS``, of which the first use warns."""
+        graph_id, *shapes = key
+        with self._state:
+            if ORDINARY in self._lent and not self._on_webgpu:
+                raise RuntimeError(f"run_options({{'{GRAPH_ID}': {ORDINARY}}}) was called before: {_OVERWRITTEN}")
+            if self._begun >= MOST_GRAPHS:
+                if not self._warned:
+                    self._warned = True
+                    warn(
+                        f"This session has captured {MOST_GRAPHS} graphs, one for each thread, set of input shapes and "
+                        "id, and ORT never frees a graph. Other runs of this session do not capture"
+                    )
+                return None
+            if graph_id is None:
+                graph_id = str(0 if self._once else FIRST_AUTOMATIC_ID + self._begun)
+            else:
+                # If the run fails, ORT may have captured a graph under this id. Automatic ids are never used again.
+                self._refused[key] = f"the first run with {GRAPH_ID}={graph_id} failed: choose another id, or none"
+                self._shapes[graph_id] = shapes
+            self._claim(graph_id)
+            self._begun += 1
+        return graph_id
+
+    def accept(self, key: tuple) -> None:
+        """Note that the first run of a graph succeeded."""
+        self._refused.pop(key, None)
+
+    def refuse(self, key: tuple, reason: str) -> None:
+        """Note why a graph is never captured, and raise.
+
+        :raises RuntimeError: always.
+        """
+        self._refused[key] = reason
+        raise RuntimeError(reason)
+
+
+def _listed(shapes: list) -> str:
+    return ", ".join(map(str, shapes))

@@ -1,0 +1,96 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Which thread replays which graphs: ORT keeps CUDA graphs by thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+
+from onnx import TensorProto, helper
+
+from onnxruntime import InferenceSession
+from onnxruntime.backend.capture import locks
+from onnxruntime.backend.provider_names import CUDA
+
+# For each thread of a CUDA session, ORT keeps cuBLAS and cuDNN handles as long as the session.
+MOST_THREADS = 8
+
+
+class Threads:
+    """The graphs of each thread of a session, and a worker thread for threads without graphs of their own.
+
+    On CUDA, each of the first ``MOST_THREADS`` threads has graphs of its own. One worker runs for all other threads.
+    """
+
+    def __init__(self, lock: locks.SessionLock, device_id: int, common: bool, worker: bool) -> None:
+        """
+        :param lock: the lock of the session.
+        :param device_id: the CUDA device of the session.
+        :param common: whether all threads share graphs, as on WebGPU.
+        :param worker: whether the worker makes all runs, as on TensorRT.
+        """
+        self._lock, self._device_id, self._common = lock, device_id, common
+        self._own = threading.local()
+        self._left = 0 if worker else MOST_THREADS
+        # The graphs of the worker, or of all threads.
+        self._shared: dict[tuple, object] = {}
+        self.worker = None
+        self._state = threading.Lock()
+
+    def graphs(self) -> dict[tuple, object] | None:
+        """Return the graphs that the calling thread replays, by key; ``None`` for a thread that needs the worker."""
+        if self._common:
+            return self._shared
+        if self._lock.other_devices:
+            # In 1.31.1, ORT does not set CUDA's current device for the run of a session that captures.
+            return None
+        try:
+            return self._own.graphs
+        except AttributeError:
+            with self._state:
+                graphs = {} if self._left else None
+                self._left -= bool(self._left)
+            self._own.graphs = graphs
+            return graphs
+
+    def of_a_run(self) -> tuple[dict[tuple, object], Callable]:
+        """Return the graphs for a run of the calling thread, and the function that calls another for that run."""
+        graphs = self.graphs()
+        return (self._shared, self._on_worker) if graphs is None else (graphs, _here)
+
+    def _on_worker(self, function: Callable, *arguments: object) -> object:
+        """Call a function in the worker, under the lock that the calling thread holds."""
+        if self.worker is None:  # the first run of the worker is alone
+            from concurrent.futures import ThreadPoolExecutor  # slow to import, seldom needed  # noqa: PLC0415
+
+            start = partial(_become_worker, self._lock, self._device_id)
+            self.worker = ThreadPoolExecutor(1, "onnxruntime-graph-capture", initializer=start)
+        future = self.worker.submit(function, *arguments)
+        try:
+            return future.result()
+        finally:
+            future.exception()  # after Ctrl-C too, wait for the run: it reads the caller's arrays
+            self._lock.release_dead()
+
+
+def _here(function: Callable, *arguments: object) -> object:
+    return function(*arguments)
+
+
+def _become_worker(lock: locks.SessionLock, device_id: int) -> None:
+    """Set CUDA's current device of the calling thread permanently.
+
+    ORT's EP sets the device in the thread that creates or releases a session (``cuda_execution_provider.cc``), but not
+    for the run of a session that captures.
+    """
+    lock.release_nothing_in_this_thread()
+    if device_id:
+        value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
+        graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "", [value], [value])
+        graph.output[0].name = "y"
+        made = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 13)])
+        InferenceSession(made.SerializeToString(), providers=[(CUDA, {"device_id": device_id})])
