@@ -34,7 +34,7 @@ from collections.abc import Callable
 
 import backend_test_observable_models as models
 import numpy as np
-import onnxruntime_test_python_backend_config_keys as config_keys
+import onnxruntime_test_python_backend_allowlist_config_keys as config_keys
 
 import onnxruntime
 import onnxruntime.backend

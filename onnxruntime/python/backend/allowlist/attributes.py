@@ -2,8 +2,9 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The allowlist of attributes: what may be set on onnxruntime.SessionOptions and onnxruntime.RunOptions, with the
-values that each takes. What is not here is refused.
+"""Permitted attributes of ``SessionOptions`` and ``RunOptions``, with the values that each accepts.
+
+All other attributes are refused.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from onnxruntime.backend.allowlist.value_kinds import Flag, Integer, Member, Tex
 
 
 def _parallel(at: Circumstances) -> bool:
-    """Whether operators run in parallel: with one thread for them ORT makes the session sequential."""
+    """Return whether operators run in parallel. With one inter-op thread, ORT creates a sequential session."""
     return at.attributes.get("execution_mode") == ExecutionMode.ORT_PARALLEL and (
         at.attributes.get("inter_op_num_threads") != 1
     )
@@ -33,64 +34,65 @@ OWN_THREADS = Need(
     "thread pools of its own (use_per_session_threads)",
     lambda at, _: at.attributes.get("use_per_session_threads", True),
     idle=True,
+    shared=True,
 )
 _THREADS_START = Need(
     "a number of threads that the system lets this process start",
     lambda _, text: threads_start(int(text)),
-    without="ORT waits for them without end",
+    without="ORT waits for them indefinitely",
 )
 _PATTERN = Need("execution_mode=ORT_SEQUENTIAL to be on", lambda at, text: text == "0" or not _parallel(at), idle=True)
-# Text of a caller's that stands inside lines of ORT's log must not look like another field of one.
-_LOG_ID = Text("[A-Za-z0-9_.@/+-]*", "ASCII letters, digits and _ . @ / + -")
-# Not 0 and 1, with which a session of two nodes writes 136 and 65 lines into the application's log. The application can
-# ask for them: onnxruntime.set_default_logger_severity.
+# ORT writes this text into its log lines. It must not look like another field of a log line, or start a new line.
+_WORD = "[A-Za-z0-9_.@/+-]+"
+_LOG_ID = Text(f"({_WORD}( {_WORD})*)?", "words of ASCII letters, digits and _ . @ / + -, separated by single spaces")
+# Not 0 and 1: with them, a session of two nodes writes 136 and 65 lines into the application's log. The application can
+# set them with onnxruntime.set_default_logger_severity.
 _SEVERITY = Integer(among=(-1, 2, 3, 4))
-_VERBOSITY = Rule(Integer(among=(0,)), "0", "How much a debug build logs at severity 0; releases do not read it.")
+_VERBOSITY = Rule(Integer(among=(0,)), "0", "Verbosity of a debug build at severity 0. Release builds do not read it.")
 _LEVEL = Member(GraphOptimizationLevel, GraphOptimizationLevel.__members__)
 _MODE = Member(ExecutionMode, ExecutionMode.__members__)
-# Not MEMORY_EFFICIENT, with which builds without training open no session.
+# Not MEMORY_EFFICIENT: with it, builds without training cannot create a session.
 _ORDER = Member(
     ExecutionOrder, {order.name: order for order in (ExecutionOrder.DEFAULT, ExecutionOrder.PRIORITY_BASED)}
 )
 
-# What is off by default, and what is on.
+# Switches that are off and on by default.
 _switch = partial(Rule, Flag(), "False")
 _switch_on = partial(Rule, Flag(), "True")
 
 # --- Attributes of onnxruntime.SessionOptions, as keyword arguments of prepare and run ---
 
-SESSION_ATTRIBUTES = Table(
-    "run: the open session's SessionOptions hold them, and onnxruntime's own backend sets them"
-) | {
+SESSION_ATTRIBUTES = Table("run: the SessionOptions of the session contain them, and ORT's own backend sets them") | {
     "enable_cpu_mem_arena": _switch_on("Whether the CPU EP allocates from an arena."),
     "enable_mem_pattern": _switch_on(
-        "Whether memory is laid out ahead from the first run's shapes.", needs=(_PATTERN,)
+        "Whether ORT plans memory ahead from the shapes of the first run.", needs=(_PATTERN,)
     ),
-    "enable_mem_reuse": _switch_on("Whether buffers are used again within a run."),
+    "enable_mem_reuse": _switch_on("Whether a run reuses buffers."),
     "execution_mode": Rule(_MODE, "ORT_SEQUENTIAL", "Whether operators run in parallel.", needs=(_SEVERAL,)),
-    "execution_order": Rule(_ORDER, "DEFAULT", "The order in which ready nodes run."),
-    "graph_optimization_level": Rule(_LEVEL, "ORT_ENABLE_ALL", "How far the graph is rewritten."),
+    "execution_order": Rule(_ORDER, "DEFAULT", "Order in which ready nodes run."),
+    "graph_optimization_level": Rule(_LEVEL, "ORT_ENABLE_ALL", "How much ORT rewrites the graph."),
     "inter_op_num_threads": Rule(
         Threads(),
         "0",
-        "Threads that run operators in parallel; 0: ORT decides.",
+        "Threads that run operators in parallel. 0: ORT decides.",
         needs=(_THREADS_START, OWN_THREADS, PARALLEL),
+        anyway=("0", "1"),
     ),
     "intra_op_num_threads": Rule(
-        Threads(), "0", "Threads within an operator; 0: ORT decides.", needs=(_THREADS_START, OWN_THREADS)
+        Threads(), "0", "Threads within an operator. 0: ORT decides.", needs=(_THREADS_START, OWN_THREADS)
     ),
-    "log_severity_level": Rule(_SEVERITY, "-1", "Least severity that is logged; -1: the process default."),
+    "log_severity_level": Rule(_SEVERITY, "-1", "Minimum severity of log lines. -1: the default of the process."),
     "log_verbosity_level": _VERBOSITY,
     "logid": Rule(_LOG_ID, "", "Prefix of the session's log lines."),
-    "use_deterministic_compute": _switch("Whether deterministic kernels are preferred."),
+    "use_deterministic_compute": _switch("Whether ORT prefers deterministic kernels."),
     "use_per_session_threads": _switch_on("Whether the session has thread pools of its own."),
 }
 
 # --- Attributes of onnxruntime.RunOptions, as keyword arguments of run ---
 
-RUN_ATTRIBUTES = Table("run: RunOptions hold them, and onnxruntime's own backend sets them") | {
-    "log_severity_level": Rule(_SEVERITY, "-1", "Least severity that is logged in the run; -1: the session's."),
+RUN_ATTRIBUTES = Table("run: RunOptions contain them, and ORT's own backend sets them") | {
+    "log_severity_level": Rule(_SEVERITY, "-1", "Minimum severity of log lines of the run. -1: the session's."),
     "log_verbosity_level": _VERBOSITY,
     "logid": Rule(_LOG_ID, "", "Prefix of the run's log lines."),
-    "only_execute_path_to_fetches": _switch("Whether only nodes that lead to an output run."),
+    "only_execute_path_to_fetches": _switch("Whether ORT runs only the nodes that the outputs need."),
 }

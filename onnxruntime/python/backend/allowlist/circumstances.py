@@ -34,6 +34,8 @@ class Circumstances:
     """``SessionOptions`` attribute to value. An attribute that is missing has ORT's default."""
     options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """EP to the text of each of its specified options."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Dimension name to size, for each free dimension override."""
     beside: Mapping[str, str] = field(default_factory=dict)
     """The text of each entry that is specified together with the one being checked."""
 

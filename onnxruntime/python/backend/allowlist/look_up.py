@@ -79,6 +79,7 @@ def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -
         "providers": tuple(permitted.providers),
         "options": options,
         "attributes": {**at.attributes, **permitted.attributes},
+        "sizes": permitted.sizes,
     }
     for keyword in ("session_config", "run_config"):
         found, permitted.without_effect[keyword] = entries(keyword, getattr(request, keyword) or {}, at, **created)
@@ -315,6 +316,8 @@ def _check_needs(settings: Mapping[str, Setting], at: Circumstances, idle: dict[
             at, changes = replace(at, **changes), {}
         for need in setting.rule.needs:
             if need.met(at, setting.text):
+                continue
+            if need.idle and not need.shared and setting.text in setting.rule.anyway:
                 continue
             if not need.idle:
                 refuse(f"it requires {need.what}. Otherwise, {need.without}", *setting.place)

@@ -23,7 +23,10 @@ class Need:
     """Returns whether the condition holds, from the circumstances and the rendered value."""
     idle: bool = False
     """Whether the entry is accepted anyway if the condition does not hold. It then has no effect in this session: the
-    backend warns and lists the entry as unconfirmed."""
+    backend warns and lists the entry as unconfirmed, except for a value in :attr:`Rule.anyway`."""
+    shared: bool = False
+    """Whether something outside the session decides if the condition does not hold. :attr:`Rule.anyway` is then not
+    used, because the effective value is unknown."""
     without: str = "ORT ignores or rejects it"
     """The consequence if the condition does not hold, as the end of "without which ..."."""
 
@@ -44,6 +47,8 @@ class Rule:
     """The first ORT release known to ignore it."""
     needs: tuple[Need, ...] = ()
     """Conditions beside the release."""
+    anyway: tuple[str, ...] = ()
+    """The texts that describe a session in which the option has no effect. They cause no warning."""
     within: tuple[str, ...] = ()
     """For an option that an EP reads only inside another option of JSON text: that option, then the JSON names."""
     hardware: str = ""

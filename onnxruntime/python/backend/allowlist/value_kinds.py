@@ -62,7 +62,10 @@ class Kind:
     """The accepted values, for messages and documents."""
 
     def parse(self, value: object) -> object:
-        """Convert a caller's value to the value that is kept; raise ``ValueError`` with the reason if it is not accepted."""
+        """Convert a caller's value to a parsed value.
+
+        :raises ValueError: if the value is not accepted, with the reason.
+        """
         raise NotImplementedError
 
     def render(self, parsed: object) -> str:
@@ -76,7 +79,7 @@ class Kind:
     def schema(self) -> dict[str, object]:
         """Return a JSON Schema of the accepted JSON values.
 
-        The schema accepts each value that :meth:`parse` accepts. It also accepts strings of digits that are out of range.
+        The schema accepts each value that :meth:`parse` accepts, and strings of digits that are out of range, too.
         """
         raise NotImplementedError
 
@@ -133,7 +136,7 @@ class Flag(Kind):
 
 
 class Integer(Kind):
-    """An integer from ``low`` to ``high``, or one of ``among``; with ``flags``, ``True`` and ``False`` count as 1 and 0."""
+    """An integer from ``low`` to ``high``, or one of ``among``. With ``flags``, booleans are accepted, too."""
 
     def __init__(self, low: int = 0, high: int = 0, *, among: tuple[int, ...] = (), flags: bool = False) -> None:
         self._among = among
@@ -281,7 +284,7 @@ class Names(Kind):
     """Known names joined by ``separator``. ORT and the EPs skip unknown names silently.
 
     ``known`` can be a function, called when the names are first needed. With ``empty``, the empty string is accepted,
-    too.
+    too. ``shown`` replaces the list of names in :attr:`accepts`.
     """
 
     def __init__(
@@ -291,13 +294,14 @@ class Names(Kind):
         *,
         accepts: str = "",
         empty: bool = False,
+        shown: Iterable[str] = (),
     ) -> None:
         self._source = known
         self._separator = separator
         self._empty = empty
         self.accepts = f"{accepts or 'names'} joined by '{separator}'"
         if not accepts:
-            self.accepts += f", of: {', '.join(sorted(self._known))}"
+            self.accepts += f", of: {', '.join(shown or sorted(self._known))}"
 
     @cached_property
     def _known(self) -> frozenset[str]:
@@ -320,17 +324,21 @@ class Names(Kind):
 
 
 class Text(Kind):
-    """ASCII text that matches a pattern completely."""
+    """ASCII text that matches a pattern completely. A part that matches ``once`` can appear only once."""
 
-    def __init__(self, pattern: str, accepts: str, *, max_bytes: int = 256) -> None:
+    def __init__(self, pattern: str, accepts: str, *, max_bytes: int = 256, once: str = "") -> None:
         self._pattern = pattern
         self._max_bytes = max_bytes
+        self._once = once
         self.accepts = f"{accepts}, at most {max_bytes} bytes"
 
     def parse(self, value: object) -> str:
         value = _text(value)
         if len(value) > self._max_bytes or not re.fullmatch(self._pattern, value, re.ASCII):
             raise ValueError("not of the accepted form")
+        parts = re.findall(self._once, value) if self._once else ()
+        if len(parts) != len({*parts}):
+            raise ValueError("a part appears twice")
         return value
 
     def schema(self) -> dict[str, object]:

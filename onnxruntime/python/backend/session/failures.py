@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import sys
 from collections.abc import Iterable
 
 import onnxruntime
+from onnxruntime.backend.errors import refuse
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE, ON_CUDA_DEVICE, OPENVINO, QNN
 from onnxruntime.backend.session import model_versions
 from onnxruntime.capi import build_and_package_info
@@ -51,6 +53,13 @@ def missing_library(name: str) -> str:
         built_for = getattr(build_and_package_info, "cuda_version", None)
         return f"The system says: {error}." + (f" This wheel is built for CUDA {built_for}." if built_for else "")
     return ""
+
+
+def refuse_rejected_entry(error: Exception, entries: Iterable[str]) -> None:
+    """Refuse a session config entry that, according to ORT's error, is not supported for this model."""
+    for key in entries:
+        if re.search(rf"{re.escape(key)}'? is not supported", str(error)):
+            refuse(f"ORT rejects it for this model. ORT error: {error}", "session_config", "", key)
 
 
 def explain(error: Exception) -> str | None:

@@ -46,6 +46,7 @@ def create(model: str | bytes, permit: Permit, libraries: Iterable[str]) -> tupl
     try:
         session = _open_for_any_device(model, options, permit)
     except Exception as error:
+        failures.refuse_rejected_entry(error, permit.session_config)
         if reason := failures.explain(error):
             raise reworded(type(error), reason) from error
         raise

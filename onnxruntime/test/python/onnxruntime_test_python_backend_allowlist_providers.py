@@ -11,15 +11,23 @@ import re
 import unittest
 from collections.abc import Iterator
 from dataclasses import replace
+from unittest import mock
 
-from onnxruntime.backend.allowlist import look_up, permits, refusals
+from backend_test_models import no_session_opens, two_nodes
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend.allowlist import look_up, permits, providers, refusals
 from onnxruntime.backend.allowlist.circumstances import Circumstances
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.refusals import EVERY_PROVIDER, Refused, verdicts
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Names, Text, Threads
+from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.request import of_call
+from onnxruntime.backend.session import presence
 
+CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"
 CANN = "CANNExecutionProvider"
 TENSORRT = "TensorrtExecutionProvider"
@@ -360,6 +368,61 @@ class LookUpTest(unittest.TestCase):
         for option in ("anything", *EVERY_PROVIDER):
             with self.subTest(option), self.assertRaisesRegex(RuntimeError, "not permitted via the backend API"):
                 texts("SomePluginExecutionProvider", {option: 1}, "plugin")
+
+    def test_an_option_that_later_releases_ignore(self) -> None:
+        option = "enable_skip_layer_norm_strict_mode"
+        self.assertEqual(PROVIDERS[CUDA]["built-in"][option].until, (1, 28))
+        permit(CUDA, {option: 1}, "built-in", replace(HERE, release=(1, 27)))
+        for release in ((1, 28), (1, 31)):
+            with self.assertRaises(NotPermittedError) as refused:
+                permit(CUDA, {option: 1}, "built-in", replace(HERE, release=release))
+            self.assertEqual((refused.exception.provider, refused.exception.key), (CUDA, option))
+
+    def test_int64_off_in_a_captured_webgpu_graph(self) -> None:
+        for options, permitted in (
+            ({"enableInt64": 0, "enableGraphCapture": 1}, False),
+            ({"enableInt64": 1, "enableGraphCapture": 1}, True),
+            ({"enableInt64": 0, "enableGraphCapture": 0}, True),
+        ):
+            with self.subTest(options):
+                if permitted:
+                    permit(WEBGPU, options, "plugin")
+                    continue
+                with self.assertRaises(NotPermittedError) as refused:
+                    permit(WEBGPU, options, "plugin")
+                self.assertEqual(refused.exception.key, "enableInt64")
+
+
+class TestOpenVinoOnOneCore(unittest.TestCase):
+    """On one core, OpenVINO returns the outputs of another run instead of an error."""
+
+    def setUp(self) -> None:
+        patched = mock.patch.object(providers, "usable_cores", return_value=1)
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    def test_a_specified_ep_is_refused(self) -> None:
+        for options in ({}, {"num_of_threads": 2}, {"device_type": "CPU"}, {"device_type": "HETERO:CPU"}):
+            with self.subTest(options), no_session_opens(), self.assertRaises(NotPermittedError) as refused:
+                onnxruntime.backend.prepare(two_nodes(), provider_options={OPENVINO: options})
+            self.assertEqual(refused.exception.provider, OPENVINO)
+            self.assertIn("two CPU cores", refused.exception.reason)
+
+    def test_one_thread_is_refused_on_every_machine(self) -> None:
+        with (
+            mock.patch.object(providers, "usable_cores", return_value=64),
+            self.assertRaises(NotPermittedError) as refused,
+        ):
+            onnxruntime.backend.prepare(two_nodes(), provider_options={OPENVINO: {"num_of_threads": 1}})
+        self.assertEqual(refused.exception.key, "num_of_threads")
+
+    def test_an_available_ep_is_omitted_with_a_warning(self) -> None:
+        with (
+            mock.patch.object(presence, "stock_list", return_value=[OPENVINO, CPU]),
+            self.assertWarnsRegex(RuntimeWarning, OPENVINO),
+        ):
+            rep = onnxruntime.backend.prepare(two_nodes())
+        self.assertEqual(rep.providers, (CPU,))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from onnx import helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.errors import InputError, NotPermittedError
 from onnxruntime.backend.session import free_dimensions
 
 
@@ -51,7 +51,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
     def test_a_run_has_the_size(self) -> None:
         inputs = [np.ones((5, 3), np.float32), np.ones((5, 1), np.float32)]
         onnxruntime.backend.run(open_model(), inputs, free_dimension_overrides={"N": 5})
-        with self.assertRaisesRegex(RuntimeError, "'X' got float32"):
+        with self.assertRaises(InputError):
             onnxruntime.backend.run(open_model(), inputs, free_dimension_overrides={"N": 4})
 
     def test_names_that_no_input_has(self) -> None:

@@ -1,0 +1,711 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of the session and run config keys: each permitted key has the effect that the table states.
+
+Each key is set through the backend, and something observable differs from the default. Keys without an observation are
+listed with the reason. The conditions of the keys are tested, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import unittest
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+import backend_test_observable_models as models
+import numpy as np
+from backend_test_models import no_session_opens, two_nodes
+
+import onnxruntime
+from onnxruntime.backend import prepare
+from onnxruntime.backend.allowlist import config_keys, look_up, refusals
+from onnxruntime.backend.allowlist.circumstances import Circumstances
+from onnxruntime.backend.allowlist.circumstances import expected as circumstances
+from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
+from onnxruntime.backend.errors import NotPermittedError
+
+_RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
+_X86_64 = platform.machine().lower() in ("x86_64", "amd64")
+_ARM64 = platform.machine().lower() in ("aarch64", "arm64")
+_OPENVINO = "OpenVINOExecutionProvider"
+_CPU_ONLY = {"provider_options": {}}
+_MODEL, _INPUT = two_nodes((2, 4)), np.ones((2, 4), np.float32)
+_FLOATS = np.array([0.11, 0.22, 0.33, 0.4], np.float32)
+_VALUES = np.random.default_rng(1).standard_normal((4, 128), np.float32)
+_PARALLEL = {"execution_mode": "ORT_PARALLEL", "inter_op_num_threads": 4, "intra_op_num_threads": 1}
+
+
+@contextmanager
+def _log() -> Iterator[list[str]]:
+    """Yield a list that contains the native code's error stream as one text after the block."""
+    text: list[str] = []
+    with tempfile.TemporaryFile() as file:
+        kept = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield text
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            file.seek(0)
+            text.append(file.read().decode(errors="replace"))
+
+
+# --- Observations. Each function accepts a session config and returns a value that can be compared. ---
+
+Look = Callable[[Mapping[str, str]], object]
+
+
+def _prepare_with_log(model: bytes, config: Mapping[str, str]) -> None:
+    """Prepare a model with more log lines. The application can set the severity; a caller of the backend cannot."""
+    onnxruntime.set_default_logger_severity(1)
+    try:
+        prepare(model, session_config=config, **_CPU_ONLY)
+    finally:
+        onnxruntime.set_default_logger_severity(2)
+
+
+def _logs(phrase: str, model: bytes = models.RELU) -> Look:
+    """Observe whether creating a session logs a phrase."""
+
+    def look(config: Mapping[str, str]) -> bool:
+        with _log() as text:
+            _prepare_with_log(model, config)
+        return phrase in text[0]
+
+    return look
+
+
+def _fails(phrase: str, model: bytes) -> Look:
+    """Observe whether ORT rejects a model with a phrase."""
+
+    def look(config: Mapping[str, str]) -> bool:
+        try:
+            with _log():
+                prepare(model, session_config=config, **_CPU_ONLY)
+        except Exception as error:
+            if phrase not in str(error):
+                raise
+            return True
+        return False
+
+    return look
+
+
+def _outputs(model: bytes, value: np.ndarray = _FLOATS) -> Look:
+    """Observe the bytes of a model's outputs."""
+
+    def look(config: Mapping[str, str]) -> list[bytes]:
+        rep = prepare(model, session_config=config, intra_op_num_threads=1, **_CPU_ONLY)
+        return [array.tobytes() for array in rep.run([value])]
+
+    return look
+
+
+def _spins(model: bytes, **attributes: object) -> Look:
+    """Observe whether idle threads burn CPU time. Spinning threads burn over half of the time, others below 1 %."""
+
+    def look(config: Mapping[str, str]) -> bool:
+        rep = prepare(model, session_config=config, **attributes, **_CPU_ONLY)
+        inputs = [np.zeros((64, 512), np.float32)]
+        burnt = idle = 0.0
+        for _ in range(12):
+            rep.run(inputs)
+            wall, cpu = time.monotonic(), time.process_time()
+            time.sleep(0.01)
+            burnt += time.process_time() - cpu
+            idle += time.monotonic() - wall
+        return burnt > idle / 20
+
+    return look
+
+
+def _keeps_record(config: Mapping[str, str]) -> bool:
+    """Return whether a session records the nodes of each EP."""
+    try:
+        # Without provider_options: with them, the backend requests the record itself.
+        return bool(prepare(models.RELU, session_config=config)._session.get_provider_graph_assignment_info())
+    except Exception as error:
+        if "session.record_ep_graph_assignment_info" not in str(error):
+            raise
+        return False
+
+
+def _raw_session_logs(phrase: str) -> Look:
+    """Observe a log line without the backend, for a value that ORT's parser logs and that the backend refuses."""
+
+    def look(config: Mapping[str, str]) -> bool:
+        options = onnxruntime.SessionOptions()
+        options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
+        for key, value in config.items():
+            options.add_session_config_entry(key, value)
+        with _log() as text:
+            onnxruntime.InferenceSession(models.RELU, options, providers=["CPUExecutionProvider"])
+        return phrase in text[0]
+
+    return look
+
+
+def _raw_run_fails(config: Mapping[str, str]) -> bool:
+    """Return whether a run without the backend fails, for a value that the backend refuses."""
+    session = onnxruntime.InferenceSession(models.RELU, providers=["CPUExecutionProvider"])
+    options = onnxruntime.RunOptions()
+    for key, value in config.items():
+        options.add_run_config_entry(key, value)
+    try:
+        with _log():
+            session.run(None, {"x": _FLOATS}, options)
+    except Exception as error:
+        if "graph annotation id" not in str(error):
+            raise
+        return True
+    return False
+
+
+def _resident() -> int:
+    if not os.path.exists("/proc/self/statm"):
+        raise unittest.SkipTest("reads the memory of the process from Linux")
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _keeps_memory(config: Mapping[str, str]) -> tuple[bool, ...]:
+    """Return whether the process keeps the memory of a run, after each of two runs."""
+    rep = prepare(models.ALLOCATING, run_config=config, **_CPU_ONLY)
+    # An arena never releases its first chunk of memory. A first, small run keeps this chunk small.
+    rep.run([np.array([4], np.int64)])
+    before = _resident()
+    kept = []
+    for _ in range(2):
+        rep.run([np.array([2**24], np.int64)])
+        kept.append(_resident() - before > 2**25)
+    return tuple(kept)
+
+
+class Observation(NamedTuple):
+    """The observation of a key's effect.
+
+    :param value: a value other than the default.
+    :param look: the function that observes.
+    :param beside: config entries of both observations.
+    """
+
+    value: str
+    look: Look
+    beside: Mapping[str, str] = {}
+
+
+OBSERVED: dict[str, Observation] = {
+    "gpu_graph_id": Observation("none", _raw_run_fails),
+    "memory.enable_memory_arena_shrinkage": Observation("cpu:0", _keeps_memory),
+    "mlas.disable_kleidiai": Observation("1", _outputs(models.matmul_nbits(4), _VALUES)),
+    "mlas.enable_gemm_fastmath_arm64_bfloat16": Observation(
+        "1", _outputs(models.matmul(), np.random.default_rng(1).standard_normal((64, 512), np.float32))
+    ),
+    "mlas.qnbit.force_fp32": Observation("1", _outputs(models.matmul_nbits(4), _VALUES)),
+    "mlas.use_lut_gemm": Observation("1", _outputs(models.matmul_nbits(2), _VALUES)),
+    "optimization.constant_folding_max_output_size_in_bytes": Observation(
+        "8", _logs("Skipping constant folding", models.FOLDABLE)
+    ),
+    "optimization.disable_specified_optimizers": Observation(
+        "ConstantFolding;MatMulAddFusion", _logs("GraphTransformer ConstantFolding modified")
+    ),
+    "optimization.enable_cast_chain_elimination": Observation("1", _outputs(models.CASTS)),
+    "optimization.enable_gelu_approximation": Observation(
+        "1", _logs("GraphTransformer GeluApproximation modified: 1", models.GELU)
+    ),
+    "optimization.minimal_build_optimizations": Observation(
+        "apply", _logs("GraphTransformer AttentionFusion modified")
+    ),
+    "session.disable_aot_function_inlining": Observation("1", _logs("AOT inlining completed", models.FUNCTION)),
+    "session.disable_double_qdq_remover": Observation("1", _outputs(models.TWO_QDQ_PAIRS)),
+    "session.disable_prepacking": Observation(
+        "1", _logs("SessionStateInitializer statically allocates", models.quantized_matmul())
+    ),
+    "session.disable_qdq_constant_folding": Observation(
+        "1",
+        _logs("GraphTransformer ConstantFolding modified: 1", models.quantized_matmul()),
+        {"session.disable_quant_qdq": "1"},
+    ),
+    "session.disable_quant_qdq": Observation(
+        "1", _logs("GraphTransformer QDQSelectorActionTransformer modified: 1", models.quantized_matmul())
+    ),
+    "session.dynamic_block_base": Observation("4", _logs("Dynamic block base set to 4")),
+    "session.enable_dq_matmulnbits_fusion": Observation("1", _logs("GraphTransformer DQMatMulNBitsFusion modified")),
+    "session.enable_quant_qdq_cleanup": Observation("1", _outputs(models.QDQ_BETWEEN)),
+    "session.force_spinning_stop": Observation("1", _spins(models.matmul(), intra_op_num_threads=4)),
+    "session.function_expansion_byte_limit": Observation(
+        "1", _fails("cumulative protobuf expansion limit", models.FUNCTION)
+    ),
+    "session.function_expansion_node_limit": Observation(
+        "1", _fails("cumulative node expansion limit", models.FUNCTION)
+    ),
+    "session.gqa_value_layout": Observation(
+        "BNHS", _fails("session.gqa_value_layout", models.in_ort_format(models.RELU))
+    ),
+    "session.graph_optimizations_loop_level": Observation("2", _logs("(Graph Optimizations Loop Level : 2)")),
+    "session.inter_op.allow_spinning": Observation("0", _spins(models.matmul(3), **_PARALLEL)),
+    "session.inter_op.spin_backoff_max": Observation(
+        "65", _raw_session_logs("session.inter_op.spin_backoff_max is set to 65")
+    ),
+    "session.inter_op.spin_duration_us": Observation("0", _spins(models.matmul(3), **_PARALLEL)),
+    "session.intra_op.allow_spinning": Observation("0", _spins(models.matmul(), intra_op_num_threads=4)),
+    "session.intra_op.spin_backoff_max": Observation(
+        "65", _raw_session_logs("session.intra_op.spin_backoff_max is set to 65")
+    ),
+    "session.intra_op.spin_duration_us": Observation("0", _spins(models.matmul(), intra_op_num_threads=4)),
+    "session.layer_assignment_settings": Observation(
+        "cpu(first,=second)", _logs("LayeringIndex created. Matched 2 out of 2 rules")
+    ),
+    "session.name_based_layer_assignment": Observation(
+        "cpu(first,second)", _logs("LayeringIndex created. Matched 2 out of 2 rules")
+    ),
+    "session.prepack.enable_parallel": Observation(
+        "1", _logs("Pre-packing constant initializers using the intra-op", models.quantized_matmul())
+    ),
+    "session.qdq_matmulnbits_accuracy_level": Observation("0", _outputs(models.dequantized_matmul(block=32), _VALUES)),
+    "session.qdq_matmulnbits_block_size": Observation("16", _outputs(models.dequantized_matmul(), _VALUES)),
+    "session.qdqisint8allowed": Observation(
+        # On Arm, the default is 1.
+        "1" if _X86_64 else "0",
+        _logs("GraphTransformer QDQS8ToU8Transformer modified: 1", models.quantized_matmul(np.int8)),
+    ),
+    "session.record_ep_graph_assignment_info": Observation("1", _keeps_record),
+    "session.strict_shape_type_inference": Observation("1", _fails("ShapeInferenceError", models.CONTRADICTORY)),
+    "session.strict_workspace_verification": Observation(
+        "1", _fails("session.strict_workspace_verification", models.in_ort_format(models.RELU))
+    ),
+    "session.x64quantprecision": Observation(
+        "1", _logs("GraphTransformer Avx2WeightS8ToU8Transformer modified", models.quantized_matmul())
+    ),
+}
+
+# Keys whose accepted values have no observable effect on the CPU EP. The observation does without the backend, with a
+# value that only proves that ORT reads the key.
+PARSER_ONLY = {
+    "gpu_graph_id": "selects a captured graph, and the CPU EP captures none",
+    "session.inter_op.spin_backoff_max": "changes how spinning threads pause, at equal CPU time",
+    "session.intra_op.spin_backoff_max": "changes how spinning threads pause, at equal CPU time",
+}
+
+_OPTIMIZERS, _MINIMAL = "optimization.disable_specified_optimizers", "optimization.minimal_build_optimizations"
+# Entries that have no effect beside another entry with this value.
+CANCELED = (
+    ("session.intra_op.spin_duration_us", "session.intra_op.allow_spinning", "0"),
+    ("session.intra_op.spin_backoff_max", "session.intra_op.allow_spinning", "0"),
+    ("session.inter_op.spin_duration_us", "session.inter_op.allow_spinning", "0"),
+    ("session.inter_op.spin_backoff_max", "session.inter_op.allow_spinning", "0"),
+    ("optimization.enable_gelu_approximation", _OPTIMIZERS, "GeluApproximation"),
+    ("optimization.enable_gelu_approximation", _MINIMAL, "apply"),
+    ("optimization.enable_cast_chain_elimination", _OPTIMIZERS, "CastChainElimination"),
+    ("optimization.enable_cast_chain_elimination", _OPTIMIZERS, "Level1_RuleBasedTransformer"),
+    ("session.enable_dq_matmulnbits_fusion", _OPTIMIZERS, "DQMatMulNBitsFusion"),
+    ("session.enable_dq_matmulnbits_fusion", "session.disable_quant_qdq", "1"),
+    ("session.enable_quant_qdq_cleanup", _OPTIMIZERS, "QDQFinalCleanupTransformer"),
+    ("session.qdq_matmulnbits_accuracy_level", _OPTIMIZERS, "QDQSelectorActionTransformer"),
+    ("session.qdq_matmulnbits_accuracy_level", "session.disable_quant_qdq", "1"),
+    ("session.qdq_matmulnbits_block_size", _OPTIMIZERS, "QDQSelectorActionTransformer"),
+    ("session.qdq_matmulnbits_block_size", "session.disable_quant_qdq", "1"),
+    ("session.qdqisint8allowed", _OPTIMIZERS, "QDQS8ToU8Transformer"),
+    ("session.qdqisint8allowed", _MINIMAL, "apply"),
+    ("session.qdqisint8allowed", "session.disable_quant_qdq", "1"),
+    ("session.x64quantprecision", _OPTIMIZERS, "Avx2WeightS8ToU8Transformer"),
+    ("session.x64quantprecision", _MINIMAL, "apply"),
+    ("session.prepack.enable_parallel", "session.disable_prepacking", "1"),
+    ("mlas.use_lut_gemm", "session.disable_prepacking", "1"),
+)
+
+NOT_OBSERVED = {
+    "mlas.nchwc_depthwise_sliding": "changes run time only, by a sixth: too little for a test",
+    "session.disable_cpu_ep_fallback": "needs another EP: see TestWithOpenVino",
+    "session.disable_model_compile": "needs an EP that compiles: see TestWithOpenVino",
+    "session.use_device_allocator_for_initializers": "needs an EP with device memory",
+}
+
+
+def _permitted() -> dict[str, Rule]:
+    return SESSION_CONFIG | RUN_CONFIG
+
+
+def _acts_here(rule: Rule) -> bool:
+    """Return whether a key has an effect on this CPU in this release. Otherwise, the backend must refuse it."""
+    here = circumstances(())
+    machines = ("an x86-64 CPU", "a 64-bit Arm CPU", "Linux on a 64-bit Arm CPU with bfloat16")
+    return rule.since <= _RELEASE and all(need.met(here, "1") for need in rule.needs if need.what in machines)
+
+
+class TestConfigKeys(unittest.TestCase):
+    def test_each_key_is_in_one_group(self):
+        """The groups are merged into one table. A second entry of a key would replace the first silently."""
+        tree = ast.parse(Path(config_keys.__file__).read_text(encoding="utf-8"))
+        dicts = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]
+        keys = [key for node in dicts for key in node.keys]
+        written = [
+            getattr(config_keys, key.id, "") if isinstance(key, ast.Name) else key.value
+            for key in keys
+            if isinstance(key, (ast.Name, ast.Constant))
+        ]
+        permitted = [*SESSION_CONFIG, *RUN_CONFIG]
+        self.assertEqual(sorted(key for key in written if key in permitted), sorted(permitted))
+
+    def test_each_permitted_key_is_observed_or_listed(self):
+        self.assertEqual({*_permitted()}, {*OBSERVED, *NOT_OBSERVED})
+        self.assertFalse({*OBSERVED} & {*NOT_OBSERVED})
+        self.assertLessEqual({*PARSER_ONLY}, {*OBSERVED})
+        here = sum(_acts_here(_permitted()[key]) for key in OBSERVED)
+        print(
+            f"\npermitted config keys: {len(OBSERVED)} with an observation, {here} of them for this CPU and release; "
+            f"{len(NOT_OBSERVED)} listed with the reason why not"
+        )
+
+    def test_each_observed_key_has_an_effect(self):
+        for key, observation in OBSERVED.items():
+            with self.subTest(key=key):
+                if not _acts_here(_permitted()[key]):
+                    with self.assertRaises(NotPermittedError):
+                        prepare(models.RELU, session_config={key: observation.value})
+                    continue
+                without = observation.look(observation.beside)
+                self.assertNotEqual(without, observation.look({**observation.beside, key: observation.value}))
+
+    def test_observations_without_the_backend_use_refused_values(self):
+        for key in PARSER_ONLY:
+            with self.subTest(key=key), self.assertRaises(NotPermittedError):
+                keyword = "run_config" if key in RUN_CONFIG else "session_config"
+                prepare(models.RELU, **{keyword: {key: OBSERVED[key].value}}, execution_mode="ORT_PARALLEL")
+
+    def test_a_default_as_text_is_accepted_and_reported(self):
+        for key, rule in SESSION_CONFIG.items():
+            if not rule.needs and rule.since <= _RELEASE and "," not in rule.default:
+                with self.subTest(key=key):
+                    rep = prepare(models.RELU, session_config={key: rule.default})
+                    self.assertEqual(dict(rep.session_config), {key: rule.default})
+
+    def test_each_refused_key_is_refused_before_ort_receives_it(self):
+        for keyword, table in (("session_config", refusals.SESSION_CONFIG), ("run_config", refusals.RUN_CONFIG)):
+            for key, rule in table.items():
+                with self.subTest(key=key), self.assertRaises(NotPermittedError) as raised:
+                    prepare("no such file", **{keyword: {key: "1"}})
+                self.assertEqual((raised.exception.keyword, raised.exception.key), (keyword, key))
+                self.assertIn(rule.reason, raised.exception.reason)
+
+    def test_each_optimizer_in_the_log_can_be_disabled(self):
+        key = "optimization.disable_specified_optimizers"
+
+        def logged(config: Mapping[str, str]) -> set[str]:
+            with _log() as text:
+                _prepare_with_log(models.RELU, config)
+            return {*re.findall(r"GraphTransformer (\w+) modified", text[0])}
+
+        everything = logged({})
+        self.assertGreater(len(everything), 40)
+        # ORT always runs these passes.
+        for name in everything - {
+            "CastFloat16Transformer",
+            "EnsureUniqueDQForNodeUnit",
+            "MemcpyTransformer",
+            "RemoveDuplicateCastTransformer",
+        }:
+            with self.subTest(name=name):
+                self.assertNotIn(name, logged({key: name}))
+
+    def test_a_key_that_writes_a_file_writes_it_only_without_the_backend(self):
+        key = "session.collect_node_memory_stats_to_file"
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "written")
+            with self.assertRaises(NotPermittedError):
+                prepare(models.RELU, session_config={key: path})
+            self.assertFalse(os.path.exists(path))
+            options = onnxruntime.SessionOptions()
+            options.add_session_config_entry(key, path)
+            session = onnxruntime.InferenceSession(models.RELU, options, providers=["CPUExecutionProvider"])
+            session.run(None, {"x": _FLOATS})
+            self.assertTrue(os.path.exists(path))
+
+
+class TestWithoutEffect(unittest.TestCase):
+    """Settings that have no effect in a session: accepted, warned about, and listed in ``rep.unconfirmed``."""
+
+    def prepare(self, **keywords) -> tuple[OnnxRuntimeBackendRep, list[str]]:
+        """Return a prepared model, and the texts of the warnings."""
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            rep = prepare(_MODEL, **{**_CPU_ONLY, **keywords})
+        return rep, [str(warning.message) for warning in given]
+
+    def assert_no_effect(self, keyword: str, *names: str, **keywords) -> None:
+        rep, given = self.prepare(**keywords)
+        self.assertEqual({of: {*listed} for of, listed in rep.unconfirmed.items()}, {keyword: {*names}})
+        self.assertEqual(len(given), len(names))
+        for name in names:
+            self.assertTrue(any(name in text for text in given), given)
+        self.assertEqual(rep.warnings, tuple(given))
+        np.testing.assert_array_equal(rep.run([_INPUT])[0], _INPUT)
+
+    def assert_effect(self, **keywords) -> None:
+        """Check that the backend neither warns nor lists a setting."""
+        rep, given = self.prepare(**keywords)
+        self.assertEqual((dict(rep.unconfirmed), given), ({}, []))
+
+    def test_inter_op_threads_of_a_sequential_session(self):
+        key, parallel = "session.inter_op.spin_duration_us", {"execution_mode": "ORT_PARALLEL"}
+        if _RELEASE >= (1, 26):
+            self.assert_no_effect("session_config", key, session_config={key: 100})
+            self.assert_effect(session_config={key: 100}, inter_op_num_threads=2, **parallel)
+        self.assert_no_effect("session_options", "inter_op_num_threads", inter_op_num_threads=2)
+        self.assert_effect(inter_op_num_threads=2, **parallel)
+
+    def test_parallel_mode_with_one_inter_op_thread(self):
+        """ORT creates a sequential session."""
+        rep, given = self.prepare(execution_mode="ORT_PARALLEL", inter_op_num_threads=1)
+        self.assertEqual(dict(rep.unconfirmed), {"session_options": ("execution_mode",)})
+        self.assertEqual(len(given), 1)
+        mode = rep.session.get_session_options().execution_mode
+        self.assertEqual(mode, onnxruntime.ExecutionMode.ORT_SEQUENTIAL)
+
+    def test_a_value_that_describes_the_session_causes_no_warning(self):
+        """A worker with one thread for each session states both, and may treat warnings as errors."""
+        threads = {"intra_op_num_threads": 1}
+        for threads_of, keywords in (
+            ("intra_op", threads),
+            ("inter_op", {}),
+            ("inter_op", {"inter_op_num_threads": 1}),
+        ):
+            for value in (False, 0, "0"):
+                self.assert_effect(session_config={f"session.{threads_of}.allow_spinning": value}, **keywords)
+            spinning = f"session.{threads_of}.allow_spinning"
+            self.assert_no_effect("session_config", spinning, session_config={spinning: True}, **keywords)
+        for keywords in (
+            {"inter_op_num_threads": 1},
+            {"session_options": {"inter_op_num_threads": 1}},
+            {"inter_op_num_threads": 0},
+            {"session_config": {"session.force_spinning_stop": True}, **threads},
+            {"session_config": {"session.dynamic_block_base": 0}, **threads},
+            {"session_config": {"session.disable_quant_qdq": True}, "graph_optimization_level": "ORT_DISABLE_ALL"},
+        ):
+            with self.subTest(keywords):
+                self.assert_effect(**keywords)
+
+    def test_one_intra_op_thread(self):
+        for key, value in (("session.intra_op.allow_spinning", True), ("session.dynamic_block_base", 4)):
+            self.assert_no_effect("session_config", key, session_config={key: value}, intra_op_num_threads=1)
+            self.assert_effect(session_config={key: value}, intra_op_num_threads=2)
+
+    def test_graph_optimization_below_the_level_of_a_pass(self):
+        for key, value, level in (
+            ("optimization.enable_cast_chain_elimination", True, "ORT_DISABLE_ALL"),
+            ("session.graph_optimizations_loop_level", 2, "ORT_DISABLE_ALL"),
+            ("optimization.enable_gelu_approximation", True, "ORT_ENABLE_BASIC"),
+            ("session.enable_quant_qdq_cleanup", True, "ORT_ENABLE_BASIC"),
+        ):
+            with self.subTest(key):
+                self.assert_no_effect(
+                    "session_config", key, session_config={key: value}, graph_optimization_level=level
+                )
+                self.assert_effect(session_config={key: value}, graph_optimization_level="ORT_ENABLE_EXTENDED")
+
+    def test_entries_that_cancel_each_other(self):
+        """Each pair is observed: beside the other entry, the first one changes nothing."""
+        for key, other, value in CANCELED:
+            rule, observation = SESSION_CONFIG[key], OBSERVED[key]
+            # For keys whose observed value describes the session.
+            asked = {"session.qdqisint8allowed": "0"}.get(key, observation.value)
+            asked = {"0": "100", "65": "64"}.get(asked, asked) if "spin_" in key else asked
+            if not (_acts_here(rule) and _acts_here(SESSION_CONFIG[other])):
+                continue
+            parallel = {"execution_mode": "ORT_PARALLEL", "inter_op_num_threads": 2, "intra_op_num_threads": 2}
+            with self.subTest(key, other=other):
+                if not key.endswith("spin_backoff_max"):  # ORT reports it, and the effect cannot be measured
+                    with_other = {**observation.beside, other: value}
+                    without = observation.look(with_other)
+                    self.assertEqual(without, observation.look({**with_other, key: observation.value}))
+                for config in ({key: asked, other: value}, {other: value, key: asked}):
+                    self.assert_no_effect("session_config", key, session_config=config, **parallel)
+
+    def test_a_key_that_requires_another(self):
+        if _RELEASE < (1, 26):
+            self.skipTest("session.disable_qdq_constant_folding came with ORT 1.26")
+        key = "session.disable_qdq_constant_folding"
+        self.assert_no_effect("session_config", key, session_config={key: True})
+        self.assert_effect(session_config={key: True, "session.disable_quant_qdq": True})
+
+    def test_memory_pattern_in_parallel_mode(self):
+        parallel = {"execution_mode": "ORT_PARALLEL"}
+        self.assert_no_effect("session_options", "enable_mem_pattern", enable_mem_pattern=True, **parallel)
+        self.assert_effect(enable_mem_pattern=False, **parallel)
+
+    def test_a_graph_id_for_a_session_that_captures_no_graphs(self):
+        self.assert_no_effect("run_config", "gpu_graph_id", run_config={"gpu_graph_id": 3})
+        self.assert_effect(run_config={"gpu_graph_id": -1})
+        rep, _ = self.prepare()
+        with self.assertWarnsRegex(RuntimeWarning, "gpu_graph_id"):
+            rep.run([_INPUT], run_config={"gpu_graph_id": 3})
+
+    def test_threads_of_a_session_on_the_global_pool(self):
+        code = """
+            import warnings
+            import onnxruntime, onnxruntime.backend
+            from backend_test_models import two_nodes
+            onnxruntime.set_global_thread_pool_sizes(2, 2)
+            warnings.simplefilter("error")
+            for keywords in (
+                {"intra_op_num_threads": 4},
+                {"session_config": {"session.intra_op.allow_spinning": False}},
+                {"session_config": {"session.force_spinning_stop": True}},
+                {"session_config": {"session.dynamic_block_base": 4}},
+            ):
+                try:
+                    onnxruntime.backend.prepare(
+                        two_nodes(), provider_options={}, use_per_session_threads=False, **keywords
+                    )
+                except RuntimeWarning as warning:
+                    assert "use_per_session_threads" in str(warning), warning
+                    continue
+                raise AssertionError(keywords)
+        """
+        here = os.path.dirname(os.path.abspath(__file__))
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_an_unknown_key_of_a_family(self):
+        key = "session.intra_op.new_knob"
+        rep, given = self.prepare(session_config={key: True})
+        self.assertEqual(dict(rep.session_config), {key: "1"})
+        self.assertEqual(dict(rep.unconfirmed), {"session_config": (key,)})
+        self.assertIn(key, given[0])
+
+    def test_a_misspelt_key_of_a_family_is_refused(self):
+        for family, rest, meant in (
+            ("intra_op", "allow_spining", "allow_spinning"),
+            ("inter_op", "allow_spin", "allow_spinning"),
+            ("intra_op", "spin_duration_ms", "spin_duration_us"),
+            ("intra_op", "spin_backof_max", "spin_backoff_max"),
+        ):
+            key = f"session.{family}.{rest}"
+            with self.subTest(key), no_session_opens(), self.assertRaises(NotPermittedError) as refused:
+                prepare(_MODEL, session_config={key: 1})
+            self.assertIn(f"'session.{family}.{meant}'", refused.exception.reason)
+
+
+class TestRefusedValues(unittest.TestCase):
+    """Values that ORT would reject or ignore, by release, system, model and the other settings."""
+
+    def at(self, release: tuple[int, int], **changes) -> Circumstances:
+        here = {"machine": "x86_64", "system": "Linux", "providers": ("CPUExecutionProvider",)}
+        return Circumstances(release, **{**here, **changes})
+
+    def assert_refused(self, key: str, call: Callable[[], object]) -> None:
+        with self.assertRaises(NotPermittedError) as refused:
+            call()
+        self.assertEqual((refused.exception.keyword, refused.exception.key), ("session_config", key))
+
+    def test_a_part_that_appears_twice_in_a_placement(self):
+        at = self.at((1, 31), providers=("CPUExecutionProvider", "CUDAExecutionProvider"))
+        layers, names = "session.layer_assignment_settings", "session.name_based_layer_assignment"
+        for key, good, bad in (
+            (layers, ("cpu(a,=a)", "cpu(a,ab)", "cpu(a);gpu:1(b)"), ("cpu(a,a)", "cpu(a);gpu(a)", "cpu(=a,b,=a)")),
+            (names, ("cpu(a,ab)", "cpu(a);gpu(b)"), ("cpu(a,a)", "cpu(a);cpu(a)", "cpu(a,b,a)", "cpu(=a)")),
+        ):
+            for value in good:
+                self.assertEqual(look_up.entries("session_config", {key: value}, at)[0], {key: value})
+            for value in bad:
+                with self.subTest(key, value=value):
+                    self.assert_refused(key, lambda: look_up.entries("session_config", {key: value}, at))  # noqa: B023
+
+    def test_the_pass_of_free_dimension_overrides_cannot_be_disabled_with_overrides(self):
+        key = "optimization.disable_specified_optimizers"
+        config = {key: "ConstantFolding;FreeDimensionOverrideTransformer"}
+        open_model = two_nodes(("N", 4))
+        prepare(open_model, session_config=config, **_CPU_ONLY)
+        with no_session_opens():
+            overrides = {"free_dimension_overrides": {"N": 4}}
+            self.assert_refused(key, lambda: prepare(open_model, session_config=config, **overrides))
+
+    def test_an_entry_that_ort_does_not_support_for_a_model(self):
+        for key, value in (("session.gqa_value_layout", "BNHS"), ("session.strict_workspace_verification", 1)):
+            if SESSION_CONFIG[key].since <= _RELEASE:
+                ort_format = models.in_ort_format(models.RELU)
+                with self.subTest(key), _log():
+                    self.assert_refused(key, lambda: prepare(ort_format, session_config={key: value}, **_CPU_ONLY))  # noqa: B023
+
+    def test_two_ways_to_place_nodes(self):
+        one = {"session.name_based_layer_assignment": "cpu(a)"}
+        look_up.entries("session_config", one, self.at((1, 31)))
+        other = {"session.layer_assignment_settings": "cpu(a)"}
+        for both in ({**one, **other}, {**other, **one}):
+            self.assert_refused(next(iter(one)), lambda: look_up.entries("session_config", both, self.at((1, 31))))  # noqa: B023
+
+    def test_optimizers_of_one_release(self):
+        key = "optimization.disable_specified_optimizers"
+        config = {key: "MatMulNBitsMlpFusion"}
+        look_up.entries("session_config", config, self.at((1, 27)))
+        for release in ((1, 26), (1, 28), (1, 31)):
+            with self.subTest(release):
+                self.assert_refused(key, lambda: look_up.entries("session_config", config, self.at(release)))  # noqa: B023
+
+    def test_bfloat16_on_arm(self):
+        key = "mlas.enable_gemm_fastmath_arm64_bfloat16"
+        for features, machine, system, permitted in (
+            ("Features\t: fp asimd bf16 i8mm\n", "aarch64", "Linux", True),
+            ("Features\t: fp asimd\n", "aarch64", "Linux", False),
+            ("Features\t: fp asimd bf16\n", "arm64", "Darwin", False),
+            ("Features\t: fp asimd bf16\n", "ARM64", "Windows", False),
+            ("flags\t: avx512_bf16 bf16\n", "x86_64", "Linux", False),
+        ):
+            at = self.at((1, 31), machine=machine, system=system)
+            with self.subTest(machine, system=system), mock.patch("builtins.open", mock.mock_open(read_data=features)):
+                if permitted:
+                    self.assertEqual(look_up.entries("session_config", {key: 1}, at)[0], {key: "1"})
+                    continue
+                self.assert_refused(key, lambda: look_up.entries("session_config", {key: 1}, at))  # noqa: B023
+
+    def test_keys_that_act_outside_the_session(self):
+        for key in ("session.set_denormal_as_zero", "session.use_env_allocators"):
+            with self.subTest(key), no_session_opens():
+                self.assert_refused(key, lambda: prepare(_MODEL, session_config={key: 1}))  # noqa: B023
+
+
+@unittest.skipUnless(_OPENVINO in onnxruntime.get_available_providers(), "needs the OpenVINO execution provider")
+class TestWithOpenVino(unittest.TestCase):
+    def test_model_compile_is_disabled(self):
+        prepare(models.RELU, provider_options={_OPENVINO: {}})
+        with self.assertRaisesRegex(Exception, "MODEL_REQUIRES_COMPILATION"):
+            prepare(models.RELU, provider_options={_OPENVINO: {}}, session_config={"session.disable_model_compile": 1})
+
+    def test_cpu_fallback_is_disabled(self):
+        with self.assertWarnsRegex(RuntimeWarning, _OPENVINO):
+            prepare(models.STRINGS, provider_options={_OPENVINO: {}})
+        strict = {"session.disable_cpu_ep_fallback": True}
+        with self.assertRaisesRegex(Exception, "fallback to CPU EP has been explicitly disabled"):
+            prepare(models.STRINGS, provider_options={_OPENVINO: {}}, session_config=strict)
+        rep = prepare(models.RELU, provider_options={_OPENVINO: {}}, session_config=strict)
+        np.testing.assert_array_equal(rep.run([_FLOATS])[0], _FLOATS)
+
+
+if __name__ == "__main__":
+    unittest.main()
