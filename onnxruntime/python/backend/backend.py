@@ -18,9 +18,8 @@ from onnxruntime.backend import request
 from onnxruntime.backend.allowlist import circumstances, look_up
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.configuration import KEYWORDS
+from onnxruntime.backend.configuration import KEYWORDS, LIMITS
 from onnxruntime.backend.errors import reject, show
-from onnxruntime.backend.runs.limits import LIMITS
 from onnxruntime.backend.session import model_versions, opening, presence, verification
 
 # Where a session that was just opened keeps what its rep is made of, on its way through prepare: see there.

@@ -19,11 +19,12 @@ from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist import circumstances
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.circumstances import NOTHING, Circumstances
+from onnxruntime.backend.configuration import LIMITS
 from onnxruntime.backend.errors import reject
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE
 from onnxruntime.backend.runs import fast_path, run_options, tensors
 from onnxruntime.backend.runs.inputs import ModelInputs
-from onnxruntime.backend.runs.limits import LIMITS, Limited
+from onnxruntime.backend.runs.limits import Limited
 from onnxruntime.backend.runs.run_options import NO_SETTINGS, RunSettings
 from onnxruntime.backend.session import replacement, verification
 from onnxruntime.backend.session.replacement import Replacement
@@ -270,7 +271,7 @@ class OnnxRuntimeBackendRep(BackendRep):
             input. A value is an array, a list for a sequence, a mapping for a map, ``None`` for an absent optional, or
             an :class:`onnxruntime.OrtValue`.
         :param timeout: most seconds that the run may take. A run ends when the node that it is at has ended.
-        :param cancellation: an :class:`onnxruntime.backend.run_limits.Cancellation`, by which another thread ends it.
+        :param cancellation: an :class:`onnxruntime.backend.Cancellation`, by which another thread can end the run.
         :param run_config: ``{key: value}`` of run config entries for this run, whose keys win over the prepared ones.
         :param kwargs: permitted attributes of :class:`onnxruntime.RunOptions`. Other names are ignored, with a
             ``RuntimeWarning``.

@@ -69,6 +69,16 @@ def three_inputs() -> ModelProto:
     return model(nodes, {"A": (4,), "B": (4,), "C": (4,)}, {"Y": (4,)})
 
 
+def slow() -> ModelProto:
+    """Return a model that runs for seconds on one thread, and whose nodes each run for milliseconds."""
+    nodes = [
+        helper.make_node("MatMul", ["X" if index == 0 else f"n{index}", "W"], [f"n{index + 1}"])
+        for index in range(3000)
+    ]
+    nodes.append(helper.make_node("Identity", ["n3000"], ["Y"]))
+    return model(nodes, {"X": (400, 400)}, {"Y": (400, 400)}, {"W": np.eye(400, dtype=np.float32)})
+
+
 def skip_file(reason: str) -> NoReturn:
     """Skip the test file that calls this, whether a test runner imports it or it is run as a program."""
     if sys._getframe(1).f_globals["__name__"] == "__main__":

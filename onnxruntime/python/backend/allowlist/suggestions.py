@@ -16,7 +16,7 @@ from onnxruntime import RunOptions, SessionOptions, get_all_providers
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.configuration import KEYWORDS
+from onnxruntime.backend.configuration import KEYWORDS, LIMITS
 from onnxruntime.backend.errors import name_of, nearest, show
 from onnxruntime.backend.provider_names import CUDA
 
@@ -27,7 +27,6 @@ _MOST = 16
 _SHORTEST_PART = 5
 _MOST_SUGGESTED = 3
 _SUFFIX = "executionprovider"
-_LIMITS = ("timeout", "cancellation")
 _NAMES_OF_CONTAINERS = {"session_config": "session", "run_config": "run"}
 
 # rep.run(None, {...}), the arguments of InferenceSession.run, is a call with the wrong arguments in this API.
@@ -104,7 +103,7 @@ def ignored_keyword(name: str, value: object, others: Mapping[str, object] = Map
     keyword = f"Keyword argument {show(name)}"
     if name in SESSION_ATTRIBUTES:
         return f"{keyword} is ignored, because the session already exists. Pass it to prepare together with the model"
-    if name in RUN_ATTRIBUTES or name in _LIMITS:
+    if name in RUN_ATTRIBUTES or name in LIMITS:
         return f"{keyword} is ignored by prepare. Pass it to run"
     if advice := _instead_of_keyword(name, value, others):
         return f"{keyword} is ignored. {advice}"
@@ -140,7 +139,7 @@ def _instead_of_keyword(name: str, value: object, others: Mapping[str, object]) 
 
 def _similar_keyword(name: str, value: object) -> str:
     """Return the sentence that suggests keyword arguments and config entries with a similar name; or ``""``."""
-    known = (*KEYWORDS, *SESSION_ATTRIBUTES, *RUN_ATTRIBUTES, *_LIMITS, "device")
+    known = (*KEYWORDS, *SESSION_ATTRIBUTES, *RUN_ATTRIBUTES, *LIMITS, "device")
     near = nearest(name, known, 0.75)
     found = [near] if near else _containing(name, known)
     forms = [f"{other}={_mapping(value) if other in KEYWORDS else show(value)}" for other in found]

@@ -2,40 +2,45 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Runs that may take only so long, or that another thread may cancel. Imported by the first run that asks for it.
+"""Stops runs that exceed a time limit or that another thread cancels.
 
-Both set ``RunOptions.terminate``, which ORT looks at before each node
-(``onnxruntime/core/framework/sequential_executor.cc``). So a run ends when the node that it is at has ended; a node
-that an EP made of many is one node.
+Both set ``RunOptions.terminate``, which ORT checks before each node
+(``onnxruntime/core/framework/sequential_executor.cc``). So a run ends when its current node ends; a node into which an
+EP compiled several nodes is one node. A thread that waits for the lock of its session checks this attribute, too.
+
+An exception such as ``KeyboardInterrupt`` can leave a function between any two instructions. So whatever belongs to a
+run is released by the end of the run's :class:`Limited`, in C code that no signal handler can interrupt: the callback
+of a weak reference removes the run from its ``Cancellation``, and another one wakes the thread that waits for the
+timeout. Neither takes a lock, so a signal handler can cancel a run at any moment.
 """
 
 from __future__ import annotations
 
-import math
-from threading import Lock, Timer
+import weakref
+from _thread import start_new_thread  # threading.Thread.start waits for an Event, whose lock an interrupt leaves taken
+from queue import Empty, SimpleQueue
+
+import numpy as np
 
 from onnxruntime import RunOptions
 from onnxruntime.backend.errors import RunCancelledError, reject_type, reject_value
 
-# The keyword arguments of a run that limit it.
-LIMITS = ("timeout", "cancellation")
-# More would end beyond what timers can count (threading.TIMEOUT_MAX is smaller on some systems).
+# Timers cannot count longer on every system (threading.TIMEOUT_MAX).
 _LONGEST = 1e6
 
 
 class Cancellation:
     """
-    Lets any thread cancel the runs that it is given to::
+    Lets any thread, or a signal handler, cancel runs::
 
         cancellation = Cancellation()
         rep.run(inputs, cancellation=cancellation)  # in one thread
-        cancellation.cancel()  # in another
+        cancellation.cancel()  # in another thread
 
     """
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._runs: list[RunOptions] = []
+        self._runs: set[weakref.ref[Limited]] = set()
         self._cancelled = False
 
     @property
@@ -44,69 +49,73 @@ class Cancellation:
         return self._cancelled
 
     def cancel(self) -> None:
-        """Cancel the runs under way, and every later one that this is given to. Returns at once."""
-        with self._lock:
-            self._cancelled = True
-            for options in self._runs:
-                options.terminate = True
-
-    def _begin(self, options: RunOptions) -> None:
-        with self._lock:
-            self._runs.append(options)
-            if self._cancelled:
-                options.terminate = True
-
-    def _end(self, options: RunOptions) -> None:
-        with self._lock:
-            # By identity: what ORT's options are equal to is theirs to say.
-            self._runs = [other for other in self._runs if other is not options]
+        """Cancel the current runs with this object, and all later ones. Returns immediately."""
+        self._cancelled = True
+        for reference in self._runs.copy():
+            run = reference()
+            if run is not None:
+                run.terminate()
 
 
 class Limited:
-    """A context in which one run happens, with its limits.
+    """Context manager for one run with limits.
 
-    :raises TimeoutError: where it leaves, when the time was over before the run ended, whatever the run gave.
-    :raises RunCancelledError: where it leaves, when the run was cancelled before it ended.
+    :raises TimeoutError: on exit, if the timeout ended before the run, whatever the run returned or raised.
+    :raises RunCancelledError: on exit, if the run was cancelled before it ended.
     """
 
     def __init__(self, options: RunOptions, timeout: object, cancellation: object) -> None:
         """
-        :param options: the options of this run alone.
-        :param timeout: most seconds that the run may take, ``None`` for no limit.
-        :param cancellation: what cancels it, ``None`` for nothing.
-        :raises NotPermittedError: for a value that is neither.
+        :param options: the options of this run, which no other run uses.
+        :param timeout: the maximum duration of the run in seconds; ``None`` for no limit.
+        :param cancellation: the :class:`Cancellation` of the run; ``None`` if the run cannot be cancelled.
+        :raises NotPermittedError: if a value has the wrong type or is out of range.
         """
-        if timeout is not None:
-            if type(timeout) not in (int, float) or not 0 < timeout <= _LONGEST or math.isnan(timeout):
-                reject_value(timeout, f"a number of seconds greater than 0 and at most {_LONGEST:.0f}", "timeout")
-            self._timer = Timer(timeout, self._time_is_over)
-            self._timer.daemon = True
+        if isinstance(timeout, (np.floating, np.integer)):
+            timeout = timeout.item()
+        if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout <= _LONGEST):
+            reject_value(timeout, f"a number of seconds greater than 0 and at most {_LONGEST:.0f}", "timeout")
         if cancellation is not None and type(cancellation) is not Cancellation:
             reject_type(cancellation, "an onnxruntime.backend.Cancellation", "cancellation")
         self._options = options
         self._timeout = timeout
-        self._cancellation = cancellation
         self._late = False
+        self._end = SimpleQueue()
+        self._runs = set() if cancellation is None else cancellation._runs
+        self._cancellation = cancellation
 
-    def _time_is_over(self) -> None:
-        self._late = True
+    def terminate(self, late: bool = False) -> None:
+        """Have ORT end the run.
+
+        :param late: whether the reason is the timeout.
+        """
+        self._late = self._late or late
         self._options.terminate = True
 
     def __enter__(self) -> None:
-        if self._cancellation is not None:
-            self._cancellation._begin(self._options)
+        # In one C call: discard needs the hash of the reference, which add computes while the run is alive.
+        self._runs.update(map(weakref.ref, (self,), (self._runs.discard,)))
+        if self._cancellation is not None and self._cancellation.cancelled:
+            self.terminate()
         if self._timeout is not None:
-            self._timer.start()
+            start_new_thread(_wait, (weakref.ref(self, self._end.put), self._end, self._timeout))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if self._timeout is not None:
-            self._timer.cancel()
-            self._timer.join()  # it never waits: nothing of it is left behind
-        if self._cancellation is not None:
-            self._cancellation._end(self._options)
+        self._end.put(None)
+        self._runs.discard(weakref.ref(self))
         if kind is not None and not issubclass(kind, Exception):
             return  # such as KeyboardInterrupt
         if self._late:
-            raise TimeoutError(f"the run took longer than {self._timeout} s, and was ended") from error
+            raise TimeoutError(f"The run exceeded its timeout of {self._timeout} s and was ended") from error
         if self._options.terminate:
-            raise RunCancelledError("the run was cancelled") from error
+            raise RunCancelledError("The run was cancelled") from error
+
+
+def _wait(run: weakref.ref[Limited], end: SimpleQueue, timeout: float) -> None:
+    """Terminate a run after its timeout, unless the run ends first."""
+    try:
+        end.get(timeout=timeout)
+    except Empty:
+        limited = run()
+        if limited is not None:
+            limited.terminate(late=True)

@@ -1,0 +1,237 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Checks runs with a time limit and runs that another thread or a signal handler cancels."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import unittest
+from collections.abc import Callable
+from typing import NoReturn
+from unittest import mock
+
+import numpy as np
+from backend_test_models import model, slow, two_nodes
+from onnx import helper
+
+import onnxruntime.backend
+from onnxruntime.backend import Cancellation, InputError, NotPermittedError, RunCancelledError, backend_rep
+from onnxruntime.backend.runs import limits
+
+CPU = "CPUExecutionProvider"
+X = np.ones((2, 3), np.float32)
+
+
+class LimitTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.values = np.eye(400, dtype=np.float32)
+        cls.rep = onnxruntime.backend.prepare(slow(), provider_options={CPU: {}}, intra_op_num_threads=1)
+
+    def still_right(self) -> None:
+        """Check that a run of another model ends within its limit."""
+        with onnxruntime.backend.prepare(two_nodes()) as rep:
+            np.testing.assert_array_equal(rep.run([X], timeout=60)[0], X)
+
+    def test_a_run_that_takes_too_long(self) -> None:
+        for timeout in (0.2, np.float32(0.2)):
+            with self.assertRaises(TimeoutError):
+                self.rep.run([self.values], timeout=timeout)
+        self.still_right()
+
+    def test_the_prepared_model_is_usable_afterwards(self) -> None:
+        nodes = [helper.make_node("Loop", ["n", "go", "X"], ["Y"], body=self.body())]
+        looping = model(nodes, {"n": (), "X": (2,)}, {"Y": (2,)})
+        looping.graph.input[0].type.tensor_type.elem_type = 7
+        looping.graph.initializer.add(data_type=9, name="go", int32_data=[1])
+        rep = onnxruntime.backend.prepare(looping, provider_options={CPU: {}})
+        few = {"n": np.array(3, np.int64), "X": np.zeros(2, np.float32)}
+        with self.assertRaises(TimeoutError):
+            rep.run({**few, "n": np.array(2**40, np.int64)}, timeout=0.2)
+        for keywords in ({}, {"timeout": 60}, {"cancellation": Cancellation()}):
+            np.testing.assert_array_equal(rep.run(few, **keywords)[0], [3, 3])
+
+    def body(self):
+        inputs = [
+            helper.make_tensor_value_info("i", 7, ()),
+            helper.make_tensor_value_info("c", 9, ()),
+            helper.make_tensor_value_info("x", 1, (2,)),
+        ]
+        outputs = [helper.make_tensor_value_info("d", 9, ()), helper.make_tensor_value_info("y", 1, (2,))]
+        one = helper.make_tensor("one", 1, (), [1.0])
+        nodes = [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Add", ["x", "one"], ["y"])]
+        return helper.make_graph(nodes, "body", inputs, outputs, [one])
+
+    def test_a_run_that_another_thread_cancels(self) -> None:
+        cancellation = Cancellation()
+        timer = threading.Timer(0.2, cancellation.cancel)
+        timer.start()
+        with self.assertRaises(RunCancelledError):
+            self.rep.run([self.values], cancellation=cancellation)
+        timer.join()
+        self.assertTrue(cancellation.cancelled)
+        with self.assertRaises(RunCancelledError):  # a cancellation is permanent
+            self.rep.run([self.values], cancellation=cancellation)
+        self.still_right()
+
+    def test_one_cancellation_for_several_runs(self) -> None:
+        cancellation, ended = Cancellation(), []
+
+        def run() -> None:
+            try:
+                self.rep.run([self.values], cancellation=cancellation, timeout=60)
+            except RunCancelledError:
+                ended.append(1)
+
+        threads = [threading.Thread(target=run) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.2)
+        cancellation.cancel()
+        for thread in threads:
+            thread.join(30)
+        self.assertEqual(len(ended), 3)
+        self.assertEqual(len(cancellation._runs), 0)
+
+    def test_an_error_of_a_limited_run_is_unchanged(self) -> None:
+        with self.assertRaises(InputError):
+            self.rep.run([X], timeout=60)
+        with self.assertRaises(InputError):
+            self.rep.run([X], cancellation=Cancellation())
+
+    def test_one_shot_run(self) -> None:
+        (y,) = onnxruntime.backend.run(two_nodes(), [X], timeout=60, cancellation=Cancellation())
+        np.testing.assert_array_equal(y, X)
+        cancelled = Cancellation()
+        cancelled.cancel()
+        with self.assertRaises(RunCancelledError):
+            onnxruntime.backend.run(two_nodes(), [X], cancellation=cancelled)
+
+    def test_with_a_run_config(self) -> None:
+        with onnxruntime.backend.prepare(two_nodes()) as rep:
+            rep.run([X], timeout=60, run_config={"memory.enable_memory_arena_shrinkage": "cpu:0"}, logid="a")
+            with self.assertRaises(NotPermittedError):
+                rep.run([X], timeout=60, run_config={"no.such": 1})
+
+    def test_none_is_no_limit(self) -> None:
+        with (
+            onnxruntime.backend.prepare(two_nodes()) as rep,
+            mock.patch.object(backend_rep, "Limited", side_effect=AssertionError("a limited run")),
+        ):
+            for keywords in ({"timeout": None}, {"cancellation": None}, {"timeout": None, "cancellation": None}):
+                np.testing.assert_array_equal(rep.run([X], **keywords)[0], X)
+
+    def test_invalid_limits(self) -> None:
+        for timeout in (0, -1, True, "1", float("nan"), float("inf"), 1e9, [1], 10**400, np.bool_(True)):
+            with self.subTest(timeout=timeout), self.assertRaises(NotPermittedError) as caught:
+                self.rep.run([self.values], timeout=timeout)
+            self.assertEqual(caught.exception.keyword, "timeout")
+        for cancellation in (True, "x", threading.Event()):
+            with self.assertRaises(TypeError) as caught:
+                self.rep.run([self.values], cancellation=cancellation)
+            self.assertEqual(caught.exception.keyword, "cancellation")
+
+
+class InterruptError(BaseException):
+    """Represents ``KeyboardInterrupt``."""
+
+
+class MomentTest(unittest.TestCase):
+    """Signal handlers act at every moment of a limited run: a profile function acts where Python calls a handler."""
+
+    MOST_MOMENTS = 2000
+
+    def setUp(self) -> None:
+        self.rep = onnxruntime.backend.prepare(two_nodes())
+        self.cancellation = Cancellation()
+
+    def at_moment(self, moment: int, act: Callable[[], None]) -> tuple[bool, object]:
+        """Run once, and act at this moment.
+
+        :return: whether the run had so many moments; its outputs, or its exception.
+        """
+        left = moment
+
+        def profile(*_) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                act()
+
+        sys.setprofile(profile)
+        try:
+            seen = self.rep.run([X], timeout=3600, cancellation=self.cancellation)
+        except BaseException as error:
+            seen = error.__class__
+        inside, left = left <= 0, 0  # no moment of the run follows
+        sys.setprofile(None)
+        return inside, seen
+
+    def in_a_thread(self, function: Callable[[], int]) -> None:
+        """Call a function that can hang."""
+        moments = []
+        thread = threading.Thread(target=lambda: moments.append(function()), daemon=True)
+        thread.start()
+        thread.join(120)
+        self.assertTrue(moments, "the test hangs or failed")
+        self.assertGreater(moments[0], 30)
+
+    def test_interrupts_leave_nothing(self) -> None:
+        waiting = threading.Semaphore(0)
+        wait, started = limits._wait, []
+
+        def counted(*arguments) -> None:
+            try:
+                wait(*arguments)
+            finally:
+                waiting.release()
+
+        start = limits.start_new_thread
+
+        def start_new_thread(*arguments) -> None:
+            start(*arguments)
+            started.append(1)
+
+        def interrupt() -> NoReturn:
+            raise InterruptError
+
+        def run() -> int:
+            for moment in range(1, self.MOST_MOMENTS):
+                inside, seen = self.at_moment(moment, interrupt)
+                if not inside:
+                    return moment
+                # An exception in the callback of a weak reference is lost.
+                if seen is not InterruptError:
+                    np.testing.assert_array_equal(seen[0], X)
+                self.assertEqual(len(self.cancellation._runs), 0)
+            raise AssertionError("the run does not end")
+
+        with (
+            mock.patch.object(limits, "_wait", counted),
+            mock.patch.object(limits, "start_new_thread", start_new_thread),
+        ):
+            self.in_a_thread(run)
+        for _ in started:
+            self.assertTrue(waiting.acquire(timeout=60), "a thread still waits for its timeout")
+        self.assertEqual(self.rep.run([X], timeout=60, cancellation=self.cancellation)[0].tolist(), X.tolist())
+
+    def test_cancelling_never_waits(self) -> None:
+        def run() -> int:
+            for moment in range(1, self.MOST_MOMENTS):
+                self.cancellation = Cancellation()
+                inside, seen = self.at_moment(moment, self.cancellation.cancel)
+                if not inside:
+                    return moment
+                if seen is not RunCancelledError:  # the run ended before
+                    np.testing.assert_array_equal(seen[0], X)
+            raise AssertionError("the run does not end")
+
+        self.in_a_thread(run)
+
+
+if __name__ == "__main__":
+    unittest.main()
