@@ -19,6 +19,7 @@ from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist import circumstances
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.circumstances import NOTHING, Circumstances
+from onnxruntime.backend.allowlist.suggestions import RUN_LIKE_A_SESSION
 from onnxruntime.backend.configuration import LIMITS
 from onnxruntime.backend.errors import reject
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE
@@ -257,7 +258,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         rep._carry(self._permitted(run_config, {}).entries)
         return rep
 
-    def run(self, inputs, *, run_config: Mapping[str, object] | None = None, **kwargs) -> list:
+    def run(self, inputs, *surplus, run_config: Mapping[str, object] | None = None, **kwargs) -> list:
         """
         Compute the outputs. See :meth:`onnxruntime.InferenceSession.run`.
 
@@ -270,22 +271,28 @@ class OnnxRuntimeBackendRep(BackendRep):
         :param inputs: list or tuple in the order of the model's inputs, mapping by name, or the value of the only
             input. A value is an array, a list for a sequence, a mapping for a map, ``None`` for an absent optional, or
             an :class:`onnxruntime.OrtValue`.
-        :param timeout: most seconds that the run may take. A run ends when the node that it is at has ended.
-        :param cancellation: an :class:`onnxruntime.backend.Cancellation`, by which another thread can end the run.
+        :param timeout: the maximum duration in seconds, waiting for other sessions included; ``None`` for no limit. A
+            run ends when its current node ends.
+        :param cancellation: an :class:`onnxruntime.backend.Cancellation`, by which another thread or a signal handler
+            can end the run; ``None`` for no cancellation.
         :param run_config: ``{key: value}`` of run config entries for this run, whose keys win over the prepared ones.
         :param kwargs: permitted attributes of :class:`onnxruntime.RunOptions`. Other names are ignored, with a
             ``RuntimeWarning``.
-        :return: list of outputs.
-        :raises RuntimeError: for anything that is not permitted, and for inputs that are not the model's.
-        :raises TimeoutError: when the run took longer than ``timeout``. The prepared model is as before.
-        :raises limits.RunCancelledError: when another thread cancelled the run. The prepared model is as before.
+        :return: list of outputs, each an array that owns its memory.
+        :raises NotPermittedError: if a setting is not permitted.
+        :raises InputError: if the inputs do not match the model.
+        :raises TimeoutError: if the run exceeds ``timeout``. The prepared model is unchanged.
+        :raises RunCancelledError: if the run is cancelled. The prepared model is unchanged.
+        :raises TypeError: if there is more than one positional argument.
         """
+        if surplus:
+            raise TypeError(RUN_LIKE_A_SESSION)
         if self._session is not self._ready_for:
             self._get_ready()
-        if kwargs and ("timeout" in kwargs or "cancellation" in kwargs):
-            limits = [kwargs.pop(name, None) for name in LIMITS]
-            if limits != [None, None]:
-                return self._run_limited(inputs, run_config, kwargs, limits)
+        if kwargs and not LIMITS.isdisjoint(kwargs):
+            limits = {name: limit for name in LIMITS if (limit := kwargs.pop(name, None)) is not None}
+            if limits:
+                return self._run_limited(inputs, run_config, kwargs, **limits)
         call = self._prepared if run_config is None and not kwargs else self._settings_of_run(run_config, kwargs)
         try:
             outputs = self._direct(inputs, call.options)
@@ -313,16 +320,21 @@ class OnnxRuntimeBackendRep(BackendRep):
         return not ready
 
     def _run_limited(
-        self, inputs, run_config: Mapping[str, object] | None, kwargs: dict[str, object], limits: list[object]
+        self,
+        inputs,
+        run_config: Mapping[str, object] | None,
+        attributes: Mapping[str, object],
+        timeout: object = None,
+        cancellation: object = None,
     ) -> list:
-        """Run within limits, with run options of its own and without the fast path."""
+        """Run with limits: with run options of its own, and without the fast path."""
         self._check_ready()
-        call = self._permitted(run_config, kwargs)
-        limited = Limited(call.options, *limits)
+        call = self._permitted(run_config, attributes)
+        limited = Limited(call.options, timeout, cancellation)
         if self._capture is not None and self._capture.replays(call.entries):
             reject(
                 "a replay cannot be ended. Add run_config={'gpu_graph_id': -1} for a run without capture",
-                "timeout" if limits[0] is not None else "cancellation",
+                "cancellation" if timeout is None else "timeout",
             )
         feeds = self._inputs.feeds(inputs)
         with limited:

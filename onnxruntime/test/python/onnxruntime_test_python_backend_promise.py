@@ -77,6 +77,7 @@ class TestErrors(unittest.TestCase):
         "backend_rep._Closed.__call__": "a prepared model that is closed",
         "backend_rep._Closed.__getattr__": "a prepared model that is closed",
         "backend_rep.OnnxRuntimeBackendRep.__reduce_ex__": "a copy of a prepared model",
+        "backend_rep.OnnxRuntimeBackendRep.run": "a second positional argument",
         "capture.eligibility.written": "a machine without a temporary folder",
         "capture.graph_ids": "the graphs of a session",
         "capture.graphs": "the graphs of a session, and inputs",

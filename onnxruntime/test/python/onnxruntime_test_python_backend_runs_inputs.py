@@ -410,6 +410,12 @@ class InputsTest(InputTestCase):
                 for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
                     self.assertEqual((type(again), str(again), vars(again)), (type(error), str(error), vars(error)))
 
+    def test_arguments_of_inference_session_run(self) -> None:
+        feeds = {"A": self.a, "B": self.b, "C": self.c}
+        for arguments in ((None, feeds), (["Y"], feeds), (None, feeds, onnxruntime.RunOptions())):
+            with self.assertRaisesRegex(TypeError, r"rep\.run\("):
+                self.rep.run(*arguments)
+
     def test_surplus(self) -> None:
         a, b, c = self.a, self.b, self.c
         for inputs in ([a, b, c, a], (a, b, c, object(), None)):
