@@ -18,13 +18,10 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-import onnx
 from backend_test_models import no_session_opens, two_nodes
-from onnx import TensorProto, helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import configuration
 from onnxruntime.backend.allowlist import refusals, suggestions
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
@@ -326,69 +323,6 @@ class SchemaTest(unittest.TestCase):
             {"provider_options": {CPU: {}, "SomeExecutionProvider": {}}},
         ):
             self.assertTrue(self.takes(config))
-
-
-class ExtensionTest(unittest.TestCase):
-    def environment(self, *names: str) -> mock.patch.dict:
-        return mock.patch.dict(os.environ, {VARIABLE: json.dumps({"extensions": names})})
-
-    def upper(self) -> onnx.ModelProto:
-        """A model with an operator of onnxruntime-extensions: text to upper case."""
-        node = helper.make_node("StringUpper", ["X"], ["Y"], domain="ai.onnx.contrib")
-        values = [helper.make_tensor_value_info(name, TensorProto.STRING, [None]) for name in "XY"]
-        graph = helper.make_graph([node], "upper", values[:1], values[1:])
-        imports = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.contrib", 1)]
-        return helper.make_model(graph, opset_imports=imports, ir_version=10)
-
-    @unittest.skipUnless(HAS_EXTENSIONS, "the package onnxruntime-extensions has operators and models")
-    def test_an_operator_of_onnxruntime_extensions(self) -> None:
-        import onnxruntime_extensions  # not a requirement  # noqa: PLC0415
-
-        text = np.array(["Straße", "abc"], object)
-        for name, told in (
-            ("onnxruntime_extensions", "onnxruntime_extensions"),
-            (onnxruntime_extensions.get_library_path(), Path(onnxruntime_extensions.get_library_path()).name),
-        ):
-            with self.environment(name):
-                for model in (self.upper(), self.upper().SerializeToString()):
-                    rep = onnxruntime.backend.prepare(model, provider_options={CPU: {}})
-                    self.assertEqual(rep.run([text])[0].tolist()[1], "ABC")
-                    self.assertEqual(rep.extensions, (told,))
-                    self.assertEqual(onnxruntime.backend.run(model, [text])[0].tolist()[1], "ABC")
-        self.assertEqual(onnxruntime.backend.prepare(two_nodes()).extensions, ())
-
-    def test_what_cannot_be_registered(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            text = Path(folder, "text.so")
-            text.write_text("no library")
-            for name, why in (
-                ("no_such_package", "No module named"),
-                ("json", "has no get_library_path"),
-                ("libcustom.so", "No module named|neither"),
-                ("../x", "neither the name of a Python package nor an absolute path"),
-                (str(Path(folder, "none.so")), "there is no such file"),
-                (str(text), "text.so"),
-            ):
-                with self.subTest(name), self.environment(name):
-                    with self.assertRaisesRegex(
-                        RuntimeError, f"the extension .* cannot be registered: .*({why})"
-                    ) as error:
-                        onnxruntime.backend.prepare(two_nodes())
-                    self.assertNotIsInstance(error.exception, NotPermittedError)
-
-    def test_from_a_callers_arguments_they_stay_refused(self) -> None:
-        for keywords in (
-            {"extensions": ["onnxruntime_extensions"]},
-            {"register_custom_ops_library": "x.so"},
-            {"session_options": {"register_custom_ops_library": "x.so"}},
-        ):
-            with self.subTest(keywords), no_session_opens(), self.assertRaisesRegex(NotPermittedError, VARIABLE):
-                onnxruntime.backend.prepare(two_nodes(), **keywords)
-
-    def test_what_is_no_list_of_names(self) -> None:
-        for given in ("onnxruntime_extensions", [1], [""], {"a": 1}, None):
-            with self.subTest(given), self.assertRaisesRegex(ValueError, "extensions must be a list"):
-                configuration.parse(json.dumps({"extensions": given}))
 
 
 class MissingLibraryTest(unittest.TestCase):

@@ -2,53 +2,93 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Libraries of custom operators. Imported where the environment names any.
+"""Registers custom operator libraries.
 
-They are code, so only the trusted side may name them: ``"extensions"`` in ``ORT_ONNX_BACKEND_CONFIG``, which
-``python -m onnxruntime.backend --extension`` fills in too. A caller's arguments never lead here.
+A library is code. Only the trusted environment can specify one: ``"extensions"`` in ``ORT_ONNX_BACKEND_CONFIG``, which
+``python -m onnxruntime.backend --extension`` sets, too.
 """
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from importlib.machinery import ModuleSpec, PathFinder
 
 from onnxruntime import SessionOptions
 from onnxruntime.backend.errors import show
 
-
-def register(options: SessionOptions, named: Iterable[str]) -> tuple[str, ...]:
-    """Register libraries with a session's options.
-
-    :param options: the options that the session will be opened with.
-    :param named: installed packages that have a ``get_library_path``, such as ``onnxruntime_extensions``, and absolute
-        paths of libraries.
-    :return: what was registered: the packages, and of paths the file names.
-    :raises RuntimeError: for a library that is not found, or that ORT does not take.
-    """
-    return tuple(_register(options, named))
+_NO_FILE = "the file does not exist"
 
 
-def _register(options: SessionOptions, named: Iterable[str]) -> Iterator[str]:
-    for name in dict.fromkeys(named):
+def check(names: Iterable[str]) -> list[str]:
+    """Return a sentence about each extension that cannot be registered, without importing or loading anything."""
+    problems = []
+    for name in dict.fromkeys(names):
         try:
-            options.register_custom_ops_library(_path(name))
-        except Exception as error:  # a package may raise anything, and so does ORT
-            raise RuntimeError(f"the extension {show(name)} cannot be registered: {error}") from error
-        yield os.path.basename(name)
+            if os.path.isabs(name):
+                _existing(name)
+            elif _spec(name) is None:
+                raise ValueError("no Python package of this name is installed")
+        except Exception as error:  # Python's finders can raise anything
+            problems.append(f"Extension {show(name)} cannot be registered: {error}")
+    return problems
 
 
-def _path(name: str) -> str:
-    """The library that a name stands for."""
-    if os.path.isabs(name):
-        if not os.path.isfile(name):
-            raise FileNotFoundError("there is no such file")
-        return name
-    if not re.fullmatch(r"\w+(\.\w+)*", name):
-        raise ValueError("it is neither the name of a Python package nor an absolute path")
+def register(options: SessionOptions, names: Iterable[str]) -> tuple[str, ...]:
+    """Register custom operator libraries with the options of a session, each library once.
+
+    :param options: the options of the session.
+    :param names: installed packages that have a ``get_library_path``, such as ``onnxruntime_extensions``, and absolute
+        paths of libraries.
+    :return: the registered packages, and the file names of the registered paths.
+    :raises RuntimeError: if a library does not exist, or ORT rejects it.
+    """
+    registered: dict[str, str] = {}  # real path of a library to the name in the result
+    for name in names:
+        try:
+            path = _existing(name if os.path.isabs(name) else _path_of_package(name))
+            if path not in registered:
+                options.register_custom_ops_library(path)
+        except (Exception, SystemExit) as error:  # a package can raise anything
+            problem = str(error) or type(error).__name__
+            raise RuntimeError(f"Extension {show(name)} cannot be registered: {problem}") from error
+        registered.setdefault(path, os.path.basename(name))
+    return tuple(registered.values())
+
+
+def _existing(path: str) -> str:
+    """Return the real path of a library."""
+    if not os.path.isfile(path):
+        raise FileNotFoundError(_NO_FILE)
+    return os.path.realpath(path)
+
+
+def _path_of_package(name: str) -> str:
+    """Import a package, and return the path of its library."""
+    _check_name(name)
     package = importlib.import_module(name)
     if not hasattr(package, "get_library_path"):
-        raise ValueError("the package has no get_library_path to tell where its library is; name the library's path")
-    return package.get_library_path()
+        raise ValueError("the package has no get_library_path(). Specify the absolute path of its library")
+    path = package.get_library_path()
+    if not isinstance(path, (str, os.PathLike)) or not os.path.isabs(path):
+        raise ValueError(f"get_library_path() of the package returned no absolute path, but {show(path)}")
+    return os.fspath(path)
+
+
+def _check_name(name: str) -> None:
+    if not re.fullmatch(r"\w+(\.\w+)*", name):
+        raise ValueError("expected the name of a Python package or an absolute path")
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    """Return the import specification of a module. Unlike ``find_spec`` alone, do not import its parent packages."""
+    _check_name(name)
+    top, *inner = name.split(".")
+    spec = importlib.util.find_spec(top)
+    for part in inner:
+        if spec is None or spec.submodule_search_locations is None:
+            return None
+        spec = PathFinder.find_spec(f"{spec.name}.{part}", list(spec.submodule_search_locations))
+    return spec
