@@ -36,7 +36,9 @@ PYTHON ?= python3
 # others is not ours.
 ENVIRONMENTS := cpu openvino webgpu-plugin webgpu plugins cuda
 ALONE := webgpu-plugin webgpu plugins cuda
-PACKAGES := pytest hypothesis
+# A process for each CPU, and a file in one process.
+PARALLEL := -n auto --dist loadfile
+PACKAGES := pytest pytest-xdist hypothesis
 # Whose files the tests and examples take real models from; put beside the environment's packages, because what they
 # require is not needed.
 MODELS := magika silero-vad
@@ -107,7 +109,8 @@ test-cpu: .venv-stock/$(STOCK)
 test-cpu: export ORT_STOCK_PYTHON := $(CURDIR)/.venv-stock/bin/python
 
 $(ENVIRONMENTS:%=test-%): test-%: .venv-%/$(READY)
-	$(UNDER_$*) .venv-$*/bin/python -m pytest $(call tests_ending,$(ALSO_$*) $(ONLY_$*)) $(if $(filter $*,$(ALONE)),\
+	$(UNDER_$*) .venv-$*/bin/python -m pytest $(if $(filter $*,$(ALONE)),,$(PARALLEL)) \
+		$(call tests_ending,$(ALSO_$*) $(ONLY_$*)) $(if $(filter $*,$(ALONE)),\
 		$(filter %_option_drift.py,$(TEST_FILES)),$(filter-out $(NOT_EVERYWHERE),$(TEST_FILES)))
 	$(if $(AGAIN_$*),$(AGAIN_$*) $(UNDER_$*) .venv-$*/bin/python -m pytest $(call tests_ending,$(ALSO_$*) $(ONLY_$*)))
 

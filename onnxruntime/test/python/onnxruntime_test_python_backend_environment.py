@@ -104,10 +104,12 @@ class AppliedTest(unittest.TestCase):
             prepare()
 
     def test_a_callers_runner_without_keywords(self) -> None:
-        # What conformance runs do: a process that never heard of the three configurations.
+        # A conformance run: a process without any of the three keyword arguments. The node tests are left out, because
+        # onnx computes all of them anew.
         code = """
 import unittest, onnx.backend.test, onnxruntime.backend as backend
-tests = onnx.backend.test.BackendTest(backend, "conformance").include("^test_(abs|neg|relu)_cpu$").test_cases
+onnx.backend.test.loader.load_node_model_tests = list
+tests = onnx.backend.test.BackendTest(backend, "conformance").include("^test_(ReLU|Sigmoid|Tanh)_cpu$").test_cases
 unittest.main(argv=["conformance"], module=type("m", (), tests))
 """
         for config, outcome in (
