@@ -1,6 +1,9 @@
 # Commands for a machine with Python 3.11 or newer, make and git:
 #   make demo            classify this repository's files with a real model
 #   make test            the tests on the default base, onnxruntime
+#   make try FILE=ENDING the test files with that ending, on this tree without building a wheel; TEST="-k NAME" for some
+#                        of their tests, ENV=cuda for another environment
+#   make scale-out       the batch example on a local Dask cluster
 #   make test-openvino   the tests on onnxruntime-openvino
 #   make test-webgpu-plugin  graph capture and the WebGPU plugin EP on SwiftShader
 #   make test-webgpu     the EP of onnxruntime-webgpu on SwiftShader (Debian: apt install chromium-common)
@@ -35,6 +38,8 @@ PYTHON ?= python3
 # Those in ALONE run no other test files but the drift check: they are there for an EP, and what that changes of the
 # others is not ours.
 ENVIRONMENTS := cpu openvino webgpu-plugin webgpu plugins cuda
+# Environments without tests of their own.
+EXAMPLES := scale-out
 ALONE := webgpu-plugin webgpu plugins cuda
 # A process for each CPU, and a file in one process.
 PARALLEL := -n auto --dist loadfile
@@ -77,6 +82,9 @@ UNDER_cuda := sh onnxruntime/test/python/with_software_cuda.sh
 # The software CUDA with work as late as a GPU may do it, and with captures that other threads meet.
 AGAIN_cuda := SOFTCUDA_LAZY=1 SOFTCUDA_CAPTURE_US=300
 
+BASE_scale-out := onnxruntime
+PACKAGES_scale-out := dask distributed
+
 export ORT_DISABLE_TELEMETRY := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -86,7 +94,7 @@ digest = $(shell { $(PYTHON) --version; printf '%s\n' $(1) '$(2)'; git hash-obje
 MADE := made-$(call digest,Makefile constraints.txt)
 READY := ready-$(call digest,Makefile constraints.txt setup.py pyproject.toml \
 	$(sort $(wildcard onnxruntime/python/backend/*.py onnxruntime/python/backend/*/*.py \
-		onnxruntime/python/backend/*/*/*.py)),$(foreach name,$(ENVIRONMENTS),$(BASE_$(name))))
+		onnxruntime/python/backend/*/*/*.py)),$(foreach name,$(ENVIRONMENTS) $(EXAMPLES),$(BASE_$(name))))
 
 # The tests that go into ORT's tree, and those of this repository.
 TEST_FILES := $(sort $(wildcard onnxruntime/test/python/onnxruntime_test_python_backend*.py tests/test_*.py))
@@ -100,7 +108,7 @@ RELEASES ?= $(addprefix onnxruntime==,1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 
 # What the benchmark and the tests compare with: the stock wheel as it is.
 STOCK := stock-$(call digest,Makefile constraints.txt setup.py)
 
-.PHONY: demo test patch campaign-cuda bench bench-capture fuzz mutants drift document lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
+.PHONY: demo scale-out test try patch campaign-cuda bench bench-capture fuzz mutants drift document lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
 	conformance-webgpu conformance-keys conformance-numbers upstream-tests captured-operators $(ONNX:%=numbers-%)
 
 test: test-cpu
@@ -153,7 +161,23 @@ $(ONNX:%=.venv-onnx-%/$(READY)): .venv-onnx-%/$(READY):
 demo: .venv-cpu/$(READY)
 	git ls-files -z | xargs -0 .venv-cpu/bin/python examples/magika_demo.py
 
+scale-out: .venv-scale-out/$(READY)
+	.venv-scale-out/bin/python examples/batch_dask.py
+
+# The tests import the installed package, and a build of the wheel after each edit takes long. So the installed ORT gets
+# the folder of this tree in place of its backend.
+TRY := $(CURDIR)/build/try
+ENV ?= cpu
+try: $(if $(wildcard .venv-$(ENV)/ready-*),,.venv-$(ENV)/$(READY))
+	rm -rf $(TRY)
+	mkdir -p $(TRY)/onnxruntime
+	ln -s $(CURDIR)/.venv-$(ENV)/lib/python3*/site-packages/onnxruntime/* $(TRY)/onnxruntime
+	rm $(TRY)/onnxruntime/backend
+	ln -s $(CURDIR)/onnxruntime/python/backend $(TRY)/onnxruntime/backend
+	PYTHONPATH=$(TRY) $(UNDER_$(ENV)) .venv-$(ENV)/bin/python -m pytest $(call tests_ending,$(FILE)) $(TEST)
+
 bench: .venv-cpu/$(READY) .venv-stock/$(STOCK)
+	.venv-cpu/bin/python -m pip install --quiet --constraint constraints.txt matplotlib
 	.venv-cpu/bin/python -m benchmarks --stock .venv-stock/bin/python --json build/bench.json $(BENCH)
 
 fuzz: .venv-cpu/$(READY) .venv-openvino/$(READY)
@@ -189,14 +213,14 @@ clean:
 	rm -rf .venv-* .pytest_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(patsubst %,.venv-%/$(MADE),$(ENVIRONMENTS) stock): .venv-%/$(MADE):
+$(patsubst %,.venv-%/$(MADE),$(ENVIRONMENTS) $(EXAMPLES) stock): .venv-%/$(MADE):
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=...")'
 	rm -rf .venv-$*
 	$(PYTHON) -m venv .venv-$*
 	touch $@
 
 # pip always builds a folder anew, and replaces what an earlier build of the same version installed.
-$(ENVIRONMENTS:%=.venv-%/$(READY)): .venv-%/$(READY): .venv-%/$(MADE)
+$(patsubst %,.venv-%/$(READY),$(ENVIRONMENTS) $(EXAMPLES)): .venv-%/$(READY): .venv-%/$(MADE)
 	rm -f .venv-$*/ready-*
 	ORT_BACKEND_BASE=$(BASE_$*) .venv-$*/bin/python -m pip install --quiet --constraint constraints.txt \
 		. $(PACKAGES) $(PACKAGES_$*)

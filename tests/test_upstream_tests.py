@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""``upstream_tests.py`` finds the tests of a checkout, runs them as they are, and tells what is worse here."""
+"""``upstream_tests.py`` runs the tests of a checkout, and lists those with a worse result than on the stock wheel."""
 
 from __future__ import annotations
 
@@ -25,47 +25,41 @@ from beside import CONSTANT
 import onnxruntime.backend
 
 class Tests(unittest.TestCase):
-    def test_right(self):
+    def test_beside(self):
         self.assertEqual((CONSTANT, __name__), (1, "__main__"))
-
-    def test_chosen(self):
-        OUTCOME
-
-unittest.main(buffer=True)
 """
 
 
-@unittest.skipUnless(STOCK, "ORT_STOCK_PYTHON names no Python of an environment with the stock wheel")
+@unittest.skipUnless(STOCK, "ORT_STOCK_PYTHON does not specify the Python of an environment with the stock wheel")
 class UpstreamTestsTest(unittest.TestCase):
-    def run_on(self, outcome: str) -> tuple[int, str]:
+    def run_on(self, *bodies: str, end: str = "") -> tuple[int, str]:
+        """Compare a file with a test for each body, and return the exit status and the output."""
+        tests = [f"    def test_{number}(self):\n        {body}\n" for number, body in enumerate(bodies)]
         with tempfile.TemporaryDirectory() as folder:
-            tests = Path(folder, "onnxruntime", "test", "python")
-            tests.mkdir(parents=True)
-            (tests / "beside.py").write_text("CONSTANT = 1\n")
-            (tests / "another_test.py").write_text("raise RuntimeError('does not use the backend')\n")
-            (tests / "backend_test.py").write_text(_FILE.replace("OUTCOME", outcome))
+            checkout = Path(folder, "onnxruntime", "test", "python")
+            checkout.mkdir(parents=True)
+            (checkout / "beside.py").write_text("CONSTANT = 1\n")
+            (checkout / "another_test.py").write_text("raise RuntimeError('does not use the backend')\n")
+            (checkout / "backend_test.py").write_text(f"{_FILE}{''.join(tests)}{end}\nunittest.main(buffer=True)\n")
             out = io.StringIO()
             with mock.patch.object(sys, "argv", ["", folder, STOCK]), contextlib.redirect_stdout(out):
                 return upstream_tests.main(), out.getvalue()
 
-    def test_what_is_as_on_stock_or_better(self) -> None:
-        for outcome in ("pass", "self.fail()", "self.skipTest('')", f"self.assertTrue({_OURS})"):
-            with self.subTest(outcome):
-                status, out = self.run_on(outcome)
-                self.assertEqual(status, 0, out)
-        self.assertEqual(
-            out, "backend_test.py: stock 1 passed, 1 failed, 0 skipped; here 2 passed, 0 failed, 0 skipped\n"
-        )
+    def test_tests_with_the_same_or_a_better_result(self) -> None:
+        status, out = self.run_on("pass", "self.fail()", "self.skipTest('')", f"self.assertTrue({_OURS})")
+        self.assertEqual(status, 0, out)
+        expected = "backend_test.py: stock 2 passed, 2 failed, 1 skipped; here 3 passed, 1 failed, 1 skipped\n"
+        self.assertEqual(out, expected)
 
-    def test_what_is_worse_is_named(self) -> None:
-        for outcome, here in ((f"self.assertFalse({_OURS})", "failed"), (f"{_OURS} and self.skipTest('')", "skipped")):
-            status, out = self.run_on(outcome)
-            self.assertEqual(status, 1)
-            self.assertIn(f"__main__.Tests.test_chosen: stock passed, here {here}\n", out)
+    def test_tests_with_a_worse_result_are_listed(self) -> None:
+        status, out = self.run_on(f"self.assertFalse({_OURS})", f"{_OURS} and self.skipTest('')")
+        self.assertEqual(status, 1)
+        for number, here in enumerate(("failed", "skipped")):
+            self.assertIn(f"__main__.Tests.test_{number}: stock passed, here {here}\n", out)
 
-    def test_what_ran_nothing_is_an_error(self) -> None:
+    def test_a_file_without_results_is_an_error(self) -> None:
         with self.assertRaisesRegex(SystemExit, "ran no test of backend_test.py"):
-            self.run_on("pass\n\nraise RuntimeError")
+            self.run_on(end="raise RuntimeError")
         no_tests = self.assertRaisesRegex(SystemExit, "has no tests of onnxruntime.backend")
         with tempfile.TemporaryDirectory() as folder, mock.patch.object(sys, "argv", ["", folder, STOCK]), no_tests:
             upstream_tests.main()

@@ -61,7 +61,7 @@ NEVER = {
     "capture": {"subprocess", *_REFUSALS},
     "session": {"subprocess", "tempfile", *_REFUSALS},
     "request": {"onnxruntime.InferenceSession", "onnxruntime.capi", *_FILES},
-    "backend": {"subprocess", "tempfile", f"{PACKAGE}.allowlist.providers", *_REFUSALS},
+    "backend": {"subprocess", "tempfile", f"{PACKAGE}.allowlist.providers", f"{PACKAGE}.allowlist.refusals"},
     "backend_rep": {f"{PACKAGE}.allowlist.providers", *_FILES, *_REFUSALS},
     "configuration": {"onnx", "onnxruntime"},
     "errors": {"onnx"},
