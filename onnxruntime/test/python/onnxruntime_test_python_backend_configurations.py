@@ -7,23 +7,17 @@
 from __future__ import annotations
 
 import collections
-import gc
 import itertools
 import os
-import subprocess
-import sys
 import unittest
 import warnings
-import weakref
 from unittest import mock
 
 import numpy as np
-import onnx
-from backend_test_models import IR_VERSION, model, no_session_opens, reads_linux, two_nodes
+from backend_test_models import IR_VERSION, no_session_opens, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import request
 from onnxruntime.backend.errors import NotPermittedError
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -123,193 +117,6 @@ class AppliedTest(unittest.TestCase):
             self.assertRaisesRegex(RuntimeError, PREPACKING),
         ):
             prepare(session_config={PREPACKING: 1})
-
-
-class RunConfigTest(unittest.TestCase):
-    SHRINKAGE = "memory.enable_memory_arena_shrinkage"
-
-    def test_every_run_carries_it(self) -> None:
-        rep = prepare(run_config={"gpu_graph_id": 3})
-        self.assertEqual(dict(rep.run_config), {"gpu_graph_id": "3"})
-        for _ in range(3):
-            self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"})
-
-    def test_a_run_adds_and_wins(self) -> None:
-        rep = prepare(run_config={"gpu_graph_id": 3})
-        self.assertEqual(
-            sent_run_config(rep, run_config={self.SHRINKAGE: "cpu:0"}), {"gpu_graph_id": "3", self.SHRINKAGE: "cpu:0"}
-        )
-        self.assertEqual(sent_run_config(rep, run_config={"gpu_graph_id": -1}), {"gpu_graph_id": "-1"})
-        self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"}, "the next run carries what was prepared")
-        self.assertEqual(sent_run_config(rep, log_severity_level=3), {"gpu_graph_id": "3"})
-        # However it is given: most are looked up in what is kept of earlier runs, these are not.
-        for given, keywords in (
-            ({"gpu_graph_id": -1}, {"log_severity_level": 3}),
-            (collections.UserDict(gpu_graph_id=-1), {}),
-            ({"gpu_graph_id": np.int64(-1)}, {}),
-        ):
-            self.assertEqual(sent_run_config(rep, run_config=given, **keywords), {"gpu_graph_id": "-1"})
-
-    def test_preparing_a_rep_again(self) -> None:
-        first = prepare(run_config={"gpu_graph_id": 3})
-        second = onnxruntime.backend.prepare(first, run_config={self.SHRINKAGE: "cpu:0"})
-        third = onnxruntime.backend.prepare(first, run_config={"gpu_graph_id": 4})
-        self.assertIsNot(first, second)
-        self.assertIs(first._session, second._session)
-        self.assertEqual(dict(first.run_config), {"gpu_graph_id": "3"})
-        self.assertEqual(dict(second.run_config), {"gpu_graph_id": "3", self.SHRINKAGE: "cpu:0"})
-        self.assertEqual(dict(third.run_config), {"gpu_graph_id": "4"})
-        self.assertEqual(sent_run_config(first), {"gpu_graph_id": "3"})
-
-    def test_an_open_session_takes_one(self) -> None:
-        session = prepare()._session
-        rep = onnxruntime.backend.prepare(session, run_config={"gpu_graph_id": 3})
-        self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"})
-        np.testing.assert_array_equal(onnxruntime.backend.run(session, [X], run_config={"gpu_graph_id": 3})[0], abs(X))
-
-    @reads_linux
-    def test_it_acts_on_each_run(self) -> None:
-        # A run that leaves 64 MiB in the arena gives it back at its end, each time: seen in the resident memory.
-        code = f"""
-import numpy as np, os, sys
-import onnxruntime.backend
-def resident():
-    with open("/proc/self/statm") as statm:
-        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
-rep = onnxruntime.backend.prepare(sys.stdin.buffer.read(), provider_options={{"{CPU}": {{}}}})
-x = np.ones((16 << 20,), np.float32)
-rep.run([x[:1]])  # the arena never gives back its first region: make that a small one
-rep.run([x])
-kept = resident()
-shrink = {{"{self.SHRINKAGE}": "cpu:0"}}
-shrinking = onnxruntime.backend.prepare(rep, run_config=shrink)
-for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)):
-    prepared.run([x], run_config=run_config)
-    print(kept - resident())
-    rep.run([x])
-    assert kept - resident() < 32, "a run without it keeps the arena"
-"""
-        nodes = [
-            onnx.helper.make_node("Neg", ["X"], ["Z"]),
-            onnx.helper.make_node("ReduceMax", ["Z"], ["Y"], keepdims=1),
-        ]
-        big = model(nodes, {"X": (None,)}, {"Y": (1,)}).SerializeToString()
-        done = subprocess.run([sys.executable, "-c", code], input=big, capture_output=True, check=True)
-        given_back = [int(line) for line in done.stdout.split()]
-        self.assertEqual(len(given_back), 3)
-        self.assertGreater(min(given_back), 48)
-
-    def test_shrinkage_needs_its_arena(self) -> None:
-        for keywords, value in (({"enable_cpu_mem_arena": False}, "cpu:0"), ({}, "gpu:0"), ({}, "cpu:0;gpu:0")):
-            with no_session_opens(), self.assertRaisesRegex(RuntimeError, f"{self.SHRINKAGE}.*arena"):
-                prepare(run_config={self.SHRINKAGE: value}, **keywords)
-        rep = prepare(enable_cpu_mem_arena=False)
-        with self.assertRaisesRegex(RuntimeError, "arena"):
-            rep.run([X], run_config={self.SHRINKAGE: "cpu:0"})
-
-    def test_another_thread_changes_it_while_it_is_read(self) -> None:
-        rep = onnxruntime.backend.prepare(two_nodes())
-        for moment in range(40):  # bytecodes into reading it
-            config, left = {"gpu_graph_id": -1}, [moment]
-
-            def trace(frame, event, _, config=config, left=left):
-                if frame.f_code.co_name == "_for_run":
-                    frame.f_trace_opcodes = True
-                    left[0] -= event == "opcode"
-                    if left[0] == 0:
-                        config["memory.enable_memory_arena_shrinkage"] = "cpu:0"
-                return trace
-
-            before = sys.gettrace()
-            sys.settrace(trace)
-            try:
-                rep.run([X], run_config=config)
-            finally:
-                sys.settrace(before)  # a coverage tool may have had it
-            self.assertLess(left[0], moment + 1)
-
-    def test_another_thread_adds_to_it_while_it_is_read(self) -> None:
-        """What is read is never more than any configuration has, at whichever moment it grows."""
-        for moment in range(40):  # bytecodes into reading it
-            config, left = {"a": 1}, [moment]
-
-            def trace(frame, event, _, config=config, left=left):
-                if frame.f_code.co_name == "read":
-                    frame.f_trace_opcodes = True
-                    left[0] -= event == "opcode"
-                    if left[0] == 0:
-                        config.update(dict.fromkeys(map(str, range(300)), 1))
-                return trace
-
-            before = sys.gettrace()
-            sys.settrace(trace)
-            try:
-                self.assertLessEqual(len(request.read("session_config", config)), 256)
-            except RuntimeError as refusal:
-                self.assertIn("more than 256 entries", str(refusal))
-            finally:
-                sys.settrace(before)  # a coverage tool may have had it
-
-    def test_a_run_takes_mappings_only(self) -> None:
-        rep = prepare()
-        for given in (7, "gpu_graph_id", ["gpu_graph_id"], [("gpu_graph_id", 1)], object()):
-            for keywords in ({}, {"log_severity_level": 3}):
-                with self.assertRaisesRegex(TypeError, "run_config .*must be a mapping"):
-                    rep.run([X], run_config=given, **keywords)
-
-    def test_a_run_refuses_what_belongs_to_prepare(self) -> None:
-        rep = prepare()
-        for keyword in ("provider_options", "session_config"):
-            with self.assertRaisesRegex(RuntimeError, f"{keyword}: .*Pass it to prepare"):
-                rep.run([X], **{keyword: {}})
-        rep.run([X], provider_options=None, session_config=None)
-
-    def test_a_bad_run_config_leaves_the_rep_as_it_was(self) -> None:
-        rep = prepare(run_config={"gpu_graph_id": 3})
-        for bad in ({"gpu_graph_id": 1024}, {"gpu_graph_id": "-2"}, {"no.such": 1}, {PREPACKING: 1}, {None: 1}):
-            with self.assertRaises(NotPermittedError):
-                rep.run([X], run_config=bad)
-        self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"})
-
-    def test_an_accepted_run_config_lets_no_equal_one_pass(self) -> None:
-        class Lying(str):
-            __slots__ = ()
-
-            def __eq__(self, other: object) -> bool:
-                return True
-
-            def __hash__(self) -> int:
-                return hash(str(self))
-
-        rep = prepare()
-        accepted = {"gpu_graph_id": 1}
-        for _ in range(2):
-            rep.run([X], run_config=accepted)
-        for equal in (True, 1.0, 1 + 0j, Lying("1")):
-            for _ in range(2):
-                with self.assertRaises(NotPermittedError):
-                    rep.run([X], run_config={"gpu_graph_id": equal})
-        for key in (Lying("gpu_graph_id"), Lying("profile")):
-            with self.assertRaises(NotPermittedError):
-                rep.run([X], run_config={key: 1})
-        self.assertEqual(sent_run_config(rep, run_config=accepted), {"gpu_graph_id": "1"})
-        self.assertEqual(sent_run_config(rep, run_config={"gpu_graph_id": np.int64(2)}), {"gpu_graph_id": "2"})
-
-    def test_what_is_kept_of_run_configs_is_bounded(self) -> None:
-        rep = prepare()
-        for number in range(1000):
-            rep.run([X], run_config={"gpu_graph_id": number})
-        self.assertEqual(sent_run_config(rep, run_config={"gpu_graph_id": 0}), {"gpu_graph_id": "0"})
-        self.assertLessEqual(len(rep._kept), 64)
-
-    def test_a_kept_run_config_does_not_keep_the_session(self) -> None:
-        rep = prepare()
-        rep.run([X], run_config={"gpu_graph_id": 1})
-        session = weakref.ref(rep._session)
-        gc.disable()
-        self.addCleanup(gc.enable)
-        del rep
-        self.assertIsNone(session())
 
 
 class OneShotTest(unittest.TestCase):

@@ -212,18 +212,6 @@ class UnknownKeywordTest(unittest.TestCase):
                 self.assertIn(advice, said)
                 self.assertEqual(self.result.warnings, (said,))
 
-    def test_in_a_run(self) -> None:
-        rep = onnxruntime.backend.prepare(two_nodes())
-        for call in (rep.run, lambda inputs, **keywords: onnxruntime.backend.run(rep, inputs, **keywords)):
-            for keywords, advice in (
-                ({"output_names": None}, "returns all outputs"),
-                ({"intra_op_num_threads": 2}, "the session already exists"),
-                ({"log_severity": 3}, "Did you mean log_severity_level=3"),
-            ):
-                with self.subTest(keywords):
-                    (said,) = self.warned(call, [X], **keywords)
-                    self.assertIn(advice, said)
-
     def test_an_open_session(self) -> None:
         session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
         for model in (session, onnxruntime.backend.prepare(session)):

@@ -1,0 +1,294 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Checks the settings of runs: run config entries and attributes of ``RunOptions``."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import gc
+import subprocess
+import sys
+import unittest
+import warnings
+import weakref
+from collections.abc import Callable
+from unittest import mock
+
+import numpy as np
+import onnx
+from backend_test_models import model, no_session_opens, reads_linux, two_nodes
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend import NotPermittedError, request
+
+X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
+CPU = "CPUExecutionProvider"
+SHRINKAGE = "memory.enable_memory_arena_shrinkage"
+
+
+def prepare(**keywords):
+    return onnxruntime.backend.prepare(two_nodes(), **keywords)
+
+
+def sent_run_config(rep, **keywords) -> dict[str, str]:
+    """Return the run config entries that ORT receives from ``rep.run``, on the fast path and without it."""
+    with mock.patch.object(rep.session, "_sess", wraps=rep.session._sess) as inner:
+        rep.run([X], **keywords)
+        rep.run([X.tolist()], **keywords)
+    fast, converted = ({}, {})
+    for found, call in zip((fast, converted), inner.run.call_args_list, strict=True):
+        options = call.args[2]
+        for key in ("gpu_graph_id", SHRINKAGE):
+            try:
+                found[key] = options.get_run_config_entry(key)
+            except (AttributeError, RuntimeError):  # no run options, or no such entry
+                continue
+    assert fast == converted, (fast, converted)
+    return fast
+
+
+class RunConfigTest(unittest.TestCase):
+    def test_every_run_has_the_prepared_entries(self) -> None:
+        rep = prepare(run_config={"gpu_graph_id": 3})
+        self.assertEqual(dict(rep.run_config), {"gpu_graph_id": "3"})
+        for _ in range(3):
+            self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"})
+
+    def test_a_run_adds_and_wins(self) -> None:
+        rep = prepare(run_config={"gpu_graph_id": 3})
+        self.assertEqual(
+            sent_run_config(rep, run_config={SHRINKAGE: "cpu:0"}), {"gpu_graph_id": "3", SHRINKAGE: "cpu:0"}
+        )
+        self.assertEqual(sent_run_config(rep, run_config={"gpu_graph_id": -1}), {"gpu_graph_id": "-1"})
+        self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"}, "the next run has the prepared entries only")
+        self.assertEqual(sent_run_config(rep, log_severity_level=3), {"gpu_graph_id": "3"})
+        # These settings are not looked up among those of earlier runs.
+        for given, keywords in (
+            ({"gpu_graph_id": -1}, {"log_severity_level": 3}),
+            (collections.UserDict(gpu_graph_id=-1), {}),
+            ({"gpu_graph_id": np.int64(-1)}, {}),
+        ):
+            self.assertEqual(sent_run_config(rep, run_config=given, **keywords), {"gpu_graph_id": "-1"})
+
+    def test_preparing_a_rep_again(self) -> None:
+        first = prepare(run_config={"gpu_graph_id": 3})
+        second = onnxruntime.backend.prepare(first, run_config={SHRINKAGE: "cpu:0"})
+        third = onnxruntime.backend.prepare(first, run_config={"gpu_graph_id": 4})
+        self.assertIsNot(first, second)
+        self.assertIs(first._session, second._session)
+        self.assertEqual(dict(first.run_config), {"gpu_graph_id": "3"})
+        self.assertEqual(dict(second.run_config), {"gpu_graph_id": "3", SHRINKAGE: "cpu:0"})
+        self.assertEqual(dict(third.run_config), {"gpu_graph_id": "4"})
+        self.assertEqual(sent_run_config(first), {"gpu_graph_id": "3"})
+
+    def test_an_existing_session(self) -> None:
+        session = prepare()._session
+        rep = onnxruntime.backend.prepare(session, run_config={"gpu_graph_id": 3})
+        self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"})
+        np.testing.assert_array_equal(onnxruntime.backend.run(session, [X], run_config={"gpu_graph_id": 3})[0], abs(X))
+
+    @reads_linux
+    def test_it_acts_on_each_run(self) -> None:
+        # A run that leaves 64 MiB in the arena releases them at its end, as the resident memory shows.
+        code = f"""
+import numpy as np, os, sys
+import onnxruntime.backend
+def resident():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+rep = onnxruntime.backend.prepare(sys.stdin.buffer.read(), provider_options={{"{CPU}": {{}}}})
+x = np.ones((16 << 20,), np.float32)
+rep.run([x[:1]])  # small, because the arena never releases its first region
+rep.run([x])
+kept = resident()
+shrink = {{"{SHRINKAGE}": "cpu:0"}}
+shrinking = onnxruntime.backend.prepare(rep, run_config=shrink)
+for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)):
+    prepared.run([x], run_config=run_config)
+    print(kept - resident())
+    rep.run([x])
+    assert kept - resident() < 32, "a run without it keeps the arena"
+"""
+        nodes = [
+            onnx.helper.make_node("Neg", ["X"], ["Z"]),
+            onnx.helper.make_node("ReduceMax", ["Z"], ["Y"], keepdims=1),
+        ]
+        big = model(nodes, {"X": (None,)}, {"Y": (1,)}).SerializeToString()
+        done = subprocess.run([sys.executable, "-c", code], input=big, capture_output=True, check=True)
+        released = [int(line) for line in done.stdout.split()]
+        self.assertEqual(len(released), 3)
+        self.assertGreater(min(released), 48)
+
+    def test_shrinkage_needs_its_arena(self) -> None:
+        for keywords, value in (({"enable_cpu_mem_arena": False}, "cpu:0"), ({}, "gpu:0"), ({}, "cpu:0;gpu:0")):
+            with no_session_opens(), self.assertRaises(NotPermittedError) as caught:
+                prepare(run_config={SHRINKAGE: value}, **keywords)
+            self.assertEqual((caught.exception.keyword, caught.exception.key), ("run_config", SHRINKAGE))
+        rep = prepare(enable_cpu_mem_arena=False)
+        with self.assertRaises(NotPermittedError):
+            rep.run([X], run_config={SHRINKAGE: "cpu:0"})
+
+    def at_every_moment(self, function: str, act: Callable[[], None], call: Callable[[], None]) -> None:
+        """Call, and act between two instructions of a function of the package, once for each instruction."""
+        moment, left = 0, -1
+        while left < 0:
+            moment += 1
+            left = moment
+
+            def trace(frame, event, _):
+                nonlocal left
+                if frame.f_code.co_name == function:
+                    frame.f_trace_opcodes = True
+                    left -= event == "opcode"
+                    if left == 0:
+                        left = -1
+                        act()
+                return trace
+
+            before = sys.gettrace()
+            sys.settrace(trace)
+            try:
+                call()
+            finally:
+                sys.settrace(before)  # a coverage tool may use it
+        self.assertGreater(moment, 10)
+
+    def test_another_thread_changes_it_in_a_run(self) -> None:
+        rep, config = prepare(), {}
+
+        def run() -> None:
+            config.clear()
+            config[SHRINKAGE] = "cpu:0"
+            np.testing.assert_array_equal(rep.run([X], run_config=config)[0], abs(X))
+
+        self.at_every_moment("_settings_of_run", lambda: config.update({"gpu_graph_id": -1}), run)
+
+    def test_another_thread_adds_entries_while_it_is_read(self) -> None:
+        config = {}
+
+        def read() -> None:
+            config.clear()
+            config["a"] = 1
+            try:
+                self.assertLessEqual(len(request.read("session_config", config)), 256)
+            except NotPermittedError as refusal:
+                self.assertEqual(refusal.keyword, "session_config")
+
+        self.at_every_moment("read", lambda: config.update({str(number): 1 for number in range(300)}), read)
+
+    def test_a_run_accepts_mappings_only(self) -> None:
+        rep = prepare()
+        for given in (7, "gpu_graph_id", ["gpu_graph_id"], [("gpu_graph_id", 1)], object()):
+            for keywords in ({}, {"log_severity_level": 3}):
+                with self.assertRaises(TypeError) as caught:
+                    rep.run([X], run_config=given, **keywords)
+                self.assertEqual(caught.exception.keyword, "run_config")
+
+    def test_a_run_refuses_settings_of_the_session(self) -> None:
+        rep = prepare()
+        for keyword in ("provider_options", "session_config", "session_options", "free_dimension_overrides"):
+            with self.assertRaises(NotPermittedError) as caught:
+                rep.run([X], **{keyword: {}})
+            self.assertEqual(caught.exception.keyword, keyword)
+            rep.run([X], **{keyword: None})
+
+    def test_a_refused_run_config_changes_nothing(self) -> None:
+        rep = prepare(run_config={"gpu_graph_id": 3})
+        for bad in (
+            {"gpu_graph_id": 1024},
+            {"gpu_graph_id": "-2"},
+            {"no.such": 1},
+            {"session.disable_prepacking": 1},
+            {None: 1},
+        ):
+            with self.assertRaises(NotPermittedError):
+                rep.run([X], run_config=bad)
+        self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"})
+
+    def test_equal_values_of_other_types_are_refused(self) -> None:
+        class Lying(str):
+            __slots__ = ()
+
+            def __eq__(self, other: object) -> bool:
+                return True
+
+            def __hash__(self) -> int:
+                return hash(str(self))
+
+        rep = prepare()
+        for _ in range(2):
+            rep.run([X], run_config={"gpu_graph_id": 1})
+            rep.run([X], run_config={SHRINKAGE: "cpu:0"}, log_severity_level=3, only_execute_path_to_fetches=True)
+        self.assertEqual(len(rep._kept), 1)
+        for _ in range(2):
+            for keywords in (
+                *({"run_config": {"gpu_graph_id": equal}} for equal in (True, 1.0, 1 + 0j, Lying("1"))),
+                *({"run_config": {key: 1}} for key in (Lying("gpu_graph_id"), Lying("profile"))),
+                {"run_config": {SHRINKAGE: Lying("cpu:0")}},
+                {"run_config": {Lying(SHRINKAGE): "cpu:0"}},
+                {"log_severity_level": 3.0},
+                {"log_severity_level": True},
+                {"only_execute_path_to_fetches": 1.0},
+            ):
+                with self.subTest(keywords=repr(keywords)), self.assertRaises(NotPermittedError):
+                    rep.run([X], **keywords)
+        self.assertEqual(sent_run_config(rep, run_config={"gpu_graph_id": 1}), {"gpu_graph_id": "1"})
+        self.assertEqual(sent_run_config(rep, run_config={"gpu_graph_id": np.int64(2)}), {"gpu_graph_id": "2"})
+
+    def test_few_settings_of_earlier_runs_are_kept(self) -> None:
+        rep = prepare()
+        most = 0
+        for number in range(1000):
+            rep.run([X], logid=f"run {number}")
+            most = max(most, len(rep._kept))
+        self.assertIn(most, range(2, 65))
+
+    def test_no_text_of_a_caller_is_kept(self) -> None:
+        rep, marker = prepare(), "of the caller"
+        for keywords in (
+            {marker: 1},
+            {"unknown": marker},
+            {"unknown": 1 << 9999},
+            {"logid": marker * 1000},
+            {"logid": 1 << 9999},
+            {"run_config": {marker: "1"}},
+            {"run_config": {SHRINKAGE: marker}},
+            {"run_config": {SHRINKAGE: f"cpu:0{' ' * 99}"}},
+            {"run_config": {"gpu_graph_id": f"{'0' * 99}1"}},
+            {"run_config": {"gpu_graph_id": 1 << 9999}},
+        ):
+            for more in ({}, {"log_severity_level": 3}):
+                with contextlib.suppress(NotPermittedError):
+                    rep.run([X], **keywords, **more)
+        self.assertEqual(rep._kept, {})
+
+    def test_kept_settings_do_not_keep_the_session(self) -> None:
+        rep = prepare()
+        rep.run([X], run_config={SHRINKAGE: "cpu:0"})
+        self.assertEqual(len(rep._kept), 1)
+        session = weakref.ref(rep._session)
+        gc.disable()
+        self.addCleanup(gc.enable)
+        del rep
+        self.assertIsNone(session())
+
+
+class UnknownKeywordTest(unittest.TestCase):
+    def test_a_warning_on_every_use(self) -> None:
+        rep = prepare()
+        for call in (rep.run, lambda inputs, **keywords: onnxruntime.backend.run(rep, inputs, **keywords)):
+            for keywords in ({"output_names": None}, {"intra_op_num_threads": 2}, {"log_severity": 3}):
+                for _ in range(2):
+                    with self.subTest(keywords=keywords), warnings.catch_warnings(record=True) as given:
+                        warnings.simplefilter("always")
+                        call([X], **keywords)
+                    self.assertEqual([(each.category, each.filename) for each in given], [(RuntimeWarning, __file__)])
+                    self.assertIn(next(iter(keywords)), str(given[0].message))
+
+
+if __name__ == "__main__":
+    unittest.main()
