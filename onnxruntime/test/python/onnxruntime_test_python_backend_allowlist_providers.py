@@ -358,7 +358,7 @@ class LookUpTest(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "Use provider_options="):
             texts(CUDA, {"use_tf32": 1}, "plugin")
         texts(OPENVINO, {"device_type": "CPU"})
-        with self.assertRaisesRegex(RuntimeError, "another keyword is the way in"):
+        with self.assertRaisesRegex(RuntimeError, "set by another argument"):
             texts(OPENVINO, {"device_type": "CPU"}, "plugin")
         for name in ("CPUExecutionProvider", CUDA, "AzureExecutionProvider", "SomePluginExecutionProvider"):
             self.assertEqual(texts(name, {}, "plugin"), {})

@@ -325,7 +325,7 @@ class CheckTest(CommandTest):
             with self.subTest(str(given)[:60]):
                 self.assertIn(why, self.mistake("check", given))
         told = Told("check", json.dumps({"session_config": many}))
-        self.assertIn("The maximum is 16", told.err)
+        self.assertIn("more than 16 keys", told.err)
 
     def test_a_warning_is_one_line(self) -> None:
         self.tell("check", '{"run_config": {"gpu_graph_id": 3}}', warns="no effect")

@@ -350,7 +350,7 @@ class BadInputTest(unittest.TestCase):
     def test_wrong_place(self) -> None:
         self.refuse("session_config", {"gpu_graph_id": 1}, "belongs in run_config")
         self.refuse("run_config", {PREPACKING: 1}, "belongs in session_config")
-        self.refuse("session_config", {"intra_op_num_threads": 1}, "Pass it as a keyword argument")
+        self.refuse("session_config", {"intra_op_num_threads": 1}, "as a keyword argument")
         self.refuse("session_config", {"ep.cpuexecutionprovider.x": 1}, "provider_options")
 
     def test_messages_show_little(self) -> None:

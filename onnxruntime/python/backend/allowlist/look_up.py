@@ -157,7 +157,7 @@ def entries(
             continue
         in_family[family.prefix] = in_family.get(family.prefix, 0) + 1
         if in_family[family.prefix] > family.most:
-            reject(f"too many keys that begin with {family.prefix}. The maximum is {family.most}", *place)
+            reject(f"more than {family.most} keys of {family.prefix}*", *place)
         settings[key] = _set(family, value, place)
         idle[key] = (
             f"session_config[{show(key)}] is known only as one of {family.prefix}*: ORT stores such a key whether it "
@@ -333,7 +333,8 @@ def _refuse_name(known: Mapping[str, Rule], place: Place, kind: str) -> NoReturn
         reason = f"it is a {owner.replace('_', ' ')} key and belongs in {owner}"
     if not reason and is_attribute(key):
         owner = "SessionOptions" if key in SESSION_ATTRIBUTES else "RunOptions"
-        reason = f"it is a {owner} attribute. Pass it as a keyword argument"
+        form = "in session_options or" if key in SESSION_ATTRIBUTES else "to run"
+        reason = f"it is a {owner} attribute. Pass it {form} as a keyword argument"
     if not reason and place[1] and place[1] not in PROVIDERS:
         reason = f"the options of this execution provider have not been reviewed. {_WITHOUT_OPTIONS.format(place[1])}"
     if not reason and not known:

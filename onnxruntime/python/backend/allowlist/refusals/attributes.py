@@ -11,7 +11,7 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
     MODEL_TRUST,
     NEEDS_REFUSED,
     NO_EFFECT,
-    OTHER_DOOR,
+    OTHER_ARGUMENT,
     UNSAFE_MEMORY,
     WRITES_FILES,
     WRONG_RESULTS,
@@ -19,50 +19,56 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
 )
 
 SESSION_ATTRIBUTES: dict[str, Refused] = {
-    "add_external_initializers": Refused(
-        UNSAFE_MEMORY, "the session goes on using the memory of the arrays it is given"
-    ),
+    "add_external_initializers": Refused(UNSAFE_MEMORY, "the session keeps using the memory of the arrays"),
     "add_external_initializers_from_files_in_memory": Refused(
-        UNSAFE_MEMORY, "the session takes weights out of the caller's buffers at offsets that the model names"
+        UNSAFE_MEMORY, "the session reads weights from the caller's buffers at offsets that the model specifies"
     ),
     "add_free_dimension_override_by_denotation": Refused(
-        NO_EFFECT, "ORT ignores a denotation that the model lacks; free_dimension_overrides takes names"
+        NO_EFFECT,
+        "ORT ignores a denotation that the model does not have. Use free_dimension_overrides, which takes names",
     ),
-    "add_free_dimension_override_by_name": Refused(OTHER_DOOR, "sizes are named in free_dimension_overrides"),
-    "add_initializer": Refused(UNSAFE_MEMORY, "the session goes on using the memory of the value it is given"),
-    "add_provider": Refused(OTHER_DOOR, "execution providers are named in provider_options"),
-    "add_provider_for_devices": Refused(OTHER_DOOR, "execution providers are named in provider_options"),
-    "add_session_config_entry": Refused(OTHER_DOOR, "session config entries are named in session_config"),
-    "clear_ep_context_data_read_func": Refused(NEEDS_REFUSED, "takes back what set_ep_context_data_read_func sets"),
+    "add_free_dimension_override_by_name": Refused(OTHER_ARGUMENT, "pass the sizes in free_dimension_overrides"),
+    "add_initializer": Refused(UNSAFE_MEMORY, "the session keeps using the memory of the value"),
+    "add_provider": Refused(OTHER_ARGUMENT, "pass execution providers in provider_options"),
+    "add_provider_for_devices": Refused(OTHER_ARGUMENT, "pass execution providers in provider_options"),
+    "add_session_config_entry": Refused(OTHER_ARGUMENT, "pass session config entries in session_config"),
+    "clear_ep_context_data_read_func": Refused(
+        NEEDS_REFUSED, "removes the function that set_ep_context_data_read_func sets"
+    ),
     "enable_profiling": Refused(WRITES_FILES, "writes a trace of every run"),
     "get_session_config_entry": Refused(
-        NO_EFFECT, "a method that only reads; see session_config of the prepared model"
+        NO_EFFECT, "a method that only reads. See session_config of the prepared model"
     ),
-    "has_providers": Refused(NO_EFFECT, "a method that only reads; see providers of the prepared model"),
-    "optimized_model_filepath": Refused(WRITES_FILES, "saves the optimized model under any name"),
-    "profile_file_prefix": Refused(WRITES_FILES, "names the file that enable_profiling writes"),
+    "has_providers": Refused(NO_EFFECT, "a method that only reads. See providers of the prepared model"),
+    "optimized_model_filepath": Refused(WRITES_FILES, "saves the optimized model to a file of any name"),
+    "profile_file_prefix": Refused(WRITES_FILES, "specifies the file that enable_profiling writes"),
     "register_custom_ops_library": Refused(
         LOADS_LIBRARY,
-        "loads a shared library and runs its code; the environment variable ORT_ONNX_BACKEND_CONFIG may name it, as "
-        '{"extensions": [...]}',
+        "loads a shared library and runs its code. The environment variable ORT_ONNX_BACKEND_CONFIG can "
+        'specify it, as {"extensions": [...]}',
     ),
     "set_ep_context_data_read_func": Refused(
         MODEL_TRUST, "lets a callback supply compiled code for the model's EP nodes"
     ),
-    "set_load_cancellation_flag": Refused(NO_EFFECT, "stops the very load that is asked for; it is for another thread"),
+    "set_load_cancellation_flag": Refused(
+        NO_EFFECT, "stops the creation of this session. It is meant for another thread"
+    ),
     "set_provider_selection_policy": Refused(
-        OTHER_DOOR, "lets ORT choose devices that nobody named; execution providers are named in provider_options"
+        OTHER_ARGUMENT,
+        "lets ORT choose devices that the caller does not specify. Pass execution providers in provider_options",
     ),
     "set_provider_selection_policy_delegate": Refused(
-        OTHER_DOOR, "lets a callback choose devices; execution providers are named in provider_options"
+        OTHER_ARGUMENT, "lets a callback choose devices. Pass execution providers in provider_options"
     ),
 }
 
 RUN_ATTRIBUTES: dict[str, Refused] = {
-    "add_active_adapter": Refused(MODEL_TRUST, "computes with other weights, taken from an adapter"),
-    "add_run_config_entry": Refused(OTHER_DOOR, "run config entries are named in run_config"),
-    "get_run_config_entry": Refused(NO_EFFECT, "a method that only reads; see run_config of the prepared model"),
-    "terminate": Refused(NO_EFFECT, "ends the run before it yields anything; it is for another thread"),
-    # Only training builds have it; an inference build would drop it without a word.
-    "training_mode": Refused(WRONG_RESULTS, "switches operators such as Dropout to training where the build has it"),
+    "add_active_adapter": Refused(MODEL_TRUST, "computes with other weights, from an adapter"),
+    "add_run_config_entry": Refused(OTHER_ARGUMENT, "pass run config entries in run_config"),
+    "get_run_config_entry": Refused(NO_EFFECT, "a method that only reads. See run_config of the prepared model"),
+    "terminate": Refused(NO_EFFECT, "stops the run before it returns outputs. It is meant for another thread"),
+    # Only training builds have it. An inference build would silently ignore it.
+    "training_mode": Refused(
+        WRONG_RESULTS, "switches operators such as Dropout to training, in builds that support it"
+    ),
 }

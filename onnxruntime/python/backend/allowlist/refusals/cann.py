@@ -11,10 +11,10 @@ from onnxruntime.backend.allowlist.refusals.verdicts import NOT_VERIFIED, WRITES
 _PARSED = "parser run: onnxruntime-cann 1.24.4 on stub ACL libraries"
 
 BUILT_IN: dict[str, Refused] = {
-    "dump_graphs": Refused(WRITES_FILES, "parts of the model are written to the current folder", _PARSED),
+    "dump_graphs": Refused(WRITES_FILES, "writes parts of the model to the current folder", _PARSED),
     **refused(
         NOT_VERIFIED,
-        "any text is accepted when the session is made, and no NPU could be had to see what CANN makes of it",
+        "any text is accepted when the session is created, and its effect was not verified on an NPU",
         "precision_mode",
         "op_select_impl_mode",
         "optypelist_for_implmode",
@@ -22,7 +22,7 @@ BUILT_IN: dict[str, Refused] = {
     ),
     **refused(
         NOT_VERIFIED,
-        "1.24.4 does not know it; only the source of a later or other ORT does",
+        "unknown in 1.24.4. Only the source of a later or other ORT contains it",
         "precision_mode_v2",
         "input_format",
         "dynamic_batch_size",

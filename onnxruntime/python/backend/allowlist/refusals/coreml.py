@@ -10,7 +10,7 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
     DISCLOSES,
     NOT_RUN,
     NOT_VERIFIED,
-    OTHER_DOOR,
+    OTHER_ARGUMENT,
     WRITES_FILES,
     Refused,
     refused,
@@ -30,9 +30,7 @@ BUILT_IN: dict[str, Refused] = {
         "AllowLowPrecisionAccumulationOnGPU",
         evidence=_READ,
     ),
-    "ProfileComputePlan": Refused(DISCLOSES, "how each operator runs goes to the log of the process", _READ),
-    "ModelCacheDirectory": Refused(
-        WRITES_FILES, "models are written to that folder, and those found there are loaded", _READ
-    ),
-    "flags": Refused(OTHER_DOOR, "the old way to say the others, which are not looked at beside it", _READ),
+    "ProfileComputePlan": Refused(DISCLOSES, "logs how each operator runs", _READ),
+    "ModelCacheDirectory": Refused(WRITES_FILES, "writes models to that folder, and loads the models in it", _READ),
+    "flags": Refused(OTHER_ARGUMENT, "an old form of the other options, which the EP ignores if it is set", _READ),
 }

@@ -22,7 +22,7 @@ _READ = "source: CUDA plugin EP, April 2026"
 BUILT_IN: dict[str, Refused] = {
     **refused(
         RAW_POINTER,
-        "ORT hands the number to the CUDA driver as the address of a stream",
+        "ORT passes the number to the CUDA driver as the address of a stream",
         "user_compute_stream",
         "has_user_compute_stream",
         evidence=_PARSED,
@@ -37,12 +37,12 @@ BUILT_IN: dict[str, Refused] = {
     ),
     "external_data_loader_use_gds": Refused(
         LOADS_LIBRARY,
-        "1.31 does not know it; newer ORT loads libcufile and reads weights past the file cache",
+        "unknown in 1.31. Later ORT loads libcufile and reads weights without the file cache",
         "source of a later ORT; parser run: unknown to 1.31.1",
     ),
     "external_data_loader_use_directstorage": Refused(
         READS_FILES,
-        "1.31 does not know it; newer ORT reads weights through Windows DirectStorage",
+        "unknown in 1.31. Later ORT reads weights through Windows DirectStorage",
         "source of a later ORT; parser run: unknown to 1.31.1",
     ),
 }
@@ -50,8 +50,8 @@ BUILT_IN: dict[str, Refused] = {
 PLUGIN: dict[str, Refused] = {
     **refused(
         NOT_VERIFIED,
-        "only the plugin CUDA EP knows it; that EP ignores options it does not know and only logs values it cannot "
-        "read, and could not be run here",
+        "only the plugin CUDA EP knows it. That EP was not run: it ignores unknown options, and only logs "
+        "values that it cannot read",
         "min_num_runs_before_cuda_graph_capture",
         "prefer_nhwc_layout",
         "cudnn_conv_algo",
@@ -59,7 +59,7 @@ PLUGIN: dict[str, Refused] = {
     ),
     **refused(
         OUTSIDE_SESSION,
-        "the plugin CUDA EP has one memory arena per device for the whole process: the first session decides",
+        "the plugin CUDA EP has one memory arena per device in a process, which its first session configures",
         "arena.use_cuda_mempool",
         "arena.cuda_mempool_release_threshold",
         "arena.cuda_mempool_bytes_to_keep_on_shrink",

@@ -22,7 +22,7 @@ BUILT_IN: dict[str, Refused] = {
     ),
     **refused(
         NO_EFFECT,
-        "it is a session config entry, which the EP does not look for among its options",
+        "it is a session config entry, which the EP does not read from its options",
         "ep.dml.disable_graph_fusion",
         "ep.dml.enable_graph_serialization",
         "ep.dml.enable_graph_capture",

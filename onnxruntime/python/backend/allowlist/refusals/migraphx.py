@@ -21,27 +21,27 @@ _PARSED = "parser run: onnxruntime-migraphx 1.27.1 on stub HIP and MIGraphX libr
 BUILT_IN: dict[str, Refused] = {
     **refused(
         NO_EFFECT,
-        "it is read, and the value in use stays the default",
+        "the EP reads it, but keeps the default",
         "migraphx_mem_limit",
         "migraphx_arena_extend_strategy",
         evidence=_PARSED,
     ),
     **refused(
         READS_FILES,
-        "a calibration table is read from a file; a file of another kind crashes the process",
+        "reads a calibration table from a file. A file of another kind crashes the process",
         "migraphx_int8_calibration_table_name",
         "migraphx_int8_use_native_calibration_table",
         evidence=_PARSED,
     ),
     **refused(
         WRITES_FILES,
-        "compiled models are written to files, and those found there are loaded",
+        "writes compiled models to files, and loads the files that exist",
         "migraphx_model_cache_dir",
         evidence=_PARSED,
     ),
     **refused(
         WRITES_FILES,
-        "compiled models are written to files, and those found there are loaded",
+        "writes compiled models to files, and loads the files that exist",
         "migraphx_save_compiled_model",
         "migraphx_save_model_path",
         "migraphx_load_compiled_model",
@@ -58,7 +58,7 @@ BUILT_IN: dict[str, Refused] = {
     ),
     **refused(
         NOT_VERIFIED,
-        "1.27.1 does not know it; only the source of a later ORT does",
+        "unknown in 1.27.1. Only the source of a later ORT contains it",
         "migraphx_max_dynamic_batch",
         "migraphx_max_compiled_models",
         evidence="source; strings: not in onnxruntime-migraphx 1.27.1",

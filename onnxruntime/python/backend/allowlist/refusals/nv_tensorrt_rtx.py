@@ -13,7 +13,7 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
     NEEDS_REFUSED,
     NO_EFFECT,
     NOT_VERIFIED,
-    OTHER_DOOR,
+    OTHER_ARGUMENT,
     RAW_POINTER,
     READS_FILES,
     UNBOUNDED,
@@ -27,7 +27,7 @@ _PARSED = "parser run: onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0 on stub librari
 PLUGIN: dict[str, Refused] = {
     **refused(
         NOT_VERIFIED,
-        "its grammar differs between versions, and any text was accepted",
+        "its syntax differs between versions, and any text was accepted",
         "nv_profile_min_shapes",
         "nv_profile_max_shapes",
         "nv_profile_opt_shapes",
@@ -35,23 +35,24 @@ PLUGIN: dict[str, Refused] = {
     ),
     "nv_multi_profile_enable": Refused(NEEDS_REFUSED, "it acts only on the nv_profile options", _PARSED),
     "nv_use_external_data_initializer": Refused(
-        NOT_VERIFIED, "decides how weights reach the compiler; the default, on, suits all models", _PARSED
+        NOT_VERIFIED, "selects how weights reach the compiler. The default, on, suits all models", _PARSED
     ),
     **refused(
         NOT_VERIFIED,
-        "says where in a model's table of rotary embeddings another one begins: a wrong number gives wrong results",
+        "specifies where another table begins in a model's table of rotary embeddings. A wrong number "
+        "gives wrong results",
         "nv_multi_rotary_cache_concat_offset",
         "multi_rotary_cache_concat_offset",
         evidence=_PARSED,
     ),
     "nv_target_sm": Refused(NEEDS_REFUSED, "it acts only when the compiled model is written to a file", _PARSED),
     "nv_runtime_cache_path": Refused(
-        WRITES_FILES, "the folder is made, written to, and what lies there is loaded", _PARSED
+        WRITES_FILES, "creates the folder, writes to it, and loads the files in it", _PARSED
     ),
-    "nv_dump_subgraphs": Refused(WRITES_FILES, "parts of the model are written to the current folder", _PARSED),
+    "nv_dump_subgraphs": Refused(WRITES_FILES, "writes parts of the model to the current folder", _PARSED),
     **refused(
         WRITES_FILES,
-        "the compiled model is written to a file",
+        "writes the compiled model to a file",
         "ep.context_enable",
         "ep.context_file_path",
         "ep.context_embed_mode",
@@ -60,20 +61,16 @@ PLUGIN: dict[str, Refused] = {
     **refused(UNBOUNDED, ARENA, *ARENA_OPTIONS, evidence="strings; run: onnxruntime-ep-openvino 1.8.1 has the same"),
     **refused(
         WRITES_FILES,
-        "a trace is written to a file",
+        "writes a trace to a file",
         "nv_enable_profiling",
         "nv_profiling_output_file",
         evidence=_PARSED,
     ),
-    "nv_weight_stripped_engine_enable_experimental": Refused(
-        READS_FILES, "weights are read from a model file", _PARSED
-    ),
-    "nv_detailed_build_log": Refused(
-        DISCLOSES, "every step of building an engine goes to the log of the process", _PARSED
-    ),
+    "nv_weight_stripped_engine_enable_experimental": Refused(READS_FILES, "reads weights from a model file", _PARSED),
+    "nv_detailed_build_log": Refused(DISCLOSES, "logs every step of building an engine", _PARSED),
     **refused(
         RAW_POINTER,
-        "ORT hands the number to a driver as an address",
+        "ORT passes the number to a driver as an address",
         "user_compute_stream",
         "has_user_compute_stream",
         "user_aux_stream_array",
@@ -83,7 +80,7 @@ PLUGIN: dict[str, Refused] = {
     ),
     **refused(
         NO_EFFECT,
-        "an option of the EP that older ORT had inside; the plugin does not know it",
+        "an option of the built-in EP of older ORT. The plugin does not know it",
         "nv_ep_context_file_path",
         "nv_ep_context_embed_mode",
         "nv_dump_ep_context_model",
@@ -95,7 +92,7 @@ PLUGIN: dict[str, Refused] = {
         evidence="strings: not in onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0",
     ),
     "nv_cuda_graph_enable": Refused(
-        OTHER_DOOR,
+        OTHER_ARGUMENT,
         "the old name of enable_cuda_graph, which this EP does not know",
         "strings: not in onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0",
     ),

@@ -11,7 +11,7 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
     ARENA_OPTIONS,
     NO_EFFECT,
     NOT_VERIFIED,
-    OTHER_DOOR,
+    OTHER_ARGUMENT,
     OUTSIDE_SESSION,
     RAW_POINTER,
     READS_FILES,
@@ -25,12 +25,12 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
 
 _RUN_BUILT_IN = "run: onnxruntime-openvino 1.24.1 on a CPU"
 _RUN_PLUGIN = "run: onnxruntime-ep-openvino 1.8.1 on a CPU"
-_CAUSAL_LM = "rewrites the model to keep a hidden state from run to run, and fails for models it does not fit"
+_CAUSAL_LM = "rewrites the model to keep a hidden state between runs, and fails for models of another kind"
 
 BUILT_IN: dict[str, Refused] = {
     "enable_opencl_throttling": Refused(
         NOT_VERIFIED,
-        "acts on a GPU only, where it is handed to OpenVINO under the name of a device that does not exist",
+        "acts on a GPU only, where ORT passes it to OpenVINO under the name of a device that does not exist",
         "source; run: no effect on CPU",
     ),
     "enable_qdq_optimizer": Refused(
@@ -39,48 +39,49 @@ BUILT_IN: dict[str, Refused] = {
         "source; run: no effect on CPU",
     ),
     "disable_dynamic_shapes": Refused(
-        NO_EFFECT, "it is read and then overwritten with what suits the device", _RUN_BUILT_IN
+        NO_EFFECT, "the EP reads it, then overwrites it with a value for the device", _RUN_BUILT_IN
     ),
     "enable_causallm": Refused(WRONG_RESULTS, _CAUSAL_LM, _RUN_BUILT_IN),
     "reshape_input": Refused(
         UNSAFE_MEMORY,
-        "a shape larger than the input makes OpenVINO read foreign memory into the output, or crash",
+        "a shape larger than the input makes OpenVINO copy other memory to the output, or crash",
         _RUN_BUILT_IN,
     ),
     "layout": Refused(
-        NOT_VERIFIED, "no layout that fits the model made a difference, others make the session fail", _RUN_BUILT_IN
+        NOT_VERIFIED, "no layout that fits the model has an effect, and others make the session fail", _RUN_BUILT_IN
     ),
     "cache_dir": Refused(
-        WRITES_FILES, "compiled models are written to that folder, and whatever lies there is loaded", _RUN_BUILT_IN
+        WRITES_FILES, "writes compiled models to that folder, and loads any file in it", _RUN_BUILT_IN
     ),
     "load_config": Refused(
         WRITES_FILES,
-        "hands any property to OpenVINO, CACHE_DIR among them, which writes files to a folder",
+        "passes any property to OpenVINO, such as CACHE_DIR, which writes files to a folder",
         _RUN_BUILT_IN,
     ),
     "context": Refused(RAW_POINTER, "the number is used as the address of an OpenCL context", _RUN_BUILT_IN),
-    "device_id": Refused(OTHER_DOOR, "an old name of device_type, which it overwrites", _RUN_BUILT_IN),
-    "device_luid": Refused(NOT_VERIFIED, "chooses a GPU or NPU by a Windows identifier", _RUN_BUILT_IN),
+    "device_id": Refused(OTHER_ARGUMENT, "an old name of device_type, which it overwrites", _RUN_BUILT_IN),
+    "device_luid": Refused(NOT_VERIFIED, "selects a GPU or NPU by a Windows identifier", _RUN_BUILT_IN),
 }
 
 PLUGIN: dict[str, Refused] = {
     "load_config": Refused(
         READS_FILES,
-        "the plugin also takes the path of a file, and any property of a device, CACHE_DIR among them, which "
-        "writes files; num_of_threads, num_streams and precision travel in one that the backend writes",
+        "the plugin also accepts the path of a file, and any property of a device, such as CACHE_DIR, "
+        "which writes files. The backend sends num_of_threads, num_streams and precision in a load_config "
+        "of its own",
         _RUN_PLUGIN,
     ),
-    "dump_subgraphs": Refused(
-        WRITES_FILES, "any text is a folder that is made and that the model is written to", _RUN_PLUGIN
-    ),
+    "dump_subgraphs": Refused(WRITES_FILES, "creates a folder of any name, and writes the model to it", _RUN_PLUGIN),
     "cache_dir": Refused(
-        NO_EFFECT, "the plugin only logs that it ignores it, and inside load_config it writes files", _RUN_PLUGIN
+        NO_EFFECT, "the plugin only logs that it ignores it. Inside load_config, it writes files", _RUN_PLUGIN
     ),
     "reshape_input": Refused(
-        NOT_VERIFIED, "the bundled EP of this name reads foreign memory for it; this one checks the size", _RUN_PLUGIN
+        NOT_VERIFIED,
+        "the built-in EP of this name reads other memory for it. The plugin EP checks the size",
+        _RUN_PLUGIN,
     ),
     "enable_causallm": Refused(WRONG_RESULTS, _CAUSAL_LM, _RUN_PLUGIN),
-    "hint_enable_gqa": Refused(NOT_VERIFIED, "documented nowhere, and no effect was seen", _RUN_PLUGIN),
+    "hint_enable_gqa": Refused(NOT_VERIFIED, "not documented, and no effect was observed", _RUN_PLUGIN),
     **refused(
         NO_EFFECT,
         "the plugin only logs that it ignores it",
@@ -90,17 +91,17 @@ PLUGIN: dict[str, Refused] = {
         evidence=_RUN_PLUGIN,
     ),
     **refused(
-        OTHER_DOOR,
-        "the plugin only logs that it ignores it: device_id says which of its devices computes",
+        OTHER_ARGUMENT,
+        "the plugin only logs that it ignores it. Use device_id to select a device",
         "device_type",
         "device_luid",
         evidence=_RUN_PLUGIN,
     ),
     **refused(UNBOUNDED, ARENA, *ARENA_OPTIONS, evidence=_RUN_PLUGIN),
-    "hardware_device_type": Refused(NO_EFFECT, "the plugin does not know it and does not say so", _RUN_PLUGIN),
+    "hardware_device_type": Refused(NO_EFFECT, "the plugin silently ignores it as an unknown option", _RUN_PLUGIN),
     **refused(
         NO_EFFECT,
-        "the plugin does not know it and does not say so",
+        "the plugin silently ignores it as an unknown option",
         "disable_dynamic_shapes",
         "context",
         "layout",

@@ -18,7 +18,7 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
 # The options that are refused for every EP.
 EVERY_PROVIDER: dict[str, Refused] = refused(
     LOADS_LIBRARY,
-    "for an EP name that ORT does not know, ORT up to 1.24 loads the shared library it names",
+    "ORT up to 1.24 loads this shared library for an unknown EP name",
     "shared_lib_path",
     "provider_factory_entry_point",
     evidence="run: ORT 1.24.4 loads it, 1.27.1 and 1.31.1 do not",

@@ -28,25 +28,23 @@ def _of_both(evidence: str) -> dict[str, Refused]:
     return {
         **refused(
             LOADS_LIBRARY,
-            "the library it names is loaded, and the session comes up on the CPU as if nothing had happened",
+            "loads the specified library, and silently creates the session on the CPU",
             "backend_path",
             "qnn_saver_path",
             "qnn_ir_backend_path",
             "op_packages",
             evidence=evidence,
         ),
-        "enable_htp_shared_memory_allocator": Refused(
-            LOADS_LIBRARY, "libcdsprpc is loaded from the search path", evidence
-        ),
+        "enable_htp_shared_memory_allocator": Refused(LOADS_LIBRARY, "loads libcdsprpc from the search path", evidence),
         "skip_qnn_version_check": Refused(
-            NEEDS_REFUSED, "it only matters for libraries that backend_path names", evidence
+            NEEDS_REFUSED, "it applies only to libraries that backend_path specifies", evidence
         ),
         **refused(
-            WRITES_FILES, "a profile is written to a file", "profiling_level", "profiling_file_path", evidence=evidence
+            WRITES_FILES, "writes a profile to a file", "profiling_level", "profiling_file_path", evidence=evidence
         ),
         **refused(
             WRITES_FILES,
-            "the model is written to the current folder, or to one that is named",
+            "writes the model to the current folder, or to a specified folder",
             "dump_json_qnn_graph",
             "json_qnn_graph_dir",
             "dump_qnn_ir_dlc",
@@ -55,27 +53,27 @@ def _of_both(evidence: str) -> dict[str, Refused]:
         ),
         "soc_model": Refused(
             OUTSIDE_SESSION,
-            "a session with it makes runs of earlier QNN sessions of the process fail and later ones compute in "
-            "float16",
+            "a session with it makes runs of earlier QNN sessions of the process fail, and makes later "
+            "sessions compute in float16",
             evidence,
         ),
         **refused(
             NEEDS_REFUSED,
-            "the EP accepts it only beside soc_model",
+            "the EP accepts it only together with soc_model",
             "enable_htp_fp16_precision",
             "htp_bf16_enable",
             evidence=evidence,
         ),
         "htp_arch": Refused(
-            NOT_VERIFIED, "describes the device to the compiler as soc_model does; no effect was seen", evidence
+            NOT_VERIFIED, "describes the device to the compiler, as soc_model does. No effect was observed", evidence
         ),
         "enable_htp_spill_fill_buffer": Refused(
-            NOT_VERIFIED, "anything but 1 is off without a word, and no effect was seen", evidence
+            NOT_VERIFIED, "any value except 1 silently means off, and no effect was observed", evidence
         ),
         "enable_vtcm_backup_buffer_sharing": Refused(
             OUTSIDE_SESSION, "all QNN sessions of the process share one backend", evidence
         ),
-        "extended_udma": Refused(NOT_VERIFIED, "for newer devices; the simulator fails with it", evidence),
+        "extended_udma": Refused(NOT_VERIFIED, "for newer devices. The simulator fails with it", evidence),
         "disable_file_mapped_weights": Refused(NO_EFFECT, "for Windows on Arm only", evidence),
     }
 
@@ -83,7 +81,7 @@ def _of_both(evidence: str) -> dict[str, Refused]:
 BUILT_IN: dict[str, Refused] = {
     **refused(
         NOT_VERIFIED,
-        "the EP inside ORT for Windows could not be run; the plugin EP takes it",
+        "the built-in EP of ORT for Windows was not run. The plugin EP accepts the option",
         "backend_type",
         "device_id",
         "htp_graph_finalization_optimization_mode",
@@ -99,10 +97,10 @@ BUILT_IN: dict[str, Refused] = {
 
 PLUGIN: dict[str, Refused] = {
     **_of_both(_RUN_PLUGIN),
-    "op_affinity": Refused(READS_FILES, "the file it names is read, and an error quotes its first byte", _RUN_PLUGIN),
+    "op_affinity": Refused(READS_FILES, "reads the specified file, and an error quotes its first byte", _RUN_PLUGIN),
     **refused(
         WRITES_FILES,
-        "the model or a trace is written to the current folder, or to one that is named",
+        "writes the model or a trace to the current folder, or to a specified folder",
         "enable_framework_op_trace",
         "framework_op_trace_dir",
         "dump_qnn_ep_input_graph",
@@ -113,10 +111,10 @@ PLUGIN: dict[str, Refused] = {
         NEEDS_REFUSED, "it acts only when the compiled model is written to a file", _RUN_PLUGIN
     ),
     "htp_share_resource_optimization": Refused(
-        OUTSIDE_SESSION, "sessions of the process share what is on the HTP", _RUN_PLUGIN
+        OUTSIDE_SESSION, "sessions of the process share resources on the HTP", _RUN_PLUGIN
     ),
     "skip_backend_op_validation": Refused(
-        UNSAFE_MEMORY, "the backend would run operators that it was not asked about", _RUN_PLUGIN
+        UNSAFE_MEMORY, "QNN would run operators that it did not validate", _RUN_PLUGIN
     ),
     **refused(
         NO_EFFECT,
@@ -134,7 +132,7 @@ PLUGIN: dict[str, Refused] = {
     ),
     **refused(
         NOT_VERIFIED,
-        "documented nowhere, and no effect was seen",
+        "not documented, and no effect was observed",
         "htp_reused_io_limit_mb",
         "enable_htp_monolithic_lstm",
         "enable_htp_fp16_clamp_overflow",

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from onnxruntime.backend.allowlist.refusals.verdicts import NOT_VERIFIED, READS_FILES, WRONG_RESULTS, Refused
 
-_QNN_UNRUN = "acts on a Qualcomm HTP device only, where it has not been run"
+_QNN_UNRUN = "acts on a Qualcomm HTP device only, where it was not run"
 
 RUN_CONFIG: dict[str, Refused] = {
     "disable_synchronize_execution_providers": Refused(
-        WRONG_RESULTS, "outputs of a GPU may be read before they are complete; any text but '0' turns it on", "sources"
+        WRONG_RESULTS,
+        "outputs of a GPU may be read before they are complete. Any text except '0' turns it on",
+        "sources",
     ),
     "qnn.htp_perf_mode": Refused(NOT_VERIFIED, _QNN_UNRUN, "strings"),
     "qnn.htp_perf_mode_post_run": Refused(NOT_VERIFIED, _QNN_UNRUN, "strings"),
-    "qnn.lora_config": Refused(READS_FILES, "names a file of weights", "documented"),
+    "qnn.lora_config": Refused(READS_FILES, "specifies a file of weights", "documented"),
     "qnn.rpc_control_latency": Refused(NOT_VERIFIED, _QNN_UNRUN, "strings"),
 }

@@ -12,7 +12,7 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
     NEEDS_REFUSED,
     NO_EFFECT,
     NOT_VERIFIED,
-    OTHER_DOOR,
+    OTHER_ARGUMENT,
     OUTSIDE_SESSION,
     READS_FILES,
     UNBOUNDED,
@@ -22,45 +22,45 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
 )
 
 # Reasons that several keys share.
-_SAVED_MODEL = "belongs to saving an optimized model, which optimized_model_filepath would ask for"
-_MODEL_BYTES = "from Python the initializers dangle even while the model's bytes live: outputs change, then NaN"
-_C_API_ONLY = "ORT's C API maps it to a SessionOptions field; Python's SessionOptions only stores it"
+_SAVED_MODEL = "applies only if an optimized model is saved, which requires optimized_model_filepath"
+_MODEL_BYTES = "in Python the initializers dangle even while the model's bytes exist: outputs change, then become NaN"
+_C_API_ONLY = "ORT's C API maps it to a SessionOptions field, but Python's SessionOptions only stores it"
 _EP_CONTEXT = "an execution provider writes its compiled model to a file of any name"
-_WEIGHTLESS = "makes an execution provider fetch weights from where the model says"
-_EXPERTS = "counting experts makes overlapping runs on a session fail, and Python cannot read the counters"
+_WEIGHTLESS = "makes an execution provider read weights from a location that the model specifies"
+_EXPERTS = "counting experts makes concurrent runs of a session fail, and Python cannot read the counters"
 _CUDA_UNRUN = "a switch of CUDA kernels that has not been run on a GPU"
-_CUDA_OPTION = "an option of the CUDA execution provider: name it in provider_options"
-_CUDA_CACHE = "names files of a tactic cache in releases after 1.31"
-_LATER = "ORT up to 1.31 ignores it; later releases act on it"
+_CUDA_OPTION = "an option of the CUDA execution provider. Pass it in provider_options"
+_CUDA_CACHE = "specifies files of a tactic cache in releases after 1.31"
+_LATER = "ORT up to 1.31 ignores it. Later releases act on it"
 _TRAINING = "only training builds read it, and they open it as a path"
 # These keys act in InferenceSession.set_ep_dynamic_options, which the backend does not call: a prepared model stays as
 # it was verified.
-_DYNAMIC = "only InferenceSession.set_ep_dynamic_options reads it; as a session config entry it is ignored"
+_DYNAMIC = "only InferenceSession.set_ep_dynamic_options reads it. As a session config entry, it is ignored"
 
 SESSION_CONFIG: dict[str, Refused] = {
-    # Refused: what others of the process notice.
+    # Refused: they affect other code of the process.
     "session.set_denormal_as_zero": Refused(
         OUTSIDE_SESSION,
-        "the first session of a process that has it changes the arithmetic of the calling thread for good, numpy's and "
-        "other sessions' included, and a later session computes half with it and half without",
+        "the first session of a process with this key permanently changes the arithmetic of the calling "
+        "thread, including numpy and other sessions. A later session computes partly with it and partly "
+        "without",
         "1e-20 squared is 0 in numpy afterwards",
     ),
     "session.use_env_allocators": Refused(
         OUTSIDE_SESSION,
-        "the session takes memory from an arena that the application's own sessions need: whoever keeps outputs makes "
-        "those fail",
+        "the session shares an arena with the application's own sessions, which fail if a caller keeps outputs",
         "the application's run fails while a caller keeps 16 outputs",
     ),
-    # Refused: files.
+    # Refused: they read or write files.
     "session.collect_node_memory_stats_to_file": Refused(
-        WRITES_FILES, "rewrites a file of any name after each run", "file seen"
+        WRITES_FILES, "overwrites a file of any name after each run", "file seen"
     ),
     "session.debug_layout_transformation": Refused(
-        WRITES_FILES, "dumps models into the working directory where an EP changes the layout", "documented"
+        WRITES_FILES, "writes models to the current folder if an EP changes the layout", "documented"
     ),
     "session.enable_profiling": Refused(WRITES_FILES, _C_API_ONLY, "no effect seen"),
     "session.model_external_initializers_file_folder_path": Refused(
-        READS_FILES, "a model given as bytes then returns the content of any file", "content seen"
+        READS_FILES, "a model passed as bytes can then return the content of any file", "content seen"
     ),
     "session.moe_expert_counter_state_file": Refused(READS_FILES, "opens a file of any name", "open seen"),
     "session.node_partition_config_file": Refused(
@@ -72,105 +72,121 @@ SESSION_CONFIG: dict[str, Refused] = {
     "session.optimized_model_external_initializers_min_size_in_bytes": Refused(WRITES_FILES, _SAVED_MODEL, "strings"),
     "session.optimized_model_filepath": Refused(WRITES_FILES, _C_API_ONLY, "no effect seen"),
     "session.resource_cuda_partitioning_settings": Refused(
-        READS_FILES, "opens the file named after the comma, on the CPU EP too", "open seen"
+        READS_FILES, "opens the file specified after the comma, even on the CPU EP", "open seen"
     ),
     "session.save_external_prepacked_constant_initializers": Refused(WRITES_FILES, _SAVED_MODEL, "log seen"),
     "session.save_model_format": Refused(WRITES_FILES, _SAVED_MODEL, "no effect alone"),
     "optimization.memory_optimizer_config": Refused(READS_FILES, _TRAINING, "documented; absent from the wheels"),
-    # Refused: memory, trust, other people's resources.
+    # Refused: unsafe memory access, trust in the model, resources of others.
     "mlas.kleidiai.conv_igemm_max_work": Refused(
         NOT_VERIFIED,
-        "acts on Arm only, where nothing was measured; text that is no number aborts the process",
+        "acts on Arm only, where it was not measured. Text that is not a number aborts the process",
         "abort seen",
     ),
     "mlas.nchwc_pointwise_conv_max_input_channel_batch": Refused(
-        UNSAFE_MEMORY, "numbers near 2**64 crash the run, and text that is no number aborts the process", "crash seen"
+        UNSAFE_MEMORY,
+        "numbers near 2**64 crash the run, and text that is not a number aborts the process",
+        "crash seen",
     ),
     "session.enable_moe_expert_counting": Refused(OUTSIDE_SESSION, _EXPERTS, "42 of 1200 concurrent runs failed"),
-    "session.enable_moe_expert_statistics": Refused(DISCLOSES, "logs which experts each input chose", "log seen"),
+    "session.enable_moe_expert_statistics": Refused(DISCLOSES, "logs the experts that each input selects", "log seen"),
     "session.enable_saved_runtime_optimizations": Refused(
-        MODEL_TRUST, "applies graph rewrites that an ORT-format model carries", "strings"
+        MODEL_TRUST, "applies graph rewrites that an ORT-format model contains", "strings"
     ),
     "session.intra_op_thread_affinities": Refused(
         UNBOUNDED,
-        "a wide range logs a line for every CPU that is missing, and threads leave the CPUs they were given",
+        "a wide range logs a line for each missing CPU, and threads leave the CPUs that the process was assigned",
         "69 million log lines in two minutes",
     ),
     "session.load_model_format": Refused(
-        MODEL_TRUST, "chooses the parser for the model's bytes instead of what they are", "parser errors seen"
+        MODEL_TRUST, "selects the parser of the model's bytes regardless of their content", "parser errors seen"
     ),
-    "session.max_shape_override": Refused(UNBOUNDED, "drives how much device memory is estimated", "no effect on CPU"),
+    "session.max_shape_override": Refused(UNBOUNDED, "determines the estimate of device memory", "no effect on CPU"),
     "session.moe_expert_counter_alpha": Refused(
-        NEEDS_REFUSED, "needs session.enable_moe_expert_counting", "error seen"
+        NEEDS_REFUSED, "requires session.enable_moe_expert_counting", "error seen"
     ),
-    "session.moe_expert_counter_beta": Refused(NEEDS_REFUSED, "needs session.enable_moe_expert_counting", "error seen"),
+    "session.moe_expert_counter_beta": Refused(
+        NEEDS_REFUSED, "requires session.enable_moe_expert_counting", "error seen"
+    ),
     "session.use_external_initializer_file_buffers_directly": Refused(
-        UNSAFE_MEMORY, "borrows the application's buffers, which must outlive the session", "documented"
+        UNSAFE_MEMORY, "uses the application's buffers, which must outlive the session", "documented"
     ),
     "session.use_memory_mapped_ort_model": Refused(
         UNSAFE_MEMORY,
-        "a change of the model's file changes a live session, and its truncation kills the process",
+        "a change of the model's file changes an existing session, and its truncation terminates the process",
         "seen",
     ),
     "session.use_ort_model_bytes_directly": Refused(UNSAFE_MEMORY, _MODEL_BYTES, "seen"),
     "session.use_ort_model_bytes_for_initializers": Refused(UNSAFE_MEMORY, _MODEL_BYTES, "seen"),
-    # Refused: nothing on this path reads it.
+    # Refused: ORT's Python API does not read them.
     "optimization.enable_memory_probe_recompute_config": Refused(
         NO_EFFECT, "only training builds read it", "documented"
     ),
     "session.allow_released_opsets_only": Refused(
-        NO_EFFECT, "never read on the way from Python", "opset 99 fails either way"
+        NO_EFFECT, "never read in sessions that Python creates", "opset 99 fails either way"
     ),
-    "session.compile_only": Refused(NO_EFFECT, "internal; the session that comes of it cannot run", "error seen"),
+    "session.compile_only": Refused(NO_EFFECT, "internal: a session with it cannot run", "error seen"),
     "session.fail_on_suboptimal_compiled_model": Refused(
-        NO_EFFECT, "never read on the way from Python", "absent from a trace of look-ups"
+        NO_EFFECT, "never read in sessions that Python creates", "absent from a trace of look-ups"
     ),
-    "test.ep_to_select": Refused(NO_EFFECT, "a test hook that is never read on the way from Python", "strings"),
+    "test.ep_to_select": Refused(
+        NO_EFFECT, "a test hook that is never read in sessions that Python creates", "strings"
+    ),
     # Refused: Python has SessionOptions attributes for these.
-    "session.enable_cpu_mem_arena": Refused(OTHER_DOOR, f"{_C_API_ONLY}: pass enable_cpu_mem_arena", "no effect seen"),
-    "session.enable_mem_pattern": Refused(OTHER_DOOR, f"{_C_API_ONLY}: pass enable_mem_pattern", "no effect seen"),
-    "session.execution_mode": Refused(OTHER_DOOR, f"{_C_API_ONLY}: pass execution_mode", "no effect seen"),
-    "session.graph_optimization_level": Refused(
-        OTHER_DOOR, f"{_C_API_ONLY}: pass graph_optimization_level", "no effect seen"
+    "session.enable_cpu_mem_arena": Refused(
+        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass enable_cpu_mem_arena", "no effect seen"
     ),
-    "session.inter_op_num_threads": Refused(OTHER_DOOR, f"{_C_API_ONLY}: pass inter_op_num_threads", "no effect seen"),
-    "session.intra_op_num_threads": Refused(OTHER_DOOR, f"{_C_API_ONLY}: pass intra_op_num_threads", "no effect seen"),
-    "session.log_id": Refused(OTHER_DOOR, f"{_C_API_ONLY}: pass logid", "no effect seen"),
-    "session.log_severity_level": Refused(OTHER_DOOR, f"{_C_API_ONLY}: pass log_severity_level", "no effect seen"),
-    "session.log_verbosity_level": Refused(OTHER_DOOR, f"{_C_API_ONLY}: pass log_verbosity_level", "no effect seen"),
+    "session.enable_mem_pattern": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass enable_mem_pattern", "no effect seen"),
+    "session.execution_mode": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass execution_mode", "no effect seen"),
+    "session.graph_optimization_level": Refused(
+        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass graph_optimization_level", "no effect seen"
+    ),
+    "session.inter_op_num_threads": Refused(
+        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass inter_op_num_threads", "no effect seen"
+    ),
+    "session.intra_op_num_threads": Refused(
+        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass intra_op_num_threads", "no effect seen"
+    ),
+    "session.log_id": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass logid", "no effect seen"),
+    "session.log_severity_level": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass log_severity_level", "no effect seen"),
+    "session.log_verbosity_level": Refused(
+        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass log_verbosity_level", "no effect seen"
+    ),
     "session.use_deterministic_compute": Refused(
-        OTHER_DOOR, f"{_C_API_ONLY}: pass use_deterministic_compute", "no effect seen"
+        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass use_deterministic_compute", "no effect seen"
     ),
     "session.use_per_session_threads": Refused(
-        OTHER_DOOR, f"{_C_API_ONLY}: pass use_per_session_threads", "no effect seen"
+        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass use_per_session_threads", "no effect seen"
     ),
-    # Refused: not in 1.31 yet.
+    # Refused: ORT 1.31 does not know them.
     "session.enable_partitioned_cuda_graph": Refused(NO_EFFECT, _LATER, "sources after 1.31"),
     "session.enable_static_workspace_preallocation": Refused(NO_EFFECT, _LATER, "sources after 1.31"),
     "session.moe_cpu_offload_experts": Refused(NO_EFFECT, _LATER, "sources after 1.31"),
     "session.moe_expert_swap_epsilon": Refused(NO_EFFECT, _LATER, "sources after 1.31"),
-    # Refused under ep., for reasons of their own.
+    # Refused in the family ep., each for its own reason.
     "ep.context_embed_mode": Refused(WRITES_FILES, _EP_CONTEXT, "files seen (OpenVINO plugin)"),
     "ep.context_enable": Refused(WRITES_FILES, _EP_CONTEXT, "files seen (OpenVINO plugin)"),
     "ep.context_file_path": Refused(WRITES_FILES, _EP_CONTEXT, "files seen (OpenVINO plugin)"),
     "ep.context_model_external_initializers_file_name": Refused(WRITES_FILES, _EP_CONTEXT, "strings"),
-    "ep.context_node_name_prefix": Refused(NEEDS_REFUSED, "needs ep.context_enable", "strings"),
-    "ep.context_source_model_path": Refused(READS_FILES, "names a model that an execution provider reads", "strings"),
+    "ep.context_node_name_prefix": Refused(NEEDS_REFUSED, "requires ep.context_enable", "strings"),
+    "ep.context_source_model_path": Refused(
+        READS_FILES, "specifies a model that an execution provider reads", "strings"
+    ),
     "ep.cuda.enable_gemm_auto_tune": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
     "ep.cuda.fpa_intb_gemm": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
     "ep.cuda.fpa_intb_gemv_paired_k": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
     "ep.cuda.fpa_intb_gemv_wave_aware": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
     "ep.cuda.fpa_intb_profile_m": Refused(
-        UNBOUNDED, "sizes the scratch memory of profiling, gigabytes at 2048", "documented"
+        UNBOUNDED, "determines the scratch memory of profiling, gigabytes at 2048", "documented"
     ),
     "ep.cuda.gemm_tactic_cache_dir": Refused(WRITES_FILES, _CUDA_CACHE, "sources after 1.31"),
     "ep.cuda.gemm_tactic_cache_prefix": Refused(WRITES_FILES, _CUDA_CACHE, "sources after 1.31"),
     "ep.cuda.gemm_tactic_cache_tuning_results_prefix": Refused(WRITES_FILES, _CUDA_CACHE, "sources after 1.31"),
     "ep.cuda.gqa_workspace_max_total_sequence_length": Refused(
-        UNBOUNDED, "drives how much device memory is estimated", "parsed on the CPU EP too"
+        UNBOUNDED, "determines the estimate of device memory", "parsed on the CPU EP too"
     ),
     "ep.cuda.matmul_nbits_m_chunk_size": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
-    "ep.cuda.qmoe_int_dequant_max_scratch_bytes": Refused(UNBOUNDED, "lifts a cap on device memory", "strings"),
+    "ep.cuda.qmoe_int_dequant_max_scratch_bytes": Refused(UNBOUNDED, "raises a limit on device memory", "strings"),
     "ep.cuda.qmoe_row_tile_size": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
     "ep.dynamic.qnn_htp_performance_mode": Refused(NO_EFFECT, _DYNAMIC, "absent from a trace of look-ups"),
     "ep.dynamic.workload_type": Refused(NO_EFFECT, _DYNAMIC, "absent from a trace of look-ups"),
@@ -184,23 +200,23 @@ SESSION_CONFIG: dict[str, Refused] = {
         OUTSIDE_SESSION, "shares an execution provider's state with other sessions", "strings"
     ),
     "ep.stop_share_ep_contexts": Refused(
-        OUTSIDE_SESSION, "ends what ep.share_ep_contexts began, in other sessions too", "strings"
+        OUTSIDE_SESSION, "stops the sharing that ep.share_ep_contexts started, in other sessions too", "strings"
     ),
-    # Options of the CUDA EP that its plugin also reads as session config entries, without any prefix.
-    "cudnn_conv1d_pad_to_nc1d": Refused(OTHER_DOOR, _CUDA_OPTION, "sources"),
-    "cudnn_conv_algo": Refused(OTHER_DOOR, _CUDA_OPTION, "sources"),
-    "cudnn_conv_algo_search": Refused(OTHER_DOOR, _CUDA_OPTION, "sources"),
-    "cudnn_conv_use_max_workspace": Refused(OTHER_DOOR, _CUDA_OPTION, "sources"),
-    "enable_skip_layer_norm_strict_mode": Refused(OTHER_DOOR, _CUDA_OPTION, "sources"),
-    "fuse_conv_bias": Refused(OTHER_DOOR, _CUDA_OPTION, "sources"),
-    "prefer_nhwc": Refused(OTHER_DOOR, _CUDA_OPTION, "sources"),
-    "prefer_nhwc_layout": Refused(OTHER_DOOR, _CUDA_OPTION, "sources"),
-    "sdpa_kernel": Refused(OTHER_DOOR, _CUDA_OPTION, "sources"),
-    "use_tf32": Refused(OTHER_DOOR, _CUDA_OPTION, "sources"),
+    # Options of the CUDA EP that its plugin also reads as session config entries without a prefix.
+    "cudnn_conv1d_pad_to_nc1d": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "sources"),
+    "cudnn_conv_algo": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "sources"),
+    "cudnn_conv_algo_search": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "sources"),
+    "cudnn_conv_use_max_workspace": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "sources"),
+    "enable_skip_layer_norm_strict_mode": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "sources"),
+    "fuse_conv_bias": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "sources"),
+    "prefer_nhwc": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "sources"),
+    "prefer_nhwc_layout": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "sources"),
+    "sdpa_kernel": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "sources"),
+    "use_tf32": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "sources"),
 }
 
-# Refused by their beginning; an exact rule above wins. ORT passes the options of a plugin EP as session config entries
+# Refused by their prefix. An exact entry above always wins. ORT passes the options of a plugin EP as session config entries
 # named ep.<name in lower case>.<option>, so a key under ep. could set an option that its EP's table refuses.
 SESSION_FAMILIES: dict[str, Refused] = {
-    "ep.": Refused(OTHER_DOOR, "options of an execution provider are named in provider_options"),
+    "ep.": Refused(OTHER_ARGUMENT, "pass options of an execution provider in provider_options"),
 }

@@ -25,12 +25,13 @@ _NO_CALLER_MEMORY = "ORT reads the number as an address of the model's bytes"
 BUILT_IN: dict[str, Refused] = {
     "trt_build_heuristics_enable": Refused(
         NO_EFFECT,
-        "does nothing since TensorRT 8.6, where trt_builder_optimization_level=2 has that effect",
+        "has no effect since TensorRT 8.6, where trt_builder_optimization_level=2 has that effect",
         "source; parser run: accepted",
     ),
     **refused(
         NOT_VERIFIED,
-        "ORT only logs what it cannot read in it and then ignores it, and no engine could be built to see the rest",
+        "ORT only logs text that it cannot read and then ignores it. Its effect was not verified, because "
+        "no engine could be built",
         "trt_profile_min_shapes",
         "trt_profile_max_shapes",
         "trt_profile_opt_shapes",
@@ -38,13 +39,13 @@ BUILT_IN: dict[str, Refused] = {
     ),
     **refused(
         LOADS_LIBRARY,
-        "the libraries are loaded before the session is made",
+        "the libraries are loaded before the session is created",
         "trt_extra_plugin_lib_paths",
         evidence=_PARSED,
     ),
     **refused(
         LOADS_LIBRARY,
-        "a library that decrypts engines is loaded when the session is made",
+        "a library that decrypts engines is loaded when the session is created",
         "trt_engine_decryption_enable",
         "trt_engine_decryption_lib_path",
         evidence=_PARSED,
@@ -52,7 +53,7 @@ BUILT_IN: dict[str, Refused] = {
     "trt_preview_features": Refused(NEEDS_REFUSED, "it acts only on plugin libraries", _PARSED),
     **refused(
         WRITES_FILES,
-        "engines and timings are written to a folder that is made for them, and engines found there are loaded",
+        "creates a folder, writes engines and timings to it, and loads engines from it",
         "trt_engine_cache_enable",
         "trt_engine_cache_path",
         "trt_engine_cache_prefix",
@@ -63,33 +64,31 @@ BUILT_IN: dict[str, Refused] = {
     "trt_force_timing_cache": Refused(NEEDS_REFUSED, "it acts only on a timing cache read from a file", _PARSED),
     **refused(
         WRITES_FILES,
-        "the compiled model is written to a file",
+        "writes the compiled model to a file",
         "trt_dump_ep_context_model",
         "trt_ep_context_file_path",
         "trt_ep_context_embed_mode",
         evidence=_PARSED,
     ),
-    "trt_dump_subgraphs": Refused(WRITES_FILES, "parts of the model are written to the current folder", _PARSED),
+    "trt_dump_subgraphs": Refused(WRITES_FILES, "writes parts of the model to the current folder", _PARSED),
     **refused(
         READS_FILES,
-        "a calibration table is read from a file",
+        "reads a calibration table from a file",
         "trt_int8_calibration_table_name",
         "trt_int8_use_native_calibration_table",
         evidence=_PARSED,
     ),
     **refused(
         READS_FILES,
-        "the weights are read from a model file in a folder",
+        "reads the weights from a model file in a folder",
         "trt_weight_stripped_engine_enable",
         "trt_onnx_model_folder_path",
         evidence=_PARSED,
     ),
-    "trt_detailed_build_log": Refused(
-        DISCLOSES, "every step of building an engine goes to the log of the process", _PARSED
-    ),
+    "trt_detailed_build_log": Refused(DISCLOSES, "logs every step of building an engine", _PARSED),
     **refused(
         RAW_POINTER,
-        "ORT hands the number to the CUDA driver as the address of a stream",
+        "ORT passes the number to the CUDA driver as the address of a stream",
         "user_compute_stream",
         "has_user_compute_stream",
         evidence=_PARSED,

@@ -13,19 +13,21 @@ RAW_POINTER = "raw pointer"
 LOADS_LIBRARY = "loads a library"
 WRITES_FILES = "writes files"
 READS_FILES = "reads files"
-UNSAFE_MEMORY = "memory that may be gone or is not the caller's"
-NEEDS_REFUSED = "needs another refused option"
+UNSAFE_MEMORY = "unsafe memory access"
+NEEDS_REFUSED = "requires another refused option"
 OUTSIDE_SESSION = "acts outside the caller's session"
 UNBOUNDED = "unbounded use of resources"
 WRONG_RESULTS = "wrong results"
-MODEL_TRUST = "widens what a model may do"
+MODEL_TRUST = "extends the trust in the model"
 DISCLOSES = "discloses data"
 NO_EFFECT = "no effect"
-OTHER_DOOR = "another keyword is the way in"
+OTHER_ARGUMENT = "set by another argument"
 NOT_VERIFIED = "not verified"
 
 # Reasons that several EPs share.
-ARENA = "documented nowhere; the memory arena it shapes fails the session or its runs, or takes memory without end"
+ARENA = (
+    "not documented. The memory arena that it configures makes the session or its runs fail, or takes unlimited memory"
+)
 ARENA_OPTIONS = (
     "arena.extend_strategy",
     "arena.initial_chunk_size_bytes",
@@ -34,7 +36,7 @@ ARENA_OPTIONS = (
     "arena.max_mem",
     "arena.max_power_of_two_extend_bytes",
 )
-NOT_RUN = "no build of the EP could be run, nor its parser"
+NOT_RUN = "neither the EP nor its parser was run"
 
 
 class Refused(NamedTuple):

@@ -11,11 +11,11 @@ from onnxruntime.backend.allowlist.refusals.verdicts import LOADS_LIBRARY, NOT_V
 _READ = "source and AMD's documentation"
 
 BUILT_IN: dict[str, Refused] = {
-    "external_ep_library": Refused(LOADS_LIBRARY, "the library it names is loaded", _READ),
+    "external_ep_library": Refused(LOADS_LIBRARY, "loads the specified library", _READ),
     "session_options": Refused(RAW_POINTER, "the number is used as the address of the session's options", _READ),
     **refused(
         NOT_VERIFIED,
-        "every option goes unchecked to a closed library, which reads and writes files for some",
+        "the EP passes every option unchecked to a closed library, which reads and writes files for some of them",
         "config_file",
         "cache_dir",
         "cache_key",

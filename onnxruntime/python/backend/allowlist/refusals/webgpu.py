@@ -19,8 +19,8 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
 _RUN_BUILT_IN = "run: onnxruntime-webgpu 1.27.0 on a software GPU"
 _RUN_PLUGIN = "run: onnxruntime-ep-webgpu 0.4.0 on a software GPU"
 _ONE_CONTEXT = (
-    "it belongs to the GPU context, of which a process has one: the first live session decides for all, and values of "
-    "later sessions are ignored"
+    "it configures the GPU context, which all sessions of a process share: the first one sets the "
+    "value, and values of later sessions are ignored"
 )
 
 
@@ -29,19 +29,22 @@ def _of_both(evidence: str) -> dict[str, Refused]:
     return {
         "forceCpuNodeNames": Refused(
             NO_EFFECT,
-            "a name that no node has, or no longer has after ORT's rewriting, is skipped without a word",
+            "a name that no node of the final graph has is silently skipped",
             evidence,
         ),
         "multiRotaryCacheConcatOffset": Refused(
             NOT_VERIFIED,
-            "says where in a model's table of rotary embeddings another one begins: a wrong number gives wrong results",
+            "specifies where another table begins in a model's table of rotary embeddings. A wrong number "
+            "gives wrong results",
             evidence,
         ),
-        "enablePIXCapture": Refused(NO_EFFECT, "a debugger's marks, which no released build has", evidence),
-        "deviceId": Refused(NEEDS_REFUSED, "any context but 0 is made of webgpuInstance and webgpuDevice", evidence),
+        "enablePIXCapture": Refused(NO_EFFECT, "marks for a debugger, which no released build supports", evidence),
+        "deviceId": Refused(
+            NEEDS_REFUSED, "any context except 0 is created from webgpuInstance and webgpuDevice", evidence
+        ),
         **refused(
             RAW_POINTER,
-            "ORT uses the number as an address and crashes, or calls what lies there",
+            "ORT uses the number as an address, and crashes or calls the code at that address",
             "webgpuInstance",
             "webgpuDevice",
             "dawnProcTable",
@@ -73,6 +76,6 @@ PLUGIN: dict[str, Refused] = {
         NOT_VERIFIED, "rounds the memory of one attention operator to 4 or 8 bits", _RUN_PLUGIN
     ),
     "sessionBufferPoolGenerations": Refused(
-        NOT_VERIFIED, "says how long buffers of captured graphs are kept", _RUN_PLUGIN
+        NOT_VERIFIED, "specifies how long buffers of captured graphs are kept", _RUN_PLUGIN
     ),
 }

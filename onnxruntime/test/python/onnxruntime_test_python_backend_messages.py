@@ -1,0 +1,586 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The messages of the backend, each with the call that causes it. Other tests check classes and attributes.
+
+"..." in a message matches any text: names of this machine or release, and ORT's own words.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import re
+import unittest
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager
+from multiprocessing import get_context
+from unittest import mock
+
+import numpy as np
+from backend_test_models import two_nodes
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend import errors
+from onnxruntime.backend.allowlist import look_up, suggestions
+from onnxruntime.backend.allowlist.circumstances import Circumstances
+from onnxruntime.backend.errors import InputError, RunCancelledError
+from onnxruntime.backend.request import of_call
+
+CPU = "CPUExecutionProvider"
+CUDA = "CUDAExecutionProvider"
+CANN = "CANNExecutionProvider"
+OPENVINO = "OpenVINOExecutionProvider"
+SPINNING = "session.intra_op.allow_spinning"
+VARIABLE = "ORT_ONNX_BACKEND_CONFIG"
+MODEL = two_nodes().SerializeToString()
+OPEN = two_nodes(("N", 3)).SerializeToString()
+X = np.ones((2, 3), np.float32)
+
+
+def prepare(model: object = MODEL, device: str | None = None, **keywords: object):
+    return onnxruntime.backend.prepare(model, device, **keywords)
+
+
+def session_config(key: object, value: object = 1) -> Callable:
+    return lambda: prepare(session_config={key: value})
+
+
+def run_config(key: object, value: object = 1) -> Callable:
+    return lambda: prepare(run_config={key: value})
+
+
+def options(provider: str, given: object) -> Callable:
+    return lambda: prepare(provider_options={provider: given})
+
+
+def attribute(name: str, value: object) -> Callable:
+    return lambda: prepare(**{name: value})
+
+
+def permit(provider: str, given: dict, kind: str = "built-in", release: tuple = (1, 31), device: str | None = None):
+    """Look up options of an EP that this machine need not have."""
+    at = Circumstances(release, "x86_64", "Linux", providers=(CPU,))
+    return lambda: look_up.permit(of_call({"provider_options": {provider: given}}, {}, device), at, lambda _: kind)
+
+
+def run(inputs: object, **keywords: object) -> Callable:
+    return lambda: prepare().run(inputs, **keywords)
+
+
+def existing(**keywords: object) -> Callable:
+    return lambda: prepare(onnxruntime.InferenceSession(MODEL, providers=[CPU]), **keywords)
+
+
+def setting(**variables: str) -> AbstractContextManager:
+    return mock.patch.dict(os.environ, variables)
+
+
+def in_environment(text: str, call: Callable = prepare) -> Callable:
+    def with_the_variable():
+        with setting(**{VARIABLE: text}):
+            return call()
+
+    return with_the_variable
+
+
+def while_the_model_configures(call: Callable) -> Callable:
+    def with_the_variable():
+        with setting(ORT_LOAD_CONFIG_FROM_MODEL="1"):
+            return call()
+
+    return with_the_variable
+
+
+def cancelled() -> onnxruntime.backend.Cancellation:
+    cancellation = onnxruntime.backend.Cancellation()
+    cancellation.cancel()
+    return cancellation
+
+
+def closed() -> object:
+    rep = prepare()
+    rep.close()
+    return rep
+
+
+# The allowlist does not permit the setting.
+REFUSALS = (
+    (
+        session_config("session.intra_op.allow_spining"),
+        (
+            "session_config['session.intra_op.allow_spining'] is not permitted via the backend API: unknown key. "
+            "Did you mean 'session.intra_op.allow_spinning'?"
+        ),
+    ),
+    (
+        session_config("spinning"),
+        (
+            "session_config['spinning'] is not permitted via the backend API: unknown key. "
+            "Did you mean 'session.force_spinning_stop', 'session.intra_op.allow_spinning' or "
+            "'session.inter_op.allow_spinning'?"
+        ),
+    ),
+    (
+        session_config("num_threads"),
+        (
+            "session_config['num_threads'] is not permitted via the backend API: unknown key. "
+            "Did you mean session_options['inter_op_num_threads'] or session_options['intra_op_num_threads']?"
+        ),
+    ),
+    (
+        session_config("foo"),
+        (
+            "session_config['foo'] is not permitted via the backend API: unknown key. "
+            "To list the permitted names, run `python -m onnxruntime.backend options session`"
+        ),
+    ),
+    (
+        session_config("session.collect_node_memory_stats_to_file"),
+        (
+            "session_config['session.collect_node_memory_stats_to_file'] is not permitted via the backend API: "
+            "writes files (overwrites a file of any name after each run)"
+        ),
+    ),
+    (
+        session_config("gpu_graph_id"),
+        (
+            "session_config['gpu_graph_id'] is not permitted via the backend API: "
+            "it is a run config key and belongs in run_config"
+        ),
+    ),
+    (
+        session_config("intra_op_num_threads"),
+        (
+            "session_config['intra_op_num_threads'] is not permitted via the backend API: "
+            "it is a SessionOptions attribute. Pass it in session_options or as a keyword argument"
+        ),
+    ),
+    (
+        session_config("use_tf32"),
+        (
+            "session_config['use_tf32'] is not permitted via the backend API: set by another argument "
+            "(an option of the CUDA execution provider. Pass it in provider_options)"
+        ),
+    ),
+    (
+        session_config("session.disable_cpu_ep_fallback"),
+        (
+            "session_config['session.disable_cpu_ep_fallback'] is not permitted via the backend API: it requires "
+            "...CPUExecutionProvider. Otherwise, ORT ignores or rejects it"
+        ),
+    ),
+    (
+        run_config("only_execute_path_to_fetches"),
+        (
+            "run_config['only_execute_path_to_fetches'] is not permitted via the backend API: "
+            "it is a RunOptions attribute. Pass it to run as a keyword argument"
+        ),
+    ),
+    (
+        attribute("enable_profiling", True),
+        (
+            "enable_profiling is not permitted via the backend API: writes files (writes a trace of every run). "
+            "Permitted attributes: enable_cpu_mem_arena, ..."
+        ),
+    ),
+    (
+        lambda: prepare(session_options={"intra_op_num_thread": 1}),
+        (
+            "session_options['intra_op_num_thread'] is not permitted via the backend API: unknown attribute. "
+            "Did you mean 'intra_op_num_threads'?"
+        ),
+    ),
+    (
+        attribute("extensions", ["x"]),
+        (
+            "extensions is not permitted via the backend API: only the environment variable "
+            "ORT_ONNX_BACKEND_CONFIG can "
+            'specify libraries, as {"extensions": [...]}'
+        ),
+    ),
+    (
+        options("cuda", {}),
+        (
+            "provider_options['cuda'] is not permitted via the backend API: unknown execution provider. "
+            "Did you mean 'CUDAExecutionProvider'?"
+        ),
+    ),
+    (
+        options("FooExecutionProvider", {}),
+        (
+            "provider_options['FooExecutionProvider'] is not permitted via the backend API: unknown "
+            "execution provider. "
+            "Known: CPUExecutionProvider, ..."
+        ),
+    ),
+    (
+        options(CPU, {"use_arena": 1}),
+        (
+            "provider_options['CPUExecutionProvider']['use_arena'] is not permitted via the backend API: "
+            "no options of this execution provider are permitted. Use provider_options={'CPUExecutionProvider': {}}"
+        ),
+    ),
+    (
+        permit("XExecutionProvider", {"x": 1}, "plugin"),
+        (
+            "provider_options['XExecutionProvider']['x'] is not permitted via the backend API: the options of this "
+            "execution provider have not been reviewed. Use provider_options={'XExecutionProvider': {}}"
+        ),
+    ),
+    (
+        permit(CUDA, {"device": 1}),
+        (
+            "provider_options['CUDAExecutionProvider']['device'] is not permitted via the backend API: unknown option. "
+            "Did you mean 'device_id'?"
+        ),
+    ),
+    (
+        permit(CUDA, {"user_compute_stream": 1}),
+        (
+            "provider_options['CUDAExecutionProvider']['user_compute_stream'] is not permitted via the backend API: "
+            "raw pointer (ORT passes the number to the CUDA driver as the address of a stream)"
+        ),
+    ),
+    (
+        permit(CUDA, {"fuse_conv_bias": 1}, release=(1, 23)),
+        (
+            "provider_options['CUDAExecutionProvider']['fuse_conv_bias'] is not permitted via the backend API: "
+            "it requires ORT 1.24. ORT 1.23 stores it and ignores it"
+        ),
+    ),
+    (
+        permit(CUDA, {"enable_skip_layer_norm_strict_mode": 1}),
+        (
+            "provider_options['CUDAExecutionProvider']['enable_skip_layer_norm_strict_mode'] is not permitted via the "
+            "backend API: ORT 1.31 ignores it, as all releases from 1.28 do"
+        ),
+    ),
+)
+
+# The value, type or number of entries is wrong.
+WRONG_VALUES = (
+    (
+        session_config(SPINNING, "yes"),
+        f"session_config['{SPINNING}']: invalid value 'yes' (not a flag). Expected True/False, 0/1 or '0'/'1'",
+    ),
+    (
+        session_config("optimization.constant_folding_max_output_size_in_bytes", "many"),
+        (
+            "session_config['optimization.constant_folding_max_output_size_in_bytes']: invalid value "
+            "'many' (not an integer). "
+            "Expected an integer from 1 to 1073741824"
+        ),
+    ),
+    (
+        attribute("intra_op_num_threads", 10**6),
+        "intra_op_num_threads: invalid value 1000000... Expected an integer ...",
+    ),
+    (
+        attribute("graph_optimization_level", "ALL"),
+        (
+            "graph_optimization_level: invalid value 'ALL' (not a member of this enum). Expected "
+            "...GraphOptimizationLevel...ORT_DISABLE_ALL, ..."
+        ),
+    ),
+    (attribute("logid", "a\nb"), "logid: invalid value 'a\\nb' (not of the accepted form). Expected ..."),
+    (
+        lambda: prepare(OPEN, free_dimension_overrides={"N": 0}),
+        "free_dimension_overrides['N']: invalid value 0 (out of range). Expected an integer from 1 to 16777216",
+    ),
+    (
+        lambda: prepare(session_config={f"session.intra_op.{'a' * size}": 1 for size in range(1, 20)}),
+        "session_config['session.intra_op.aaaaaaaaaaaaaaaaa']: more than 16 keys of session.intra_op.*",
+    ),
+    (
+        lambda: prepare(session_config=dict.fromkeys(map(str, range(300)), 1)),
+        "session_config: more than 256 entries",
+    ),
+    (session_config(1), "session_config[1]: a key must be a str, not int"),
+    (
+        run([X], timeout="1"),
+        "timeout: invalid value '1'. Expected a number of seconds greater than 0 and at most 1000000",
+    ),
+)
+
+WRONG_TYPES = (
+    (
+        lambda: prepare(provider_options=[CPU]),
+        (
+            "provider_options must be a mapping such as a dict, not list. Use "
+            "provider_options={'CPUExecutionProvider': {}}"
+        ),
+    ),
+    (options(CPU, None), "provider_options['CPUExecutionProvider'] must be a mapping such as a dict, not NoneType"),
+    (lambda: prepare(session_config="x"), "session_config must be a mapping such as a dict, not str"),
+    (run([X], cancellation=1), "cancellation must be an onnxruntime.backend.Cancellation, not int"),
+)
+
+# The setting is valid and cannot be applied in this call.
+NOT_APPLICABLE = (
+    (
+        options(CANN, {}),
+        (
+            "provider_options['CANNExecutionProvider']: the execution provider is not available in this process. "
+            "Available: ... A plugin EP becomes available when its library is registered and supports a device on this "
+            "machine"
+        ),
+    ),
+    (lambda: prepare(device="NPU"), "device: 'NPU' is not supported. This ORT build supports: ..."),
+    (
+        lambda: look_up.reject_device("cuda", "CPU"),
+        "device: 'cuda' is not supported. Did you mean 'CUDA'? This ORT build supports: CPU",
+    ),
+    (
+        permit(OPENVINO, {}, device="CUDA"),
+        "device: 'CUDA' contradicts provider_options, which contains no EP for this device",
+    ),
+    (
+        permit(CUDA, {"device_id": 0}, device="CUDA:1"),
+        "device: 'CUDA:1' contradicts provider_options['CUDAExecutionProvider']['device_id'], which is 0",
+    ),
+    (
+        lambda: prepare(OPEN, free_dimension_overrides={"M": 2}),
+        "free_dimension_overrides['M']: the model's inputs have no dimension of this name. Named dimensions: 'N'",
+    ),
+    (
+        existing(session_config={SPINNING: 0}),
+        (
+            "session_config: cannot be applied to an existing session. Pass the model instead, or create "
+            "the session with "
+            "it"
+        ),
+    ),
+    (run([X], session_config={SPINNING: 0}), "session_config: cannot be set for a run. Pass it to prepare"),
+    (
+        while_the_model_configures(session_config(SPINNING, 0)),
+        (
+            "session_config: the setting cannot be applied while ORT_LOAD_CONFIG_FROM_MODEL=1. With it, "
+            "ORT replaces the "
+            "session options with the model's metadata"
+        ),
+    ),
+)
+
+# ORT and the stock backend ignore these. The backend warns.
+IGNORED = (
+    (attribute("foo", 1), "Keyword argument 'foo' is unknown and is ignored"),
+    (
+        attribute("intra_op_num_thread", 2),
+        "Keyword argument 'intra_op_num_thread' is unknown and is ignored. Did you mean intra_op_num_threads=2?",
+    ),
+    (
+        attribute("threads", 2),
+        (
+            "Keyword argument 'threads' is unknown and is ignored. "
+            "Did you mean inter_op_num_threads=2, intra_op_num_threads=2 or use_per_session_threads=2?"
+        ),
+    ),
+    (
+        attribute("only_execute_path_to_fetches", True),
+        "Keyword argument 'only_execute_path_to_fetches' is ignored by prepare. Pass it to run",
+    ),
+    (
+        attribute("providers", [CPU]),
+        "Keyword argument 'providers' is ignored. Use provider_options={'CPUExecutionProvider': {}}",
+    ),
+    (
+        attribute("sess_options", onnxruntime.SessionOptions()),
+        (
+            "Keyword argument 'sess_options' is ignored. Pass attributes as keyword arguments, such as "
+            "intra_op_num_threads=2, and config entries in session_config={...}. Or create an "
+            "InferenceSession with these "
+            "options and pass it as the model"
+        ),
+    ),
+    (
+        attribute("run_options", None),
+        (
+            "Keyword argument 'run_options' is ignored. Pass attributes as keyword arguments, and config entries in "
+            "run_config={...}"
+        ),
+    ),
+    (attribute("device_id", 1), "Keyword argument 'device_id' is ignored. Use device='CUDA:1'"),
+    (
+        attribute("use_tf32", 0),
+        "Keyword argument 'use_tf32' is ignored. Use provider_options={'CUDAExecutionProvider': {'use_tf32': 0}}",
+    ),
+    (
+        existing(intra_op_num_threads=2),
+        (
+            "Keyword argument 'intra_op_num_threads' is ignored, because the session already exists. "
+            "Pass it to prepare "
+            "together with the model"
+        ),
+    ),
+    (
+        run([X], output_names=["Y"]),
+        "Keyword argument 'output_names' is ignored. run() returns all outputs. Select outputs from the list",
+    ),
+    (
+        session_config("session.inter_op.allow_spinning", 0),
+        "session_config['session.inter_op.allow_spinning'] has no effect in this session: it requires ...",
+    ),
+)
+
+# Errors that are not about a setting of the caller.
+OTHER_ERRORS = (
+    (run([]), InputError, "Missing input 'X'. The model has 1 input: X: tensor(float)[2, 3]"),
+    (run({"Z": X}), InputError, "Unknown input 'Z'. The model has 1 input: X: tensor(float)[2, 3]"),
+    (run([X.astype(np.float64)]), InputError, "Input 'X' expects tensor(float)[2, 3], got float64[2, 3]"),
+    (run([X[:1]]), InputError, "Input 'X' expects tensor(float)[2, 3], got float32[1, 3]"),
+    (run([[[None] * 3] * 2]), InputError, "Input 'X' expects tensor(float)[2, 3], got a list that contains None"),
+    (
+        run([[[1e300] * 3] * 2]),
+        InputError,
+        "Input 'X' expects tensor(float)[2, 3], got a list that contains 1e+300, which is out of range",
+    ),
+    (lambda: closed().run([X]), RuntimeError, "... prepared model is closed"),
+    (run([X], cancellation=cancelled()), RunCancelledError, "... run was cancelled"),
+    (lambda: copy.deepcopy(prepare()), TypeError, "... prepared model cannot be copied..."),
+    (lambda: prepare(bytearray(MODEL)), TypeError, "model must be a path, bytes, ... not ...bytearray"),
+    (in_environment('{"a": 1}'), RuntimeError, f"...nvironment variable {VARIABLE} ...: 'a' ...provider_options, ..."),
+    (in_environment('{"run_config": {"x": 1, "x": 2}}'), RuntimeError, f"... {VARIABLE} ...: duplicate key 'x'..."),
+    (in_environment("{"), RuntimeError, f"... {VARIABLE} ...not JSON: ..."),
+    (
+        in_environment('{"session_config": {"foo": 1}}'),
+        RuntimeError,
+        (
+            "session_config['foo'] is not permitted via the backend API: unknown key. To list the permitted names, run "
+            f"`python -m onnxruntime.backend options session` (from the environment variable {VARIABLE})"
+        ),
+    ),
+)
+
+SECTIONS = {
+    "refusals": (errors.NotPermittedError, REFUSALS),
+    "wrong values": (errors.NotPermittedError, WRONG_VALUES),
+    "wrong types": (errors.WrongTypeError, WRONG_TYPES),
+    "not applicable": (errors.NotPermittedError, NOT_APPLICABLE),
+}
+
+
+def caught(call: Callable) -> Exception | None:
+    try:
+        call()
+    except Exception as error:
+        return error
+    return None
+
+
+class MessagesTest(unittest.TestCase):
+    maxDiff = None
+
+    def check(self, message: str, expected: str) -> None:
+        pattern = ".*".join(map(re.escape, expected.split("...")))
+        if not re.fullmatch(pattern, message, re.DOTALL):
+            self.assertEqual(message, expected)
+        self.assertTrue(message.isascii())
+        self.assertNotRegex(message, "; ")
+
+    def test_errors(self) -> None:
+        for section, (kind, table) in SECTIONS.items():
+            for call, expected in table:
+                with self.subTest(section, message=expected[:60]):
+                    error = caught(call)
+                    self.assertIs(type(error), kind, error)
+                    self.check(str(error), expected)
+                    self.assertEqual("is not permitted via the backend API" in str(error), section == "refusals")
+                    self.assertTrue(str(error).endswith(error.reason))
+
+    def test_warnings(self) -> None:
+        for call, expected in IGNORED:
+            with self.subTest(message=expected[:60]), warnings.catch_warnings(record=True) as given:
+                warnings.simplefilter("always")
+                call()
+                (message,) = [str(one.message) for one in given if one.category is RuntimeWarning]
+                self.check(message, expected)
+
+    def test_other_errors(self) -> None:
+        for call, kind, expected in OTHER_ERRORS:
+            with self.subTest(message=expected[:60]):
+                error = caught(call)
+                self.assertIsInstance(error, kind)
+                self.assertNotIsInstance(error, errors.NotPermittedError)
+                self.check(str(error), expected)
+
+    def test_no_message_is_listed_twice(self) -> None:
+        listed = [message for _, table in SECTIONS.values() for _, message in table]
+        listed += [message for _, message in IGNORED] + [message for *_, message in OTHER_ERRORS]
+        self.assertEqual(len(listed), len({*listed}))
+
+    def test_a_refused_attribute_gives_no_warning(self) -> None:
+        rep = prepare()
+        for call in (rep.run, lambda inputs, **keywords: onnxruntime.backend.run(MODEL, inputs, **keywords)):
+            with self.subTest(call), warnings.catch_warnings():
+                warnings.simplefilter("error")
+                with self.assertRaises(errors.NotPermittedError) as refused:
+                    call([X], terminate=True)
+                self.assertEqual(refused.exception.keyword, "terminate")
+
+    def test_the_call_of_another_api(self) -> None:
+        self.assertIn("rep.run({...})", suggestions.RUN_LIKE_A_SESSION)
+
+
+FIELDS = ("keyword", "provider", "key", "reason", "input", "expected", "got")
+
+
+def refused_in_a_process(key: str) -> str:
+    prepare(session_config={key: 0} if key else {})
+    return "prepared"
+
+
+class SentErrorsTest(unittest.TestCase):
+    """Errors reach another process with their class and attributes."""
+
+    def raised(self) -> dict[str, Exception]:
+        rep = prepare()
+        calls = {
+            "a refusal": session_config("no.such.key"),
+            "a wrong value": attribute("intra_op_num_threads", -1),
+            "a wrong type": lambda: prepare(session_config=[1]),
+            "a wrong type of input": lambda: rep.run([X.astype(np.float64)]),
+            "a wrong shape": lambda: rep.run([X[:1]]),
+            "a missing input": lambda: rep.run([]),
+            "a model that ORT cannot read": lambda: prepare(b"no model"),
+            "a cancellation": lambda: rep.run([X], cancellation=cancelled()),
+        }
+        return {name: caught(call) for name, call in calls.items()}
+
+    def test_copies(self) -> None:
+        for name, error in self.raised().items():
+            for copied in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+                with self.subTest(name, error=type(error).__name__):
+                    self.assertIs(type(copied), type(error))
+                    self.assertEqual(str(copied), str(error))
+                    for field in FIELDS:
+                        self.assertEqual(getattr(copied, field, None), getattr(error, field, None))
+
+    def test_every_public_class(self) -> None:
+        """A class that is added to errors.py survives as well, with any attribute."""
+        public = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+        public = [kind for kind in public if kind.__module__ == errors.__name__ and not kind.__name__.startswith("_")]
+        self.assertGreaterEqual(len(public), 4)
+        for kind in public:
+            with self.subTest(kind.__name__):
+                error = kind.__new__(kind, "message")
+                error.attribute = 1
+                copied = pickle.loads(pickle.dumps(error))
+                self.assertEqual((type(copied), copied.args, copied.attribute), (kind, ("message",), 1))
+
+    def test_a_process_pool_survives_a_refusal(self) -> None:
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            self.assertEqual(pool.submit(refused_in_a_process, "").result(60), "prepared")
+            error = caught(lambda: pool.submit(refused_in_a_process, "no.such.key").result(60))
+            self.assertIs(type(error), errors.NotPermittedError)
+            self.assertEqual(error.key, "no.such.key")
+            self.assertEqual(pool.submit(refused_in_a_process, SPINNING).result(60), "prepared")
+
+
+if __name__ == "__main__":
+    unittest.main()
