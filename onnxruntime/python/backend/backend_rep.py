@@ -19,9 +19,8 @@ from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist import circumstances
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.circumstances import NOTHING, Circumstances
-from onnxruntime.backend.allowlist.suggestions import RUN_LIKE_A_SESSION
 from onnxruntime.backend.configuration import LIMITS
-from onnxruntime.backend.errors import reject
+from onnxruntime.backend.errors import RUN_LIKE_A_SESSION, reject
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE
 from onnxruntime.backend.runs import fast_path, run_options, tensors
 from onnxruntime.backend.runs.inputs import ModelInputs

@@ -27,7 +27,7 @@ from backend_test_models import two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import errors
-from onnxruntime.backend.allowlist import look_up, suggestions
+from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.circumstances import Circumstances
 from onnxruntime.backend.errors import InputError, RunCancelledError
 from onnxruntime.backend.request import of_call
@@ -423,8 +423,8 @@ IGNORED = (
         "Keyword argument 'output_names' is ignored. run() returns all outputs. Select outputs from the list",
     ),
     (
-        session_config("session.inter_op.allow_spinning", 0),
-        "session_config['session.inter_op.allow_spinning'] has no effect in this session: it requires ...",
+        session_config("session.inter_op.spin_duration_us", 5),
+        "session_config['session.inter_op.spin_duration_us'] has no effect in this session: it requires ...",
     ),
 )
 
@@ -524,7 +524,8 @@ class MessagesTest(unittest.TestCase):
                 self.assertEqual(refused.exception.keyword, "terminate")
 
     def test_the_call_of_another_api(self) -> None:
-        self.assertIn("rep.run({...})", suggestions.RUN_LIKE_A_SESSION)
+        with self.assertRaisesRegex(TypeError, re.escape("Use rep.run({...}) instead of session.run(None, {...})")):
+            prepare().run(None, {"X": X})
 
 
 FIELDS = ("keyword", "provider", "key", "reason", "input", "expected", "got")

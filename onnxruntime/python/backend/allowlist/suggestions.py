@@ -29,12 +29,6 @@ _MOST_SUGGESTED = 3
 _SUFFIX = "executionprovider"
 _NAMES_OF_CONTAINERS = {"session_config": "session", "run_config": "run"}
 
-# rep.run(None, {...}), the arguments of InferenceSession.run, is a call with the wrong arguments in this API.
-RUN_LIKE_A_SESSION = (
-    "run() takes the inputs as its only positional argument, and returns all outputs. Use rep.run({...}) instead of "
-    "session.run(None, {...})"
-)
-
 
 def provider_named(name: str) -> str:
     """Return the EP with a short name such as ``"cuda"``; ``""`` if there is none."""

@@ -215,8 +215,8 @@ SESSION_CONFIG: dict[str, Refused] = {
     "use_tf32": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "sources"),
 }
 
-# Refused by their prefix. An exact entry above always wins. ORT passes the options of a plugin EP as session config entries
-# named ep.<name in lower case>.<option>, so a key under ep. could set an option that its EP's table refuses.
+# Refused by their prefix. An exact entry above always wins. ORT passes the options of a plugin EP as session config
+# entries named ep.<name in lower case>.<option>, so a key under ep. could set an option that its EP's table refuses.
 SESSION_FAMILIES: dict[str, Refused] = {
     "ep.": Refused(OTHER_ARGUMENT, "pass options of an execution provider in provider_options"),
 }
