@@ -2,10 +2,10 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Free dimension overrides: sizes for the named dimensions that a model's inputs leave open, applied and proven.
+"""Applies free dimension overrides, and verifies the input shapes of the session afterwards.
 
-ORT ignores a name that the model lacks and cuts a name at a NUL, so the names are held against the model before they
-are given to ORT, and the inputs' shapes against the sizes afterwards.
+ORT ignores unknown dimension names and cuts names at a NUL character. This module checks the names against the model
+before ORT receives them.
 """
 
 from __future__ import annotations
@@ -17,53 +17,75 @@ from collections.abc import Mapping
 import onnx
 
 from onnxruntime import InferenceSession, SessionOptions
+from onnxruntime.backend.allowlist import circumstances
+from onnxruntime.backend.allowlist.config_keys import FOLDING_CAP, SESSION_CONFIG
+from onnxruntime.backend.allowlist.permits import Permit
 from onnxruntime.backend.errors import reject, show
+from onnxruntime.backend.provider_names import COMPILING
 
-# ORT computes at load time whatever then depends on sizes alone, and holds it: up to 4 bytes for each element with the
-# CPU EP and 16 with OpenVINO's, in each node of the model that makes such a tensor.
-_MOST_ELEMENTS = 2**25
 _KEYWORD = "free_dimension_overrides"
+# ORT folds a value that depends on sizes alone when it creates a session, such as a mask of N x N. From 1.27 on, the
+# backend limits the bytes of each folded value. Before 1.27, and for EPs that fold by themselves, only the sizes can be
+# limited: ORT 1.24.1 needs 12 bytes for each element of a mask, OpenVINO 9 to 17.
+_MOST_FOLDED_BYTES = 2**24
+_MOST_ELEMENTS, _MOST_ELEMENTS_UNCAPPED = 2**25, 2**24
 
 
-def apply(options: SessionOptions, sizes: Mapping[str, int], source: str | bytes) -> dict[str, dict[int, int]]:
-    """Set the sizes on a session's options.
+def apply(options: SessionOptions, permit: Permit, source: str | bytes) -> dict[str, dict[int, int]]:
+    """Set the overrides of a permit on the options of a session.
 
-    :param options: the options that the session will be opened with.
-    :param sizes: dimension name to size, as permitted.
+    :param options: the options.
+    :param permit: the permit.
     :param source: the model's path or bytes.
-    :return: input name to the size that each of its overridden axes must have, for :func:`verify`.
-    :raises NotPermittedError: for a name that no input of the model has, and for sizes that make an input too large.
+    :return: input name to the size of each overridden axis, for :func:`verify`.
+    :raises NotPermittedError: for a name that no input of the model has, and for a size that is too large.
     """
-    shapes = _input_shapes(source) if sizes else {}
+    sizes = permit.sizes
+    if not sizes:
+        return {}
+    shapes = _input_shapes(source)
     # ORT cuts a name at a NUL.
     names = {name for shape in shapes.values() for name in shape if type(name) is str and "\0" not in name}
+    capped = _cap_folding(options, permit)
+    most = _MOST_ELEMENTS if capped else _MOST_ELEMENTS_UNCAPPED
     for name, size in sizes.items():
         if name not in names:
             has = ", ".join(sorted(map(ascii, names))) or "none"
             reject(f"the model's inputs have no dimension of this name. Named dimensions: {has}", _KEYWORD, "", name)
+        if not capped and size**2 > most:
+            problem = (
+                f"the size {size} is too large. The maximum is {math.isqrt(most)}, because ORT or an EP can compute"
+            )
+            reject(f"{problem} tensors of {show(name)} x {show(name)} when it loads the model", _KEYWORD, "", name)
         options.add_free_dimension_override_by_name(name, size)
     expected = {
         node: {axis: sizes[name] for axis, name in enumerate(shape) if name in sizes} for node, shape in shapes.items()
     }
     for node, shape in shapes.items():
-        # A dimension that stays open, or has no elements, counts as one.
+        # A dimension that is open, or has no elements, counts as one.
         elements = math.prod(
             max(expected[node].get(axis, 1 if type(size) is str else size), 1) for axis, size in enumerate(shape)
         )
-        if expected[node] and elements > _MOST_ELEMENTS:
-            reject(
-                f"input {show(node)} would have {elements} elements. The maximum is {_MOST_ELEMENTS}, because ORT "
-                "computes size-dependent values when it loads the model",
-                _KEYWORD,
-            )
+        if expected[node] and elements > most:
+            problem = f"input {show(node)} would have {elements} elements. The maximum is {most}, because ORT computes"
+            reject(f"{problem} size-dependent values when it loads the model", _KEYWORD)
     return expected
 
 
-def verify(session: InferenceSession, expected: Mapping[str, Mapping[int, int]]) -> None:
-    """Hold the open session's inputs against the sizes.
+def _cap_folding(options: SessionOptions, permit: Permit) -> bool:
+    """Limit the bytes of a folded value, and return whether this limits all folding in the session."""
+    if SESSION_CONFIG[FOLDING_CAP].since > circumstances.expected(()).release:
+        return False
+    cap = permit.session_config.get(FOLDING_CAP)
+    if cap is None:
+        options.add_session_config_entry(FOLDING_CAP, str(_MOST_FOLDED_BYTES))
+    return int(cap or 0) <= _MOST_FOLDED_BYTES and {*COMPILING}.isdisjoint(permit.providers)
 
-    :param expected: what :func:`apply` returned.
-    :raises RuntimeError: when one is of another size.
+
+def verify(session: InferenceSession, expected: Mapping[str, Mapping[int, int]]) -> None:
+    """Compare the inputs of a session with the result of :func:`apply`.
+
+    :raises RuntimeError: if an axis has another size.
     """
     for node in session.get_inputs() if expected else ():
         for axis, size in expected.get(node.name, {}).items():
@@ -75,12 +97,12 @@ def verify(session: InferenceSession, expected: Mapping[str, Mapping[int, int]])
 
 
 def _input_shapes(source: str | bytes) -> dict[str, list[str | int]]:
-    """Input name to its shape, with the names of named dimensions."""
+    """Return the shape of each input by name, with the names of named dimensions."""
     try:
         model = onnx.load(source if isinstance(source, str) else io.BytesIO(source), load_external_data=False)
     except Exception as error:
-        raise RuntimeError(f"{_KEYWORD} needs a model that onnx reads, to know its dimensions: {error}") from error
-    # A dimension without a name or a value is one of no size.
+        raise RuntimeError(f"{_KEYWORD} requires a model that onnx can read. onnx error: {error}") from error
+    # A dimension without a name or a value has the size 0.
     return {
         node.name: [dimension.dim_param or dimension.dim_value for dimension in node.type.tensor_type.shape.dim]
         for node in model.graph.input

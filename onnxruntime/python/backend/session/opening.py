@@ -42,7 +42,7 @@ def create(model: str | bytes, permit: Permit, libraries: Iterable[str]) -> tupl
     for key, text in permit.session_config.items():
         options.add_session_config_entry(key, text)
     registered = extensions.register(options, libraries)
-    shapes = free_dimensions.apply(options, permit.sizes, model)
+    shapes = free_dimensions.apply(options, permit, model)
     try:
         session = _open_for_any_device(model, options, permit)
     except Exception as error:
