@@ -398,7 +398,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
         self.assertEqual(permitted.session_config, dict.fromkeys(keys[:16], "1"))
         self.assertEqual([*permitted.without_effect["session_config"]], keys[:16])
         for sentence in permitted.without_effect["session_config"].values():
-            self.assertIn("cannot confirm that it acts", sentence)
+            self.assertIn("cannot confirm that it has an effect", sentence)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             self.assert_refused(dict.fromkeys(keys, 1), "more than 16 keys of session.intra_op.*", at=at)

@@ -51,10 +51,9 @@ def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -
 
     The verdict does not depend on which EPs this machine has.
 
-    :param request: the request.
-    :param at: the circumstances of a session without settings; its ``providers`` are the EPs that it would have.
-    :param kind_of: returns whether an EP of this name is ``"built-in"`` or a ``"plugin"`` in this process, or ``""``.
-    :raises NotPermittedError: for a name that is unknown, refused or without effect, or a value that is not accepted.
+    :param at: the circumstances of a session without settings. Its ``providers`` are the EPs of that session.
+    :param kind_of: returns the kind of an EP in this process, ``"built-in"`` or ``"plugin"``; ``""`` for neither.
+    :raises NotPermittedError: if a name is unknown, refused or without effect, or a value is invalid.
     """
     permitted = Permit(request.device, explicit=request.provider_options is not None)
     if "extensions" in request.attributes:
@@ -64,16 +63,16 @@ def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -
         SESSION_ATTRIBUTES, request.attributes, at, request.session_options or NOTHING
     )
     permitted.sizes = {
-        name: _set(FREE_DIMENSION, size, ("free_dimension_overrides", "", name)).value
+        name: _parsed(FREE_DIMENSION, size, ("free_dimension_overrides", "", name)).value
         for name, size in (request.free_dimension_overrides or NOTHING).items()
     }
     options: dict[str, Mapping[str, str]] = {}
     if request.provider_options is None:
-        permitted.providers = {name: NOTHING for name in at.providers if _is_fit(name, at)}
+        permitted.providers = {name: NOTHING for name in at.providers if _fits_session(name, at)}
     else:
         for name, given in request.provider_options.items():
             kind = permitted.kinds[name] = kind_of(name)
-            permitted.providers[name], options[name] = _provider(name, given, kind, at)
+            permitted.providers[name], options[name] = _options_of(name, given, kind, at)
         _check_device(request, permitted)
     created = {
         "providers": tuple(permitted.providers),
@@ -124,8 +123,8 @@ def refuse_while_model_configures(keywords: Iterable[str]) -> None:
         )
 
 
-def _is_fit(name: str, at: Circumstances) -> bool:
-    """Whether an EP that nobody named may be in the session; where not, there is a warning."""
+def _fits_session(name: str, at: Circumstances) -> bool:
+    """Return whether a session without specified EPs may have this EP; warn if not."""
     for need in PROVIDER_NEEDS.get((name, "built-in"), ()):
         if not need.met(at, ""):
             warn(f"{name} is left out, because it requires {need.what}. Otherwise, {need.without}")
@@ -136,36 +135,33 @@ def _is_fit(name: str, at: Circumstances) -> bool:
 def entries(
     keyword: str, given: Mapping[str, object], at: Circumstances, **changes: object
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Turn ``session_config`` or ``run_config`` into entries.
+    """Look up the entries of ``session_config`` or ``run_config``.
 
-    :param keyword: which of the two.
-    :param given: keys to values.
-    :param at: the session it is meant for.
-    :param changes: what is otherwise than ``at`` says.
-    :return: the entries, and those of them that have nothing to act on, each with a sentence about it.
-    :raises NotPermittedError: for a key that is unknown, refused or without effect here, or a value it does not accept.
+    :param at: the circumstances of the session, with ``changes`` applied to them.
+    :return: the text of each entry, and a sentence about each entry that has no effect in this session.
+    :raises NotPermittedError: if a key is unknown or refused, or a value is invalid.
     """
     table, families = (SESSION_CONFIG, SESSION_FAMILIES) if keyword == "session_config" else (RUN_CONFIG, ())
     settings: dict[str, Setting] = {}
-    idle: dict[str, str] = {}
+    without_effect: dict[str, str] = {}
     in_family: dict[str, int] = {}
     for key, value in given.items():
         place = (keyword, "", key)
-        family = None if key in table else _family(families, table, place)
+        family = None if key in table else _family_of(families, table, place)
         if family is None:
-            settings[key] = _setting(table, key, value, at, place)
+            settings[key] = _look_up(table, key, value, at, place)
             continue
         in_family[family.prefix] = in_family.get(family.prefix, 0) + 1
         if in_family[family.prefix] > family.most:
             reject(f"more than {family.most} keys of {family.prefix}*", *place)
-        settings[key] = _set(family, value, place)
-        idle[key] = (
-            f"session_config[{show(key)}] is known only as one of {family.prefix}*: ORT stores such a key whether it "
-            "understands it or not, and this version cannot confirm that it acts"
+        settings[key] = _parsed(family, value, place)
+        without_effect[key] = (
+            f"{name_of(*place)} is permitted only as one of {family.prefix}*. ORT stores any such key, so the "
+            "backend cannot confirm that it has an effect"
         )
     texts = _texts(settings)
-    _check_needs(settings, at, idle, beside=texts, **changes)
-    return texts, idle
+    _check_needs(settings, at, without_effect, beside=texts, **changes)
+    return texts, without_effect
 
 
 def attributes(
@@ -174,46 +170,42 @@ def attributes(
     at: Circumstances,
     session_options: Mapping[str, object] = NOTHING,
 ) -> tuple[dict[str, object], dict[str, str]]:
-    """Pick permitted attributes out of plain keyword arguments.
+    """Look up the attributes among the keyword arguments of a call.
 
     :param table: ``SESSION_ATTRIBUTES`` or ``RUN_ATTRIBUTES``.
-    :param given: the keyword arguments.
-    :param at: the session it is meant for.
-    :param session_options: what was given as that, all of which must be attributes; keyword arguments win over it.
-    :return: attribute name to the value to assign, and those that have nothing to act on. Names that are no attribute
-        are left out, as ORT always did.
-    :raises NotPermittedError: for a refused attribute or value.
+    :param given: the keyword arguments. Names that are not attributes are left out, as in the stock backend.
+    :param session_options: attributes only. Keyword arguments win over them.
+    :return: the value of each attribute, and a sentence about each attribute that has no effect in this session.
+    :raises NotPermittedError: if an attribute is refused, or its value is invalid.
     """
     settings: dict[str, Setting] = {}
     for name, value in session_options.items():
-        settings[name] = _setting(table, name, value, at, ("session_options", "", name))
+        settings[name] = _look_up(table, name, value, at, ("session_options", "", name))
     for name, value in given.items():
-        if type(name) is not str:  # a subclass could be found as one name and set another
+        if type(name) is not str:  # a subclass could be looked up as one name and set as another
             reject_key(name, "keyword argument")
         if name in table:
-            settings[name] = _setting(table, name, value, at, (name, "", ""))
+            settings[name] = _look_up(table, name, value, at, (name, "", ""))
         elif not is_attribute(name):
             where, owner = ("run", RunOptions) if table is RUN_ATTRIBUTES else ("session", SessionOptions)
-            reason = _verdict(f"{where} attributes", "", name)
+            reason = _reason_of(f"{where} attributes", "", name)
             if reason or hasattr(owner, name):
                 refuse(f"{reason or 'not reviewed'}. Permitted attributes: {', '.join(sorted(table))}", name)
     chosen = {name: setting.value for name, setting in settings.items()}
-    idle: dict[str, str] = {}
-    _check_needs(settings, at, idle, attributes=chosen)
-    return chosen, idle
+    without_effect: dict[str, str] = {}
+    _check_needs(settings, at, without_effect, attributes=chosen)
+    return chosen, without_effect
 
 
 def is_attribute(name: str) -> bool:
-    """Tell whether a plain keyword argument of this name would be set on SessionOptions or RunOptions."""
+    """Return whether a keyword argument is an attribute of SessionOptions or RunOptions."""
     return name in SESSION_ATTRIBUTES or name in RUN_ATTRIBUTES
 
 
 def warn_unknown(given: Mapping[str, object], acting: Container[str]) -> tuple[str, ...]:
-    """Warn of plain keyword arguments that nobody reads: they are ignored, as in ORT's own backend, but not in silence.
+    """Warn about keyword arguments that are ignored, and return the warnings.
 
-    :param given: the keyword arguments.
-    :param acting: those that act here.
-    :return: what was warned of.
+    :param acting: the names that have an effect in this call.
     """
     warnings = []
     for name, value in given.items():
@@ -223,35 +215,35 @@ def warn_unknown(given: Mapping[str, object], acting: Container[str]) -> tuple[s
     return tuple(warnings)
 
 
-def _provider(
+def _options_of(
     name: str, options: Mapping[str, object], kind: str, at: Circumstances
 ) -> tuple[dict[str, Setting], dict[str, str]]:
-    """Look up the options of one EP: of the kind that is here, or, of an absent EP, of any that it comes in.
+    """Look up the options of one EP: in the table of its kind, or in all its tables if the EP is not available.
 
-    :return: what is granted, and the text of each.
+    :return: the settings, and the text of each.
     """
     tables = PROVIDERS.get(name, NOTHING)
     if kind:
         table = tables.get(kind, ANY_PLUGIN if kind == "plugin" else NO_OPTION)
-        return _settings(name, kind, table, options, at)
+        return _options_of_kind(name, kind, table, options, at)
     if not tables:
         refuse(f"unknown execution provider{suggestions.similar_provider(name)}", "provider_options", name)
-    refusals = []
+    errors = []
     for kind, table in tables.items():
         try:
-            return _settings(name, kind, table, options, at)
+            return _options_of_kind(name, kind, table, options, at)
         except NotPermittedError as refusal:
-            refusals.append(refusal)
-    raise refusals[0]
+            errors.append(refusal)
+    raise errors[0]
 
 
-def _settings(
+def _options_of_kind(
     name: str, kind: str, table: Mapping[str, Rule], options: Mapping[str, object], at: Circumstances
 ) -> tuple[dict[str, Setting], dict[str, str]]:
     settings = {}
     for given in (ALWAYS.get((name, kind), NOTHING), options):
         for option, value in given.items():
-            settings[option] = _setting(table, option, value, at, ("provider_options", name, option), kind)
+            settings[option] = _look_up(table, option, value, at, ("provider_options", name, option), kind)
     texts = {}
     if settings:
         texts = _texts(settings)
@@ -262,8 +254,8 @@ def _settings(
     return settings, texts
 
 
-def _family(families: Iterable[Family], table: Mapping[str, Rule], place: Place) -> Family | None:
-    """The permitted family of a key that has no rule of its own."""
+def _family_of(families: Iterable[Family], table: Mapping[str, Rule], place: Place) -> Family | None:
+    """Return the permitted family of a key that has no rule; refuse a key whose name is similar to a known key."""
     _, _, key = place
     for family in families:
         rest = key.removeprefix(family.prefix)
@@ -275,10 +267,10 @@ def _family(families: Iterable[Family], table: Mapping[str, Rule], place: Place)
     return None
 
 
-def _setting(
+def _look_up(
     table: Mapping[str, Rule], name: str, value: object, at: Circumstances, place: Place, kind: str = ""
 ) -> Setting:
-    """Look up one name with its value."""
+    """Return the setting of one name and value."""
     rule = table.get(name)
     if rule is None:
         _refuse_name(table, place, kind)
@@ -286,11 +278,11 @@ def _setting(
         refuse("it requires ORT {}.{}. ORT {}.{} stores it and ignores it".format(*rule.since, *at.release), *place)
     if rule.until is not None and at.release >= rule.until:
         refuse("ORT {}.{} ignores it, as all releases from {}.{} do".format(*at.release, *rule.until), *place)
-    return _set(rule, value, place)
+    return _parsed(rule, value, place)
 
 
-def _set(rule: Rule, value: object, place: Place) -> Setting:
-    """Grant a value that the rule's kind accepts."""
+def _parsed(rule: Rule, value: object, place: Place) -> Setting:
+    """Return the setting of a rule with a value of its kind."""
     kind = rule.kind
     try:
         parsed = kind.parse(value)
@@ -303,14 +295,16 @@ def _texts(settings: Mapping[str, Setting]) -> dict[str, str]:
     return {name: setting.text for name, setting in settings.items()}
 
 
-def _check_needs(settings: Mapping[str, Setting], at: Circumstances, idle: dict[str, str], **changes: object) -> None:
-    """Hold the needs of what was granted against the circumstances.
+def _check_needs(
+    settings: Mapping[str, Setting], at: Circumstances, without_effect: dict[str, str], **changes: object
+) -> None:
+    """Check the conditions of permitted settings.
 
-    :param idle: what has nothing to act on, each with a sentence about it; more is added.
-    :param changes: what the settings change in the circumstances.
+    :param without_effect: this function adds a sentence about each setting that has no effect.
+    :param changes: changes of the circumstances by the settings.
     """
     for key, setting in settings.items():
-        if not setting.rule.needs or key in idle:
+        if not setting.rule.needs or key in without_effect:
             continue
         if changes:
             at, changes = replace(at, **changes), {}
@@ -321,13 +315,13 @@ def _check_needs(settings: Mapping[str, Setting], at: Circumstances, idle: dict[
                 continue
             if not need.idle:
                 refuse(f"it requires {need.what}. Otherwise, {need.without}", *setting.place)
-            idle[key] = f"{name_of(*setting.place)} has no effect in this session: it requires {need.what}"
+            without_effect[key] = f"{name_of(*setting.place)} has no effect in this session: it requires {need.what}"
 
 
 def _refuse_name(known: Mapping[str, Rule], place: Place, kind: str) -> NoReturn:
-    """Refuse a name that no table permits, with the best reason there is."""
+    """Refuse a name that no table contains, with the most specific reason."""
     key = place[2]
-    reason = _verdict(*place, kind)
+    reason = _reason_of(*place, kind)
     if not reason and (key in SESSION_CONFIG or key in RUN_CONFIG):
         owner = "session_config" if key in SESSION_CONFIG else "run_config"
         reason = f"it is a {owner.replace('_', ' ')} key and belongs in {owner}"
@@ -345,7 +339,7 @@ def _refuse_name(known: Mapping[str, Rule], place: Place, kind: str) -> NoReturn
     refuse(reason, *place)
 
 
-def _verdict(*place: str) -> str:
-    """Why a name is refused, where that is known; ``""`` otherwise."""
+def _reason_of(*place: str) -> str:
+    """Return the documented reason of a refusal; ``""`` if there is none."""
     found = refusals.find(*place)
     return f"{found.hazard} ({found.reason})" if found else ""

@@ -28,7 +28,7 @@ class Need:
     """Whether something outside the session decides if the condition does not hold. :attr:`Rule.anyway` is then not
     used, because the effective value is unknown."""
     without: str = "ORT ignores or rejects it"
-    """The consequence if the condition does not hold, as the end of "without which ..."."""
+    """The consequence if the condition does not hold, as the end of "Otherwise, ..."."""
 
 
 @dataclass
