@@ -2,15 +2,19 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Every ONNX element type from numpy to an ``OrtValue`` and back, without a model."""
+"""Checks the conversion of every ONNX element type from numpy to an ``OrtValue`` and back."""
 
 from __future__ import annotations
 
+import ast
+import pathlib
 import unittest
 
 import numpy as np
 from onnx import TensorProto, helper
 
+import onnxruntime.backend
+from onnxruntime import OrtValue
 from onnxruntime.backend.runs import tensors
 
 
@@ -28,7 +32,7 @@ class ElementTypesTest(unittest.TestCase):
     def test_every_type_to_ort_and_back(self) -> None:
         tried = set()
         for name, element in TensorProto.DataType.items():
-            # ORT has no complex tensors, this Python API makes no OrtValue of text, and float6 is newer than this ORT.
+            # ORT has no complex tensors, its Python API cannot convert text, and float6 is newer than this ORT.
             if name in ("UNDEFINED", "STRING") or name.startswith(("COMPLEX", "FLOAT6")):
                 continue
             dtype = helper.tensor_dtype_to_np_dtype(element)
@@ -38,7 +42,7 @@ class ElementTypesTest(unittest.TestCase):
                     try:
                         value = tensors.to_ort_value(array, element)
                     except RuntimeError as error:
-                        # Every release before 1.25 lacks this one.
+                        # No release before 1.25 has this type.
                         self.assertEqual((name, str(error)), ("FLOAT8E8M0", "tensor type 24 is not supported"))
                         continue
                     tried.add(name)
@@ -46,6 +50,25 @@ class ElementTypesTest(unittest.TestCase):
                     self.assertEqual(value.data_type(), f"tensor({name.lower()})")
                     self.check(tensors.to_array(value), array)
         self.assertGreaterEqual(len(tried), 21)
+
+
+class OwnMemoryTest(unittest.TestCase):
+    def test_an_array_owns_its_memory(self) -> None:
+        given = np.arange(6, dtype=np.float32).reshape(2, 3)
+        array = tensors.to_array(OrtValue.ortvalue_from_numpy(given))
+        np.testing.assert_array_equal(array, given)
+        self.assertTrue(array.flags.owndata)
+        array[:] = 7
+        self.assertEqual(given[0, 0], 0)
+
+    def test_no_other_function_calls_numpy(self) -> None:
+        folder = pathlib.Path(onnxruntime.backend.__file__).parent
+        calling = set()
+        for path in folder.rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "numpy":
+                    calling.add(path.relative_to(folder).as_posix())
+        self.assertEqual(calling, {"runs/tensors.py"})
 
 
 if __name__ == "__main__":

@@ -86,7 +86,9 @@ def fast_path(
             return None
         kind = type(inputs)
         if kind is dict:
-            inputs = [inputs.get(name) for name in names] if len(inputs) == len(names) else ()
+            if len(inputs) != len(names):
+                return None
+            inputs = [inputs.get(name) for name in names]
         elif kind is not list and kind is not tuple:
             inputs = (inputs,)
         outputs = mine.last(inputs)

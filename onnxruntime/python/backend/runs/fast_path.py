@@ -2,10 +2,10 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The short way of a run: values that are already what ORT takes go to the session's inner handle at once.
+"""Fast path for runs whose inputs need no conversion: it calls the inner handle of the session directly.
 
-It leaves out what ``InferenceSession.run`` looks at first, which is known to be right by then. It is taken only while
-that method is ORT's own, on the class and on the session: a tracer, a mock or an override sees every run.
+It omits the checks of ``InferenceSession.run``, whose conditions it checks itself. It is used only while that method is
+ORT's own, on the class and on the session: a tracer, a mock or an override receives every run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def inner_of(session: object) -> object:
 
 
 def none(inputs: object, options: RunOptions) -> None:
-    """The short way of a session that has none."""
+    """Placeholder for sessions without a fast path."""
 
 
 def of(
@@ -41,12 +41,14 @@ def of(
     outputs: Sequence[str],
     lock: SessionLock | None = None,
 ) -> Callable[[object, RunOptions], list | None]:
-    """The short way of a session whose outputs numpy has types for.
+    """Return a function of the inputs and the run options; it returns the outputs, or ``None`` if it cannot run them.
 
-    :param session: the session, exactly an :class:`InferenceSession`.
+    The outputs are arrays of the caller's own: ORT's ``run`` copies an output that shares memory with another value.
+
+    :param session: the session, exactly an :class:`InferenceSession`. Numpy has the types of all of its outputs.
     :param slots: as :attr:`ModelInputs.slots`.
     :param outputs: the names of all outputs.
-    :param lock: the session's lock, if it has one.
+    :param lock: the lock of the session; ``None`` if it has none.
     """
     own, count, array, ort_value = vars(session), len(slots), _ARRAY, OrtValue
     inner = own.get("_providers")
@@ -70,15 +72,15 @@ def of(
         for index, name, dtype in slots:  # zip takes twice the time
             value = inputs[index]
             kind = type(value)
-            # numpy keeps one dtype object for each of its types, so `is` tells them apart. ORT looks at an OrtValue's
-            # type and shape itself; one that belongs to a session is for InferenceSession to judge.
+            # numpy has one dtype object for each built-in type and byte order, so `is` compares both. ORT checks the
+            # type and the shape of an OrtValue. Only InferenceSession checks whether it belongs to another session.
             if kind is array:
                 if value.dtype is not dtype:
                     return None
             elif kind is not ort_value or getattr(value, "_session", None) is not None:
                 return None
             feeds[name] = value
-        # set_providers replaces the handle, so it is never kept.
+        # set_providers replaces the handle, so no local name may keep it.
         if lock is None:
             return session._sess.run(outputs, feeds, options)
         with lock.for_a_run():
@@ -90,12 +92,10 @@ def of(
 def with_values(
     session: InferenceSession, feeds: Mapping[str, object], outputs: Sequence[str], options: RunOptions
 ) -> list:
-    """Run a session with inputs or outputs of types that numpy lacks.
+    """Run a session with outputs of types that numpy does not have.
 
-    :param session: the session.
-    :param feeds: input name to array or :class:`OrtValue`, ``None`` for an absent optional.
+    :param feeds: input name to array or :class:`OrtValue`; ``None`` for an absent optional.
     :param outputs: the names of all outputs.
-    :param options: the run's options.
     :return: the outputs as arrays.
     """
     values = {name: tensors.to_ort_value(value) for name, value in feeds.items() if value is not None}
@@ -109,5 +109,5 @@ def with_values(
     results = session._sess.run_with_ort_values(
         {name: value._ortvalue for name, value in values.items()}, outputs, options
     )
-    # By index: the end of pybind11's iterator is a C++ exception, which takes 100 us.
+    # By index: pybind11's iterator ends with a C++ exception, which takes 100 us.
     return [tensors.to_array(OrtValue(results[i])) for i in range(len(results))]

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 from onnxruntime import RunOptions
@@ -18,20 +19,20 @@ from onnxruntime.backend.configuration import KEYWORDS
 from onnxruntime.backend.errors import reject, warn
 
 
+@dataclass(eq=False)
 class RunSettings:
     """The permitted settings of a run, and the ``RunOptions`` made from them."""
 
-    def __init__(self, attributes: Mapping[str, object] = NOTHING, entries: Mapping[str, str] = NOTHING) -> None:
-        self.attributes = attributes
-        self.entries = entries
+    attributes: Mapping[str, object]
+    entries: Mapping[str, str]
 
     @cached_property
     def options(self) -> RunOptions:
-        """Run options that any number of runs may share: ORT only reads them."""
+        """Run options that any number of runs can share, because ORT only reads them."""
         return make(self.attributes, self.entries)
 
 
-NO_SETTINGS = RunSettings()
+NO_SETTINGS = RunSettings(NOTHING, NOTHING)
 
 
 def make(attributes: Mapping[str, object], entries: Mapping[str, str]) -> RunOptions:
@@ -50,11 +51,11 @@ def permitted(
     run_config: Mapping[str, object] | None,
     attributes: Mapping[str, object],
 ) -> tuple[RunSettings, dict[str, str]]:
-    """Look up the settings of one run.
+    """Look up the settings of one run, and warn about those without effect.
 
-    :param prepared: the settings of every run; the run's own entries win.
+    :param prepared: the settings of every run, which the settings of this run override.
     :param at: the session.
-    :param run_config: the run's own entries.
+    :param run_config: the entries of this run.
     :param attributes: all other keyword arguments.
     :return: the settings, and a warning for each key that has no effect in this session.
     :raises NotPermittedError: for a setting that is not permitted.
