@@ -109,6 +109,9 @@ class OnnxRuntimeBackendRep(BackendRep):
             if self._replacement is not None:
                 self._route = partial(_run_watched, self._route)
                 self._direct = partial(_run_directly_watched, self._replacement, session, self._direct)
+            shared = self._inputs.returned_as(self._output_names)
+            if plain and shared:
+                self._direct, self._route = fast_path.none, partial(_run_copying, self._route, shared)
         if self._ready_for is not None:
             vars(self).pop("_circumstances", None)
         self._kept: dict[tuple, RunSettings] = {}
@@ -423,6 +426,13 @@ def _run_directly_watched(
     replaced: Replacement, session: InferenceSession, direct: Callable, inputs: object, options: RunOptions
 ) -> list | None:
     return replaced.run(session, options, direct, inputs, options)
+
+
+def _run_copying(
+    route: Callable, shared: frozenset[int], rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: RunSettings
+) -> list:
+    outputs = route(rep, feeds, call)
+    return [tensors.owned(output) if index in shared else output for index, output in enumerate(outputs)]
 
 
 def _run_captured(rep: OnnxRuntimeBackendRep, feeds: dict[str, object], call: RunSettings) -> list:

@@ -205,6 +205,40 @@ class OwnedOutputsTest(unittest.TestCase):
     def test_outputs_beside_one_that_numpy_has_no_type_for(self) -> None:
         self.check_routes(narrow=True)
 
+    def test_sequences_and_optionals(self) -> None:
+        """An output that is an input, of types that are not tensors."""
+        tensor = helper.make_tensor_type_proto(TensorProto.FLOAT, (2, 3))
+        for kind, given in (
+            (helper.make_sequence_type_proto(tensor), lambda: [X.copy(), X.copy()]),
+            (helper.make_optional_type_proto(tensor), X.copy),
+        ):
+            value = helper.make_value_info("X", kind)
+            graph = helper.make_graph([], "test", [value], [value])
+            proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+            rep = onnxruntime.backend.prepare(proto.SerializeToString(), provider_options={})
+            for limits in ({}, {"timeout": 60}):
+                inputs = given()
+                (output,) = rep.run([inputs], **limits)
+                arrays, outputs = (inputs, output) if isinstance(inputs, list) else ([inputs], [output])
+                self.assertEqual(len(outputs), len(arrays))
+                for array, own in zip(arrays, outputs, strict=True):
+                    np.testing.assert_array_equal(own, X)
+                    own[...] = 0
+                    np.testing.assert_array_equal(array, X)
+
+    def test_an_initializer_that_a_caller_overrides(self) -> None:
+        nodes = [helper.make_node("Mul", ["X", "W"], ["Y"])]
+        proto = model(nodes, {"X": (2, 3), "W": (2, 3)}, {"Y": (2, 3), "W": (2, 3)}, {"W": W})
+        rep = onnxruntime.backend.prepare(proto.SerializeToString(), provider_options={})
+        given = X.copy()
+        _, returned = rep.run({"X": X, "W": given})
+        returned[...] = 0
+        np.testing.assert_array_equal(given, X)
+        for _ in range(2):
+            _, returned = rep.run([X])
+            np.testing.assert_array_equal(returned, W)
+            returned[...] = 0
+
     @needs_narrow_types
     def test_subclass_of_inference_session(self) -> None:
         class Session(onnxruntime.InferenceSession):

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import NoReturn
 
@@ -44,6 +44,13 @@ class ModelInputs:
         if nodes and OPENVINO in self._session.get_providers():
             return {}  # OpenVINO ignores feeds for initializers
         return {node.name: node for node in nodes}
+
+    def returned_as(self, outputs: Sequence[str]) -> frozenset[int]:
+        """Return the indices of outputs that are inputs of the model.
+
+        ORT 1.24 returns such an output as a view of the array that the caller passed.
+        """
+        return frozenset(i for i, name in enumerate(outputs) if name in self._nodes or name in self._overridable)
 
     def feeds(self, inputs: object) -> dict[str, object]:
         """Convert the inputs of a run to feeds.

@@ -224,6 +224,13 @@ def _is_packed(dtype: np.dtype) -> bool:
     return len(numpy_helper.from_array(np.zeros(4, dtype)).raw_data) < 4 * dtype.itemsize
 
 
+def owned(value: object) -> object:
+    """Copy an output of a run unless it owns its memory: an array, or the arrays of a sequence."""
+    if isinstance(value, list):
+        return [owned(item) for item in value]
+    return value.copy() if isinstance(value, np.ndarray) and not value.flags.owndata else value
+
+
 def to_array(value: OrtValue) -> np.ndarray | None:
     """Copy a tensor to an array that owns its bytes, from CPU memory or from a device.
 
