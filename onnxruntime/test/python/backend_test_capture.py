@@ -18,7 +18,8 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.capture import graph_ids, graphs, replays
+from onnxruntime.backend import backend_rep
+from onnxruntime.backend.capture import graph_ids, graphs, locks, replays
 
 _OPERATORS = ("Sigmoid", "Relu", "Tanh", "Neg", "Abs")
 
@@ -102,8 +103,15 @@ class CaptureBehaviour:
     # Whether each thread has graphs of its own.
     by_thread = False
 
+    # The lock of the EP's sessions.
+    lock: locks.SessionLock
+
     def prepare(self, made: ModelProto, **keywords):
         """Prepare a model with graph capture switched on."""
+        raise NotImplementedError
+
+    def ordinary(self, made: ModelProto):
+        """Prepare a model without graph capture."""
         raise NotImplementedError
 
     def check(self, got, expected) -> None:
@@ -190,6 +198,76 @@ class CaptureBehaviour:
                 x = self.data(i, (1, 3, 2)[i % 3], 4)
                 self.check(rep.run([x]), expected(x))
         self.assertEqual(set(watch.ids), {1024, 1025, 1026})
+
+    def test_array_likes(self) -> None:
+        class Like:
+            """An array of another library."""
+
+            def __init__(self, data: np.ndarray, shape: object) -> None:
+                self.data, self.shape, self.dtype = data, shape, data.dtype
+
+            def __array__(self, dtype=None, copy=None) -> np.ndarray:
+                return self.data
+
+        rep, expected = self.prepare(chain()), Expected(chain())
+        for i, shape in enumerate(([3, 4], (3, 4), np.array([3, 4]), (5,), {})):
+            for seed in (i, i + 20):
+                x = self.data(seed, 3, 4)
+                self.check(rep.run([Like(x, shape)]), expected(x))
+                self.check(rep.run([x]), expected(x))
+
+    def test_an_output_that_is_listed_twice(self) -> None:
+        made = chain()
+        made.graph.output.append(made.graph.output[0])
+        with self.assertRaisesRegex(RuntimeError, "'Y' is listed twice"):
+            self.prepare(made)
+
+    def test_no_limits(self) -> None:
+        rep, expected = self.prepare(chain()), Expected(chain())
+        for i in range(6):
+            x, limits = self.data(i, 3, 4), [{"timeout": None}, {"cancellation": None}][i % 2 :]
+            limits = {name: value for limit in limits for name, value in limit.items()}
+            with mock.patch.object(backend_rep, "Limited", side_effect=AssertionError("not limited")):
+                self.check(rep.run([x], **limits), expected(x))
+
+    def test_limits(self) -> None:
+        rep, expected = self.prepare(chain()), Expected(chain())
+        cancellation = onnxruntime.backend.Cancellation()
+        without_capture = {"run_config": {"gpu_graph_id": -1}}
+        x = self.data(0, 3, 4)
+        for _ in range(2):
+            for limits in ({"timeout": 30}, {"cancellation": cancellation}):
+                with self.assertRaises(onnxruntime.backend.NotPermittedError) as raised:
+                    rep.run([x], **limits)
+                self.assertEqual(raised.exception.keyword, *limits)
+                self.check(rep.run([x], **limits, **without_capture), expected(x))
+            self.check(rep.run([x]), expected(x))
+        cancellation.cancel()
+        with self.assertRaises(onnxruntime.backend.RunCancelledError):
+            rep.run([x], cancellation=cancellation, **without_capture)
+        self.check(rep.run([x], **without_capture), expected(x))
+
+    def test_limits_cover_the_wait_for_other_sessions(self) -> None:
+        rep, plain, lock = self.prepare(chain()), self.ordinary(chain()), self.lock
+        x, inside, go_on = self.data(0, 3, 4), threading.Event(), threading.Event()
+        rep.run([x])
+
+        def other() -> None:
+            with lock.alone():
+                inside.set()
+                go_on.wait(60)
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        self.assertTrue(inside.wait(60))
+        try:
+            with self.assertRaises(TimeoutError):
+                rep.run([x], timeout=0.1, run_config={"gpu_graph_id": -1})
+            with self.assertRaises(TimeoutError):
+                plain.run([x], timeout=0.1)
+        finally:
+            go_on.set()
+            thread.join()
 
     def test_several_inputs_and_outputs(self) -> None:
         rep, expected = self.prepare(two_inputs()), Expected(two_inputs())

@@ -19,15 +19,16 @@ from unittest import mock
 import numpy as np
 import onnx
 from backend_test_models import model, two_nodes
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.capture.eligibility import DISABLED_OPTIMIZERS
-from onnxruntime.backend.capture.operators import MICROSOFT, NHWC, OPERATORS, RELEASES, TYPES
+from onnxruntime.backend.capture.operators import DROPOUTS, MICROSOFT, NHWC, OPERATORS, RANDOM, RELEASES, TYPES
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CPU, CUDA, WEBGPU
+from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
 _FOUR = (4, 4)
 
@@ -146,6 +147,88 @@ class RuleTest(unittest.TestCase):
         for ort, plugin in RELEASES:
             self.assertRegex(ort, r"^\d+\.\d+\.\d+$")
             self.assertRegex(plugin, r"^\d+\.\d+\.\d+$")
+
+
+class RepeatableTest(unittest.TestCase):
+    """Graphs that no EP may capture."""
+
+    def refuse(self, made: ModelProto, pattern: str) -> None:
+        self.assertRegex(eligibility._not_repeatable(made), pattern)
+
+    def permit(self, made: ModelProto) -> None:
+        self.assertEqual(eligibility._not_repeatable(made), "")
+
+    def test_every_operator_with_a_seed(self) -> None:
+        schemas = [(schema.domain, schema) for schema in get_all_operator_schema() if "seed" in schema.attributes]
+        self.assertGreater(len(schemas), 8)
+        for domain, schema in schemas:
+            if schema.name == "MurmurHash3":  # the seed of a hash
+                continue
+            operator = (domain, schema.name)
+            self.assertIn(operator, RANDOM | DROPOUTS.keys())
+            if operator in DROPOUTS:
+                self.assertEqual(schema.inputs[DROPOUTS[operator]].name, "training_mode")
+
+    def test_random_operators(self) -> None:
+        for domain, name in RANDOM:
+            node = helper.make_node(name, ["T"], ["V"], domain=domain)
+            self.refuse(between(node), f"{name}, which makes 'V'.*random")
+            if not domain:
+                node.domain = "ai.onnx"
+                self.refuse(between(node), name)
+
+    def test_in_functions(self) -> None:
+        made = between(helper.make_node("Noisy", ["T"], ["V"], domain="own"))
+        body = [helper.make_node("RandomNormalLike", ["a"], ["b"])]
+        made.functions.append(helper.make_function("own", "Noisy", ["a"], ["b"], body, made.opset_import))
+        self.refuse(made, "RandomNormalLike")
+
+    def test_in_subgraphs(self) -> None:
+        noise = helper.make_node("RandomUniform", [], ["b"], shape=[2, 4])
+        for depth in range(3):
+            value = helper.make_tensor_value_info("b", TensorProto.FLOAT, None)
+            graph = helper.make_graph([noise], f"g{depth}", [], [value])
+            noise = helper.make_node("If", ["C"], ["b"], then_branch=graph, else_branch=graph)
+        noise.output[0] = "V"
+        self.refuse(between(noise), "RandomUniform")
+
+    def test_dropout_draws_in_training_only(self) -> None:
+        on, off = np.array(True), np.array(False)
+        for (domain, name), position in DROPOUTS.items():
+            inputs = ["T", "", "", "", ""][: position + 1]
+            self.permit(between(helper.make_node(name, ["T"], ["V"], domain=domain)))
+            self.permit(between(helper.make_node(name, inputs, ["V"], domain=domain)))
+            inputs[position] = "M"
+            node = helper.make_node(name, inputs, ["V"], domain=domain)
+            self.permit(between(node, {"M": off}))
+            self.refuse(between(node, {"M": on}), name)
+            self.refuse(between(node), name)  # an input, or the output of another node
+            self.refuse(between(node, {"M": np.array(0, np.int64)}), name)
+            made = between(node)
+            for value, check in ((off, self.permit), (on, lambda made: self.refuse(made, "Dropout"))):
+                constant = helper.make_node("Constant", [], ["M"], value=numpy_helper.from_array(value))
+                made.graph.node.insert(0, constant)
+                check(made)
+                del made.graph.node[0]
+
+    def test_a_flag_outside_of_a_subgraph(self) -> None:
+        value = helper.make_tensor_value_info("b", TensorProto.FLOAT, None)
+        for flag in (False, True):
+            dropout = helper.make_node("Dropout", ["T", "", "M"], ["b"])
+            graph = helper.make_graph([dropout], "g", [], [value])
+            node = helper.make_node("If", ["C"], ["V"], then_branch=graph, else_branch=graph)
+            made = between(node, {"M": np.array(flag)})
+            self.refuse(made, "Dropout") if flag else self.permit(made)
+            made.functions.append(helper.make_function("own", "F", ["a"], ["b"], [dropout], made.opset_import))
+            self.refuse(made, "Dropout")  # a function does not see the names of the graph
+
+    def test_an_initializer_as_an_output(self) -> None:
+        made = between(helper.make_node("Add", ["T", "W"], ["V"]), {"W": np.ones(4, np.float32)})
+        self.permit(made)
+        made.graph.output.append(helper.make_tensor_value_info("W", TensorProto.FLOAT, [4]))
+        self.refuse(made, "output 'W' is a constant that nodes read")
+        made.graph.node[1].input[1] = "T"
+        self.permit(made)
 
 
 class WrittenTest(unittest.TestCase):
@@ -274,8 +357,31 @@ class CheckTest(unittest.TestCase):
             self.refused("input 'S' is read on the CPU", made, {"S": "Cpu", "U": "Cpu"}, ep)
             self.assertEqual(eligibility.unread(self.check(made, {"U": "Cpu"}, ep)), {"U"})
 
-    def test_cuda_captures_every_operator(self) -> None:
+    def test_cuda_captures_every_operator_but_random_ones(self) -> None:
         self.check(between(helper.make_node("Selu", ["T"], ["V"])), ep=CUDA)
+        noise = between(helper.make_node("RandomNormalLike", ["T"], ["V"]))
+        for ep in (CUDA, WEBGPU):
+            error = self.refused("RandomNormalLike", noise, ep=ep)
+            self.assertEqual(error.provider, ep)
+
+    def test_flags_are_read_from_the_final_graph(self) -> None:
+        for flag in (True, False):
+            # Inside of a graph, ORT eliminates it.
+            made = last(helper.make_node("Dropout", ["T", "R", "M"], ["Y"]))
+            for name, value in (("M", np.array(flag)), ("R", np.float32(0.5))):
+                made.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
+            self.refused("Dropout", made, ep=CUDA) if flag else self.check(made, ep=CUDA)
+
+    def test_set_providers_ends_a_check(self) -> None:
+        with eligibility.written(options := SessionOptions()) as path:
+            arguments = {"providers": [CPU], "disabled_optimizers": DISABLED_OPTIMIZERS}
+            session = InferenceSession(two_nodes().SerializeToString(), options, **arguments)
+            session.get_input_memory_infos = lambda: [mock.Mock() for _ in session.get_inputs()]
+            self.assertIsNone(eligibility.unread(session))
+            eligibility.check(session, CUDA, path)
+        self.assertEqual(eligibility.unread(session), frozenset())
+        session.set_providers([CPU])
+        self.assertIsNone(eligibility.unread(session))
 
     def test_no_graph(self) -> None:
         with self.assertRaisesRegex(NotPermittedError, "cannot be read"):

@@ -16,9 +16,10 @@ import unittest
 import weakref
 from unittest import mock
 
+import numpy as np
 from backend_test_capture import chain
 
-from onnxruntime import InferenceSession
+from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.capture import locks
 from onnxruntime.backend.capture.locks import SessionLock
 
@@ -88,6 +89,56 @@ class WaitingTest(unittest.TestCase):
                 pass
             with Lasting(lock), lock.for_a_run():
                 pass
+
+    def test_a_terminated_run_stops_waiting(self) -> None:
+        for side_by_side in (True, False):
+            lock = SessionLock(side_by_side)
+            for wait in (lock.for_a_run, lock.alone):
+                options = RunOptions()
+                with wait(options), wait(options):  # without another thread, they are as before
+                    pass
+                holder, results = Held(lock.alone), []
+
+                def run(wait=wait, options=options, results=results) -> None:
+                    try:
+                        with wait(options):
+                            results.append("inside")
+                    except RuntimeError:
+                        results.append("terminated")
+
+                self.assertTrue(holder.entered.wait(LATE))
+                other = threading.Thread(target=run)
+                other.start()
+                other.join(SOON)
+                self.assertTrue(other.is_alive())
+                options.terminate = True
+                other.join(LATE)
+                self.assertEqual(results, ["terminated"])
+                holder.let_go()
+                check = Held(lock.alone)  # nothing is left taken
+                self.assertTrue(check.entered.wait(LATE))
+                check.let_go()
+
+    def test_a_terminated_run_stops_waiting_for_runs(self) -> None:
+        lock, options = SessionLock(side_by_side=True), RunOptions()
+        holder = Held(lock.for_a_run)
+        self.assertTrue(holder.entered.wait(LATE))
+        timer = threading.Timer(SOON, setattr, (options, "terminate", True))
+        timer.start()
+        with self.assertRaises(RuntimeError), lock.alone(options):
+            pass
+        timer.join()
+        self.assertFalse(lock._taken)
+        self.check(lock.for_a_run, lock.for_a_run, waits=False)
+        holder.let_go()
+
+    def test_a_process_that_cannot_run_sessions(self) -> None:
+        lock = SessionLock(side_by_side=True)
+        lock.failure = "CUDA is broken"
+        with self.assertRaisesRegex(RuntimeError, "CUDA is broken"):
+            lock.for_a_run()
+        with lock.alone():
+            pass
 
     def test_threads_that_ended_leave_nothing(self) -> None:
         lock = SessionLock(side_by_side=True)
@@ -182,19 +233,25 @@ class InterruptTest(unittest.TestCase):
         busy.let_go()
 
 
-class Inner:
-    """Stands for the inner session: notes the thread that dropped it, if that held the lock."""
+_references: list[weakref.ref] = []
 
-    def __init__(self, released: list, lock: SessionLock) -> None:
-        self.released, self.lock = released, lock
 
-    def __del__(self) -> None:
-        self.released.append(threading.get_ident() if self.lock._alone._is_owned() else "without the lock")
+def inner_session(released: list, lock: SessionLock) -> object:
+    """A stub of an inner session that notes the thread that releases it, if that holds the lock."""
+
+    def note(reference: weakref.ref) -> None:
+        _references.remove(reference)
+        released.append(threading.get_ident() if lock._alone._is_owned() else "without the lock")
+
+    # As ORT's inner session, an array ends with its last reference: the garbage collector does not track it.
+    inner = np.empty(0)
+    _references.append(weakref.ref(inner, note))
+    return inner
 
 
 class Session:
     def __init__(self, released: list, lock: SessionLock) -> None:
-        self._sess = Inner(released, lock)
+        self._sess = inner_session(released, lock)
 
 
 class ReleaseTest(unittest.TestCase):
@@ -226,6 +283,31 @@ class ReleaseTest(unittest.TestCase):
             ident = holder.thread.ident
             holder.let_go()
             self.assertEqual(self.released.pop(), ident)
+
+    def test_a_session_that_refers_to_itself(self) -> None:
+        lock = SessionLock(side_by_side=True)
+        session = self.session_of(lock)
+        session.me = [session]
+        session.method = session.__init__
+        del session
+        self.assertEqual(self.released, [])
+        gc.collect()
+        self.assertEqual(self.released, [threading.get_ident()])
+
+    def test_a_session_that_refers_to_itself_beside_another_thread(self) -> None:
+        lock = SessionLock(side_by_side=True)
+        session = self.session_of(lock)
+        session.me, ended = session, weakref.ref(session)
+        holder = Held(lock.alone)
+        holder.entered.wait(LATE)
+        del session
+        gc.collect()
+        self.assertEqual(self.released, [])
+        ident = holder.thread.ident
+        holder.let_go()
+        gc.collect()
+        self.assertEqual(self.released, [ident])
+        self.assertIsNone(ended())
 
     def test_not_in_the_middle_of_being_alone(self) -> None:
         lock = SessionLock(side_by_side=True)

@@ -542,6 +542,23 @@ class KernelTest(unittest.TestCase):
     def test_images(self) -> None:
         self.check(images())
 
+    def test_random_numbers(self) -> None:
+        x, constants = np.ones((2000, 3), np.float32), {"R": np.float32(0.25), "T": np.array(True)}
+        constants = {name: np.asarray(value) for name, value in constants.items()}
+        for name, nodes, mean, deviation, least, most in (
+            ("uniform", [node("RandomUniformLike", "X", low=2.0, high=5.0)], 3.5, 3 / 12**0.5, 2, 5),
+            ("normal", [node("RandomNormalLike", "X", mean=-1.0, scale=2.0)], -1, 2, -12, 10),
+            ("dropout", [node("Dropout", "X", "R", "T")], 1, 3**-0.5, 0, 4 / 3),
+        ):
+            with self.subTest(name):
+                model = made(nodes, {"X": x}, constants if name == "dropout" else {})
+                first, second = run(model, {"X": x})[0], run(model, {"X": x})[0]
+                self.assertFalse(np.array_equal(first, second))
+                for drawn in (first, second):
+                    self.assertAlmostEqual(drawn.mean(), mean, delta=deviation / 10)
+                    self.assertAlmostEqual(drawn.std(), deviation, delta=deviation / 10)
+                    self.assertTrue(least <= drawn.min() and drawn.max() <= most + 1e-5)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -82,6 +82,11 @@ def resident_mib() -> float:
 class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
     """The backend on the real EP."""
 
+    lock = locks.WEBGPU
+
+    def ordinary(self, made: ModelProto):
+        return prepare(made, capture=False)
+
     def prepare(self, made: ModelProto, **keywords):
         return prepare(made, **keywords)
 
@@ -223,6 +228,17 @@ class DeviceValueTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "graph capture"):
             rep.session.run_with_iobinding(binding, onnxruntime.RunOptions())
         rep.session.run_with_iobinding(binding, rep.run_options())
+
+    def test_indices_on_the_device(self) -> None:
+        """The data of a capture is read from device memory into an array that owns its bytes."""
+        nodes = [helper.make_node("Gather", ["X", "I"], ["G"]), helper.make_node("Div", ["G", "G"], ["Y"])]
+        made = model(nodes, {"A": ("K",), "X": ("N",), "I": ("M",)}, {"Y": ("M",)})
+        made.graph.input[2].type.tensor_type.elem_type = TensorProto.INT32
+        for _ in range(3):
+            rep = prepare(made)
+            index = on_device(rep, np.zeros(1, np.int32))
+            one = np.ones(1, np.float32)
+            self.assertEqual(rep.run({"A": one, "X": one, "I": index})[0].tolist(), [1])
 
     def test_input_copied_to_the_device(self) -> None:
         rep, binding = self.bound()

@@ -99,13 +99,6 @@ def _holding_all(locks: list, options: RunOptions | None) -> Iterator[None]:
             raise RuntimeError("the run was terminated while it waited for other sessions")
 
 
-class _Thread(threading.local):
-    """The run lock of each thread."""
-
-    def __init__(self, new_lock: Callable) -> None:
-        self.run_lock = new_lock()
-
-
 class SessionLock:
     """
     A re-entrant lock that one thread holds alone, or any number of threads hold side by side for a run each.
@@ -128,8 +121,8 @@ class SessionLock:
         self.other_devices = False
         # Why no session of this process can run any more; empty if they can.
         self.failure = ""
-        self._thread = _Thread(self.new_lock)
-        self._elsewhere = threading.local()  # apart from _thread, which takes the lock when a thread first uses it
+        # The run lock of each thread, and whether the thread releases nothing.
+        self._thread = threading.local()
 
     def for_a_run(self, options: RunOptions | None = None) -> AbstractContextManager:
         """Return the lock for creating or running a session. A thread that holds it may not call :meth:`alone`.
@@ -141,6 +134,8 @@ class SessionLock:
             raise RuntimeError(self.failure)
         if not self._side_by_side:
             return self.alone(options)
+        if not hasattr(self._thread, "run_lock"):
+            self._thread.run_lock = self.new_lock(options)
         return self._thread.run_lock if options is None else _holding_all([self._thread.run_lock], options)
 
     @contextmanager
@@ -164,9 +159,12 @@ class SessionLock:
             if self._dead:
                 self.release_dead()
 
-    def new_lock(self):
-        """Return a new run lock, which a thread that is alone holds. Keep it as long as it is used."""
-        with self._alone:
+    def new_lock(self, options: RunOptions | None = None):
+        """Return a new run lock, which a thread that is alone holds. Keep it as long as it is used.
+
+        :param options: as of :meth:`for_a_run`.
+        """
+        with self._alone if options is None else _holding_all([self._alone], options):
             lock = threading.RLock()
             self._run_locks.add(lock)
         self.release_dead()
@@ -174,13 +172,13 @@ class SessionLock:
 
     def release_nothing_in_this_thread(self) -> None:
         """Make the calling thread release no session: a release changes CUDA's current device of the thread."""
-        self._elsewhere.is_so = True
+        self._thread.releases_nothing = True
 
     def release_dead(self) -> None:
         """Release the sessions that were put aside, unless another thread is to do so."""
         # A thread that does not get the lock leaves the release to the thread that holds the lock. That thread calls
         # this after it releases the lock.
-        while self._dead and not hasattr(self._elsewhere, "is_so"):
+        while self._dead and not hasattr(self._thread, "releases_nothing"):
             with _holding([self._alone], _try) as held:
                 # The garbage collector can run while this thread holds the lock, which calls this again afterwards.
                 if not held or self._taken:

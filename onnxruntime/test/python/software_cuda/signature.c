@@ -23,14 +23,14 @@ size_t soft_size_of(const char *type) {
   } types[] = {
       {"bool", 1}, {"signed char", 1}, {"unsigned char", 1}, {"short", 2}, {"unsigned short", 2}, {"__half", 2},
       {"int", 4}, {"unsigned int", 4}, {"float", 4}, {"long", 8}, {"unsigned long", 8}, {"double", 8},
-      {"int2", 8}, {"int4", 16},
+      {"int2", 8}, {"int4", 16}, {"std::pair<unsigned long, unsigned long>", 16},
       {"onnxruntime::cuda::DivMod<int>", sizeof(divmod)},
       // 12 numbers in place, and a pointer to more of them
       {"onnxruntime::cuda::ElementCountsAndInputDimsSpanOrGpu", 104},
       {"onnxruntime::cuda::detail::ReduceSumNdMetadata", 536},
   };
   size_t length = strlen(type);
-  if (length && type[length - 1] == '*') return 8;
+  if (length && (type[length - 1] == '*' || type[length - 1] == '&')) return 8;
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     if (strcmp(type, types[i].name) == 0) return types[i].size;
   static const char array[] = "onnxruntime::cuda::TArray<";
@@ -102,7 +102,7 @@ static void read_signature(soft_kernel *k) {
 
 static const soft_entry *find(const char *name) {
   static const soft_entry *const tables[] = {soft_elementwise, soft_layout, soft_indexing, soft_reductions,
-                                             soft_fusions};
+                                             soft_fusions, soft_random};
   static const char space[] = "onnxruntime::";
   if (strncmp(name, space, sizeof space - 1) != 0) return NULL;
   for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
