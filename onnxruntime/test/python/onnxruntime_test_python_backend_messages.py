@@ -11,14 +11,11 @@ from __future__ import annotations
 
 import copy
 import os
-import pickle
 import re
 import unittest
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager
-from multiprocessing import get_context
 from unittest import mock
 
 import numpy as np
@@ -122,7 +119,7 @@ REFUSALS = (
         session_config("spinning"),
         (
             "session_config['spinning'] is not permitted via the backend API: unknown key. "
-            "Did you mean 'session.force_spinning_stop', 'session.intra_op.allow_spinning' or "
+            "Did you mean 'session.intra_op.allow_spinning' or "
             "'session.inter_op.allow_spinning'?"
         ),
     ),
@@ -526,61 +523,6 @@ class MessagesTest(unittest.TestCase):
     def test_the_call_of_another_api(self) -> None:
         with self.assertRaisesRegex(TypeError, re.escape("Use rep.run({...}) instead of session.run(None, {...})")):
             prepare().run(None, {"X": X})
-
-
-FIELDS = ("keyword", "provider", "key", "reason", "input", "expected", "got")
-
-
-def refused_in_a_process(key: str) -> str:
-    prepare(session_config={key: 0} if key else {})
-    return "prepared"
-
-
-class SentErrorsTest(unittest.TestCase):
-    """Errors reach another process with their class and attributes."""
-
-    def raised(self) -> dict[str, Exception]:
-        rep = prepare()
-        calls = {
-            "a refusal": session_config("no.such.key"),
-            "a wrong value": attribute("intra_op_num_threads", -1),
-            "a wrong type": lambda: prepare(session_config=[1]),
-            "a wrong type of input": lambda: rep.run([X.astype(np.float64)]),
-            "a wrong shape": lambda: rep.run([X[:1]]),
-            "a missing input": lambda: rep.run([]),
-            "a model that ORT cannot read": lambda: prepare(b"no model"),
-            "a cancellation": lambda: rep.run([X], cancellation=cancelled()),
-        }
-        return {name: caught(call) for name, call in calls.items()}
-
-    def test_copies(self) -> None:
-        for name, error in self.raised().items():
-            for copied in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
-                with self.subTest(name, error=type(error).__name__):
-                    self.assertIs(type(copied), type(error))
-                    self.assertEqual(str(copied), str(error))
-                    for field in FIELDS:
-                        self.assertEqual(getattr(copied, field, None), getattr(error, field, None))
-
-    def test_every_public_class(self) -> None:
-        """A class that is added to errors.py survives as well, with any attribute."""
-        public = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
-        public = [kind for kind in public if kind.__module__ == errors.__name__ and not kind.__name__.startswith("_")]
-        self.assertGreaterEqual(len(public), 4)
-        for kind in public:
-            with self.subTest(kind.__name__):
-                error = kind.__new__(kind, "message")
-                error.attribute = 1
-                copied = pickle.loads(pickle.dumps(error))
-                self.assertEqual((type(copied), copied.args, copied.attribute), (kind, ("message",), 1))
-
-    def test_a_process_pool_survives_a_refusal(self) -> None:
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            self.assertEqual(pool.submit(refused_in_a_process, "").result(60), "prepared")
-            error = caught(lambda: pool.submit(refused_in_a_process, "no.such.key").result(60))
-            self.assertIs(type(error), errors.NotPermittedError)
-            self.assertEqual(error.key, "no.such.key")
-            self.assertEqual(pool.submit(refused_in_a_process, SPINNING).result(60), "prepared")
 
 
 if __name__ == "__main__":

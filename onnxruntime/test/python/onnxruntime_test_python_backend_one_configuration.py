@@ -13,7 +13,6 @@ import json
 import os
 import tempfile
 import unittest
-import warnings
 from pathlib import Path
 from unittest import mock
 
@@ -22,7 +21,7 @@ from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.allowlist import refusals, suggestions
+from onnxruntime.backend.allowlist import refusals
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
 from onnxruntime.backend.allowlist.providers import PROVIDERS
@@ -112,122 +111,6 @@ class SessionOptionsTest(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, f"no dimension.*{VARIABLE}") as refused:
                 onnxruntime.backend.prepare(two_nodes())
             self.assertNotIsInstance(refused.exception, NotPermittedError)
-
-
-class IdiomTest(unittest.TestCase):
-    def refusal(self, **keywords: object) -> str:
-        with no_session_opens(), self.assertRaises(NotPermittedError) as refused:
-            onnxruntime.backend.prepare(two_nodes(), **keywords)
-        return str(refused.exception)
-
-    def test_short_names(self) -> None:
-        for name, full in (("CPU", CPU), ("cuda", "CUDAExecutionProvider"), ("OpenVINO", "OpenVINOExecutionProvider")):
-            self.assertIn(f"Did you mean '{full}'?", self.refusal(provider_options={name: {}}))
-        named = mock.patch.dict(os.environ, {VARIABLE: '{"provider_options": {"CPU": {}}}'})
-        with named, self.assertRaisesRegex(RuntimeError, f"Did you mean '{CPU}'"):
-            onnxruntime.backend.prepare(two_nodes())
-
-    def test_lists_of_names_and_of_pairs(self) -> None:
-        for given, written in (
-            (["CPUExecutionProvider"], {CPU: {}}),
-            (["cuda", CPU], {"CUDAExecutionProvider": {}, CPU: {}}),
-            ([("CUDAExecutionProvider", {"device_id": 1}), CPU], {"CUDAExecutionProvider": {"device_id": 1}, CPU: {}}),
-            ("CPU", {CPU: {}}),
-            (("cuda", {"device_id": 1}), {"CUDAExecutionProvider": {"device_id": 1}}),
-        ):
-            with self.subTest(given):
-                self.assertIn(f"Use provider_options={written}", self.refusal(provider_options=given))
-
-    def test_options_as_a_second_list(self) -> None:
-        said = self.refusal(providers=["CUDAExecutionProvider", CPU], provider_options=[{"device_id": 1}, {}])
-        self.assertIn(f"Use provider_options={{'CUDAExecutionProvider': {{'device_id': 1}}, '{CPU}': {{}}}}", said)
-
-    def test_what_it_cannot_word_it_leaves(self) -> None:
-        for given in ([], [1], [[1, 2, 3]], [CPU] * 99, 7, [("x" * 500, {})]):
-            with self.subTest(str(given)[:30]):
-                said = self.refusal(provider_options=given)
-                self.assertIn("must be a mapping", said)
-                self.assertNotIn("Use", said)
-
-    def test_none_of_the_callers_code_runs(self) -> None:
-        class Liar(dict):
-            def __eq__(self, other: object) -> bool:
-                raise AssertionError("asked")
-
-            __hash__ = None
-            __repr__ = __str__ = __len__ = __iter__ = items = __eq__
-
-        class Name(str):
-            __slots__ = ()
-            lower = __eq__ = Liar.__eq__
-            __hash__ = None
-
-        self.assertIn("{...}", suggestions.provider_options([(CPU, Liar())]))
-        self.assertEqual(suggestions.provider_options([Name("a")]), "")
-
-    def test_unknown_keywords(self) -> None:
-        for name, value, others, advice in (
-            ("providers", ["cuda"], {}, "provider_options={'CUDAExecutionProvider': {}}"),
-            ("providers", ["cuda"], {"provider_options": [{"device_id": 2}]}, "{'device_id': 2}"),
-            ("providers", 3, {}, "provider_options={EP: {...}}"),
-            ("sess_options", onnxruntime.SessionOptions(), {}, "intra_op_num_threads=2"),
-            ("run_options", onnxruntime.RunOptions(), {}, "run_config={...}"),
-            ("device_id", 3, {}, "device='CUDA:3'"),
-            ("intra_op_num_thread", 3, {}, "Did you mean intra_op_num_threads=3?"),
-            ("allow_spinning", True, {}, "allow_spinning': True}"),
-            ("use_tf32", True, {}, "provider_options={'CUDAExecutionProvider': {'use_tf32': True}}"),
-            ("output_names", ["y"], {}, "returns all outputs"),
-            ("OpenVINO", {"precision": "FP32"}, {}, "{'OpenVINOExecutionProvider': {'precision': 'FP32'}}"),
-        ):
-            with self.subTest(name):
-                self.assertIn(advice, suggestions.ignored_keyword(name, value, others))
-        self.assertTrue(suggestions.ignored_keyword("something_else", 1).endswith("is unknown and is ignored"))
-
-
-class UnknownKeywordTest(unittest.TestCase):
-    """Ignored, as by onnxruntime's own backend, and never in silence."""
-
-    def warned(self, call, *arguments: object, **keywords: object) -> list[str]:
-        with warnings.catch_warnings(record=True) as given:
-            warnings.simplefilter("always")
-            self.result = call(*arguments, **keywords)
-        self.assertTrue(all(one.filename == __file__ for one in given))
-        return [str(one.message) for one in given if one.category is RuntimeWarning]
-
-    def test_in_prepare(self) -> None:
-        for keywords, advice in (
-            ({"providers": [CPU]}, f"Use provider_options={{'{CPU}': {{}}}}"),
-            ({"sess_options": onnxruntime.SessionOptions()}, "pass it as the model"),
-            ({"run_options": None}, "run_config={...}"),
-            ({"device_id": 1}, "device='CUDA:1'"),
-            ({"intra_op_num_thread": 2}, "Did you mean intra_op_num_threads=2"),
-            ({"provider_option": {}}, "Did you mean provider_options="),
-            ({"only_execute_path_to_fetches": True}, "Pass it to run"),
-            ({"timeout": 1}, "Pass it to run"),
-            ({"no_such_thing": 1}, "is ignored"),
-        ):
-            with self.subTest(keywords):
-                (said,) = self.warned(onnxruntime.backend.prepare, two_nodes(), **keywords)
-                self.assertRegex(said, f"^Keyword argument '{next(iter(keywords))}' is (unknown and is )?ignored")
-                self.assertIn(advice, said)
-                self.assertEqual(self.result.warnings, (said,))
-
-    def test_an_open_session(self) -> None:
-        session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
-        for model in (session, onnxruntime.backend.prepare(session)):
-            (said,) = self.warned(onnxruntime.backend.prepare, model, intra_op_num_threads=2)
-            self.assertIn("'intra_op_num_threads' is ignored, because the session already exists", said)
-
-    def test_what_acts_is_not_warned_of(self) -> None:
-        session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
-        for model in (two_nodes(), session, onnxruntime.backend.prepare(session)):
-            said = self.warned(
-                onnxruntime.backend.run, model, [X], log_severity_level=3, only_execute_path_to_fetches=True
-            )
-            self.assertEqual(said, [])
-        self.assertEqual(self.warned(onnxruntime.backend.prepare, two_nodes(), intra_op_num_threads=1), [])
-        said = self.warned(onnxruntime.backend.run, two_nodes(), [X], intra_op_num_threads=1, timeout=60)
-        self.assertEqual(said, [])
 
 
 @unittest.skipUnless(HAS_JSONSCHEMA, "the package jsonschema judges the schema")

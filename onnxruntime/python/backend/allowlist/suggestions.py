@@ -139,7 +139,7 @@ def _similar_keyword(name: str, value: object) -> str:
     forms = [f"{other}={_mapping(value) if other in KEYWORDS else show(value)}" for other in found]
     if not forms:
         for keyword, table in (("session_config", SESSION_CONFIG), ("run_config", RUN_CONFIG)):
-            forms += [f"{keyword}={{{key!r}: {show(value)}}}" for key in _containing(name, table)]
+            forms += [f"{keyword}={{{key!r}: {show(value)}}}" for key in _containing(name, table, at_end=True)]
     return _did_you_mean(forms)
 
 
@@ -168,7 +168,8 @@ def similar_name(keyword: str, provider: str, name: str, known: Iterable[str]) -
     forms = []
     for other, table in tables.items():
         if other != keyword:
-            forms += [name_of(other, "", key) for key in _near(name, table) or _containing(name, table)]
+            found = _near(name, table) or _containing(name, table, at_end=True)
+            forms += [name_of(other, "", key) for key in found]
     for ep, kinds in PROVIDERS.items() if not forms and not provider else ():
         if any(name in table for table in kinds.values()):
             forms.append(name_of("provider_options", ep, name))
@@ -188,10 +189,14 @@ def _near(name: str, known: Iterable[str]) -> list[str]:
     return [by_form[near]] if by_form[near] != name else []
 
 
-def _containing(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names that contain a part of a name, if there are only a few."""
+def _containing(name: str, known: Iterable[str], *, at_end: bool = False) -> list[str]:
+    """Return the known names that contain whole words of a name, at their end if possible; none if there are many."""
     part = name.strip().lower().replace("-", "_").rpartition(".")[2] if len(name) <= _LONGEST_KEY else ""
-    found = [key for key in known if part in key.lower()] if len(part) >= _SHORTEST_PART else []
+    if len(part) < _SHORTEST_PART:
+        return []
+    forms = {key: f"_{key.lower().replace('.', '_')}_" for key in known}
+    found = [key for key, form in forms.items() if form.endswith(f"_{part}_")]
+    found = found or [key for key, form in forms.items() if not at_end and f"_{part}_" in form]
     return found if len(found) <= _MOST_SUGGESTED else []
 
 

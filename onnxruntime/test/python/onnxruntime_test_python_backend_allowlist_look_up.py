@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Tests of the value kinds and the look-ups of the allowlist, with hostile input. No session is opened here."""
+"""Tests of allowlist/look_up.py with hostile input. No session is created."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import unittest
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from unittest import mock
 
 import numpy as np
 from backend_test_hostile_values import Float, Int, Loud, NumpyInt, NumpyStr, Str
 
 from onnxruntime import ExecutionMode, RunOptions, SessionOptions
 from onnxruntime.backend import errors
-from onnxruntime.backend.allowlist import look_up, permits, refusals, value_kinds
+from onnxruntime.backend.allowlist import look_up, permits, value_kinds
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.circumstances import Circumstances
 from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
@@ -90,14 +89,6 @@ class Broken(Endless):
 
 
 class TestAttributes(unittest.TestCase):
-    def test_every_public_name_of_this_ort_is_judged(self):
-        for owner, table in (
-            (SessionOptions, SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES),
-            (RunOptions, RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES),
-        ):
-            names = {name for name in dir(owner) if not name.startswith("_")}
-            self.assertFalse(names - {*table}, f"{owner.__name__}: unjudged")
-
     def test_every_permitted_attribute_is_one_and_takes_its_value(self):
         other = {Flag: None, Integer: 3, Threads: 3, Text: "worker-7"}
         for owner, table, find in (
@@ -159,18 +150,6 @@ class TestAttributes(unittest.TestCase):
             for find in (session_attributes, run_attributes):
                 with self.subTest(value=ascii(value)[:20]), self.assertRaises(errors.NotPermittedError):
                     find({"logid": value})
-
-    def test_every_refused_attribute_is_refused_with_its_reason(self):
-        for table, find in (
-            (refusals.SESSION_ATTRIBUTES, session_attributes),
-            (refusals.RUN_ATTRIBUTES, run_attributes),
-        ):
-            for name, rule in table.items():
-                with self.subTest(name=name), self.assertRaises(RuntimeError) as raised:
-                    find({name: True})
-                message = str(raised.exception)
-                self.assertIn(f"{name} is not permitted via the backend API: {rule.hazard} ({rule.reason})", message)
-                self.assertIn("log_severity_level", message)
 
     def test_names_of_the_other_class_and_unknown_names_are_left_out(self):
         for name in ("terminate", "training_mode", "only_execute_path_to_fetches", "no_such_thing", "_secret"):
@@ -477,66 +456,6 @@ class TestProviderOptions(unittest.TestCase):
     def test_options_of_an_ep_that_nobody_knows(self):
         with self.assertRaisesRegex(errors.NotPermittedError, "have not been reviewed. Use provider_options="):
             permit(kind="plugin", provider_options={"UnheardOfExecutionProvider": {"x": 1}})
-
-
-class TestRefusal(unittest.TestCase):
-    def test_a_refusal_says_what_it_is_of(self) -> None:
-        for asked, place in (
-            ({"session_config": {"no.such": 1}}, ("session_config", "", "no.such")),
-            (
-                {"provider_options": {"CPUExecutionProvider": {"x": 1}}},
-                ("provider_options", "CPUExecutionProvider", "x"),
-            ),
-            ({"run_config": []}, ("run_config", "", "")),
-        ):
-            with self.assertRaises(errors.NotPermittedError) as raised:
-                permit(**asked)
-            refusal = raised.exception
-            self.assertEqual((refusal.keyword, refusal.provider, refusal.key), place)
-            self.assertTrue(refusal.reason)
-            self.assertIn(refusal.reason, str(refusal))
-
-
-class TestWithoutReasons(unittest.TestCase):
-    """Where no reason is found, all that the refusals list is refused anyway."""
-
-    def setUp(self):
-        self.judged = refusals.provider_tables()
-        patch = mock.patch.object(refusals, "find", return_value=None)
-        patch.start()
-        self.addCleanup(patch.stop)
-
-    def assert_refused(self, **asked):
-        with self.subTest(asked), self.assertRaises(errors.NotPermittedError) as raised:
-            permit(**asked)
-        self.assertNotIn("writes files", str(raised.exception))  # no reason was to be had
-
-    def test_attributes(self):
-        for name in refusals.SESSION_ATTRIBUTES:
-            if hasattr(SessionOptions, name):  # not in every release
-                self.assert_refused(attributes={name: 1})
-            else:
-                self.assertEqual(session_attributes({name: 1}), {})
-        for name in refusals.RUN_ATTRIBUTES:
-            # Only training builds have the one that is missing from others.
-            if hasattr(RunOptions, name):
-                with self.subTest(name), self.assertRaises(errors.NotPermittedError):
-                    run_attributes({name: 1})
-            else:
-                self.assertEqual(run_attributes({name: 1}), {})
-
-    def test_keys(self):
-        for key in (*refusals.SESSION_CONFIG, *(f"{prefix}x" for prefix in refusals.SESSION_FAMILIES)):
-            self.assert_refused(session_config={key: 1})
-        for key in refusals.RUN_CONFIG:
-            self.assert_refused(run_config={key: 1})
-
-    def test_options(self):
-        for name, kinds in self.judged.items():
-            for kind, table in kinds.items():
-                for option in (*refusals.EVERY_PROVIDER, *refusals.PROVIDERS.get(name, {}).get(kind, {})):
-                    self.assertIs(type(table.get(option)), refusals.Refused if option in table else type(None))
-                    self.assert_refused(kind=kind, provider_options={name: {option: 1}})
 
 
 if __name__ == "__main__":

@@ -1,0 +1,128 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of allowlist/refusals: every name is reviewed, has one verdict, and is refused even if no reason is found."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import unittest
+from unittest import mock
+
+from onnxruntime import RunOptions, SessionOptions
+from onnxruntime.backend import errors
+from onnxruntime.backend.allowlist import look_up, permits, refusals
+from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.circumstances import Circumstances
+from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.request import of_call
+
+_HERE = Circumstances((1, 31), "x86_64", providers=("CPUExecutionProvider",))
+
+
+def permit(kind: str = "built-in", attributes: dict | None = None, **requested: object) -> permits.Permit:
+    return look_up.permit(of_call(requested, attributes or {}), _HERE, lambda _: kind)
+
+
+def session_attributes(given: dict) -> dict:
+    return dict(permit(attributes=given).attributes)
+
+
+def run_attributes(given: dict) -> dict:
+    return look_up.attributes(RUN_ATTRIBUTES, given, _HERE)[0]
+
+
+class TestVerdicts(unittest.TestCase):
+    def test_every_public_name_of_this_ort_is_reviewed(self):
+        for owner, table in (
+            (SessionOptions, SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES),
+            (RunOptions, RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES),
+        ):
+            names = {name for name in dir(owner) if not name.startswith("_")}
+            self.assertFalse(names - {*table}, f"{owner.__name__}: not reviewed")
+
+    def test_every_refused_attribute_is_refused_with_its_reason(self):
+        for table, find in (
+            (refusals.SESSION_ATTRIBUTES, session_attributes),
+            (refusals.RUN_ATTRIBUTES, run_attributes),
+        ):
+            for name, verdict in table.items():
+                with self.subTest(name=name), self.assertRaises(errors.NotPermittedError) as raised:
+                    find({name: True})
+                self.assertEqual(raised.exception.keyword, name)
+                self.assertIn(verdict.hazard, raised.exception.reason)
+                self.assertIn(verdict.reason, raised.exception.reason)
+
+    def test_every_module_is_part_of_the_tables(self):
+        """A module of an EP that the package does not import would document nothing."""
+        listed = [table for kinds in refusals.PROVIDERS.values() for table in kinds.values()]
+        for module in pkgutil.iter_modules(refusals.__path__):
+            tables = vars(importlib.import_module(f"{refusals.__name__}.{module.name}"))
+            for name in ("BUILT_IN", "PLUGIN"):
+                if name in tables and module.name != "others":
+                    with self.subTest(module.name, table=name):
+                        self.assertTrue(any(tables[name] is table for table in listed))
+
+    def test_every_option_and_key_states_its_evidence(self):
+        tables = [table for kinds in refusals.PROVIDERS.values() for table in kinds.values()]
+        for table in (*tables, refusals.SESSION_CONFIG, refusals.RUN_CONFIG, refusals.EVERY_PROVIDER):
+            for name, verdict in table.items():
+                with self.subTest(name):
+                    self.assertTrue(verdict.evidence)
+
+    def test_no_key_is_both_permitted_and_refused(self):
+        for permitted, refused in (
+            (SESSION_CONFIG, refusals.SESSION_CONFIG),
+            (RUN_CONFIG, refusals.RUN_CONFIG),
+            (SESSION_ATTRIBUTES, refusals.SESSION_ATTRIBUTES),
+            (RUN_ATTRIBUTES, refusals.RUN_ATTRIBUTES),
+        ):
+            self.assertEqual(permitted.keys() & refused.keys(), set(), "delete the verdict in allowlist/refusals")
+
+
+class TestWithoutReasons(unittest.TestCase):
+    """Without the reasons, the allowlist refuses the same names."""
+
+    def setUp(self):
+        self.judged = refusals.provider_tables()
+        patch = mock.patch.object(refusals, "find", return_value=None)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def assert_refused(self, **requested):
+        with self.subTest(requested), self.assertRaises(errors.NotPermittedError) as raised:
+            permit(**requested)
+        self.assertNotIn("writes files", str(raised.exception))  # the reason is not available
+
+    def test_attributes(self):
+        for name in refusals.SESSION_ATTRIBUTES:
+            if hasattr(SessionOptions, name):  # not in every release
+                self.assert_refused(attributes={name: 1})
+            else:
+                self.assertEqual(session_attributes({name: 1}), {})
+        for name in refusals.RUN_ATTRIBUTES:
+            # Only training builds have the one that is missing from others.
+            if hasattr(RunOptions, name):
+                with self.subTest(name), self.assertRaises(errors.NotPermittedError):
+                    run_attributes({name: 1})
+            else:
+                self.assertEqual(run_attributes({name: 1}), {})
+
+    def test_keys(self):
+        for key in (*refusals.SESSION_CONFIG, *(f"{prefix}x" for prefix in refusals.SESSION_FAMILIES)):
+            self.assert_refused(session_config={key: 1})
+        for key in refusals.RUN_CONFIG:
+            self.assert_refused(run_config={key: 1})
+
+    def test_options(self):
+        for name, kinds in self.judged.items():
+            for kind, table in kinds.items():
+                for option in (*refusals.EVERY_PROVIDER, *refusals.PROVIDERS.get(name, {}).get(kind, {})):
+                    self.assertIs(type(table.get(option)), refusals.Refused if option in table else type(None))
+                    self.assert_refused(kind=kind, provider_options={name: {option: 1}})
+
+
+if __name__ == "__main__":
+    unittest.main()

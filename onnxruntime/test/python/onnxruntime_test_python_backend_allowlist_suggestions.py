@@ -1,0 +1,204 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of allowlist/suggestions.py: similar names, the place where a name belongs, and the forms of other APIs."""
+
+from __future__ import annotations
+
+import os
+import unittest
+import warnings
+from unittest import mock
+
+import numpy as np
+from backend_test_models import no_session_opens, two_nodes
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend.allowlist import suggestions
+from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.errors import NotPermittedError
+
+CPU = "CPUExecutionProvider"
+VARIABLE = "ORT_ONNX_BACKEND_CONFIG"
+X = np.ones((2, 3), np.float32)
+
+
+class SimilarNamesTest(unittest.TestCase):
+    def check(self, keyword: str, name: str, *expected: str) -> None:
+        known = {"session_config": SESSION_CONFIG, "run_config": RUN_CONFIG, "session_options": SESSION_ATTRIBUTES}
+        with self.subTest(keyword, name=name):
+            suggested = suggestions.similar_name(keyword, "", name, known[keyword])
+            self.assertEqual("Did you mean" in suggested, bool(expected), suggested)
+            for part in expected:
+                self.assertIn(part, suggested)
+
+    def test_spelling(self) -> None:
+        for name in ("session.disable_prepackin", "SESSION.DISABLE_PREPACKING", " session.disable_prepacking\n"):
+            self.check("session_config", name, "'session.disable_prepacking'")
+        self.check("run_config", "gpu_graph_ids", "'gpu_graph_id'")
+
+    def test_a_prefix_alone_is_not_similar(self) -> None:
+        for name in ("session.", "session.foo", "session.intra_op.", "ses", "", "\0", "x" * 10**6, "_"):
+            self.check("session_config", name)
+
+    def test_a_part_of_a_name(self) -> None:
+        self.check(
+            "session_config", "spinning", "'session.intra_op.allow_spinning'", "'session.inter_op.allow_spinning'"
+        )
+        self.check("session_options", "num_threads", "'intra_op_num_threads'", "'inter_op_num_threads'")
+        self.check("session_options", "optimization-level", "'graph_optimization_level'")
+
+    def test_a_part_of_many_names_suggests_nothing(self) -> None:
+        self.check("session_config", "session")
+        self.check("session_config", "op")
+
+    def test_where_a_name_belongs(self) -> None:
+        self.check("session_config", "num_threads", "session_options['intra_op_num_threads']")
+        self.check("run_config", "allow_spinning", "session_config['session.intra_op.allow_spinning']")
+        self.check("session_config", "graph_id", "run_config['gpu_graph_id']")
+        self.check("session_config", "cudnn_conv1d_pad_to_nc1d", "provider_options['CUDAExecutionProvider']")
+
+    def test_providers(self) -> None:
+        for name, meant in (
+            ("cuda", "CUDA"),
+            ("CudaExecutionProvider", "CUDA"),
+            ("CUDAExecutionProvidr", "CUDA"),
+            ("OpenVinoExecutionProvider", "OpenVINO"),
+            ("OpenVIN", "OpenVINO"),
+            ("TensorRT", "Tensorrt"),
+        ):
+            with self.subTest(name):
+                suggested = suggestions.similar_provider(name)
+                self.assertIn(f"Did you mean '{meant}ExecutionProvider'?", suggested)
+        for name in ("Foo", "XExecutionProvider", "MyOwnExecutionProvider", "ExecutionProvider", "", "x" * 10**6):
+            with self.subTest(name[:30]):
+                self.assertNotIn("Did you mean", suggestions.similar_provider(name))
+
+    def test_devices(self) -> None:
+        for given, meant in (("cuda", "CUDA"), ("cuda:1", "CUDA:1"), ("Cpu", "CPU"), (" CUDA", "CUDA")):
+            self.assertIn(f"'{meant}'", suggestions.device(given))
+        for given in ("CUDA", "TPU", "tpu", None, 1, "cuda" * 100):
+            self.assertEqual(suggestions.device(given), "")
+
+
+class FormsOfOtherApisTest(unittest.TestCase):
+    def refusal(self, **keywords: object) -> str:
+        with no_session_opens(), self.assertRaises(NotPermittedError) as refused:
+            onnxruntime.backend.prepare(two_nodes(), **keywords)
+        return str(refused.exception)
+
+    def test_short_names(self) -> None:
+        for name, full in (("CPU", CPU), ("cuda", "CUDAExecutionProvider"), ("OpenVINO", "OpenVINOExecutionProvider")):
+            self.assertIn(f"Did you mean '{full}'?", self.refusal(provider_options={name: {}}))
+        named = mock.patch.dict(os.environ, {VARIABLE: '{"provider_options": {"CPU": {}}}'})
+        with named, self.assertRaisesRegex(RuntimeError, f"Did you mean '{CPU}'"):
+            onnxruntime.backend.prepare(two_nodes())
+
+    def test_lists_of_names_and_of_pairs(self) -> None:
+        for given, form in (
+            (["CPUExecutionProvider"], {CPU: {}}),
+            (["cuda", CPU], {"CUDAExecutionProvider": {}, CPU: {}}),
+            ([("CUDAExecutionProvider", {"device_id": 1}), CPU], {"CUDAExecutionProvider": {"device_id": 1}, CPU: {}}),
+            ("CPU", {CPU: {}}),
+            (("cuda", {"device_id": 1}), {"CUDAExecutionProvider": {"device_id": 1}}),
+        ):
+            with self.subTest(given):
+                self.assertIn(f"Use provider_options={form}", self.refusal(provider_options=given))
+
+    def test_options_as_a_second_list(self) -> None:
+        message = self.refusal(providers=["CUDAExecutionProvider", CPU], provider_options=[{"device_id": 1}, {}])
+        self.assertIn(f"Use provider_options={{'CUDAExecutionProvider': {{'device_id': 1}}, '{CPU}': {{}}}}", message)
+
+    def test_no_suggestion_for_other_values(self) -> None:
+        for given in ([], [1], [[1, 2, 3]], [CPU] * 99, 7, [("x" * 500, {})]):
+            with self.subTest(str(given)[:30]):
+                message = self.refusal(provider_options=given)
+                self.assertIn("must be a mapping", message)
+                self.assertNotIn("Use", message)
+
+    def test_no_code_of_the_caller_runs(self) -> None:
+        class Liar(dict):
+            def __eq__(self, other: object) -> bool:
+                raise AssertionError("code of the caller ran")
+
+            __hash__ = None
+            __repr__ = __str__ = __len__ = __iter__ = items = __eq__
+
+        class Name(str):
+            __slots__ = ()
+            lower = __eq__ = Liar.__eq__
+            __hash__ = None
+
+        self.assertIn("{...}", suggestions.provider_options([(CPU, Liar())]))
+        self.assertEqual(suggestions.provider_options([Name("a")]), "")
+
+    def test_unknown_keywords(self) -> None:
+        for name, value, others, advice in (
+            ("providers", ["cuda"], {}, "provider_options={'CUDAExecutionProvider': {}}"),
+            ("providers", ["cuda"], {"provider_options": [{"device_id": 2}]}, "{'device_id': 2}"),
+            ("providers", 3, {}, "provider_options={EP: {...}}"),
+            ("sess_options", onnxruntime.SessionOptions(), {}, "intra_op_num_threads=2"),
+            ("run_options", onnxruntime.RunOptions(), {}, "run_config={...}"),
+            ("device_id", 3, {}, "device='CUDA:3'"),
+            ("intra_op_num_thread", 3, {}, "Did you mean intra_op_num_threads=3?"),
+            ("allow_spinning", True, {}, "allow_spinning': True}"),
+            ("use_tf32", True, {}, "provider_options={'CUDAExecutionProvider': {'use_tf32': True}}"),
+            ("output_names", ["y"], {}, "returns all outputs"),
+            ("OpenVINO", {"precision": "FP32"}, {}, "{'OpenVINOExecutionProvider': {'precision': 'FP32'}}"),
+        ):
+            with self.subTest(name):
+                self.assertIn(advice, suggestions.ignored_keyword(name, value, others))
+        self.assertTrue(suggestions.ignored_keyword("something_else", 1).endswith("is unknown and is ignored"))
+
+
+class IgnoredKeywordTest(unittest.TestCase):
+    """Keyword arguments that the stock backend ignores silently cause a warning."""
+
+    def warned(self, call, *arguments: object, **keywords: object) -> list[str]:
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            self.result = call(*arguments, **keywords)
+        self.assertTrue(all(one.filename == __file__ for one in given))
+        return [str(one.message) for one in given if one.category is RuntimeWarning]
+
+    def test_in_prepare(self) -> None:
+        for keywords, advice in (
+            ({"providers": [CPU]}, f"Use provider_options={{'{CPU}': {{}}}}"),
+            ({"sess_options": onnxruntime.SessionOptions()}, "pass it as the model"),
+            ({"run_options": None}, "run_config={...}"),
+            ({"device_id": 1}, "device='CUDA:1'"),
+            ({"intra_op_num_thread": 2}, "Did you mean intra_op_num_threads=2"),
+            ({"provider_option": {}}, "Did you mean provider_options="),
+            ({"only_execute_path_to_fetches": True}, "Pass it to run"),
+            ({"timeout": 1}, "Pass it to run"),
+            ({"no_such_thing": 1}, "is ignored"),
+        ):
+            with self.subTest(keywords):
+                (message,) = self.warned(onnxruntime.backend.prepare, two_nodes(), **keywords)
+                self.assertRegex(message, f"^Keyword argument '{next(iter(keywords))}' is (unknown and is )?ignored")
+                self.assertIn(advice, message)
+                self.assertEqual(self.result.warnings, (message,))
+
+    def test_an_existing_session(self) -> None:
+        session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
+        for model in (session, onnxruntime.backend.prepare(session)):
+            (message,) = self.warned(onnxruntime.backend.prepare, model, intra_op_num_threads=2)
+            self.assertIn("'intra_op_num_threads' is ignored, because the session already exists", message)
+
+    def test_keywords_with_an_effect_cause_no_warning(self) -> None:
+        session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
+        for model in (two_nodes(), session, onnxruntime.backend.prepare(session)):
+            message = self.warned(
+                onnxruntime.backend.run, model, [X], log_severity_level=3, only_execute_path_to_fetches=True
+            )
+            self.assertEqual(message, [])
+        self.assertEqual(self.warned(onnxruntime.backend.prepare, two_nodes(), intra_op_num_threads=1), [])
+        message = self.warned(onnxruntime.backend.run, two_nodes(), [X], intra_op_num_threads=1, timeout=60)
+        self.assertEqual(message, [])
+
+
+if __name__ == "__main__":
+    unittest.main()

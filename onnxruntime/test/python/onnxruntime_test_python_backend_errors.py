@@ -1,0 +1,226 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of errors.py: which errors are a NotPermittedError, what they state, and that other processes can read them."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import pathlib
+import pickle
+import unittest
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+from backend_test_models import two_nodes
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend import errors
+from onnxruntime.backend.errors import NotPermittedError
+
+CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+MODEL = two_nodes((2, 4)).SerializeToString()
+X = np.ones((2, 4), np.float32)
+FIELDS = ("keyword", "provider", "key", "reason", "input", "expected", "got")
+
+
+def prepare(model: object = MODEL, **keywords: object):
+    return onnxruntime.backend.prepare(model, **keywords)
+
+
+def caught(call: Callable) -> Exception | None:
+    try:
+        call()
+    except Exception as error:
+        return error
+    return None
+
+
+def cancelled() -> onnxruntime.backend.Cancellation:
+    cancellation = onnxruntime.backend.Cancellation()
+    cancellation.cancel()
+    return cancellation
+
+
+def refused_in_a_process(key: str) -> str:
+    prepare(session_config={key: 0} if key else {})
+    return "prepared"
+
+
+class TestErrors(unittest.TestCase):
+    """A setting that the caller cannot have raises NotPermittedError. Other problems raise other errors."""
+
+    # The functions that raise other classes than NotPermittedError, and the subject of their errors.
+    NOT_ABOUT_A_SETTING = {  # noqa: RUF012
+        "backend.OnnxRuntimeBackend.run_node": "a part of the API that is not implemented",
+        "backend._checked": "a model whose opset onnx has not released",
+        "backend._source": "a value that is not a model",
+        "backend_rep._Closed.__call__": "a prepared model that is closed",
+        "backend_rep._Closed.__getattr__": "a prepared model that is closed",
+        "backend_rep.OnnxRuntimeBackendRep.__reduce_ex__": "a copy of a prepared model",
+        "backend_rep.OnnxRuntimeBackendRep.run": "a second positional argument",
+        "capture.eligibility.written": "a machine without a temporary folder",
+        "capture.graph_ids": "the graphs of a session",
+        "capture.graphs": "the graphs of a session, and inputs",
+        "capture.locks": "a run that was ended, and a process that cannot use CUDA",
+        "request._add_environment": "the environment",
+        "request.Request.telling_apart": "the environment",
+        "runs.inputs": "inputs",
+        "runs.limits": "a run that was ended",
+        "runs.tensors": "inputs and outputs",
+        "session.extensions": "the environment",
+        "session.free_dimensions.verify": "sizes that ORT changed",
+        "session.free_dimensions._input_shapes": "a model that onnx cannot read",
+        "session.opening": "a session that ORT did not open as requested",
+        "session.replacement": "a session in which a run failed",
+        "session.verification": "values that ORT changed",
+        # These are ValueErrors that another function catches.
+        "configuration": "the environment or a command line",
+        "allowlist.value_kinds": "a value, which allowlist rejects",
+    }
+    COMMAND_LINE = ("__main__", "command_line")
+
+    def raising(self):
+        """Return each function that raises an error, as module.class.function, with the class of the error."""
+        folder = pathlib.Path(onnxruntime.backend.__file__).parent
+        for path in sorted(folder.rglob("*.py")):
+            name = ".".join(path.relative_to(folder).with_suffix("").parts)
+            if name.startswith(self.COMMAND_LINE):
+                continue
+
+            def visit(node, names, module=name):
+                if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                    names = (*names, node.name)
+                if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                    yield ".".join((module, *names)), ast.unparse(node.exc.func)
+                for child in ast.iter_child_nodes(node):
+                    yield from visit(child, names)
+
+            yield from visit(ast.parse(path.read_text(encoding="utf-8")), ())
+
+    def test_every_function_that_raises(self):
+        listed = {*self.NOT_ABOUT_A_SETTING}
+        met = set()
+        for place, kind in self.raising():
+            if place == "errors._raise":
+                continue
+            known = next((name for name in listed if place == name or place.startswith(f"{name}.")), None)
+            with self.subTest(place):
+                self.assertIsNotNone(
+                    known,
+                    f"raises {kind}: use errors.refuse or errors.reject for a setting, or list the function",
+                )
+            met.add(known)
+        self.assertEqual(met, listed)
+
+    def test_refusals_state_keyword_provider_and_key(self):
+        rep = prepare()
+        session = onnxruntime.InferenceSession(MODEL, providers=[CPU])
+        for call, place in (
+            (lambda: prepare(provider_options={"No": {}}), ("provider_options", "No", "")),
+            (lambda: prepare(provider_options={CPU: {"x": 1}}), ("provider_options", CPU, "x")),
+            (lambda: prepare(provider_options={CUDA: {"user_compute_stream": 1}}), None),
+            (lambda: prepare(provider_options=[]), ("provider_options", "", "")),
+            (lambda: prepare(provider_options={CPU: 1}), ("provider_options", CPU, "")),
+            (lambda: prepare(provider_options={1: {}}), ("provider_options", "", "1")),
+            (lambda: prepare(session_config={"session.no": 1}), ("session_config", "", "session.no")),
+            (lambda: prepare(session_config={"session.disable_prepacking": 2}), None),
+            (lambda: prepare(session_config={"session.disable_model_compile": 1}), None),
+            (lambda: prepare(session_config="x"), ("session_config", "", "")),
+            (lambda: prepare(session_config=dict.fromkeys(map(str, range(1000)), 1)), ("session_config", "", "")),
+            (lambda: prepare(run_config={"qnn.lora_config": "x"}), ("run_config", "", "qnn.lora_config")),
+            (lambda: rep.run([X], run_config={"no": 1}), ("run_config", "", "no")),
+            (lambda: rep.run([X], run_config=1), ("run_config", "", "")),
+            (lambda: rep.run([X], session_config={"a": 1}), ("session_config", "", "")),
+            (lambda: rep.run([X], terminate=True), ("terminate", "", "")),
+            (lambda: prepare(enable_profiling=True), ("enable_profiling", "", "")),
+            (lambda: prepare(intra_op_num_threads=-1), ("intra_op_num_threads", "", "")),
+            (lambda: prepare(free_dimension_overrides={"N": 1}), ("free_dimension_overrides", "", "N")),
+            (lambda: prepare(free_dimension_overrides={"N": 0}), ("free_dimension_overrides", "", "N")),
+            (lambda: onnxruntime.backend.prepare(MODEL, "NO_SUCH_DEVICE:1"), ("device", "", "")),
+            (lambda: onnxruntime.backend.prepare(session, session_config={"a": 1}), ("session_config", "", "")),
+        ):
+            with self.subTest(place), self.assertRaises(NotPermittedError) as refused:
+                call()
+            refusal = refused.exception
+            self.assertIn(refusal.reason, str(refusal))
+            self.assertTrue(refusal.keyword and refusal.reason)
+            if place:
+                self.assertEqual((refusal.keyword, refusal.provider, refusal.key), place)
+        for wrong in ({"provider_options": []}, {"session_config": 1}, {"run_config": "x"}):
+            with self.assertRaises(TypeError):
+                prepare(**wrong)
+
+    def test_other_errors_are_not_refusals(self):
+        rep = prepare()
+        for call in (
+            lambda: onnxruntime.backend.prepare(b"no model"),
+            lambda: onnxruntime.backend.prepare("no such file"),
+            lambda: rep.run([X[:1]]),
+            lambda: rep.run({"no": X}),
+        ):
+            with self.assertRaises(Exception) as raised:  # ORT's own
+                call()
+            self.assertNotIsInstance(raised.exception, NotPermittedError)
+
+    def test_a_path_that_is_not_utf8(self):
+        with self.assertRaisesRegex(NotPermittedError, "UTF-8.*Pass the file's bytes"):
+            onnxruntime.backend.prepare(b"\xff.onnx".decode("utf-8", "surrogateescape"))
+
+
+class SentErrorsTest(unittest.TestCase):
+    """Errors reach another process with their class and attributes."""
+
+    def raised(self) -> dict[str, Exception]:
+        rep = prepare()
+        calls = {
+            "a refusal": lambda: prepare(session_config={"no.such.key": 1}),
+            "a wrong value": lambda: prepare(intra_op_num_threads=-1),
+            "a wrong type": lambda: prepare(session_config=[1]),
+            "a wrong type of input": lambda: rep.run([X.astype(np.float64)]),
+            "a wrong shape": lambda: rep.run([X[:1]]),
+            "a missing input": lambda: rep.run([]),
+            "a model that ORT cannot read": lambda: prepare(b"no model"),
+            "a cancellation": lambda: rep.run([X], cancellation=cancelled()),
+        }
+        return {name: caught(call) for name, call in calls.items()}
+
+    def test_copies(self) -> None:
+        for name, error in self.raised().items():
+            for copied in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+                with self.subTest(name, error=type(error).__name__):
+                    self.assertIs(type(copied), type(error))
+                    self.assertEqual(str(copied), str(error))
+                    for field in FIELDS:
+                        self.assertEqual(getattr(copied, field, None), getattr(error, field, None))
+
+    def test_every_public_class(self) -> None:
+        """A class that is added to errors.py survives as well, with any attribute."""
+        public = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+        public = [kind for kind in public if kind.__module__ == errors.__name__ and not kind.__name__.startswith("_")]
+        self.assertGreaterEqual(len(public), 4)
+        for kind in public:
+            with self.subTest(kind.__name__):
+                error = kind.__new__(kind, "message")
+                error.attribute = 1
+                copied = pickle.loads(pickle.dumps(error))
+                self.assertEqual((type(copied), copied.args, copied.attribute), (kind, ("message",), 1))
+
+    def test_a_process_pool_survives_a_refusal(self) -> None:
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            self.assertEqual(pool.submit(refused_in_a_process, "").result(60), "prepared")
+            error = caught(lambda: pool.submit(refused_in_a_process, "no.such.key").result(60))
+            self.assertIs(type(error), errors.NotPermittedError)
+            self.assertEqual(error.key, "no.such.key")
+            self.assertEqual(
+                pool.submit(refused_in_a_process, "session.intra_op.allow_spinning").result(60), "prepared"
+            )
+
+
+if __name__ == "__main__":
+    unittest.main()
