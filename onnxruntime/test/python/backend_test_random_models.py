@@ -2,7 +2,10 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Random models for graph capture: many operators, inputs of any batch size, outputs on the device and on the CPU."""
+"""Random models for graph capture: many operators, inputs of any batch size, outputs on the device and on the CPU.
+
+:func:`random_model` makes models for CUDA. :func:`refused_variant` changes a model so that it may not capture.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,13 @@ class Value(NamedTuple):
 
 
 class Builder:
-    """A model that grows by one node or a few at a time, each reading what is there already."""
+    """A model that grows by one node or a few at a time, each of which reads earlier values."""
 
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng(seed)
         self.nodes: list = []
         self.constants: dict[str, np.ndarray] = {}
-        # X and Z may be joined; I picks rows of a table.
+        # X and Z may be joined. I selects rows of a table.
         self.values = [Value("X", (8,)), Value("Z", (8,)), Value("V", (3, 4))]
 
     def constant(self, array: np.ndarray) -> str:
@@ -51,7 +54,7 @@ class Builder:
 
     def pick(self, rank: int | None = None) -> Value:
         fitting = [value for value in self.values if rank is None or len(value.sizes) == rank]
-        # Mostly what was made last, so that a model is deep.
+        # Mostly the last values, so that a model is deep.
         return fitting[-1 - min(int(self.random.exponential(2)), len(fitting) - 1)]
 
     def keep(self, name: str, *sizes: int) -> None:
@@ -195,11 +198,12 @@ def random_model(seed: int, nodes: int) -> ModelProto:
     """
     Make a model of at least ``nodes`` nodes, and few more.
 
-    Inputs: X and Z float (N, 8), V float (N, 3, 4), I int64 (N,). Outputs: the last value, up to two others, and for
-    some seeds the shape of one, its size, and a constant, which ORT keeps on the CPU.
+    Inputs: X and Z float (N, 8), V float (N, 3, 4), I int64 (N,), P int64 (N, 2), whose rows are pairs of indices.
+    Outputs: the last value, up to two others, and for some seeds a shape, a size, and a constant, which ORT keeps on
+    the CPU.
 
-    :param seed: what the model follows from
-    :param nodes: how many nodes at least
+    :param seed: determines the model
+    :param nodes: the least number of nodes
     """
     builder = Builder(seed)
     while len(builder.nodes) < nodes:
@@ -211,14 +215,17 @@ def random_model(seed: int, nodes: int) -> ModelProto:
         kept[builder.add("Shape", [made[0]])] = kept[builder.add("Size", [made[-1]])] = TensorProto.INT64
     if seed % 5 == 0:
         kept[builder.add("Identity", [builder.weights(3)])] = FLOAT
-    # Every input is read, so that none is left out.
+    # Every input is read.
     kept[builder.add("Add", ["X", "Z"])] = kept[builder.add("Neg", ["V"])] = FLOAT
     kept[builder.add("Gather", [builder.weights(7, 2), "I"])] = FLOAT
+    # An index that is exchanged with the other of its pair is out of range.
+    kept[builder.add("GatherND", [builder.weights(2, 500), "P"])] = FLOAT
     inputs = [
         helper.make_tensor_value_info("X", FLOAT, ("N", 8)),
         helper.make_tensor_value_info("Z", FLOAT, ("N", 8)),
         helper.make_tensor_value_info("V", FLOAT, ("N", 3, 4)),
         helper.make_tensor_value_info("I", TensorProto.INT64, ("N",)),
+        helper.make_tensor_value_info("P", TensorProto.INT64, ("N", 2)),
     ]
     graph = helper.make_graph(
         builder.nodes,
@@ -238,4 +245,33 @@ def random_inputs(seed: int, batch: int) -> dict[str, np.ndarray]:
         "Z": random.standard_normal((batch, 8)).astype(np.float32),
         "V": random.standard_normal((batch, 3, 4)).astype(np.float32),
         "I": random.integers(-7, 7, batch),
+        "P": random.integers((0, 400), (2, 500), (batch, 2)),
     }
+
+
+def refused_variant(made: ModelProto, seed: int) -> tuple[str, ModelProto]:
+    """Change a model with a float input X so that graph capture must be refused; return the reason, and the model."""
+    changed = ModelProto()
+    changed.CopyFrom(made)
+    graph, reason = changed.graph, ("random", "function", "dropout", "twice", "initializer")[seed % 5]
+    value = helper.make_tensor_value_info("refused", FLOAT, None)
+    flags = {"refused_ratio": np.array(0.5, np.float32), "refused_training": np.array(True)}
+    if reason == "twice":
+        graph.output.append(graph.output[0])
+        return reason, changed
+    if reason == "initializer":
+        graph.initializer.append(numpy_helper.from_array(np.ones(1, np.float32), "refused_constant"))
+        graph.output.append(helper.make_tensor_value_info("refused_constant", FLOAT, [1]))
+        graph.node.append(helper.make_node("Add", ["X", "refused_constant"], ["refused"]))
+    elif reason == "dropout":
+        graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in flags.items())
+        graph.node.append(helper.make_node("Dropout", ["X", *flags], ["refused"]))
+    else:
+        nodes = [helper.make_node("RandomNormalLike", ["X"], ["noise"]), helper.make_node("Mul", ["X", "noise"], ["M"])]
+        if reason == "function":
+            changed.opset_import.append(helper.make_opsetid("own", 1))
+            changed.functions.append(helper.make_function("own", "Noisy", ["X"], ["M"], nodes, changed.opset_import))
+            nodes = [helper.make_node("Noisy", ["X"], ["M"], domain="own")]
+        graph.node.extend([*nodes, helper.make_node("Neg", ["M"], ["refused"])])
+    graph.output.append(value)
+    return reason, changed

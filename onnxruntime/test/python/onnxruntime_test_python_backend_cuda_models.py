@@ -2,10 +2,11 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Graph capture on the CUDA EP under whole models: random ones, a transformer block, a convolutional net.
+"""Graph capture on the CUDA EP with whole models: random models, a transformer block, a convolutional net.
 
-Every captured run must answer what a session without capture answers. ``ORT_BACKEND_MODELS`` is the number of random
-models, few unless it says otherwise; ``make campaign-cuda`` runs many.
+Every captured run must return the outputs of a session without capture. Runs get arrays and values in device memory.
+Some sessions begin to capture when the test calls set_providers. Of each random model, a variant that may not capture
+must be refused. ``ORT_BACKEND_MODELS`` is the number of random models (default: 12); ``make campaign-cuda`` runs 120.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from backend_test_execution_providers import gpus
-from backend_test_random_models import random_inputs, random_model
+from backend_test_random_models import random_inputs, random_model, refused_variant
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime import OrtValue
+from onnxruntime.backend.capture import locks
 
 EP = "CUDAExecutionProvider"
 ON_SOFTWARE_CUDA = bool(os.environ.get("ORT_TEST_SOFTWARE_CUDA"))
@@ -58,14 +61,29 @@ def resident_kib() -> int:
 class Pair:
     """A model prepared with capture and without."""
 
-    def __init__(self, model: ModelProto, device: int = 0) -> None:
-        self.captured = prepare(model, True, device)
+    def __init__(self, model: ModelProto, device: int = 0, by_set_providers: bool = False) -> None:
+        self.captured = prepare(model, not by_set_providers, device)
+        self.device = device
+        if by_set_providers:
+            self.switch(True)
         self.ordinary = prepare(model, False, device)
         self.names = [output.name for output in self.captured.session.get_outputs()]
 
-    def check(self, inputs: dict[str, np.ndarray]) -> None:
+    def switch(self, capture: bool) -> None:
+        """Switch graph capture on or off in the session that is prepared."""
+        options = {"device_id": str(self.device), "use_tf32": "0", "enable_cuda_graph": str(int(capture))}
+        with locks.CUDA.alone():
+            self.captured.session.set_providers([(EP, options)])
+
+    def check(self, inputs: dict[str, np.ndarray], on_device: frozenset[str] = frozenset()) -> None:
         expected = self.ordinary.run(inputs)
-        got = self.captured.run(inputs)
+        with locks.CUDA.alone() if on_device else contextlib.nullcontext():
+            values = {name: OrtValue.ortvalue_from_numpy(inputs[name], "cuda", self.device) for name in on_device}
+        try:
+            got = self.captured.run({**inputs, **values})
+        finally:
+            with locks.CUDA.alone() if on_device else contextlib.nullcontext():
+                values.clear()
         for name, have, want in zip(self.names, got, expected, strict=True):
             where = f"output {name} of {self.captured.session.get_modelmeta().graph_name}"
             assert (have.dtype, have.shape) == (want.dtype, want.shape), where
@@ -155,7 +173,7 @@ def convolutional_net() -> ModelProto:
 
 
 def at_once(work, count: int = THREADS) -> None:
-    """Call ``work(i)`` in ``count`` threads that start together; raise what one raised."""
+    """Call ``work(i)`` in ``count`` threads that start together; raise the error of a thread."""
     start = threading.Barrier(count)
 
     def started(i: int) -> None:
@@ -176,10 +194,14 @@ class CapturedModelsTest(unittest.TestCase):
         return random_model(seed, 3 + seed * 17 % 58)
 
     def runs(self, pair: Pair, seed: int, count: int = RUNS) -> None:
-        """Runs on new data each, of a few batch sizes in any order."""
+        """Runs on new data each, of a few batch sizes in any order; a fifth have inputs in device memory."""
         random = np.random.default_rng(seed)
         for i in range(count):
-            pair.check(random_inputs(1000 * seed + i, int(random.integers(1, 4))))
+            inputs = random_inputs(1000 * seed + i, int(random.integers(1, 4)))
+            on_device = (
+                frozenset(name for name in inputs if random.random() < 0.5) if i % 5 == seed % 5 else frozenset()
+            )
+            pair.check(inputs, on_device)
 
     @contextlib.contextmanager
     def all_replayed(self):
@@ -192,10 +214,28 @@ class CapturedModelsTest(unittest.TestCase):
     def test_random_models(self) -> None:
         for seed in range(MODELS):
             with self.subTest(seed=seed), self.all_replayed():
-                self.runs(Pair(self.model(seed)), seed)
+                self.runs(Pair(self.model(seed), by_set_providers=seed % 4 == 3), seed)
+
+    def test_variants_of_random_models_are_refused(self) -> None:
+        for seed in range(MODELS):
+            reason, variant = refused_variant(self.model(seed), seed)
+            with self.subTest(reason, seed=seed):
+                with self.assertRaises(RuntimeError) as raised:
+                    prepare(variant, True)
+                if reason != "twice":
+                    self.assertIsInstance(raised.exception, onnxruntime.backend.NotPermittedError)
+                self.assertTrue(prepare(variant, False).run(random_inputs(seed, 2)))
+
+    def test_set_providers_between_runs(self) -> None:
+        for seed in range(MODELS):
+            pair = Pair(self.model(seed))
+            with self.subTest(seed=seed):
+                for i in range(4):
+                    self.runs(pair, 10 * seed + i, RUNS // 4)
+                    pair.switch(bool(i % 2))
 
     def test_graphs_of_one_session_share_memory(self) -> None:
-        """What one computes on its way lies where another does, so that replays may not overlap."""
+        """The intermediate values of graphs lie in the same memory, so that replays may not overlap."""
         shape, nodes, last = (64, 512), [], "X"
         for i in range(12):
             nodes.append(helper.make_node(("Relu", "Sigmoid", "Tanh", "Exp")[i % 4], [last], [f"a{i}"]))
@@ -214,7 +254,7 @@ class CapturedModelsTest(unittest.TestCase):
     def test_random_models_in_threads(self) -> None:
         for seed in range(MODELS):
             with self.subTest(seed=seed):
-                pair = Pair(self.model(seed))
+                pair = Pair(self.model(seed), by_set_providers=seed % 4 == 2)
                 at_once(lambda i, pair=pair, seed=seed: self.runs(pair, 10 * seed + i, RUNS // THREADS))
 
     def test_sessions_at_once(self) -> None:
