@@ -2,14 +2,18 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Run ONNX's own backend tests, which pass no keyword arguments, with a configuration from the environment.
+"""Run a selection of ONNX's backend tests, and report which configuration they ran with.
 
-``ORT_ONNX_BACKEND_CONFIG='{"session_config": {"session.disable_prepacking": true}}' python examples/conformance.py``
-runs the tests of convolutions; arguments are those of unittest, ``-k`` chooses among them.
+The tests pass no keyword arguments. Set the configuration in the environment:
+
+``ORT_ONNX_BACKEND_CONFIG='{"provider_options": {"CPUExecutionProvider": {}}}' python examples/conformance.py``
+
+Arguments are those of unittest: ``-k`` selects tests of the selection. ``ALL=1`` in the environment runs all tests.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import unittest
 
@@ -17,27 +21,32 @@ import onnx.backend.test
 
 import onnxruntime.backend
 
-# What ORT reports of the prepared models: a run says which configuration it ran with.
-told: set[str] = set()
+SELECTION = ".*" if os.environ.get("ALL") == "1" else "^test_layer_normalization_.*_(cpu|cuda)$"
+
+configurations: set[str] = set()
+nodes = 0
 
 
-class Told(onnxruntime.backend.backend.OnnxRuntimeBackend):
-    """ORT's backend, of which each prepared model is asked what was applied."""
+class Reporting(onnxruntime.backend.backend.OnnxRuntimeBackend):
+    """Records what ORT applied to each prepared model."""
 
     @classmethod
     def prepare(cls, model, device=None, **keywords):
+        global nodes
         rep = onnxruntime.backend.prepare(model, device, **keywords)
-        applied = {name: dict(getattr(rep, name)) for name in ("provider_options", "session_config", "run_config")}
-        told.add(", ".join(rep.providers) + "".join(f", {name}={of}" for name, of in applied.items() if of))
+        applied = {name: dict(getattr(rep, name)) for name in ("session_options", "session_config", "run_config")}
+        configurations.add(", ".join(rep.providers) + "".join(f", {name}={of}" for name, of in applied.items() if of))
+        nodes += sum((rep.node_assignment or {}).values())
         return rep
 
 
-runner = onnx.backend.test.BackendTest(Told, __name__).include("^test_(basic_)?conv_.*_(cpu|cuda)$")
+runner = onnx.backend.test.BackendTest(Reporting, __name__).include(SELECTION)
 globals().update(runner.test_cases)
 
 if __name__ == "__main__":
-    # Every test that is not included counts as skipped, and so does each for a device that this ORT was not built for.
-    done = unittest.main(verbosity=0, exit=False).result
-    ran = done.testsRun - len(done.skipped)
-    print(f"{ran} ran on {' or '.join(sorted(told))}" if told else f"{ran} ran")
-    sys.exit(not ran or not done.wasSuccessful())
+    # A test that is not selected counts as skipped, and so does a test for a device that this ORT build does not support.
+    result = unittest.main(verbosity=0, exit=False).result
+    ran = result.testsRun - len(result.skipped)
+    print(f"{ran} of {result.testsRun} tests ran, selected by {SELECTION}")
+    print(f"{nodes} nodes on {' or '.join(sorted(configurations)) or 'no session'}")
+    sys.exit(not ran or not result.wasSuccessful())

@@ -2,20 +2,19 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Every code block of README.md and docs/ is run, or its commands are checked, and what is said to be printed is.
+"""Runs every code block of the documents, or checks its commands, and compares the output with the documented output.
 
-Each document has a folder of its own, where its blocks run one after the other: Python in a new interpreter each,
-shell commands in bash. It holds ``model.onnx`` (``Y = abs(-X)`` on float32 of 2 by 3), ``models`` with what ``make``
-takes out of the packages of real models, and of this repository ``examples``, ``tools``, ``tests`` and
+Each document has a folder of its own, in which its blocks run one after the other: Python in a new interpreter, shell
+commands in bash. The folder contains ``model.onnx`` (``Y = abs(-X)`` on float32 of shape 2 by 3), ``models`` with the
+real models that ``make`` installs, and from this repository ``examples``, ``tools``, ``tests``, and
 ``onnxruntime/test``.
 
-- ``<!-- needs NAME -->`` before a block names an EP or a Python package. Where that is not here, the block must fail,
-  and say that it is not.
-- A shell block with a command that builds, installs or copies is not run: the targets, files and packages that it names
-  must exist.
-- The programs of ort-defects.md only compile: ``tools/python/ort_defects.py`` runs them, as some end their process.
-- Of a picture (mermaid) the modules that it names must exist.
-- A text block right behind another block tells what that one prints; ``...`` stands for anything.
+- ``<!-- needs NAME -->`` before a block specifies an EP or a Python package. If it is not available, the block must
+  fail and say so.
+- A shell block with a command that builds, installs, or copies is not run. The targets, files, and packages in it must
+  exist.
+- The modules in a diagram (mermaid) must exist.
+- A text block immediately after another block contains the output of that block. ``...`` matches any text.
 """
 
 from __future__ import annotations
@@ -45,8 +44,13 @@ import onnxruntime.backend
 from onnxruntime.backend import configuration
 
 ROOT = Path(__file__).resolve().parents[1]
-DEFECTS = ROOT / "docs" / "ort-defects.md"
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BACKEND = ROOT / "onnxruntime" / "python" / "backend"
+DEFECTS = ROOT / "tools" / "ort_defects"
+DOCUMENTS = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "onnxruntime" / "test" / "python" / "software_cuda" / "README.md",
+]
 _FENCE = re.compile(
     r"^(?:<!-- needs (?P<needs>\S+) -->\n)?^(?P<indent> *)```(?P<kind>\w*)\n(?P<body>.*?)^(?P=indent)```$",
     re.MULTILINE | re.DOTALL,
@@ -77,6 +81,13 @@ def blocks(document: Path) -> list[Block]:
         )
         for end, block in zip(ends, found, strict=False)
     ]
+
+
+def anchors(document: Path) -> set[str]:
+    """The anchors of a document's headings, as GitHub generates them, and its explicit ones."""
+    text = _FENCE.sub("", document.read_text(encoding="utf-8"))
+    titles = (re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in re.findall(r"(?m)^#+ (.*)$", text))
+    return {*titles, *re.findall(r'<a id="([^"]+)">', text)}
 
 
 @cache
@@ -130,8 +141,6 @@ class DocumentTest(unittest.TestCase):
                 if block.kind == "text":
                     if block.follows and before is not None:  # None: that block cannot run here
                         self.check_printed(block.body, before)
-                elif document == DEFECTS:
-                    compile(block.body, document.name, "exec")
                 elif block.kind == "json":
                     configuration.parse(block.body)
                 elif block.kind == "mermaid":
@@ -155,8 +164,8 @@ class DocumentTest(unittest.TestCase):
 
     def check_picture(self, picture: str) -> None:
         """Check that the modules in a picture are there."""
-        for name in re.findall(r"[\w*]+\.py", picture):
-            self.assertTrue(glob.glob(str(ROOT / "onnxruntime" / "python" / "backend" / name)), name)
+        for name in re.findall(r"[\w*/]+\.py", picture):
+            self.assertTrue(glob.glob(str(BACKEND / name)), name)
 
     def check_printed(self, expected: str, printed: str) -> None:
         options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -211,7 +220,8 @@ def _test_of(document: Path):
 
 
 for _document in DOCUMENTS:
-    setattr(DocumentTest, f"test_{_document.stem.lower().replace('-', '_')}", _test_of(_document))
+    _name = "_".join(_document.relative_to(ROOT).with_suffix("").parts[-2:]).lower().replace("-", "_")
+    setattr(DocumentTest, f"test_{_name}", _test_of(_document))
 
 
 class FormTest(unittest.TestCase):
@@ -227,11 +237,29 @@ class FormTest(unittest.TestCase):
 
     def test_links_lead_somewhere(self) -> None:
         for document in DOCUMENTS:
-            for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
+            text = _FENCE.sub("", document.read_text(encoding="utf-8"))
+            for target, anchor in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", text):
                 if "://" not in target:
-                    self.assertTrue((document.parent / target).exists(), f"{document.name}: {target}")
+                    to = document.parent / target if target else document
+                    self.assertTrue(to.exists(), f"{document.name}: {target}")
+                    self.assertIn(anchor, ["", *anchors(to)], f"{document.name}: {target}")
 
-    def test_first_steps_are_few(self) -> None:
+    def test_modules_in_the_architecture_are_there(self) -> None:
+        named = re.findall(r"`([\w/]+(?:\.py|/))`", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))
+        self.assertGreater(len(named), 20)
+        missing = {name for name in named if not (BACKEND / name).exists() and not [*BACKEND.glob(f"*/{name}")]}
+        self.assertLessEqual(missing, {"onnxruntime/python/backend/", "onnxruntime_test_python_backend_architecture.py"})
+
+    def test_every_defect_has_its_program_and_its_row(self) -> None:
+        table = (ROOT / "docs" / "ort-defects.md").read_text(encoding="utf-8")
+        programs = {program.stem: program.read_text(encoding="utf-8") for program in DEFECTS.glob("*.py")}
+        rows = re.findall(r"(?m)^\| (.*) \| .* \| \[(\w+)\]\(\.\./tools/ort_defects/\2\.py\) \| \w+ \|$", table)
+        self.assertEqual(sorted(name for _, name in rows), sorted(programs))
+        for title, name in rows:
+            compile(programs[name], name, "exec")
+            self.assertIn(f'"""{title}.\n', programs[name])
+
+    def test_the_commands_of_the_readme_are_few(self) -> None:
         (steps,) = [
             block
             for block in blocks(ROOT / "README.md")

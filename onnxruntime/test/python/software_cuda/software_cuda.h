@@ -24,7 +24,7 @@ enum {
   CAPTURE_WRONG_THREAD = 908
 };
 
-// The environment as it was when the library was loaded. docs/software-cuda.md says what each means.
+// The environment as it was when the library was loaded. README.md says what each means.
 typedef struct {
   int devices;              // SOFTCUDA_DEVICES
   size_t memory;            // SOFTCUDA_MEMORY_MIB, in bytes

@@ -1,0 +1,36 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""After a run that fails, an OpenVINO session returns data of earlier runs.
+
+onnxruntime-openvino 1.24.1; onnxruntime-ep-openvino 1.8.1 on 1.31.1. The inputs of the first run have 3 and 5 rows, so
+the run fails. The next run returns values of the failed run. The default options are affected, and so is each number of
+threads.
+
+In this backend: a session with such a failure is replaced before the next answer.
+"""
+
+import numpy as np
+import onnx.parser
+
+import onnxruntime
+
+text = """<ir_version: 10, opset_import: ["": 21]> g (float[N, 2] x, float[M, 2] s) => (float[K, 2] y)
+    <float[2, 2] w = {1, 0, 0, 1}> { a = MatMul(x, w)  y = Add(a, s) }"""
+session = onnxruntime.InferenceSession(
+    onnx.parser.parse_model(text).SerializeToString(), providers=["OpenVINOExecutionProvider"]
+)
+
+
+def answer(rows_of_x: int, rows_of_s: int, value: float) -> str:
+    feeds = {"x": np.full((rows_of_x, 2), value, np.float32), "s": np.full((rows_of_s, 2), value, np.float32)}
+    try:
+        return str(session.run(None, feeds)[0].tolist())
+    except Exception as error:
+        return type(error).__name__
+
+
+for count in (1, 1, 1, 2, 2):
+    answer(3, 5, 1000)  # must fail
+    print(count, answer(count, count, 0), flush=True)  # expected: zeros

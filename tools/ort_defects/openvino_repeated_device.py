@@ -1,0 +1,22 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""OpenVINO: with a repeated device, a run that must fail never ends.
+
+onnxruntime-openvino 1.24.1.
+
+In this backend: the value is refused.
+"""
+
+import numpy as np
+import onnx.parser
+
+import onnxruntime
+
+text = '<ir_version: 10, opset_import: ["": 21]> g (float[N] a, float[M] b) => (float[K] y) { y = Add(a, b) }'
+model = onnx.parser.parse_model(text).SerializeToString()
+providers = [("OpenVINOExecutionProvider", {"device_type": "AUTO:CPU,CPU"})]
+session = onnxruntime.InferenceSession(model, providers=providers)
+print("runs", flush=True)
+print(session.run(None, {"a": np.zeros(4, np.float32), "b": np.zeros(3, np.float32)}))  # never returns

@@ -1,0 +1,28 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""`providers=` silently ignores a plugin EP, and plugin EPs accept any option.
+
+onnxruntime-ep-webgpu 0.4.0, onnxruntime-ep-openvino 1.8.1, and onnxruntime-qnn 2.7.0 on 1.31.1. If `providers=`
+contains a name that ONNX Runtime knows as a built-in EP, the session uses the CPU EP. `add_provider_for_devices`
+attaches the plugin EP with every option, including unknown ones, and `get_provider_options` repeats them.
+
+In this backend: a plugin EP is attached through its devices, with options that the allowlist contains. A session
+without it is an error.
+"""
+
+import onnx.parser
+import onnxruntime_ep_webgpu
+
+import onnxruntime
+
+onnxruntime.register_execution_provider_library("WebGpuExecutionProvider", onnxruntime_ep_webgpu.get_library_path())
+text = '<ir_version: 10, opset_import: ["": 21]> g (float[4] x) => (float[4] y) { y = Neg(x) }'
+model = onnx.parser.parse_model(text).SerializeToString()
+session = onnxruntime.InferenceSession(model, providers=["WebGpuExecutionProvider"])
+print(session.get_providers())  # ['CPUExecutionProvider']
+devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == "WebGpuExecutionProvider"]
+options = onnxruntime.SessionOptions()
+options.add_provider_for_devices(devices, {"no_such_option": "banana"})
+print(onnxruntime.InferenceSession(model, options).get_provider_options())  # ... 'no_such_option': 'banana' ...

@@ -1,0 +1,26 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""WebGPU: MatMul without elements terminates the process.
+
+onnxruntime-ep-webgpu 0.4.0 on 1.31.1.
+
+In this backend: no countermeasure. The application decides which models it runs.
+"""
+
+import numpy as np
+import onnx.parser
+import onnxruntime_ep_webgpu
+
+import onnxruntime
+
+onnxruntime.register_execution_provider_library("WebGpuExecutionProvider", onnxruntime_ep_webgpu.get_library_path())
+devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == "WebGpuExecutionProvider"]
+text = """<ir_version: 10, opset_import: ["": 21]>
+    g (float[3, 0] x, float[0, 5] w) => (float[3, 5] y) { y = MatMul(x, w) }"""
+model = onnx.parser.parse_model(text)
+options = onnxruntime.SessionOptions()
+options.add_provider_for_devices(devices, {})
+session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+print(session.run(None, {"x": np.zeros((3, 0), np.float32), "w": np.zeros((0, 5), np.float32)}), flush=True)
