@@ -1,0 +1,188 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Serve a model over HTTP. Clients send inputs and settings as JSON; they are not trusted.
+
+``python examples/service.py model.onnx`` listens on 127.0.0.1:8080. ``docs/services-and-scale-out.md`` describes the
+requests and the status codes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import sys
+import threading
+from collections import OrderedDict
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+
+import onnxruntime.backend
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
+
+LONGEST_BODY = 1 << 20
+SECONDS = 5.0
+MOST_MODELS = 4
+MOST_RUNS = 4
+# Clients do not choose the device or the model, so the keyword arguments are listed.
+KEYWORDS = {"session_options", "provider_options", "session_config", "run_config", "free_dimension_overrides"}
+DTYPES = {"bool", "float16", "float32", "float64"} | {f"{s}int{n}" for s in ("", "u") for n in (8, 16, 32, 64)}
+
+
+class BadRequest(Exception):  # noqa: N818
+    """An error of the client, with its HTTP status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Service:
+    """Prepares a model for each configuration, and runs it.
+
+    :param model: the path of the model.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._free = threading.BoundedSemaphore(MOST_RUNS)
+        self._preparing = threading.Lock()
+        self._known: OrderedDict[bytes, str] = OrderedDict()  # digest of the settings to the permitted configuration
+        self._prepared: OrderedDict[str, object] = OrderedDict()  # permitted configuration to prepared model
+
+    def answer(self, body: bytes) -> tuple[int, dict]:
+        """Return the HTTP status and the JSON object for a request's body."""
+        try:
+            request = parse(body)
+            rep = self._rep(request.get("settings", {}))
+            inputs = {name: decode(name, value) for name, value in request["inputs"].items()}
+            if not self._free.acquire(timeout=SECONDS):
+                return 503, {"error": "the service is busy"}
+            try:
+                outputs = rep.run(inputs, timeout=SECONDS)
+            finally:
+                self._free.release()
+            names = [output.name for output in rep.session.get_outputs()]
+            return 200, {"outputs": {name: encode(value) for name, value in zip(names, outputs, strict=True)}}
+        except BadRequest as error:
+            return error.status, {"error": str(error)}
+        except onnxruntime.backend.NotPermittedError as error:
+            return 400, {"error": str(error), "keyword": error.keyword, "key": error.key}
+        except onnxruntime.backend.InputError as error:
+            return 422, {"error": str(error), "input": error.input}
+        except InvalidArgument as error:  # an operator rejected the values
+            return 422, {"error": str(error)}
+        except TimeoutError:
+            return 504, {"error": f"the run took longer than {SECONDS} s"}
+        except Exception as error:
+            print(type(error).__name__, error, file=sys.stderr)
+            return 500, {"error": "internal error"}
+
+    def _rep(self, settings: dict):
+        """Return the prepared model for a client's settings."""
+        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).digest()
+        with self._preparing:
+            rep = self._prepared.get(self._known.get(digest, ""))
+            if rep is None:
+                rep = onnxruntime.backend.prepare(self._model, **settings)
+                # Clients write one configuration in several ways: False, 0, "0".
+                permitted = repr(rep)
+                rep = self._prepared.setdefault(permitted, rep)
+                self._known[digest] = permitted
+            self._known.move_to_end(digest)
+            self._prepared.move_to_end(self._known[digest])
+            # A session is released when the last run that uses it has ended.
+            while len(self._prepared) > MOST_MODELS:
+                self._prepared.popitem(last=False)
+            while len(self._known) > 16 * MOST_MODELS:
+                self._known.popitem(last=False)
+        return rep
+
+
+def parse(body: bytes) -> dict:
+    """Return the request that a body contains."""
+    if len(body) > LONGEST_BODY:
+        raise BadRequest(413, f"the body is longer than {LONGEST_BODY} bytes")
+    try:
+        request = json.loads(body, object_pairs_hook=unique, parse_constant=no_constant)
+    except RecursionError:
+        raise BadRequest(400, "the JSON is nested too deeply") from None
+    except ValueError as error:
+        raise BadRequest(400, f"not JSON: {error}") from None
+    if type(request) is not dict or not request.keys() <= {"settings", "inputs"}:
+        raise BadRequest(400, 'expected an object with "inputs" and "settings"')
+    settings = request.get("settings", {})
+    if type(settings) is not dict or not settings.keys() <= KEYWORDS:
+        raise BadRequest(400, f"settings: expected an object with any of {', '.join(sorted(KEYWORDS))}")
+    if type(request.get("inputs")) is not dict:
+        raise BadRequest(422, "inputs: expected an object with a value for each input's name")
+    return request
+
+
+def unique(pairs: list[tuple[str, object]]) -> dict:
+    """Return the object of some pairs. ``json.loads`` alone keeps the last value of a duplicated key."""
+    if len(made := dict(pairs)) < len(pairs):
+        raise ValueError("duplicate key")
+    return made
+
+
+def no_constant(name: str) -> None:
+    """Reject NaN and Infinity, which are not JSON."""
+    raise ValueError(f"{name} is not JSON. Send the array as base64")
+
+
+def decode(name: str, value: object) -> object:
+    """Return the value of an input. ``{"dtype": ..., "shape": [...], "base64": "..."}`` is an array."""
+    if type(value) is not dict:
+        return value
+    try:
+        if value.keys() != {"dtype", "shape", "base64"} or value["dtype"] not in DTYPES:
+            raise ValueError(f"expected dtype (one of {', '.join(sorted(DTYPES))}), shape, and base64")
+        dtype = np.dtype(value["dtype"]).newbyteorder("<")
+        return np.frombuffer(base64.b64decode(value["base64"], validate=True), dtype).reshape(value["shape"])
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadRequest(422, f"inputs: {name!a}: {error}") from None
+
+
+def encode(value: object) -> object:
+    """Return an output as JSON. Infinities and NaN become text."""
+    if isinstance(value, dict):
+        return {str(key): encode(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [encode(item) for item in value]
+    if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind in "biuOSU":
+        return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+    numbers = value.astype(np.float64)
+    values = numbers.astype(object)
+    for text, chosen in (("NaN", np.isnan), ("Infinity", np.isposinf), ("-Infinity", np.isneginf)):
+        values[chosen(numbers)] = text
+    return values.tolist()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Reads one request, and sends the answer of the service."""
+
+    service: Service
+
+    def do_POST(self) -> None:  # noqa: N802
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdecimal()):
+            self.send_error(411)
+        elif len(length) > 9 or int(length) > LONGEST_BODY:
+            self.send_error(413)
+        else:
+            status, answer = self.service.answer(self.rfile.read(int(length)))
+            content = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+
+if __name__ == "__main__":
+    Handler.service = Service(sys.argv[1])
+    ThreadingHTTPServer(("127.0.0.1", 8080), Handler).serve_forever()

@@ -1,0 +1,197 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The example of a service answers errors of clients with 4xx, and never with 500."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import json
+import sys
+import tempfile
+import threading
+import unittest
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "onnxruntime" / "test" / "python"))
+
+from backend_test_models import two_nodes
+
+_spec = importlib.util.spec_from_file_location("backend_example_service", ROOT / "examples" / "service.py")
+service = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(service)
+
+GOOD = [[1, 2, 3], [4, 5, 6]]
+
+
+def array(values: object, **changed: object) -> dict:
+    values = np.asarray(values, np.float32)
+    made = {"dtype": "float32", "shape": list(values.shape), "base64": base64.b64encode(values.tobytes()).decode()}
+    return made | changed
+
+
+def request(inputs: object = ..., settings: object = ...) -> bytes:
+    parts = {"inputs": {"X": GOOD} if inputs is ... else inputs}
+    if settings is not ...:
+        parts["settings"] = settings
+    return json.dumps(parts).encode()
+
+
+def session(**config: object) -> dict:
+    return {"session_config": config}
+
+
+BAD_SETTINGS = {
+    "file": session(**{"session.collect_node_memory_stats_to_file": "/tmp/x"}),
+    "misspelled": session(**{"session.intra_op.allow_spining": False}),
+    "value": session(**{"session.intra_op.allow_spinning": "yes"}),
+    "nested value": session(**{"session.intra_op.allow_spinning": [[]]}),
+    "null value": session(**{"session.intra_op.allow_spinning": None}),
+    "threads": {"session_options": {"intra_op_num_threads": 100000}},
+    "infinite threads": {"session_options": {"intra_op_num_threads": 1e999}},
+    "profiling": {"session_options": {"enable_profiling": True}},
+    "unknown EP": {"provider_options": {"FooExecutionProvider": {}}},
+    "absent EP": {"provider_options": {"MIGraphXExecutionProvider": {}}},
+    "pointer": {"provider_options": {"CUDAExecutionProvider": {"user_compute_stream": 1}}},
+    "list of EPs": {"provider_options": ["CPUExecutionProvider"]},
+    "text as EPs": {"provider_options": "CPUExecutionProvider"},
+    "unknown dimension": {"free_dimension_overrides": {"batch": 1}},
+    "no such graph": {"run_config": {"gpu_graph_id": 1}},
+    "unknown keyword": {"model": "/etc/passwd"},
+    "device": {"device": "CUDA"},
+    "list": [],
+    "number": 1,
+    "many": session(**{f"a{number}": 1 for number in range(2000)}),
+}
+BAD_BODIES = {
+    "empty": b"",
+    "not JSON": b"{",
+    "not UTF-8": b'{"inputs": "\xff"}',
+    "array": b"[]",
+    "number": b"1",
+    "text": b'"x"',
+    "unknown key": b'{"inputs": {}, "x": 1}',
+    "duplicate key": b'{"inputs": {}, "inputs": {}}',
+    "NaN": b'{"inputs": {"X": [[NaN, 1, 1], [1, 1, 1]]}}',
+    "deep": b'{"inputs": ' + b"[" * 200_000,
+    "deep and complete": b"[" * 100_000 + b"]" * 100_000,
+    "long number": b'{"inputs": {"X": ' + b"1" * 10_000 + b"}}",
+}
+BAD_INPUTS = {
+    "missing": {},
+    "unknown": {"Z": GOOD},
+    "null": {"X": None},
+    "null inside": {"X": [[1, 2, None], [4, 5, 6]]},
+    "text": {"X": "text"},
+    "text inside": {"X": [["1", 2, 3], [4, 5, 6]]},
+    "rank": {"X": [1, 2, 3]},
+    "shape": {"X": [[1, 2], [3, 4]]},
+    "ragged": {"X": [[1, 2, 3], [4]]},
+    "deep": {"X": json.loads("[" * 60 + "]" * 60)},
+    "flag": {"X": True},
+    "object": {"X": {"a": 1}},
+    "object inside": {"X": [[{}, 2, 3], [4, 5, 6]]},
+    "out of range": {"X": [[1e300, 2, 3], [4, 5, 6]]},
+    "long number": {"X": [[10**400, 2, 3], [4, 5, 6]]},
+    "surrogate": {"X": "\ud800"},
+    "surrogate as a name": {"\ud800": GOOD},
+    "a long text": {"X": [["x" * 200_000] + [""] * 1000]},
+    "list": [GOOD],
+    "not an object": 1,
+    "dtype": {"X": array(GOOD, dtype="object")},
+    "dtype as a list": {"X": array(GOOD, dtype=["float32"])},
+    "other dtype": {"X": array(GOOD, dtype="int32")},
+    "not base64": {"X": array(GOOD, base64="*")},
+    "base64 is a number": {"X": array(GOOD, base64=1)},
+    "too short": {"X": array(GOOD, base64="AAAA")},
+    "other shape": {"X": array(GOOD, shape=[5, 5])},
+    "negative shape": {"X": array(GOOD, shape=[-7, 3])},
+    "huge shape": {"X": array(GOOD, shape=[10**30])},
+    "shape as text": {"X": array(GOOD, shape="2x3")},
+}
+
+
+class TestService(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        made = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(made.cleanup)
+        model = Path(made.name, "model.onnx")
+        model.write_bytes(two_nodes((2, 3)).SerializeToString())
+        cls.service = service.Service(str(model))
+
+    def assert_status(self, expected: int, bodies: dict[str, bytes]) -> None:
+        for name, body in bodies.items():
+            with self.subTest(name):
+                status, answer = self.service.answer(body)
+                json.dumps(answer)
+                self.assertEqual(status, expected, answer)
+
+    def test_bad_settings_are_400(self) -> None:
+        self.assert_status(400, {name: request(settings=bad) for name, bad in BAD_SETTINGS.items()})
+
+    def test_bad_bodies_are_400(self) -> None:
+        self.assert_status(400, BAD_BODIES)
+
+    def test_bad_inputs_are_422(self) -> None:
+        self.assert_status(422, {name: request(bad) for name, bad in BAD_INPUTS.items()})
+
+    def test_long_bodies_are_413(self) -> None:
+        self.assert_status(413, {"long": b" " * (service.LONGEST_BODY + 1)})
+
+    def test_slow_runs_are_504(self) -> None:
+        class Slow:
+            def run(self, inputs: object, timeout: float) -> None:
+                raise TimeoutError
+
+        slow = service.Service("")
+        slow._rep = lambda settings: Slow()
+        self.assertEqual(slow.answer(request())[0], 504)
+
+    def test_a_busy_service_is_503(self) -> None:
+        self.addCleanup(setattr, service, "SECONDS", service.SECONDS)
+        service.SECONDS = 0.01
+        for _ in range(service.MOST_RUNS):
+            self.service._free.acquire()
+            self.addCleanup(self.service._free.release)
+        self.assertEqual(self.service.answer(request())[0], 503)
+
+    def test_values(self) -> None:
+        status, answer = self.service.answer(request())
+        self.assertEqual((status, answer), (200, {"outputs": {"Y": GOOD}}))
+        status, answer = self.service.answer(request({"X": array([[np.nan, np.inf, 1], [0, 0, -2]])}))
+        self.assertEqual((status, answer), (200, {"outputs": {"Y": [["NaN", "Infinity", 1.0], [0.0, 0.0, 2.0]]}}))
+
+    def test_models_are_kept_and_limited(self) -> None:
+        spinning = [self.service._rep(session(**{"session.intra_op.allow_spinning": off})) for off in (False, 0, "0")]
+        self.assertIs(spinning[0], spinning[1])
+        self.assertIs(spinning[0], spinning[2])
+        self.assertIsNot(spinning[0], self.service._rep({}))
+        for threads in range(1, 10):
+            self.service._rep({"session_options": {"intra_op_num_threads": threads}})
+        self.assertLessEqual(len(self.service._prepared), service.MOST_MODELS)
+
+    def test_over_http(self) -> None:
+        handler = type("Handler", (service.Handler,), {"service": self.service, "log_message": lambda *_: None})
+        with service.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            self.addCleanup(server.shutdown)
+            address = f"http://127.0.0.1:{server.server_port}"
+            with urllib.request.urlopen(urllib.request.Request(address, request()), timeout=10) as response:
+                self.assertEqual(json.load(response), {"outputs": {"Y": GOOD}})
+            for body, expected in ((request({}), 422), (b" " * (service.LONGEST_BODY + 1), 413)):
+                with self.assertRaises(urllib.error.HTTPError) as caught:
+                    urllib.request.urlopen(urllib.request.Request(address, body), timeout=10)
+                self.assertEqual(caught.exception.code, expected)
+            server.shutdown()
+
+
+if __name__ == "__main__":
+    unittest.main()
