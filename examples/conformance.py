@@ -24,7 +24,7 @@ import onnxruntime.backend
 SELECTION = ".*" if os.environ.get("ALL") == "1" else "^test_layer_normalization_.*_(cpu|cuda)$"
 
 configurations: set[str] = set()
-nodes = 0
+nodes: list[int] = []
 
 
 class Reporting(onnxruntime.backend.backend.OnnxRuntimeBackend):
@@ -32,11 +32,10 @@ class Reporting(onnxruntime.backend.backend.OnnxRuntimeBackend):
 
     @classmethod
     def prepare(cls, model, device=None, **keywords):
-        global nodes
         rep = onnxruntime.backend.prepare(model, device, **keywords)
         applied = {name: dict(getattr(rep, name)) for name in ("session_options", "session_config", "run_config")}
         configurations.add(", ".join(rep.providers) + "".join(f", {name}={of}" for name, of in applied.items() if of))
-        nodes += sum((rep.node_assignment or {}).values())
+        nodes.append(sum((rep.node_assignment or {}).values()))
         return rep
 
 
@@ -44,9 +43,9 @@ runner = onnx.backend.test.BackendTest(Reporting, __name__).include(SELECTION)
 globals().update(runner.test_cases)
 
 if __name__ == "__main__":
-    # A test that is not selected counts as skipped, and so does a test for a device that this ORT build does not support.
+    # Tests that are not selected count as skipped, and so do tests for devices that this ORT build does not support.
     result = unittest.main(verbosity=0, exit=False).result
     ran = result.testsRun - len(result.skipped)
     print(f"{ran} of {result.testsRun} tests ran, selected by {SELECTION}")
-    print(f"{nodes} nodes on {' or '.join(sorted(configurations)) or 'no session'}")
+    print(f"{sum(nodes)} nodes on {' or '.join(sorted(configurations)) or 'no session'}")
     sys.exit(not ran or not result.wasSuccessful())

@@ -141,6 +141,8 @@ def decode(name: str, value: object) -> object:
     try:
         if value.keys() != {"dtype", "shape", "base64"} or value["dtype"] not in DTYPES:
             raise ValueError(f"expected dtype (one of {', '.join(sorted(DTYPES))}), shape, and base64")
+        if any(type(size) is not int or size < 0 for size in value["shape"]):
+            raise ValueError("shape: expected a list of integers that are not negative")
         dtype = np.dtype(value["dtype"]).newbyteorder("<")
         return np.frombuffer(base64.b64decode(value["base64"], validate=True), dtype).reshape(value["shape"])
     except (TypeError, ValueError, OverflowError) as error:
@@ -167,7 +169,7 @@ class Handler(BaseHTTPRequestHandler):
 
     service: Service
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdecimal()):
             self.send_error(411)

@@ -56,7 +56,7 @@ _FENCE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 # Commands that change more than the folder they run in.
-_NOT_RUN = re.compile(r"^(\w+=\S* )?(make|pip|cp|rm|python -m pytest)\b", re.MULTILINE)
+_NOT_RUN = re.compile(r"^(\w+=\S* )?(make|pip|cp|rm|python -m pytest tests/)\b", re.MULTILINE)
 
 
 class Block(NamedTuple):
@@ -245,10 +245,11 @@ class FormTest(unittest.TestCase):
                     self.assertIn(anchor, ["", *anchors(to)], f"{document.name}: {target}")
 
     def test_modules_in_the_architecture_are_there(self) -> None:
-        named = re.findall(r"`([\w/]+(?:\.py|/))`", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))
+        text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+        named = {name for name in re.findall(r"`([\w/]+(?:\.py|/))`", text) if not name.startswith("onnxruntime")}
         self.assertGreater(len(named), 20)
         missing = {name for name in named if not (BACKEND / name).exists() and not [*BACKEND.glob(f"*/{name}")]}
-        self.assertLessEqual(missing, {"onnxruntime/python/backend/", "onnxruntime_test_python_backend_architecture.py"})
+        self.assertEqual(missing, set())
 
     def test_every_defect_has_its_program_and_its_row(self) -> None:
         table = (ROOT / "docs" / "ort-defects.md").read_text(encoding="utf-8")

@@ -19,11 +19,11 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "onnxruntime" / "test" / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python"))
 
 from backend_test_models import two_nodes
 
+ROOT = Path(__file__).resolve().parents[1]
 _spec = importlib.util.spec_from_file_location("backend_example_service", ROOT / "examples" / "service.py")
 service = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(service)
@@ -63,7 +63,7 @@ BAD_SETTINGS = {
     "list of EPs": {"provider_options": ["CPUExecutionProvider"]},
     "text as EPs": {"provider_options": "CPUExecutionProvider"},
     "unknown dimension": {"free_dimension_overrides": {"batch": 1}},
-    "no such graph": {"run_config": {"gpu_graph_id": 1}},
+    "run config": {"run_config": {"memory.enable_memory_arena_shrinkage": "cpu"}},
     "unknown keyword": {"model": "/etc/passwd"},
     "device": {"device": "CUDA"},
     "list": [],
@@ -186,9 +186,13 @@ class TestService(unittest.TestCase):
             address = f"http://127.0.0.1:{server.server_port}"
             with urllib.request.urlopen(urllib.request.Request(address, request()), timeout=10) as response:
                 self.assertEqual(json.load(response), {"outputs": {"Y": GOOD}})
-            for body, expected in ((request({}), 422), (b" " * (service.LONGEST_BODY + 1), 413)):
+            for body, headers, expected in (
+                (request({}), {}, 422),
+                (b"", {"Content-Length": str(service.LONGEST_BODY + 1)}, 413),
+                (b"", {"Content-Length": "-1"}, 411),
+            ):
                 with self.assertRaises(urllib.error.HTTPError) as caught:
-                    urllib.request.urlopen(urllib.request.Request(address, body), timeout=10)
+                    urllib.request.urlopen(urllib.request.Request(address, body, headers), timeout=10)
                 self.assertEqual(caught.exception.code, expected)
             server.shutdown()
 
