@@ -3,7 +3,7 @@
 #   make test            the tests on the default base, onnxruntime
 #   make try FILE=ENDING the test files with that ending, on this tree without building a wheel; TEST="-k NAME" for some
 #                        of their tests, ENV=cuda for another environment
-#   make scale-out       the batch example on a local Dask cluster
+#   make scale-out       the batch example on Dask: two local workers, then a scheduler and two workers on 127.0.0.1
 #   make test-openvino   the tests on onnxruntime-openvino
 #   make test-webgpu-plugin  graph capture and the WebGPU plugin EP on SwiftShader
 #   make test-webgpu     the EP of onnxruntime-webgpu on SwiftShader (Debian: apt install chromium-common)
@@ -83,7 +83,7 @@ UNDER_cuda := sh onnxruntime/test/python/with_software_cuda.sh
 AGAIN_cuda := SOFTCUDA_LAZY=1 SOFTCUDA_CAPTURE_US=300
 
 BASE_scale-out := onnxruntime
-PACKAGES_scale-out := dask distributed
+PACKAGES_scale-out := dask distributed joblib magika
 
 export ORT_DISABLE_TELEMETRY := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -162,7 +162,8 @@ demo: .venv-cpu/$(READY)
 	git ls-files -z | xargs -0 .venv-cpu/bin/python examples/magika_demo.py
 
 scale-out: .venv-scale-out/$(READY)
-	.venv-scale-out/bin/python examples/batch_dask.py
+	.venv-scale-out/bin/python tests/scale_out.py
+	.venv-scale-out/bin/python -m pytest tests/test_documents.py -k services_and_scale_out
 
 # The tests import the installed package, and a build of the wheel after each edit takes long. So the installed ORT gets
 # the folder of this tree in place of its backend.
