@@ -311,7 +311,7 @@ class ThreadTest(OnCuda):
         with mock.patch.object(capture_threads, "MOST_THREADS", 0):
             rep = self.prepare(chain())
             rep.run([self.data(0, 3, 4)])
-        worker, lock, threads = rep._capture._threads.worker, locks.CUDA, []
+        worker, lock, threads = rep._runs.capture._threads.worker, locks.CUDA, []
 
         class Inner:
             def __del__(self) -> None:
@@ -460,7 +460,7 @@ class BesideOthersTest(OnCuda):
     def test_nobody_is_alone_during_a_replay(self) -> None:
         rep, x = self.prepare(chain()), self.data(0, 3, 4)
         rep.run([x])
-        state, inside, go_on = rep._capture, threading.Event(), threading.Event()
+        state, inside, go_on = rep._runs.capture, threading.Event(), threading.Event()
 
         def wait(*_) -> list:
             inside.set()

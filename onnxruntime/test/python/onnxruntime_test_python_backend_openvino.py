@@ -122,7 +122,7 @@ class BundledOpenVinoTest(unittest.TestCase):
         options = {"num_of_threads": 2, "device_type": "CPU"}
         rep = onnxruntime.backend.prepare(convolutions(), provider_options={EP: options})
         self.assertEqual(dict(rep.provider_options[EP]), {})
-        self.assertEqual(rep.unconfirmed[EP], tuple(options))
+        self.assertEqual(rep.unconfirmed[EP], {"num_of_threads": "2", "device_type": "CPU"})
 
     def test_bad_values_open_no_session(self) -> None:
         for options in (

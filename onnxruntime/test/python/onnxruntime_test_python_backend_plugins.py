@@ -96,7 +96,7 @@ class OpenVinoPluginTest(unittest.TestCase):
     def test_options_that_travel_in_another_one_are_unconfirmed(self) -> None:
         rep = prepare({OPENVINO: {"num_of_threads": 2, "precision": "FP32", "device_id": 0}})
         self.assertEqual(dict(rep.provider_options[OPENVINO]), {})
-        self.assertEqual(rep.unconfirmed[OPENVINO], ("num_of_threads", "precision", "device_id"))
+        self.assertEqual(rep.unconfirmed[OPENVINO], {"num_of_threads": "2", "precision": "FP32", "device_id": "0"})
 
     def test_bad_values_open_no_session(self) -> None:
         for options in (
@@ -155,7 +155,7 @@ class QnnPluginTest(unittest.TestCase):
         made, array = convolutions(), image()
         rep = prepare({QNN: HTP}, made, session_config=NO_CPU)
         self.assertEqual(dict(rep.provider_options[QNN]), {})
-        self.assertEqual(rep.unconfirmed[QNN], tuple(HTP))
+        self.assertEqual(rep.unconfirmed[QNN], HTP)
         self.assertGreaterEqual(rep.node_assignment[QNN], 11)
         self.assertEqual(rep.node_assignment[CPU], 0)
         np.testing.assert_allclose(rep.run([array])[0], on_cpu(made, array), atol=1e-3)

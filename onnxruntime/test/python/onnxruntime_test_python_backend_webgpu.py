@@ -92,7 +92,7 @@ class WebGpuTest(unittest.TestCase):
     def test_what_it_cannot_report_is_unconfirmed(self) -> None:
         rep = prepare({"preferredLayout": "NCHW"})
         self.assertEqual(dict(rep.provider_options[EP]), {})
-        self.assertEqual(rep.unconfirmed[EP], ("preferredLayout",))
+        self.assertEqual(rep.unconfirmed[EP], {"preferredLayout": "NCHW"})
 
     def test_a_single_run_takes_the_same_options(self) -> None:
         made, array = convolutions(), image()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
+from types import SimpleNamespace
 from typing import NoReturn
 
 import numpy as np
@@ -30,7 +31,7 @@ class ModelInputs:
 
     def __init__(self, session: InferenceSession) -> None:
         self._session = session
-        self._declared = session.get_inputs()
+        self._declared = [_with_type(node) for node in session.get_inputs()]
         #: The index and name of each input, and the dtype of arrays that ORT accepts without conversion, if any.
         self.slots = [(index, node.name, _fed_as_is(node.type)) for index, node in enumerate(self._declared)]
 
@@ -149,6 +150,13 @@ class ModelInputs:
     def _signature(self) -> str:
         overrides = f". Overridable: {_listed(self._overridable.values())}" if self._overridable else ""
         return _listed(self._nodes.values()) + overrides
+
+
+def _with_type(node: object) -> object:
+    """Return the declaration of an input. A mock can lack a type: its input accepts any value."""
+    if isinstance(getattr(node, "type", None), str) and hasattr(node, "shape"):
+        return node
+    return SimpleNamespace(name=node.name, type="optional()", shape=())
 
 
 @lru_cache

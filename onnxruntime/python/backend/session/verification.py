@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from onnxruntime import InferenceSession
@@ -27,12 +27,20 @@ class Applied:
     """Key to text."""
     session_options: Mapping[str, object] = field(default_factory=dict)
     """Attribute of SessionOptions to value."""
-    unconfirmed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By EP, the options that it cannot report; by keyword argument, the keys that have no effect in this session."""
+    unconfirmed: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """For each EP, the options that it cannot report; for each keyword argument, the settings without effect."""
     warnings: tuple[str, ...] = ()
     """The warnings given while the model was prepared."""
     extensions: tuple[str, ...] = ()
     """The registered libraries of custom operators."""
+    configuration: Mapping[str, Mapping] = field(default_factory=dict)
+    """The permitted settings as plain data, by keyword argument."""
+
+    def and_without_effect(self, keyword: str, values: Mapping[str, object], sentences: Mapping[str, str]) -> Applied:
+        """Add settings without effect, each with the sentence that was warned with."""
+        settings = {**self.unconfirmed.get(keyword, NOTHING), **_sent_values(sentences, values)}
+        unconfirmed = MappingProxyType({**self.unconfirmed, keyword: MappingProxyType(settings)})
+        return replace(self, unconfirmed=unconfirmed, warnings=(*self.warnings, *sentences.values()))
 
 
 NOTHING_APPLIED = Applied()
@@ -66,10 +74,15 @@ def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, 
     if changed:
         without_effect["session_options"] = changed | dict(without_effect.get("session_options", NOTHING))
     warnings = list(_without_nodes(session, list(permit.providers))) if permit.explicit else []
-    for keyword, keys in without_effect.items():
-        if keys:
-            unconfirmed[keyword] = tuple(keys)
-            warnings += keys.values()
+    values = {
+        "session_config": permit.session_config,
+        "run_config": permit.run_config,
+        "session_options": {name: _plain(value) for name, value in permit.attributes.items()},
+    }
+    for keyword, sentences in without_effect.items():
+        if sentences:
+            unconfirmed[keyword] = MappingProxyType(_sent_values(sentences, values[keyword]))
+            warnings += sentences.values()
     for text in warnings:
         warn(text)
     return Applied(
@@ -79,13 +92,39 @@ def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, 
         MappingProxyType(unconfirmed),
         (*permit.warnings, *warnings),
         extensions,
+        _configuration(permit, values),
     )
+
+
+def _sent_values(names: Iterable[str], values: Mapping[str, object]) -> dict[str, object]:
+    return {name: values[name] for name in names}
+
+
+def _plain(value: object) -> object:
+    """Return the name of a member of an enum, and any other value of an attribute as it is."""
+    return getattr(value, "name", value)
+
+
+def _configuration(permit: Permit, values: Mapping[str, Mapping[str, object]]) -> dict[str, Mapping]:
+    """Return the settings of a permit, without the run config, as plain data."""
+    configuration = {
+        "session_config": values["session_config"],
+        "session_options": values["session_options"],
+        "free_dimension_overrides": permit.sizes,
+    }
+    configuration = {keyword: entries for keyword, entries in configuration.items() if entries}
+    if permit.explicit:
+        configuration["provider_options"] = {
+            name: {option: setting.text for option, setting in settings.items()}
+            for name, settings in permit.providers.items()
+        }
+    return configuration
 
 
 def _reported(
     name: str, settings: Mapping[str, Setting], texts: Mapping[str, str]
-) -> tuple[Mapping[str, str], tuple[str, ...]]:
-    """Return the specified options of an EP as ORT reports them, and the options that ORT does not report."""
+) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Return the specified options of an EP as ORT reports them, and the sent options that ORT does not report."""
     for option, text in sent(settings).items():
         if option in texts and not _same(texts[option], text, settings.get(option)):
             raise RuntimeError(
@@ -93,10 +132,10 @@ def _reported(
             )
     # ORT repeats the text of a carrying option only, not the options inside it.
     shown = {option: texts[option] for option, setting in settings.items() if setting.rule.reported and option in texts}
-    silent = tuple(option for option in settings if option not in shown)
+    silent = {option: setting.text for option, setting in settings.items() if option not in shown}
     if "device_id" in texts:
         shown.setdefault("device_id", texts["device_id"])
-    return MappingProxyType(shown), silent
+    return MappingProxyType(shown), MappingProxyType(silent)
 
 
 def _same(reported: str, text: str, setting: Setting | None) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import copy
 import gc
+import json
+import os
 import pickle
 import tempfile
 import threading
@@ -23,11 +25,14 @@ from backend_test_models import slow, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.runs.limits import Cancellation, RunCancelledError
 
 CPU = "CPUExecutionProvider"
 SPINNING = "session.intra_op.allow_spinning"
 SHRINKING = {"memory.enable_memory_arena_shrinkage": "cpu:0"}
+PREPACKING = {"session.disable_prepacking": "1"}
+IDLE = {"gpu_graph_id": 5}
 X = np.ones((2, 3), np.float32)
 
 
@@ -59,7 +64,7 @@ class ClosingTest(unittest.TestCase):
             rep.run_options,
             lambda: onnxruntime.backend.prepare(rep, run_config={"gpu_graph_id": 3}),
         ):
-            with self.assertRaisesRegex(RuntimeError, "the prepared model is closed"):
+            with self.assertRaisesRegex(RuntimeError, "(?i)the prepared model is closed"):
                 use()
         self.assertIn("closed", repr(rep))
         self.assertEqual(dict(rep.provider_options), {CPU: {}})  # what became of it stays to be read
@@ -135,13 +140,23 @@ class DescriptionTest(unittest.TestCase):
         ):
             rep = onnxruntime.backend.prepare(two_nodes(), enable_mem_pattern=True)
         self.assertEqual(rep.session_options, {"enable_mem_pattern": False})
-        self.assertEqual(rep.unconfirmed, {"session_options": ("enable_mem_pattern",)})
+        self.assertEqual(rep.unconfirmed, {"session_options": {"enable_mem_pattern": True}})
 
     def test_pickling_says_what_to_do_instead(self) -> None:
         rep = onnxruntime.backend.prepare(two_nodes())
-        for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
-            with self.assertRaisesRegex(TypeError, "prepare it there, from the model and its configuration"):
+        for attempt in (pickle.dumps, copy.deepcopy):
+            with self.assertRaisesRegex(TypeError, "^Send functools.partial.onnxruntime.backend.prepare, path, "):
                 attempt(rep)
+
+    def test_a_copy_shares_the_session(self) -> None:
+        rep = onnxruntime.backend.prepare(two_nodes(), session_config=PREPACKING, run_config=SHRINKING)
+        rep.note = "of the application"
+        other = copy.copy(rep)
+        self.assertIs(type(other), type(rep))
+        self.assertIs(other.session, rep.session)
+        self.assertEqual((other.configuration(), other.note), (rep.configuration(), rep.note))
+        rep.close()
+        np.testing.assert_array_equal(other.run([X])[0], X)
 
     def test_warnings_are_kept(self) -> None:
         key = "session.intra_op.something_new"
@@ -152,6 +167,95 @@ class DescriptionTest(unittest.TestCase):
             self.assertEqual(len(rep.warnings), 1)
             self.assertIn(key, rep.warnings[0])
         self.assertEqual(onnxruntime.backend.prepare(two_nodes()).warnings, ())
+
+
+class ConfigurationTest(unittest.TestCase):
+    """``rep.configuration()`` is plain data, and ``prepare`` accepts it."""
+
+    def test_it_repeats_everything(self) -> None:
+        free = model([helper.make_node("Neg", ["X"], ["Y"])], {"X": ["N"]}, {"Y": ["N"]})
+        given = {
+            "provider_options": {CPU: {}},
+            "session_config": {"session.intra_op.allow_spinning": False, **PREPACKING},
+            "run_config": SHRINKING,
+            "free_dimension_overrides": {"N": 3},
+            "execution_mode": onnxruntime.ExecutionMode.ORT_PARALLEL,
+            "graph_optimization_level": "ORT_ENABLE_BASIC",
+            "session_options": {"intra_op_num_threads": 2, "inter_op_num_threads": 2, "logid": "mine"},
+        }
+        rep = onnxruntime.backend.prepare(free, **given)
+        configuration = rep.configuration()
+        text = json.dumps(configuration)
+        self.assertEqual(json.loads(text), configuration)
+        again = onnxruntime.backend.prepare(free, **configuration)
+        self.assertEqual(again.configuration(), configuration)
+        for name in ("providers", "provider_options", "session_options", "session_config", "run_config"):
+            self.assertEqual(getattr(again, name), getattr(rep, name), name)
+        self.assertEqual(again.session.get_inputs()[0].shape, [3])
+        with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_CONFIG": text}):
+            self.assertEqual(onnxruntime.backend.prepare(free).configuration(), configuration)
+
+    def test_nothing_specified_is_nothing(self) -> None:
+        self.assertEqual(onnxruntime.backend.prepare(two_nodes()).configuration(), {})
+        session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
+        self.assertEqual(onnxruntime.backend.prepare(session).configuration(), {})
+        empty = onnxruntime.backend.prepare(two_nodes(), provider_options={}, session_config={})
+        self.assertEqual(empty.configuration(), {"provider_options": {}})
+
+    def test_later_run_config_entries_are_part_of_it(self) -> None:
+        rep = onnxruntime.backend.prepare(two_nodes())
+        self.assertEqual(rep.with_run_config(SHRINKING).configuration(), {"run_config": SHRINKING})
+        self.assertEqual(rep.configuration(), {})
+
+    def test_the_caller_owns_it(self) -> None:
+        rep = onnxruntime.backend.prepare(two_nodes(), provider_options={CPU: {}}, run_config=SHRINKING)
+        configuration = rep.configuration()
+        configuration["provider_options"][CPU]["x"] = configuration["run_config"]["x"] = 1
+        self.assertEqual(rep.configuration(), {"provider_options": {CPU: {}}, "run_config": SHRINKING})
+
+
+class WithoutEffectTest(unittest.TestCase):
+    """An entry without effect is listed in ``unconfirmed``, wherever it was passed."""
+
+    def setUp(self) -> None:
+        self.enterContext(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+
+    def test_all_calls_that_prepare(self) -> None:
+        for call in (
+            lambda: onnxruntime.backend.prepare(two_nodes(), run_config=IDLE),
+            lambda: onnxruntime.backend.prepare(two_nodes()).with_run_config(IDLE),
+            lambda: onnxruntime.backend.prepare(onnxruntime.backend.prepare(two_nodes()), run_config=IDLE),
+            lambda: onnxruntime.backend.prepare(onnxruntime.backend.prepare(two_nodes()).session, run_config=IDLE),
+        ):
+            rep = call()
+            self.assertEqual(rep.unconfirmed, {"run_config": {"gpu_graph_id": "5"}})
+            self.assertEqual(len(rep.warnings), 1)
+
+    def test_it_is_added_to_those_before(self) -> None:
+        rep = onnxruntime.backend.prepare(two_nodes(), inter_op_num_threads=2)
+        other = rep.with_run_config(IDLE).with_run_config({"gpu_graph_id": 6})
+        threads = {"inter_op_num_threads": 2}
+        self.assertEqual(other.unconfirmed, {"session_options": threads, "run_config": {"gpu_graph_id": "6"}})
+        self.assertEqual(rep.unconfirmed, {"session_options": threads})
+        self.assertEqual((len(rep.warnings), len(other.warnings)), (1, 3))
+
+
+class CloseBesideARunTest(unittest.TestCase):
+    def test_a_run_that_has_begun_ends(self) -> None:
+        """Another thread closes the model while the run converts its inputs."""
+        for keywords in ({}, {"timeout": 60}, {"run_config": SHRINKING}):
+            rep = onnxruntime.backend.prepare(two_nodes())
+            convert = ModelInputs.feeds
+
+            def close_first(inputs, given, rep=rep, convert=convert):
+                rep.close()
+                return convert(inputs, given)
+
+            with self.subTest(keywords), mock.patch.object(ModelInputs, "feeds", close_first):
+                np.testing.assert_array_equal(rep.run([X.tolist()], **keywords)[0], X)
+            with self.assertRaisesRegex(RuntimeError, "closed"):
+                rep.run([X])
 
 
 if __name__ == "__main__":
