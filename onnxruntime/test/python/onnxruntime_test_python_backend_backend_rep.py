@@ -21,7 +21,8 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from backend_test_models import slow, two_nodes
+from backend_test_models import model, slow, two_nodes
+from onnx import helper
 
 import onnxruntime
 import onnxruntime.backend
