@@ -60,7 +60,6 @@ class TestErrors(unittest.TestCase):
         "backend.OnnxRuntimeBackend.run_node": "a part of the API that is not implemented",
         "backend._checked": "a model whose opset onnx has not released",
         "backend._source": "a value that is not a model",
-        "backend_rep._Closed.__call__": "a prepared model that is closed",
         "backend_rep._Closed.__getattr__": "a prepared model that is closed",
         "backend_rep.OnnxRuntimeBackendRep.__reduce_ex__": "a copy of a prepared model",
         "backend_rep.OnnxRuntimeBackendRep.run": "a second positional argument",

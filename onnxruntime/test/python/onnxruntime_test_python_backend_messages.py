@@ -439,7 +439,12 @@ OTHER_ERRORS = (
     ),
     (lambda: closed().run([X]), RuntimeError, "... prepared model is closed"),
     (run([X], cancellation=cancelled()), RunCancelledError, "... run was cancelled"),
-    (lambda: copy.deepcopy(prepare()), TypeError, "... prepared model cannot be copied..."),
+    (
+        lambda: copy.deepcopy(prepare()),
+        TypeError,
+        "Send functools.partial(onnxruntime.backend.prepare, path, **rep.configuration()) and call it in the "
+        "worker: a prepared model cannot be pickled or deep-copied. copy.copy shares the session",
+    ),
     (lambda: prepare(bytearray(MODEL)), TypeError, "model must be a path, bytes, ... not ...bytearray"),
     (in_environment('{"a": 1}'), RuntimeError, f"...nvironment variable {VARIABLE} ...: 'a' ...provider_options, ..."),
     (in_environment('{"run_config": {"x": 1, "x": 2}}'), RuntimeError, f"... {VARIABLE} ...: duplicate key 'x'..."),

@@ -165,7 +165,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
             config[SHRINKAGE] = "cpu:0"
             np.testing.assert_array_equal(rep.run([X], run_config=config)[0], abs(X))
 
-        self.at_every_moment("_settings_of_run", lambda: config.update({"gpu_graph_id": -1}), run)
+        self.at_every_moment("settings_of", lambda: config.update({"gpu_graph_id": -1}), run)
 
     def test_another_thread_adds_entries_while_it_is_read(self) -> None:
         config = {}
@@ -223,7 +223,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
         for _ in range(2):
             rep.run([X], run_config={"gpu_graph_id": 1})
             rep.run([X], run_config={SHRINKAGE: "cpu:0"}, log_severity_level=3, only_execute_path_to_fetches=True)
-        self.assertEqual(len(rep._kept), 1)
+        self.assertEqual(len(rep._runs.kept), 1)
         for _ in range(2):
             for keywords in (
                 *({"run_config": {"gpu_graph_id": equal}} for equal in (True, 1.0, 1 + 0j, Lying("1"))),
@@ -244,7 +244,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
         most = 0
         for number in range(1000):
             rep.run([X], logid=f"run {number}")
-            most = max(most, len(rep._kept))
+            most = max(most, len(rep._runs.kept))
         self.assertIn(most, range(2, 65))
 
     def test_no_text_of_a_caller_is_kept(self) -> None:
@@ -264,12 +264,12 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
             for more in ({}, {"log_severity_level": 3}):
                 with contextlib.suppress(NotPermittedError):
                     rep.run([X], **keywords, **more)
-        self.assertEqual(rep._kept, {})
+        self.assertEqual(rep._runs.kept, {})
 
     def test_kept_settings_do_not_keep_the_session(self) -> None:
         rep = prepare()
         rep.run([X], run_config={SHRINKAGE: "cpu:0"})
-        self.assertEqual(len(rep._kept), 1)
+        self.assertEqual(len(rep._runs.kept), 1)
         session = weakref.ref(rep._session)
         gc.disable()
         self.addCleanup(gc.enable)

@@ -442,8 +442,8 @@ class AttributesTest(unittest.TestCase):
             ("log_severity_level", (-1, 2, 4, "4"), (-2, 0, 1, 5, "x", None)),
             (
                 "logid",
-                ("", "a", "a.b-c_1"),
-                ("a b", "a]", "é", "a\n", "a\0", "\u2028", "\ud800", b"a", 1),
+                ("", "a", "a.b-c_1", "a b"),
+                ("a]", "é", "a\n", "a\0", "\u2028", "\ud800", b"a", 1),
             ),
             ("enable_mem_pattern", (True, 1, "0", np.bool_(False)), (2, "True", "", None, 1.0)),
         ):
