@@ -44,6 +44,13 @@ class TestInstalledOrt(unittest.TestCase):
                 self.assertLessEqual(len(gone), 0.05 * len(expected))
                 self.assertEqual(gone, set())
 
+    def test_an_option_of_a_later_release_is_not_expected(self):
+        library = drift.Library("onnxruntime_pybind11_state.so", "built-in", {}, [])
+        for version, expected in (("1.30.0", False), ("1.31.1", True)):
+            names = drift.expected(drift.Distribution("onnxruntime-gpu", version, [library]))
+            self.assertEqual("enable_cudnn" in names, expected, version)  # since 1.31
+            self.assertIn("use_tf32", names)
+
     def test_noise_is_not_judged(self):
         for text in drift.NOISE:
             self.assertNotIn(text, drift.SESSION_CONFIG)

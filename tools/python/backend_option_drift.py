@@ -187,18 +187,28 @@ def _options(library: Library) -> dict[str, str]:
 
 
 def expected(distribution: Distribution) -> set[str]:
-    """The judged names that should be in a distribution: its evidence names it, or its release has the key."""
+    """Return the reviewed names that a distribution should contain: its evidence names it, or its release has the key.
+
+    The release of ORT itself also decides about options of its built-in EPs that were added or removed later.
+    """
+    has_ort = any("pybind11" in library.name for library in distribution.libraries)
+    release = tuple(map(int, distribution.version.split(".")[:2]))
+
+    def in_release(rule: Rule | refusals.Refused) -> bool:
+        return not has_ort or type(rule) is not Rule or rule.since <= release
+
     names = {
         option
         for provider in PROVIDERS.values()
         for rules in provider.values()
         for option, rule in rules.items()
-        if f"run: {distribution.name} " in rules.how_known(option) and not (type(rule) is Rule and rule.within)
+        if f"run: {distribution.name} " in rules.how_known(option)
+        and not (type(rule) is Rule and rule.within)
+        and in_release(rule)
     }
-    release = tuple(map(int, distribution.version.split(".")[:2]))
-    if any("pybind11" in library.name for library in distribution.libraries):
+    if has_ort:
         keys = SESSION_CONFIG | RUN_CONFIG
-        names |= {key for key, rule in keys.items() if type(rule) is Rule and rule.since <= release}
+        names |= {key for key, rule in keys.items() if type(rule) is Rule and in_release(rule)}
     return names
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
+from backend_test_allowlist import NEWEST
 from backend_test_hostile_values import Float, Int, Loud, NumpyInt, NumpyStr, Str
 
 from onnxruntime import ExecutionMode, RunOptions, SessionOptions
@@ -25,12 +26,11 @@ from onnxruntime.backend.allowlist.value_kinds import Flag, Integer, Member, Tex
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 from onnxruntime.backend.request import of_call
 
-_NEWEST = Circumstances((1, 31), "x86_64", providers=("CPUExecutionProvider",))
 _SPIN = "session.intra_op.spin_duration_us"
 
 
 def permit(
-    at: Circumstances = _NEWEST, kind: str = "built-in", attributes: dict | None = None, **asked: object
+    at: Circumstances = NEWEST, kind: str = "built-in", attributes: dict | None = None, **asked: object
 ) -> permits.Permit:
     return look_up.permit(of_call(asked, attributes or {}), at, lambda _: kind)
 
@@ -40,7 +40,7 @@ def session_attributes(given: dict) -> dict:
 
 
 def run_attributes(given: dict) -> dict:
-    return look_up.attributes(RUN_ATTRIBUTES, given, _NEWEST)[0]
+    return look_up.attributes(RUN_ATTRIBUTES, given, NEWEST)[0]
 
 
 def session_config(given: object, at: Circumstances) -> dict:
@@ -164,7 +164,7 @@ class TestAttributes(unittest.TestCase):
 
 
 class TestSessionAndRunConfig(unittest.TestCase):
-    def assert_refused(self, given: object, *parts: str, at: Circumstances = _NEWEST, run: bool = False) -> str:
+    def assert_refused(self, given: object, *parts: str, at: Circumstances = NEWEST, run: bool = False) -> str:
         find = run_config if run else session_config
         with self.assertRaises(errors.NotPermittedError) as raised:
             find(given, at)
@@ -176,12 +176,12 @@ class TestSessionAndRunConfig(unittest.TestCase):
 
     def test_permitted_entries_are_rendered_in_order(self):
         given = {_SPIN: "0500", "session.disable_prepacking": np.True_, "session.gqa_value_layout": "BNHS"}
-        entries = session_config(given, _NEWEST)
+        entries = session_config(given, NEWEST)
         expected = [(_SPIN, "500"), ("session.disable_prepacking", "1"), ("session.gqa_value_layout", "BNHS")]
         self.assertEqual(list(entries.items()), expected)
         self.assertTrue(all(type(item) is str for pair in entries.items() for item in pair))
-        self.assertEqual(run_config({"gpu_graph_id": np.int8(-1)}, _NEWEST), {"gpu_graph_id": "-1"})
-        self.assertEqual(session_config({}, _NEWEST), {})
+        self.assertEqual(run_config({"gpu_graph_id": np.int8(-1)}, NEWEST), {"gpu_graph_id": "-1"})
+        self.assertEqual(session_config({}, NEWEST), {})
 
     def test_not_a_mapping(self):
         for given in ([], [("a", "b")], "a", b"a", 1, {"a"}, iter({}), Loud(), object, Broken()):
@@ -190,7 +190,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
                 (run_config, "run_config"),
             ):
                 with self.subTest(type=ascii(type.__repr__(type(given)))), self.assertRaisesRegex(TypeError, keyword):
-                    find(given, _NEWEST)
+                    find(given, NEWEST)
 
     def test_items_that_are_no_pairs(self):
         class NoPairs(Endless):
@@ -198,7 +198,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
                 return ["abc", 1]
 
         with self.assertRaisesRegex(TypeError, "that can be read"):
-            session_config(NoPairs(), _NEWEST)
+            session_config(NoPairs(), NEWEST)
 
     def test_huge_and_endless_mappings(self):
         self.assert_refused(Endless(), "more than 256 entries")
@@ -209,7 +209,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
     def test_mapping_that_changes_between_reads(self):
         harmless = {"session.disable_prepacking": "1"}
         harmful = {"session.collect_node_memory_stats_to_file": "written"}
-        self.assertEqual(session_config(Once(harmless, harmful), _NEWEST), harmless)
+        self.assertEqual(session_config(Once(harmless, harmful), NEWEST), harmless)
         self.assert_refused(Once(harmful, harmless), "writes files")
 
         class Dict(dict):
@@ -219,7 +219,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
             def __iter__(self):
                 return iter(harmful)
 
-        self.assertEqual(session_config(Dict(harmless), _NEWEST), harmless)
+        self.assertEqual(session_config(Dict(harmless), NEWEST), harmless)
 
     def test_keys_that_are_not_exact(self):
         right = "session.disable_prepacking"
@@ -257,7 +257,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
         self.assert_refused({"session.disable_prepacking": Loud()}, "a value of type Loud")
         self.assert_refused({"session.disable_prepacking": Loud}, "a value of type LoudType")
         with self.assertRaisesRegex(TypeError, "must be a mapping such as a dict, not Loud"):
-            run_config(Loud(), _NEWEST)
+            run_config(Loud(), NEWEST)
         evil = type("a\nb" + "x" * 200, (), {})
         self.assert_refused({"session.disable_prepacking": evil()}, "a value of type a\\nbxxx")
 
@@ -291,36 +291,36 @@ class TestSessionAndRunConfig(unittest.TestCase):
         for key, rule in (SESSION_CONFIG | RUN_CONFIG).items():
             if rule.since > (1, 24):
                 needed = ".".join(map(str, rule.since))
-                before = replace(_NEWEST, release=(1, rule.since[1] - 1))
+                before = replace(NEWEST, release=(1, rule.since[1] - 1))
                 with self.subTest(key=key):
                     self.assert_refused({key: "1"}, f"it requires ORT {needed}. ORT 1.{rule.since[1] - 1} ", at=before)
 
     def test_optimizers_of_the_release(self):
         key = "optimization.disable_specified_optimizers"
-        old = replace(_NEWEST, release=(1, 24))
+        old = replace(NEWEST, release=(1, 24))
         both = {key: "ConstantFolding;NotWhereFusion"}
-        self.assertEqual(session_config(both, _NEWEST), both)
+        self.assertEqual(session_config(both, NEWEST), both)
         self.assertEqual(session_config({key: "ConstantFolding"}, old), {key: "ConstantFolding"})
         self.assert_refused(both, "optimizers of this ORT release", at=old)
         self.assert_refused({key: "ConstantFolding,NotWhereFusion"}, "it contains an unknown name")
 
     def test_needs(self):
-        arm = replace(_NEWEST, machine="arm64")
-        cuda = replace(_NEWEST, providers=("CUDAExecutionProvider",))
-        openvino = replace(_NEWEST, providers=("OpenVINOExecutionProvider",))
-        qnn = replace(_NEWEST, providers=("QNNExecutionProvider",))
-        with_cpu = replace(_NEWEST, providers=("OpenVINOExecutionProvider", "CPUExecutionProvider"))
+        arm = replace(NEWEST, machine="arm64")
+        cuda = replace(NEWEST, providers=("CUDAExecutionProvider",))
+        openvino = replace(NEWEST, providers=("OpenVINOExecutionProvider",))
+        qnn = replace(NEWEST, providers=("QNNExecutionProvider",))
+        with_cpu = replace(NEWEST, providers=("OpenVINOExecutionProvider", "CPUExecutionProvider"))
         for key, value, enough, missing in (
-            ("mlas.disable_kleidiai", "1", arm, _NEWEST),
-            ("mlas.qnbit.force_fp32", "1", _NEWEST, arm),
-            ("mlas.use_lut_gemm", "1", _NEWEST, arm),
-            ("session.x64quantprecision", "1", replace(_NEWEST, machine="AMD64"), arm),
+            ("mlas.disable_kleidiai", "1", arm, NEWEST),
+            ("mlas.qnbit.force_fp32", "1", NEWEST, arm),
+            ("mlas.use_lut_gemm", "1", NEWEST, arm),
+            ("session.x64quantprecision", "1", replace(NEWEST, machine="AMD64"), arm),
             ("session.disable_model_compile", "1", openvino, cuda),
-            ("session.disable_cpu_ep_fallback", "1", openvino, _NEWEST),
+            ("session.disable_cpu_ep_fallback", "1", openvino, NEWEST),
             ("session.disable_cpu_ep_fallback", "1", openvino, with_cpu),
-            ("session.disable_cpu_ep_fallback", "1", openvino, replace(_NEWEST, providers=())),
+            ("session.disable_cpu_ep_fallback", "1", openvino, replace(NEWEST, providers=())),
             ("session.use_device_allocator_for_initializers", "1", cuda, openvino),
-            ("session.layer_assignment_settings", "gpu:1(=a.b/c,d)", cuda, _NEWEST),
+            ("session.layer_assignment_settings", "gpu:1(=a.b/c,d)", cuda, NEWEST),
             ("session.name_based_layer_assignment", "npu(a);cpu(b)", qnn, cuda),
         ):
             with self.subTest(key=key, value=value):
@@ -328,11 +328,11 @@ class TestSessionAndRunConfig(unittest.TestCase):
                 self.assert_refused({key: value}, f"session_config['{key}']", "it requires ", at=missing)
         shrink = "memory.enable_memory_arena_shrinkage"
         self.assertEqual(run_config({shrink: "cpu:0;gpu:0"}, cuda), {shrink: "cpu:0;gpu:0"})
-        self.assertEqual(run_config({shrink: "cpu:0"}, _NEWEST), {shrink: "cpu:0"})
+        self.assertEqual(run_config({shrink: "cpu:0"}, NEWEST), {shrink: "cpu:0"})
         for value, at in (
-            ("gpu:0", _NEWEST),
-            ("cpu:0;gpu:0", _NEWEST),
-            ("cpu:0", replace(_NEWEST, attributes={"enable_cpu_mem_arena": False})),
+            ("gpu:0", NEWEST),
+            ("cpu:0;gpu:0", NEWEST),
+            ("cpu:0", replace(NEWEST, attributes={"enable_cpu_mem_arena": False})),
             ("gpu:0;cpu:0", replace(cuda, attributes={"enable_cpu_mem_arena": False})),
         ):
             self.assert_refused({shrink: value}, "a memory arena for every device", at=at, run=True)
@@ -341,7 +341,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
 
     def test_memory_of_captured_graphs(self) -> None:
         key = "memory.enable_memory_arena_shrinkage"
-        gpus = replace(_NEWEST, providers=("CUDAExecutionProvider", "CPUExecutionProvider"))
+        gpus = replace(NEWEST, providers=("CUDAExecutionProvider", "CPUExecutionProvider"))
         for ep, option in CAPTURE_SWITCHES.items():
             for text in ("1", "True", "0", "False"):
                 at = replace(gpus, options={ep: {option: text}})
@@ -371,7 +371,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
         self.assert_refused({"session.name_based_layer_assignment": "cpu(=a)"}, "not of the accepted form")
 
     def test_families(self):
-        at = replace(_NEWEST, attributes={"execution_mode": ExecutionMode.ORT_PARALLEL})
+        at = replace(NEWEST, attributes={"execution_mode": ExecutionMode.ORT_PARALLEL})
         keys = [f"session.intra_op.knob_{letter}" for letter in "abcdefghijklmnopq"]
         permitted = permit(at, session_config=dict.fromkeys(keys[:16], True))
         self.assertEqual(permitted.session_config, dict.fromkeys(keys[:16], "1"))
@@ -403,11 +403,11 @@ class TestSessionAndRunConfig(unittest.TestCase):
             self.assert_refused({key: 1})
 
     def test_a_later_release_does_not_open_a_family_for_an_exact_key(self):
-        self.assert_refused({_SPIN: 1}, "it requires ORT 1.26", at=replace(_NEWEST, release=(1, 25)))
+        self.assert_refused({_SPIN: 1}, "it requires ORT 1.26", at=replace(NEWEST, release=(1, 25)))
 
 
 class TestProviderOptions(unittest.TestCase):
-    def find(self, given: object, at: Circumstances = _NEWEST):
+    def find(self, given: object, at: Circumstances = NEWEST):
         return permit(at, "built-in" if "CUDAExecutionProvider" in given else "", provider_options=given).providers
 
     def test_messages_name_keyword_ep_option_value_reason_and_what_is_accepted(self):

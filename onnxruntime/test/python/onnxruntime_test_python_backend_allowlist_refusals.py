@@ -11,19 +11,18 @@ import pkgutil
 import unittest
 from unittest import mock
 
+from backend_test_allowlist import NEWEST
+
 from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend import errors
 from onnxruntime.backend.allowlist import look_up, permits, refusals
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.circumstances import Circumstances
 from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
 from onnxruntime.backend.request import of_call
 
-_HERE = Circumstances((1, 31), "x86_64", providers=("CPUExecutionProvider",))
-
 
 def permit(kind: str = "built-in", attributes: dict | None = None, **requested: object) -> permits.Permit:
-    return look_up.permit(of_call(requested, attributes or {}), _HERE, lambda _: kind)
+    return look_up.permit(of_call(requested, attributes or {}), NEWEST, lambda _: kind)
 
 
 def session_attributes(given: dict) -> dict:
@@ -31,7 +30,7 @@ def session_attributes(given: dict) -> dict:
 
 
 def run_attributes(given: dict) -> dict:
-    return look_up.attributes(RUN_ATTRIBUTES, given, _HERE)[0]
+    return look_up.attributes(RUN_ATTRIBUTES, given, NEWEST)[0]
 
 
 class TestVerdicts(unittest.TestCase):
