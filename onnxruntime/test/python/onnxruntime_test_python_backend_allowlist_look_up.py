@@ -30,9 +30,9 @@ _SPIN = "session.intra_op.spin_duration_us"
 
 
 def permit(
-    at: Circumstances = NEWEST, kind: str = "built-in", attributes: dict | None = None, **asked: object
+    at: Circumstances = NEWEST, kind: str = "built-in", attributes: dict | None = None, **requested: object
 ) -> permits.Permit:
-    return look_up.permit(of_call(asked, attributes or {}), at, lambda _: kind)
+    return look_up.permit(of_call(requested, attributes or {}), at, lambda _: kind)
 
 
 def session_attributes(given: dict) -> dict:
@@ -52,7 +52,7 @@ def run_config(given: object, at: Circumstances) -> dict:
 
 
 class Once(Mapping):
-    """A mapping that answers honestly once."""
+    """A mapping that returns other items after the first read."""
 
     def __init__(self, first: dict, later: dict) -> None:
         self._answers = itertools.chain([first], itertools.repeat(later))
@@ -71,7 +71,7 @@ class Once(Mapping):
 
 
 class Endless(Mapping):
-    """A mapping without an end that calls itself small."""
+    """An endless mapping that reports a length of 1."""
 
     def __getitem__(self, key):
         return "1"
@@ -164,15 +164,24 @@ class TestAttributes(unittest.TestCase):
 
 
 class TestSessionAndRunConfig(unittest.TestCase):
-    def assert_refused(self, given: object, *parts: str, at: Circumstances = NEWEST, run: bool = False) -> str:
+    def assert_refused(
+        self, given: object, reason: str = "", *, at: Circumstances = NEWEST, run: bool = False, key: str = ""
+    ) -> errors.NotPermittedError:
+        """Check the class, the keyword and the key of the refusal, and a part of its reason if only that differs.
+
+        :param key: the key, if ``given`` does not consist of this key alone.
+        """
         find = run_config if run else session_config
         with self.assertRaises(errors.NotPermittedError) as raised:
             find(given, at)
-        message = str(raised.exception)
-        for part in parts:
-            self.assertIn(part, message)
-        self.assertTrue(message.isascii() and message.isprintable(), message)
-        return message
+        refusal = raised.exception
+        self.assertEqual(refusal.keyword, "run_config" if run else "session_config")
+        if type(given) is dict and len(given) == 1 and type(next(iter(given))) is str:
+            (key,) = given
+        self.assertEqual(refusal.key, key)
+        self.assertIn(reason, refusal.reason)
+        self.assertTrue(str(refusal).isascii() and str(refusal).isprintable(), str(refusal))
+        return refusal
 
     def test_permitted_entries_are_rendered_in_order(self):
         given = {_SPIN: "0500", "session.disable_prepacking": np.True_, "session.gqa_value_layout": "BNHS"}
@@ -192,7 +201,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
                 with self.subTest(type=ascii(type.__repr__(type(given)))), self.assertRaisesRegex(TypeError, keyword):
                     find(given, NEWEST)
 
-    def test_items_that_are_no_pairs(self):
+    def test_items_that_are_not_pairs(self):
         class NoPairs(Endless):
             def items(self):
                 return ["abc", 1]
@@ -201,16 +210,16 @@ class TestSessionAndRunConfig(unittest.TestCase):
             session_config(NoPairs(), NEWEST)
 
     def test_huge_and_endless_mappings(self):
-        self.assert_refused(Endless(), "more than 256 entries")
-        self.assert_refused(dict.fromkeys(map(str, range(257)), "1"), "more than 256 entries")
-        # One fewer is looked at, key by key.
-        self.assert_refused(dict.fromkeys(map(str, range(256)), "1"), "session_config['0']", "unknown ")
+        self.assert_refused(Endless())
+        self.assert_refused(dict.fromkeys(map(str, range(257)), "1"))
+        # With one entry less, each key is checked.
+        self.assert_refused(dict.fromkeys(map(str, range(256)), "1"), key="0")
 
     def test_mapping_that_changes_between_reads(self):
         harmless = {"session.disable_prepacking": "1"}
         harmful = {"session.collect_node_memory_stats_to_file": "written"}
         self.assertEqual(session_config(Once(harmless, harmful), NEWEST), harmless)
-        self.assert_refused(Once(harmful, harmless), "writes files")
+        self.assert_refused(Once(harmful, harmless), key=next(iter(harmful)))
 
         class Dict(dict):
             def __getitem__(self, key):
@@ -232,26 +241,17 @@ class TestSessionAndRunConfig(unittest.TestCase):
             f"{right}\0x",
             f"{right}\ud800",
         ):
-            message = self.assert_refused({key: "1"}, "session_config[", "unknown ")
-            self.assertIn(f"Did you mean '{right}'?", message)
+            self.assert_refused({key: "1"}, f"Did you mean '{right}'?")
         for key in ("", "\0", "\ud800", "x" * 10**6, right * 1000, "session.", "session.intra_op.", "optimization."):
-            self.assertNotIn("Did you mean", self.assert_refused({key: "1"}, "unknown "))
+            self.assertNotIn("Did you mean", self.assert_refused({key: "1"}, "unknown ").reason)
         for key in (Str(right), NumpyStr(right), np.str_(right), right.encode(), None, 1, True, 1.0, (right,)):
-            self.assert_refused({key: "1"}, "a key must be a str")
+            self.assert_refused({key: "1"}, "must be a str", key=errors.show(key))
 
     def test_values_that_are_not_exact(self):
         wrong = [None, b"1", 1.0, "true", "1\n", "1\0", " 1", "\u0661", "\ud800", "x" * 10**6, 10**400, [], {}]
         for value in [*wrong, Str("1"), Int(1), Float(1), NumpyInt(1), np.array(1), Loud()]:
             for key in ("session.disable_prepacking", "session.dynamic_block_base"):
-                message = self.assert_refused({key: value}, f"session_config['{key}']: invalid value", "Expected ")
-                self.assertLess(len(message), 400)
-
-    def test_message_of_a_wrong_value(self):
-        message = self.assert_refused({_SPIN: 10_001})
-        self.assertEqual(
-            message,
-            f"session_config['{_SPIN}']: invalid value 10001 (out of range). Expected an integer from -1 to 10000",
-        )
+                self.assertLess(len(str(self.assert_refused({key: value}, "invalid value"))), 400)
 
     def test_no_foreign_code_runs_in_messages(self):
         self.assert_refused({"session.disable_prepacking": Loud()}, "a value of type Loud")
@@ -266,15 +266,15 @@ class TestSessionAndRunConfig(unittest.TestCase):
         for value in ("x" * 10**6, "\U0001f600" * 100, b"\xff" * 1000, 10**10_000, -(10**37), 1e308, "'" * 100):
             self.assertLessEqual(len(errors.show(value)), 80)
 
-    def test_a_key_of_the_other_keyword_is_sent_there(self):
-        self.assert_refused({"gpu_graph_id": 1}, "session_config['gpu_graph_id']", "belongs in run_config")
-        self.assert_refused({_SPIN: 1}, f"run_config['{_SPIN}']", "belongs in session_config", run=True)
+    def test_a_key_of_another_keyword_is_refused_with_its_place(self):
+        self.assert_refused({"gpu_graph_id": 1}, "belongs in run_config")
+        self.assert_refused({_SPIN: 1}, "belongs in session_config", run=True)
         for run in (False, True):
             self.assert_refused({"intra_op_num_threads": 1}, "Pass it in session_options", run=run)
         self.assert_refused({"use_tf32": 1}, "Pass it in provider_options")
         self.assert_refused({"session.intra_op_num_threads": 1}, "Pass intra_op_num_threads")
 
-    def test_everything_under_ep_is_refused(self):
+    def test_every_key_in_the_family_ep_is_refused(self):
         for key in (
             "ep.",
             "ep.x",
@@ -284,7 +284,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
         ):
             self.assert_refused({key: "1"})
         self.assert_refused({"ep.qnnexecutionprovider.backend_path": "x"}, "provider_options")
-        # An exact refusal gives its own reason.
+        # An exact entry has its own reason.
         self.assert_refused({"ep.context_enable": "1"}, "writes files")
 
     def test_release(self):
@@ -293,7 +293,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
                 needed = ".".join(map(str, rule.since))
                 before = replace(NEWEST, release=(1, rule.since[1] - 1))
                 with self.subTest(key=key):
-                    self.assert_refused({key: "1"}, f"it requires ORT {needed}. ORT 1.{rule.since[1] - 1} ", at=before)
+                    self.assert_refused({key: "1"}, f"requires ORT {needed}", at=before)
 
     def test_optimizers_of_the_release(self):
         key = "optimization.disable_specified_optimizers"
@@ -302,7 +302,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
         self.assertEqual(session_config(both, NEWEST), both)
         self.assertEqual(session_config({key: "ConstantFolding"}, old), {key: "ConstantFolding"})
         self.assert_refused(both, "optimizers of this ORT release", at=old)
-        self.assert_refused({key: "ConstantFolding,NotWhereFusion"}, "it contains an unknown name")
+        self.assert_refused({key: "ConstantFolding,NotWhereFusion"}, "invalid value")
 
     def test_needs(self):
         arm = replace(NEWEST, machine="arm64")
@@ -325,7 +325,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
         ):
             with self.subTest(key=key, value=value):
                 self.assertEqual(session_config({key: value}, enough), {key: value})
-                self.assert_refused({key: value}, f"session_config['{key}']", "it requires ", at=missing)
+                self.assert_refused({key: value}, "it requires ", at=missing)
         shrink = "memory.enable_memory_arena_shrinkage"
         self.assertEqual(run_config({shrink: "cpu:0;gpu:0"}, cuda), {shrink: "cpu:0;gpu:0"})
         self.assertEqual(run_config({shrink: "cpu:0"}, NEWEST), {shrink: "cpu:0"})
@@ -337,7 +337,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
         ):
             self.assert_refused({shrink: value}, "a memory arena for every device", at=at, run=True)
         for value in ("cpu", "cpu:", "cpu:1", "CPU:0", "cpu:0;", "cpu:0 ", "gpu:100", "", "disk:0"):
-            self.assert_refused({shrink: value}, "not of the accepted form", at=cuda, run=True)
+            self.assert_refused({shrink: value}, "invalid value", at=cuda, run=True)
 
     def test_memory_of_captured_graphs(self) -> None:
         key = "memory.enable_memory_arena_shrinkage"
@@ -367,8 +367,8 @@ class TestSessionAndRunConfig(unittest.TestCase):
                 "cpu(%s)",
                 "cpu(\u00e9)",
             ):
-                self.assert_refused({key: value}, "not of the accepted form")
-        self.assert_refused({"session.name_based_layer_assignment": "cpu(=a)"}, "not of the accepted form")
+                self.assert_refused({key: value}, "invalid value")
+        self.assert_refused({"session.name_based_layer_assignment": "cpu(=a)"}, "invalid value")
 
     def test_families(self):
         at = replace(NEWEST, attributes={"execution_mode": ExecutionMode.ORT_PARALLEL})
@@ -380,18 +380,18 @@ class TestSessionAndRunConfig(unittest.TestCase):
             self.assertIn("cannot confirm that it has an effect", sentence)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            self.assert_refused(dict.fromkeys(keys, 1), "more than 16 keys of session.intra_op.*", at=at)
+            self.assert_refused(dict.fromkeys(keys, 1), at=at, key=keys[16])
             # Exact keys do not count as members.
             self.assertEqual(len(session_config({**dict.fromkeys(keys[:16], 1), _SPIN: 1}, at)), 17)
             both = {keys[0]: 64, "session.inter_op.knob": False}
             self.assertEqual(session_config(both, at), {keys[0]: "64", "session.inter_op.knob": "0"})
             for value in (65, -1, "x", "/tmp", 1.0, None, Int(1)):
-                self.assert_refused({keys[0]: value}, "Expected True/False or an integer from 0 to 64")
+                self.assert_refused({keys[0]: value}, "invalid value")
 
     def test_misspelt_key_of_a_family_is_refused(self):
         self.assert_refused({"session.intra_op.spin_backof_max": 4}, "Did you mean 'session.intra_op.spin_backoff_max'")
 
-    def test_what_is_no_member_of_a_family(self):
+    def test_keys_that_do_not_match_a_family(self):
         for rest in ("", "A", "a1", "a.b", "a-b", "a b", "a\n", "a\0", "\u00e9", "a" * 41):
             self.assert_refused({f"session.intra_op.{rest}": 1}, "unknown ")
         for key in (
@@ -402,7 +402,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
         ):
             self.assert_refused({key: 1})
 
-    def test_a_later_release_does_not_open_a_family_for_an_exact_key(self):
+    def test_a_family_does_not_permit_a_key_of_a_later_release(self):
         self.assert_refused({_SPIN: 1}, "it requires ORT 1.26", at=replace(NEWEST, release=(1, 25)))
 
 
@@ -410,28 +410,21 @@ class TestProviderOptions(unittest.TestCase):
     def find(self, given: object, at: Circumstances = NEWEST):
         return permit(at, "built-in" if "CUDAExecutionProvider" in given else "", provider_options=given).providers
 
-    def test_messages_name_keyword_ep_option_value_reason_and_what_is_accepted(self):
-        for given, parts in (
-            (
-                {"CUDAExecutionProvider": {"device_id": 64}},
-                (
-                    "provider_options['CUDAExecutionProvider']['device_id']",
-                    "invalid value 64",
-                    "out of range",
-                    "0 to 63",
-                ),
-            ),
-            ({"CUDAExecutionProvider": {"device_idd": 0}}, ("unknown ", "Did you mean 'device_id'?")),
-            ({"CUDAExecutionprovider": {}}, ("unknown execution provider", "Did you mean 'CUDAExecutionProvider'?")),
-            ({Str("CUDAExecutionProvider"): {}}, ("a key must be a str",)),
-            ({"CUDAExecutionProvider": {Str("device_id"): 0}}, ("a key must be a str",)),
-            ({"CUDAExecutionProvider": {"device_id\0": 0}}, ("unknown ",)),
-            ({"CUDAExecutionProvider": {"gpu_graph_id": 0}}, ("belongs in run_config",)),
+    def test_refusals_state_the_ep_and_the_option(self):
+        cuda = "CUDAExecutionProvider"
+        for given, place in (
+            ({cuda: {"device_id": 64}}, (cuda, "device_id")),
+            ({cuda: {"device_idd": 0}}, (cuda, "device_idd")),
+            ({cuda: {"device_id\0": 0}}, (cuda, "device_id\0")),
+            ({cuda: {"gpu_graph_id": 0}}, (cuda, "gpu_graph_id")),
+            ({"CUDAExecutionprovider": {}}, ("CUDAExecutionprovider", "")),
+            ({Str(cuda): {}}, ("", "a value of type Str")),
+            ({cuda: {Str("device_id"): 0}}, (cuda, "a value of type Str")),
         ):
-            with self.subTest(parts=parts), self.assertRaises(errors.NotPermittedError) as raised:
+            with self.subTest(place), self.assertRaises(errors.NotPermittedError) as raised:
                 self.find(given)
-            for part in parts:
-                self.assertIn(part, str(raised.exception))
+            refusal = raised.exception
+            self.assertEqual((refusal.keyword, refusal.provider, refusal.key), ("provider_options", *place))
 
     def test_not_a_mapping(self):
         for given in (
@@ -443,8 +436,8 @@ class TestProviderOptions(unittest.TestCase):
             with self.subTest(given=given), self.assertRaisesRegex(TypeError, "provider_options.* must be a mapping"):
                 self.find(given)
 
-    def test_the_verdict_on_an_ep_that_is_not_here(self):
-        """It is that of the kinds that the EP comes in; that it is absent is for others to say."""
+    def test_the_verdict_on_an_ep_that_is_not_available(self):
+        """The tables of all kinds of the EP decide. Another module reports that the EP is not available."""
         for given in ({"CPUExecutionProvider": {}}, {"CUDAExecutionProvider": {"use_tf32": 0}}):
             permitted = permit(kind="", provider_options=given)
             self.assertEqual(permitted.kinds, dict.fromkeys(given, ""))
@@ -453,8 +446,8 @@ class TestProviderOptions(unittest.TestCase):
             with self.assertRaisesRegex(errors.NotPermittedError, reason):
                 permit(kind="", provider_options={"CUDAExecutionProvider": {option: 1}})
 
-    def test_options_of_an_ep_that_nobody_knows(self):
-        with self.assertRaisesRegex(errors.NotPermittedError, "have not been reviewed. Use provider_options="):
+    def test_options_of_an_unknown_ep(self):
+        with self.assertRaisesRegex(errors.NotPermittedError, "have not been reviewed"):
             permit(kind="plugin", provider_options={"UnheardOfExecutionProvider": {"x": 1}})
 
 

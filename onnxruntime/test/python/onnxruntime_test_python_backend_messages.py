@@ -445,8 +445,10 @@ OTHER_ERRORS = (
     (
         lambda: copy.deepcopy(prepare()),
         TypeError,
-        "Send functools.partial(onnxruntime.backend.prepare, path, **rep.configuration()) and call it in the "
-        "worker: a prepared model cannot be pickled or deep-copied. copy.copy shares the session",
+        (
+            "Send functools.partial(onnxruntime.backend.prepare, path, **rep.configuration()) and call it in the "
+            "worker: a prepared model cannot be pickled or deep-copied. copy.copy shares the session"
+        ),
     ),
     (lambda: prepare(bytearray(MODEL)), TypeError, "model must be a path, bytes, ... not ...bytearray"),
     (in_environment('{"a": 1}'), RuntimeError, f"...nvironment variable {VARIABLE} ...: 'a' ...provider_options, ..."),
