@@ -2,24 +2,27 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""What the tests of the command line share: a command in this process, and what it said."""
+"""Shared by the tests of the command line: executes a command in this process and keeps its output."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import json
 import os
+import sys
 import tempfile
 import unittest
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
 import onnx
 
 import onnxruntime
-from onnxruntime.backend import __main__
+from onnxruntime.backend.command_line.main import main
 
 CPU = "CPUExecutionProvider"
 ABSENT = "CANNExecutionProvider"
@@ -30,8 +33,8 @@ SHRINKING = {"memory.enable_memory_arena_shrinkage": "cpu:0"}
 WRITES = "session.collect_node_memory_stats_to_file"
 
 
-class Told:
-    """What a command said in this process, and its exit status."""
+class Ran:
+    """The output and the exit status of a command, executed in this process."""
 
     def __init__(self, *arguments: object) -> None:
         streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2)]
@@ -42,7 +45,7 @@ class Told:
             mock.patch.dict(os.environ),  # a command's process is its own
         ):
             try:
-                self.status = __main__.main([str(argument) for argument in arguments])
+                self.status = main([str(argument) for argument in arguments])
             except SystemExit as left:
                 self.status = left.code
         onnxruntime.set_default_logger_severity(2)
@@ -50,7 +53,7 @@ class Told:
 
 
 class CommandTest(unittest.TestCase):
-    """What the tests of all commands share."""
+    """Base class of the tests of all commands."""
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -67,37 +70,47 @@ class CommandTest(unittest.TestCase):
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
 
-    def tell(self, *arguments: object, warns: str = "") -> str:
-        """Run a command that succeeds, and check that it reads well."""
-        told = Told(*arguments)
-        self.assertEqual(told.status, 0, told.err)
-        self.assertRegex(told.err, f"^warning: .*{warns}.*\n$" if warns else "^$")
+    @contextlib.contextmanager
+    def importable(self, folder: Path) -> Iterator[None]:
+        """Let Python import the modules of a folder."""
+        before = set(sys.modules)
+        importlib.invalidate_caches()
+        with mock.patch.object(sys, "path", [str(folder), *sys.path]):
+            yield
+        for name in set(sys.modules) - before:
+            del sys.modules[name]
+
+    def show(self, *arguments: object, warns: str = "") -> str:
+        """Execute a command that succeeds, check the layout of its output, and return the output."""
+        ran = Ran(*arguments)
+        self.assertEqual(ran.status, 0, ran.err)
+        self.assertRegex(ran.err, f"^warning: .*{warns}.*\n$" if warns else "^$")
         if "--json" not in arguments and "schema" not in arguments:
-            self.check_lines(told.out, 80)
-        return told.out
+            self.check_lines(ran.out, 80)
+        return ran.out
 
     def check_lines(self, text: str, width: int) -> None:
-        """Check that no line is too long, but for one that ends in a word which is, and that all can be printed."""
+        """Check that all text is printable and that only a line with one long word is longer than the page."""
         for line in text.splitlines():
             self.assertTrue(line.isprintable(), line)
             if len(line) > width:
                 head, _, word = line.rpartition(" ")
                 self.assertFalse(head.strip() and len(head) > 20, line)
-                self.assertGreater(len(word), width // 2)  # a path or a name, which must not be broken
+                self.assertGreater(len(word), width // 2)  # a path or a name
 
     def run_json(self, *arguments: object, **keywords: str) -> dict:
-        return json.loads(self.tell("run", *arguments, "--json", "--repeat", "2", **keywords))
+        return json.loads(self.show("run", *arguments, "--json", "--repeat", "2", **keywords))
 
     def run_one(self, *arguments: object, **keywords: str) -> dict:
-        """The result for the only configuration."""
+        """Execute ``run`` with one configuration, and return its part of the result."""
         (only,) = self.run_json(*arguments, **keywords)["configurations"]
         return only
 
     def mistake(self, *arguments: object) -> str:
-        """Run a command that is mistaken, and check that it says so in one line."""
-        told = Told(*arguments)
-        self.assertIn(told.status, (1, 2), told.out)
-        self.assertRegex(told.err, r"\Aerror: [^\n]+\n\Z")
-        self.assertNotIn("Traceback", told.err)
-        self.assertEqual(told.out, "")
-        return told.err
+        """Execute a command that fails, check that the error is one line, and return the error."""
+        ran = Ran(*arguments)
+        self.assertIn(ran.status, (1, 2), ran.out)
+        self.assertRegex(ran.err, r"\Aerror: [^\n]+\n\Z")
+        self.assertNotIn("Traceback", ran.err)
+        self.assertEqual(ran.out, "")
+        return ran.err

@@ -2,127 +2,107 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""``python -m onnxruntime.backend options``: what may be set, to which values, and what is refused."""
+"""The ``options`` command: lists permitted options with their values, and refused options with the reason."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Mapping
 
-from onnxruntime.backend.allowlist.refusals import Refused
+from onnxruntime.backend.allowlist import attributes, config_keys, refusals
+from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Rule
-from onnxruntime.backend.command_line.shared import PROGRAM, Page, tables
+from onnxruntime.backend.allowlist.suggestions import similar_provider
+from onnxruntime.backend.command_line import providers
+from onnxruntime.backend.command_line.text import MistakeError, Page
 
 
-def add_to(commands: argparse._SubParsersAction, shared: argparse.ArgumentParser) -> None:
-    """Add the command to a parser.
-
-    :param commands: the parser's commands.
-    :param shared: a parser of the options that all commands have.
-    """
+def add_to(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     parser = commands.add_parser(
-        "options", parents=[shared], help="what may be set, to which values, and what is refused",
-        description="What may be set, to which values, with its default and its effect.",
+        "options",
+        help="list permitted options and their values, or refused options and the reasons",
+        description="List options with their values, default and effect.",
         usage="%(prog)s [SCOPE] ...",
-    )  # fmt: skip
-    parser.add_argument(
-        "scope", nargs="?", metavar="SCOPE",
-        help="whose options: session, run or an EP; without it, how many there are of each",
-    )  # fmt: skip
-    parser.add_argument("--refused", action="store_true", help="what is refused instead, with the reason")
-    parser.add_argument("--search", metavar="TEXT", default="", help="only those whose name or description holds TEXT")
-    parser.set_defaults(command=command, tell=tell, parser=parser)
+    )
+    use = "list options of SCOPE: session, run, or an EP name (default: print the number of options in each table)"
+    parser.add_argument("scope", nargs="?", metavar="SCOPE", help=use)
+    parser.add_argument("--refused", action="store_true", help="list refused options and the reasons")
+    use = "list only options whose name or description contains TEXT"
+    parser.add_argument("--search", metavar="TEXT", default="", help=use)
+    return parser
 
 
-def command(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
-    """Run the command.
-
-    :return: the result and the exit status.
-    """
-    text = chosen.search.lower()
-    found = []
-    for title, provider, rules in tables(chosen.scope):
+def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
+    text, found = chosen.search.lower(), []
+    for title, provider, rules in _tables(chosen.scope):
         described = [_described(name, rule) for name, rule in sorted(rules.items())]
-        matching = [entry for entry in described if text in " ".join(_sentences(entry, entry["name"])).lower()]
-        found.append({"title": title, "provider": provider, "entries": matching})
-    result = {
-        "scope": chosen.scope,
-        "search": chosen.search,
-        # What a person asked to see; a program gets all and chooses by "permitted".
-        "shown": "refused" if chosen.refused else "permitted",
-        "tables": found,
-    }
-    return result, 0
+        matching = [entry for entry in described if text in " ".join([entry["name"], *_sentences(entry)]).lower()]
+        entries = [entry for entry in matching if entry["permitted"] is not chosen.refused]
+        found.append({"title": title, "provider": provider, "entries": entries, "others": len(matching) - len(entries)})
+    listed = "refused" if chosen.refused else "permitted"
+    return {"scope": chosen.scope, "search": chosen.search, "listed": listed, "tables": found}, 0
 
 
-def _described(name: str, rule: Rule | Refused) -> dict[str, object]:
+def _tables(scope: str | None) -> Iterator[tuple[str, str, Mapping[str, Rule | refusals.Refused]]]:
+    """Return title, EP (or ``""``) and entries of each table in a scope; ``None`` is the scope of all tables."""
+    if scope in (None, "session"):
+        yield "session_config", "", config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
+        yield "keyword arguments of prepare", "", attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
+    if scope in (None, "run"):
+        yield "run_config", "", config_keys.RUN_CONFIG | refusals.RUN_CONFIG
+        yield "keyword arguments of run", "", attributes.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
+    if scope in ("session", "run"):
+        return
+    name = scope and providers.full_name(scope)
+    if name and name not in PROVIDERS:
+        if name not in providers.kinds():
+            raise MistakeError(f"unknown scope {scope!a}. Expected session, run or an EP{similar_provider(scope)}")
+        yield name, name, {}
+    for known, kinds in refusals.provider_tables().items():
+        for kind in ("built-in", "plugin"):
+            if name in (None, known) and kind in kinds:
+                rules = {**refusals.EVERY_PROVIDER, **kinds[kind]} if scope else kinds[kind]
+                yield f"{known} ({kind})", known, rules
+
+
+def _described(name: str, rule: Rule | refusals.Refused) -> dict[str, object]:
     if not isinstance(rule, Rule):
         return {"name": name, "permitted": False, "hazard": rule.hazard, "reason": rule.reason}
-    needs = [need.what for need in rule.needs]
-    if rule.since > (1, 24):
-        needs.insert(0, "ORT {}.{}".format(*rule.since))
-    return {
-        "name": name,
-        "permitted": True,
-        "effect": rule.effect,
-        "accepts": rule.kind.accepts,
-        "default": rule.default,
-        "needs": needs,
-    }
+    effect = {"effect": rule.effect, "accepts": rule.kind.accepts, "default": rule.default}
+    return {"name": name, "permitted": True, **effect, "requires": conditions(rule)}
 
 
-def _sentences(entry: dict, *before: str) -> list[str]:
-    """What a person wants to know of an entry."""
+def conditions(rule: Rule) -> list[str]:
+    """Return the conditions of an option: the ORT releases, then the others."""
+    since = ["ORT {}.{}".format(*rule.since)] if rule.since > (1, 24) else []
+    until = ["ORT before {}.{}".format(*rule.until)] if rule.until else []
+    return [*since, *until, *(need.what for need in rule.needs)]
+
+
+def _sentences(entry: dict) -> list[str]:
     if not entry["permitted"]:
-        return [*before, f"{entry['hazard']}: {entry['reason']}"]
-    told = [*before, entry["effect"], f"{entry['accepts']}; default {entry['default'] or 'empty'}"]
-    return [*told, f"needs {'; and '.join(entry['needs'])}"] if entry["needs"] else told
+        return [f"{entry['hazard']}: {entry['reason']}"]
+    requires = [f"requires {'; and '.join(entry['requires'])}"] if entry["requires"] else []
+    return [entry["effect"], f"{entry['accepts']} (default: {entry['default'] or 'empty'})", *requires]
 
 
-def tell(result: dict, page: Page) -> None:
-    """Write the result for a person."""
-    if not result["scope"] and not result["search"] and result["shown"] == "permitted":
-        _tell_overview(result["tables"], page)
+def show(result: dict, page: Page) -> None:
+    listed, others = result["listed"], "permitted" if result["listed"] == "refused" else "refused"
+    if not result["scope"] and not result["search"] and listed == "permitted":
+        rows = [(table["title"], str(len(table["entries"])), str(table["others"])) for table in result["tables"]]
+        page.table([("", listed, others), *rows])
+        page.add()
+        page.add("To list the options of a table, add its scope, such as: options session, options CUDA --refused")
         return
-    shown = missed = 0
-    for table in result["tables"]:
-        wanted = [entry for entry in table["entries"] if entry["permitted"] == (result["shown"] == "permitted")]
-        missed += len(table["entries"]) - len(wanted)
-        if not wanted:
-            continue
-        if shown:
-            page.line()
-        page.line(f"{_of(table)}{table['title']}: {result['shown']}")
-        shown += len(wanted)
-        for entry in wanted:
-            page.line(f"  {entry['name']}")
+    tables = [table for table in result["tables"] if table["entries"]]
+    for table in tables:
+        page.add(f"{'provider_options of ' if table['provider'] else ''}{table['title']}: {listed}")
+        for entry in table["entries"]:
+            page.add(entry["name"], 2)
             for sentence in _sentences(entry):
-                page.paragraph(sentence, " " * 6)
-    if not shown:
-        what = f"holds {result['search']!a}" if result["search"] else "is there"
-        page.line(f"Nothing {result['shown']} {what}.")
-    if missed:
-        other = "refused (see --refused)" if result["shown"] == "permitted" else "permitted (without --refused)"
-        page.line()
-        page.line(f"Further matches: {missed} {other}.")
-
-
-def _of(table: dict) -> str:
-    return "provider_options of " if table["provider"] else ""
-
-
-def _tell_overview(found: list[dict], page: Page) -> None:
-    page.line(f"{'':40} permitted  refused")
-    bare = []
-    for table in found:
-        permitted = sum(entry["permitted"] for entry in table["entries"])
-        if permitted:
-            page.line(f"{table['title']:40} {permitted:9} {len(table['entries']) - permitted:8}")
-        else:
-            bare.append(table["title"])
-    page.line()
-    page.line("EPs without a permitted option, to be named alone")
-    page.paragraph(", ".join(bare), "  ")
-    page.line()
-    page.line(f"Next: {PROGRAM} options session")
-    page.line(f"      {PROGRAM} options CUDA --refused")
-    page.line(f"      {PROGRAM} options --search thread")
+                page.add(sentence, 6)
+        page.add()
+    if not tables:
+        page.add(f"No {listed} option" + (f" matches {result['search']!a}." if result["search"] else "."))
+    if count := sum(table["others"] for table in result["tables"]):
+        page.add(f"Other matches: {count} {others} ({'without' if others == 'permitted' else 'use'} --refused)")

@@ -1,0 +1,152 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Reads configurations from arguments, files and stdin, validates them, and reports problems as data."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+
+from onnxruntime.backend import configuration, request
+from onnxruntime.backend.allowlist import circumstances, look_up
+from onnxruntime.backend.allowlist.permits import sent
+from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.command_line.providers import kinds
+from onnxruntime.backend.command_line.text import MistakeError, one_line
+from onnxruntime.backend.configuration import KEYWORDS
+from onnxruntime.backend.errors import NotPermittedError, show, warn
+from onnxruntime.backend.session import extensions, presence
+
+HELP = """an object such as '{"session_config": {"session.intra_op.allow_spinning": false}}', which can contain
+provider_options, session_config, run_config, session_options, free_dimension_overrides and extensions; or a file that
+contains one, or - for stdin"""
+
+
+def load(text: str) -> dict[str, object]:
+    """Return the JSON object in a text, in the file with that name, or, for ``-``, in stdin."""
+    inline = text.lstrip()[:1] in ("{", "[")
+    where = "the configuration" if inline else "stdin" if text == "-" else show(text)
+    try:
+        if text == "-":
+            text = sys.stdin.read(configuration.MOST_CHARACTERS)
+        elif not inline:
+            text = configuration.text_of(text.removeprefix("@"))  # as in the environment variable
+        return configuration.load(text)
+    except OSError as error:
+        raise MistakeError(f"cannot read {where}: {error.strerror}") from None
+    except ValueError as error:
+        raise MistakeError(f"{where}: {error}") from None
+
+
+def read(text: str) -> dict[str, object]:
+    """Return a configuration with ``None`` for each missing keyword; see :func:`load`."""
+    config = load(text)
+    for fault in configuration.faults(config):
+        raise MistakeError(fault.problem)
+    return {**dict.fromkeys(KEYWORDS), "extensions": [], **config}
+
+
+def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[str, object]]]:
+    """Return the settings that ORT would receive for a JSON object, by keyword, and all problems.
+
+    The environment's configuration does not count. The function removes invalid parts from the object.
+    """
+    problems = []
+    for fault in list(configuration.faults(config)):
+        parts = config[fault.keyword] if fault.provider else config
+        value = parts.pop(fault.provider or fault.keyword)
+        problems.append(_problem(fault.problem, fault.keyword, fault.provider, value=value, reason=fault.problem))
+    for name in config.get("extensions", ()):
+        problems += [_problem(text, "extensions", key=name, reason=text) for text in extensions.check([name])]
+    specified = {keyword: config.get(keyword) for keyword in KEYWORDS}
+    at, present = circumstances.expected(presence.stock_list()), kinds()
+    while True:
+        try:
+            requested = request.of_call(specified, environment=())
+            permit = look_up.permit(requested, at, lambda name: present.get(name, ""))
+            break
+        except NotPermittedError as refusal:
+            problems.append(problem(refusal, specified))
+            _remove(specified, refusal)
+    if problems:
+        return {}, problems
+    for texts in permit.without_effect.values():
+        for text in texts.values():
+            warn(text)
+    providers = [
+        {
+            "name": name,
+            "kind": present.get(name) or next(iter(PROVIDERS[name])),
+            "available": name in present,
+            "options": sent(settings),
+        }
+        for name, settings in (permit.providers if permit.explicit else {}).items()
+    ]
+    return {
+        "provider_options": providers,
+        "session_config": dict(permit.session_config),
+        "run_config": dict(permit.run_config),
+        "session_options": {name: getattr(value, "name", value) for name, value in permit.attributes.items()},
+        "free_dimension_overrides": dict(permit.sizes),
+        "extensions": config.get("extensions", []),
+    }, []
+
+
+def problem(error: object, specified: Mapping[str, object] | None = None) -> dict[str, object]:
+    """Return an error as data, with the setting that it concerns and the setting's value in a configuration."""
+    if not isinstance(error, NotPermittedError):
+        return _problem(error)
+    value = (specified or {}).get(error.keyword)
+    for name in (error.provider, error.key):
+        if name and isinstance(value, Mapping):
+            value = value.get(name)
+    return _problem(error, error.keyword, error.provider, error.key, value, error.reason)
+
+
+def _problem(
+    message: object, keyword: str = "", provider: str = "", key: str = "", value: object = None, reason: str = ""
+) -> dict[str, object]:
+    setting = {"keyword": keyword, "provider": provider, "key": key, "value": value, "reason": reason}
+    return {"message": one_line(message) or type(message).__name__, **setting}
+
+
+def _remove(specified: dict[str, object], refusal: NotPermittedError) -> None:
+    """Remove a refused setting, so that the next problem appears. An empty name is a name, too, if it is there."""
+    entries = specified[refusal.keyword]
+    if refusal.provider and (refusal.key or "" in entries[refusal.provider]):
+        entries = entries[refusal.provider]
+        del entries[refusal.key]
+    elif refusal.provider or refusal.key or "" in entries:
+        del entries[refusal.provider or refusal.key]
+    else:
+        specified[refusal.keyword] = None
+
+
+def of_environment() -> dict[str, object]:
+    """Return the configuration of the environment variable."""
+    text = os.environ.get(request.ENVIRONMENT)
+    try:
+        return configuration.of_environment(text) if text else {}
+    except (OSError, ValueError) as error:
+        raise MistakeError(f"the environment variable {request.ENVIRONMENT} cannot be used: {error}") from None
+
+
+@contextlib.contextmanager
+def with_extensions(libraries: list[str]) -> Iterator[None]:
+    """Add custom operator libraries to the environment's configuration, the only place that can specify them."""
+    before = os.environ.get(request.ENVIRONMENT)
+    if libraries:
+        config = of_environment()
+        config["extensions"] = [*config.get("extensions", []), *libraries]
+        os.environ[request.ENVIRONMENT] = json.dumps(config)
+    try:
+        yield
+    finally:
+        if libraries:
+            os.environ.pop(request.ENVIRONMENT)
+            os.environ.update({request.ENVIRONMENT: before} if before else {})

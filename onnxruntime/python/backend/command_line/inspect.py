@@ -1,0 +1,124 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The ``inspect`` command: shows a model's inputs, outputs and EPs, and a ``run`` command that works."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import shlex
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import onnx
+
+from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
+from onnxruntime.backend.command_line import configurations, info, inputs, providers, run
+from onnxruntime.backend.command_line.text import MistakeError, Page, one_line
+from onnxruntime.backend.provider_names import AZURE, CPU
+
+# Sizes to try for open dimensions, and the time for all tries in seconds.
+_SIZES, _SECONDS = (1, 2, 16, 32, 64, 128, 224, 256, 512, 640, 1024), 20.0
+
+
+def add_to(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        "inspect",
+        help="show a model's inputs, outputs and execution providers, and a run command for it",
+        description="""Show the inputs and outputs of a model, the number of nodes that each EP of this process takes,
+        and a run command that works. The command tries input shapes on the CPU EP, for 20 s at most.""",
+        usage="%(prog)s MODEL ...",
+    )
+    parser.add_argument("model", metavar="MODEL", help="an ONNX or ORT file")
+    run.add_extension(parser)
+    return parser
+
+
+def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
+    rep = run.prepare(chosen, {"provider_options": {CPU: {}}}, chosen.extension)
+    libraries = [*chosen.extension, *configurations.of_environment().get("extensions", [])]
+    words = ["run", chosen.model, "--repeat", "0", *(word for name in libraries for word in ("--extension", name))]
+    others = [name for name in providers.kinds() if name != CPU]
+    with ThreadPoolExecutor(max_workers=4) as workers:
+        asked = [[*words, "--provider-option", name] for name in others]
+        found = list(workers.map(lambda arguments: info.in_child(arguments, chosen.plugin), asked))
+    nodes = {CPU: {"nodes": (rep.node_assignment or {}).get(CPU), "error": ""}}
+    for name, (result, error) in zip(others, found, strict=True):
+        counts = result["configurations"][0]["nodes"] if result else None
+        nodes[name] = {"nodes": counts and counts.get(name, 0), "error": error}
+    values = {"inputs": rep.session.get_inputs(), "outputs": rep.session.get_outputs()}
+    result = {
+        "model": chosen.model,
+        **_of_file(Path(chosen.model)),
+        **{
+            title: [{"name": node.name, "type": node.type, "shape": list(node.shape or ())} for node in nodes_of]
+            for title, nodes_of in values.items()
+        },
+        "providers": [one | nodes[one["name"]] for one in providers.with_kind(nodes)],
+        "run": _proposal(chosen, rep),
+    }
+    return result, 0
+
+
+def _of_file(path: Path) -> dict[str, object]:
+    """Return the facts that the file of an ONNX model contains; of an ORT file, the size alone."""
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except Exception:  # the classes of protobuf
+        model = None
+    return {
+        "bytes": path.stat().st_size,
+        "ir_version": model and model.ir_version,
+        "opsets": model and {imported.domain or "ai.onnx": imported.version for imported in model.opset_import},
+        "parameters": model and sum(math.prod(tensor.dims) for tensor in model.graph.initializer),
+    }
+
+
+def _proposal(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> dict[str, object]:
+    """Return a run command, the error if it fails, and the inputs that can be the reason."""
+    nodes, until = rep.session.get_inputs(), time.monotonic() + _SECONDS
+    tries = [inputs.open_shapes(nodes, size, only_last=last) for size in _SIZES for last in (True, False)]
+    shapes, error = tries[0], ""
+    for tried in dict.fromkeys(map(tuple, tries)):
+        try:
+            rep.run(inputs.values(nodes, [], [*tried]), timeout=max(until - time.monotonic(), 0.1))
+            shapes, error = tried, ""
+            break
+        except Exception as failed:  # ORT raises classes without a common base
+            error = error or one_line(failed)
+            if isinstance(failed, MistakeError) or time.monotonic() > until:
+                break
+    is_open = [text.partition("=")[0] for text in tries[0]]
+    shaped = [f"shape of {inputs.declaration(node)}" for node in nodes if node.name in is_open]
+    valued = [f"value of {inputs.declaration(node)}" for node in nodes if "float" not in node.type]
+    unknown = [*shaped, *valued] if error else []
+    flags = (("--shape", shapes), ("--extension", chosen.extension), ("--plugin", chosen.plugin))
+    pairs = [shlex.join((flag, value)) for flag, values in flags for value in values]
+    parts = [f"python -m onnxruntime.backend run {shlex.quote(chosen.model)}", *pairs]
+    return {"command": " ".join(parts), "parts": parts, "error": error, "unknown": unknown}
+
+
+def show(result: dict, page: Page) -> None:
+    page.add(result["model"], 10, "model")
+    parameters = "" if result["parameters"] is None else f", {result['parameters']:,} parameters"
+    page.add(f"{result['bytes']:,} bytes{parameters}", 10, "size")
+    if result["opsets"] is not None:
+        opsets = ", ".join(f"{domain} {version}" for domain, version in result["opsets"].items())
+        page.add(f"{opsets} (IR version {result['ir_version']})", 10, "opsets")
+    for title in ("inputs", "outputs"):
+        page.rows(title, [inputs.declaration(argparse.Namespace(**value)) for value in result[title]], 10)
+    for one in result["providers"]:
+        taken = "unknown number of nodes" if one["nodes"] is None else f"{one['nodes']:,} nodes"
+        taken = f"cannot run this model: {one['error']}" if one["error"] else taken
+        note = ", sends no data" if one["name"] == AZURE else ""
+        page.add(f"{one['name']} ({one['kind']}): {taken}{note}", 10, "" if one["name"] != CPU else "EPs")
+    page.add()
+    found = result["run"]
+    page.add("The command cannot determine the inputs:" if found["error"] else "This command works with random inputs:")
+    page.rows("", found["unknown"], 2)
+    page.rows("", [f"{part} \\" for part in found["parts"][:-1]] + found["parts"][-1:], 2)
+    if found["error"]:
+        page.add(f"Its error: {found['error']}", 2)

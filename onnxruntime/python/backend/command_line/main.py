@@ -1,0 +1,106 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Parses the arguments, executes one command, and reports its result or its error."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import warnings
+from typing import NoReturn
+
+import onnxruntime
+from onnxruntime.backend.command_line import check, info, inspect, options, providers, run, schema, streams
+from onnxruntime.backend.command_line.configurations import problem
+from onnxruntime.backend.command_line.text import MistakeError, Page, columns, one_line
+from onnxruntime.backend.errors import nearest
+
+PROGRAM = "python -m onnxruntime.backend"
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports a mistake in one line, and accepts no abbreviated flags."""
+
+    def __init__(self, **keywords: object) -> None:
+        super().__init__(**keywords, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"error: {one_line(message)} (see {self.prog} --help)\n")
+
+    def refuse_unknown(self, arguments: list[str]) -> NoReturn:
+        """Report arguments that this command does not have."""
+        near = nearest(arguments[0].partition("=")[0], self._option_string_actions, 0.6)
+        self.error(f"unrecognized arguments: {' '.join(arguments)}{f'. Did you mean {near}?' if near else ''}")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Execute one command, and return the exit status.
+
+    The status is 0, 1 if the command fails or its answer is no, 2 for wrong arguments, and 130 if interrupted.
+    """
+    streams.replace_closed()
+    parser = _parser()
+    chosen, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        chosen.parser.refuse_unknown(unknown)
+    if not hasattr(chosen, "command"):
+        parser.print_help()
+        return 0
+    warnings.simplefilter("default", RuntimeWarning)
+    warnings.showwarning = lambda message, *_, **__: print(f"warning: {one_line(message)}", file=sys.stderr)
+    onnxruntime.set_default_logger_severity(2 if chosen.log else 4)  # ORT raises its errors, too
+    page = Page(columns())  # before result_stream changes stdout
+    with streams.result_stream() as out:
+        try:
+            providers.preload()
+            chosen.registered = dict(map(providers.register, chosen.plugin))
+            result, status = chosen.command.execute(chosen)
+            if chosen.json:
+                out.write(json.dumps(result, indent=2, allow_nan=False) + "\n")
+            else:
+                chosen.command.show(result, page)
+                out.write(str(page))
+            out.flush()
+            return status
+        except OSError as error:  # such as a full disk
+            if not isinstance(error, BrokenPipeError):  # such as `... | head`
+                print(f"error: {one_line(error)}", file=sys.stderr)
+            with contextlib.suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+            return 1
+        except KeyboardInterrupt:
+            print("error: interrupted", file=sys.stderr)
+            return 130
+        except MistakeError as mistake:
+            print(f"error: {one_line(mistake)}", file=sys.stderr)
+            if chosen.json:
+                found = problem(mistake.__cause__) if mistake.__cause__ else problem(mistake)
+                out.write(json.dumps({"error": found | {"message": one_line(mistake)}}, indent=2) + "\n")
+            return 1
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog=PROGRAM,
+        usage="%(prog)s COMMAND ...",
+        description="List the options that callers may set, validate configurations, and run models with them.",
+        epilog="""EP means execution provider. You can shorten its name: CPU means CPUExecutionProvider. The environment
+        variable ORT_ONNX_BACKEND_CONFIG sets a configuration, as JSON or as @FILE, for every use of
+        onnxruntime.backend.""",
+    )
+    parser.add_argument("--version", action="version", version=info.version(), help="print ORT's version and exit")
+    parser.set_defaults(parser=parser)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog=PROGRAM)
+    for module in (info, options, check, inspect, run, schema):
+        command = module.add_to(commands)
+        command.set_defaults(command=module, parser=command)
+        use = "register a plugin EP: PACKAGE, such as onnxruntime_ep_openvino, or LIBRARY under the name EP"
+        command.add_argument("--plugin", metavar="PACKAGE|EP=LIBRARY", action="append", default=[], help=use)
+        command.add_argument("--log", action="store_true", help="print the warnings and errors in ORT's log")
+        command.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser

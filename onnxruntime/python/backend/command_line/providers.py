@@ -1,0 +1,87 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The EPs of this process: their short names and kinds, and the registration of plugin EPs."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import os
+import re
+from collections.abc import Iterable
+
+import onnxruntime
+from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.command_line.text import MistakeError
+from onnxruntime.backend.provider_names import CUDA
+from onnxruntime.backend.session import presence
+
+NO_DEVICE = "the library is registered, but the EP found no supported device on this machine"
+
+
+def full_name(text: str) -> str:
+    """Return the EP with a short name such as ``cuda``; the text itself if there is none."""
+    for name in (*PROVIDERS, *kinds()):
+        if text.lower() in (name.lower(), name.lower().removesuffix("executionprovider")):
+            return name
+    return text
+
+
+def short_name(name: str) -> str:
+    return name.removesuffix("ExecutionProvider")
+
+
+def kinds() -> dict[str, str]:
+    """Return the EPs of this process, each with its kind: ``"built-in"`` or ``"plugin"``."""
+    names = onnxruntime.get_available_providers()
+    if hasattr(onnxruntime, "get_ep_devices"):
+        names += [device.ep_name for device in onnxruntime.get_ep_devices()]
+    return {name: presence.kind_of(name) for name in dict.fromkeys(names)}
+
+
+def with_kind(names: Iterable[str]) -> list[dict[str, str]]:
+    """Return EPs as data: the name and the kind of each."""
+    return [{"name": name, "kind": presence.kind_of(name)} for name in names]
+
+
+def preload() -> None:
+    """Load the CUDA libraries of NVIDIA's packages, as ``onnxruntime.preload_dlls`` does, if the build has CUDA."""
+    if CUDA in onnxruntime.get_available_providers() and hasattr(onnxruntime, "preload_dlls"):
+        # If a library is missing, the EP's own error is more specific than the function's output.
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Exception):
+            onnxruntime.preload_dlls()
+
+
+def register(plugin: str) -> tuple[str, bool]:
+    """Register the library of a plugin EP.
+
+    :param plugin: a Python package, or ``EP=LIBRARY``.
+    :return: the registered name, and whether the EP found a device.
+    """
+    name, _, library = plugin.partition("=")
+    try:
+        if not library:
+            name, library = _of_package(name)
+        before = len(onnxruntime.get_ep_devices())
+        onnxruntime.register_execution_provider_library(name, os.path.abspath(library))
+    except Exception as error:  # ORT raises classes without a common base
+        raise MistakeError(f"--plugin {plugin}: {error}") from None
+    return name, len(onnxruntime.get_ep_devices()) > before
+
+
+def _of_package(name: str) -> tuple[str, str]:
+    """Return the name that an EP expects for itself, and its library."""
+    if not re.fullmatch(r"\w+(\.\w+)*", name):
+        hint = "" if os.sep in name else f" such as {re.sub('[-.]+', '_', name)}"
+        raise MistakeError(f"invalid package name. Expected a Python package{hint}, or EP=LIBRARY")
+    package = importlib.import_module(name)
+    if hasattr(package, "get_ep_name") and hasattr(package, "get_library_path"):
+        return package.get_ep_name(), package.get_library_path()
+    if hasattr(package, "get_library_path"):
+        raise MistakeError(f"the package contains custom operators, and no EP. Use: run --extension {name}")
+    raise MistakeError(
+        "the package does not provide get_ep_name() and get_library_path(). Expected --plugin EP=LIBRARY"
+    )

@@ -1,0 +1,78 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Lays out text for people, and makes text from other sources safe for a terminal."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Sequence
+
+
+class MistakeError(Exception):
+    """An error that the command line reports in one line, without a traceback."""
+
+
+def printable(text: str) -> str:
+    """Return text with line breaks, and with an escape sequence for each other character that acts on a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character == "\n" or character.isprintable() else ascii(character)[1:-1] for character in text
+    )
+
+
+def one_line(message: object) -> str:
+    """Return a message without line breaks and control characters."""
+    return printable(" ".join(str(message).split()))
+
+
+def columns() -> int:
+    """Return the width of a page: the environment variable COLUMNS, else the terminal's width, else 80."""
+    return max(shutil.get_terminal_size().columns - 1, 20)  # some terminals break a line at the last column
+
+
+class Page:
+    """Lines of text for a person. A line is longer than the page only if one word is."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._lines: list[str] = []
+
+    def add(self, text: str = "", indent: int = 0, label: str = "") -> None:
+        """Add a paragraph, wrapped between words.
+
+        :param text: the text; an empty one adds a line with the label alone.
+        :param indent: the column at which the text starts in each line.
+        :param label: the text before it in the first line.
+        """
+        first = f"{printable(label):{indent}}"
+        lines = textwrap.wrap(
+            one_line(text),
+            self.width,
+            initial_indent=first,
+            subsequent_indent=" " * max(indent, 2),
+            break_long_words=False,  # a path that is broken cannot be copied
+            break_on_hyphens=False,
+        )
+        self._lines += [line.rstrip() for line in lines or [first]]
+
+    def rows(self, label: str, texts: Sequence[str], indent: int) -> None:
+        """Add a paragraph for each text, with a label before the first one."""
+        for index, text in enumerate(texts):
+            self.add(text, indent, "" if index else label)
+
+    def table(self, rows: Sequence[Sequence[str]]) -> None:
+        """Add rows of cells in columns: the first is aligned left, the others right. Cells of one word only."""
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for first, *others in rows:
+            cells = [
+                f"{first:{widths[0]}}",
+                *(f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True)),
+            ]
+            self._lines.append(printable("  ".join(cells)).rstrip())
+
+    def __str__(self) -> str:
+        return "".join(f"{line}\n" for line in self._lines)

@@ -1,0 +1,74 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The command line's arguments: help texts and mistakes."""
+
+from __future__ import annotations
+
+import os
+import re
+import unittest
+
+from backend_test_command_line import CommandTest
+
+import onnxruntime
+
+COMMANDS = ("info", "options", "check", "inspect", "run", "schema")
+
+
+class HelpTest(CommandTest):
+    def test_without_a_command(self) -> None:
+        self.assertEqual(self.show(), self.show("--help"))
+
+    def test_every_command_is_described(self) -> None:
+        for command in COMMANDS:
+            self.assertRegex(self.show("--help"), rf"\n +{command} +\w")
+            self.assertIn(f"onnxruntime.backend {command}", self.show(command, "--help"))
+
+    def test_version(self) -> None:
+        self.assertRegex(self.show("--version"), rf"\Aonnxruntime {re.escape(onnxruntime.__version__)} \(.+\)\n\Z")
+
+
+class MistakeTest(CommandTest):
+    def test_mistaken_arguments(self) -> None:
+        for arguments, why in (
+            (["inf"], "inf"),
+            (["--no-such"], "--no-such"),
+            (["run", "m", "--no-such"], "--no-such (see python -m onnxruntime.backend run --help)"),
+            (["run", "m", "--sesion-config", "a=1"], "--session-config?"),
+            (["run", "m", "n"], "arguments: n (see python -m onnxruntime.backend run --help)"),
+            (["run", "m", "--rep", "3"], "--repeat?"),
+            (["info", "--x\x1b[2J"], "--x\\x1b[2J"),
+            (["run", "m", "--rtol", "-1"], "'-1'"),
+            (["run", "m", "--rtol", "nan"], "'nan'"),
+            (["run", "m", "--atol", "x"], "'x'"),
+            (["check"], "FILE|JSON"),
+            (["run"], "MODEL"),
+            (["inspect"], "MODEL"),
+            (["run", "m", "--repeat", "-1"], "'-1'"),
+            (["run", "m", "--repeat", "1_0"], "'1_0'"),
+            (["run", "m", "--repeat", "1000001"], "'1000001'"),
+        ):
+            with self.subTest(arguments):
+                self.assertIn(why, self.mistake(*arguments))
+
+    def test_plugins(self) -> None:
+        package = self.folder / "odd_plugin"
+        package.mkdir()
+        (package / "__init__.py").write_text("def get_library_path(): ...")
+        with self.importable(self.folder):
+            self.assertIn("--extension odd_plugin", self.mistake("info", "--plugin", "odd_plugin"))
+        for plugin, why in (
+            ("no_such_package", "No module named 'no_such_package'"),
+            ("json", "--plugin EP=LIBRARY"),
+            ("x=/no/such/library.so", "library.so"),
+            ("onnxruntime-ep-openvino", "onnxruntime_ep_openvino"),
+            (f".{os.sep}libep.so", "EP=LIBRARY"),
+        ):
+            with self.subTest(plugin):
+                self.assertIn(why, self.mistake("info", "--plugin", plugin))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,180 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The ``check`` command: validates a configuration without a model, and loads nothing that it specifies."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import unittest
+from unittest import mock
+
+from backend_test_command_line import ABSENT, CPU, PREPACKING, SHRINKING, SPINNING, VARIABLE, WRITES, CommandTest, Ran
+from backend_test_models import no_session_opens
+
+CUDA = "CUDAExecutionProvider"
+
+
+class CheckTest(CommandTest):
+    def problems(self, config: object) -> list[tuple[str, str, str]]:
+        """Return keyword, EP and key of each problem of an invalid configuration."""
+        text = config if isinstance(config, str) else json.dumps(config)
+        ran = Ran("check", text, "--json")
+        self.assertEqual((ran.status, ran.err), (1, ""))
+        found = json.loads(ran.out)
+        self.assertFalse(found["permitted"])
+        lines = Ran("check", text)
+        self.assertEqual((lines.status, lines.out), (1, ""))
+        self.assertEqual(lines.err.splitlines(), [f"error: {problem['message']}" for problem in found["problems"]])
+        return [(problem["keyword"], problem["provider"], problem["key"]) for problem in found["problems"]]
+
+    def test_page(self) -> None:
+        config = {"provider_options": {CPU: {}}, "session_config": {SPINNING: False}, "run_config": SHRINKING}
+        for given in (json.dumps(config), self.put("config.json", json.dumps(config))):
+            with no_session_opens():
+                out = self.show("check", given)
+            self.assertIn(f"\n  {CPU} (built-in)\n", out)
+            self.assertIn(f"\n  session_config\n      {SPINNING} = 0\n", out)
+            self.assertIn("\n  run_config\n      memory.enable_memory_arena_shrinkage = cpu:0\n", out)
+
+    def test_json(self) -> None:
+        config = {
+            "provider_options": {CPU: {}},
+            "session_config": {SPINNING: False},
+            "run_config": SHRINKING,
+            "session_options": {"execution_mode": "ORT_PARALLEL"},
+            "free_dimension_overrides": {"N": 4},
+        }
+        found = json.loads(self.show("check", json.dumps(config), "--json"))
+        self.assertEqual((found["permitted"], found["problems"]), (True, []))
+        cpu = {"name": CPU, "kind": "built-in", "available": True, "options": {}}
+        self.assertEqual((found["provider_options"], found["session_config"]), ([cpu], {SPINNING: "0"}))
+        self.assertEqual((found["run_config"], found["extensions"]), (SHRINKING, []))
+        self.assertEqual(found["session_options"], {"execution_mode": "ORT_PARALLEL"})
+        self.assertEqual(found["free_dimension_overrides"], {"N": 4})
+
+    def test_an_empty_configuration(self) -> None:
+        self.assertEqual(len(self.show("check", "{}").splitlines()), 1)
+
+    def test_a_file_as_the_environment_specifies_it(self) -> None:
+        path = self.put("config.json", json.dumps({"session_config": {SPINNING: False}}))
+        self.assertEqual(self.show("check", path), self.show("check", f"@{path}"))
+
+    def test_stdin(self) -> None:
+        with mock.patch.object(sys, "stdin", io.StringIO(json.dumps({"session_config": {SPINNING: 1}}))):
+            self.assertIn(f"{SPINNING} = 1\n", self.show("check", "-"))
+        with mock.patch.object(sys, "stdin", io.StringIO("[]")):
+            self.assertIn("stdin", self.mistake("check", "-"))
+
+    def test_an_ep_that_is_not_available(self) -> None:
+        for name, kind, options, sent in (
+            (ABSENT, "built-in", {"enable_cann_graph": True}, {"dump_om_model": "0", "enable_cann_graph": "1"}),
+            ("QNNExecutionProvider", "built-in", {}, {}),
+        ):
+            config = json.dumps({"provider_options": {name: options}})
+            (found,) = json.loads(self.show("check", config, "--json"))["provider_options"]
+            self.assertEqual(found, {"name": name, "kind": kind, "available": False, "options": sent})
+            self.assertIn(f"{name} ({kind}, ", self.show("check", config))
+
+    def test_options_that_belong_together(self) -> None:
+        tuning = {"tunable_op_enable": 1, "tunable_op_tuning_enable": 1, "tunable_op_max_tuning_duration_ms": 9}
+        self.show("check", json.dumps({"provider_options": {CUDA: tuning}}))
+        del tuning["tunable_op_enable"]
+        self.assertIn(
+            ("provider_options", CUDA, "tunable_op_tuning_enable"),
+            self.problems({"provider_options": {CUDA: tuning}}),
+        )
+
+    def test_all_problems_at_once(self) -> None:
+        config = {
+            "sesion_config": {},
+            "extensions": "x",
+            "provider_options": {
+                "NoSuchExecutionProvider": {"x": 1},
+                ABSENT: {"enable_cann_graph": 7, "no_such": 1, "npu_mem_limit": 2**30, "dump_graphs": 1, "": 1},
+                CUDA: [],
+                "": {},
+            },
+            "session_config": {WRITES: "x", SPINNING: 0, PREPACKING: None, "gpu_graph_id": 1, "": 1},
+            "run_config": {"gpu_graph_id": 5000, "line\nbreak": 1, "": 1},
+            "session_options": [],
+        }
+        expected = {
+            ("sesion_config", "", ""),
+            ("extensions", "", ""),
+            ("provider_options", "NoSuchExecutionProvider", ""),
+            ("provider_options", ABSENT, "enable_cann_graph"),
+            ("provider_options", ABSENT, "no_such"),
+            ("provider_options", ABSENT, "dump_graphs"),
+            ("provider_options", ABSENT, ""),
+            ("provider_options", CUDA, ""),
+            ("provider_options", "", ""),
+            ("session_config", "", WRITES),
+            ("session_config", "", PREPACKING),
+            ("session_config", "", "gpu_graph_id"),
+            ("session_config", "", ""),
+            ("run_config", "", "gpu_graph_id"),
+            ("run_config", "", "line\nbreak"),
+            ("run_config", "", ""),
+            ("session_options", "", ""),
+        }
+        found = self.problems(config)
+        self.assertEqual((set(found), len(found)), (expected, len(expected)))
+
+    def test_a_problem_as_data(self) -> None:
+        (problem,) = json.loads(Ran("check", json.dumps({"session_config": {WRITES: "x"}}), "--json").out)["problems"]
+        self.assertEqual(problem.keys(), {"message", "keyword", "provider", "key", "value", "reason"})
+        self.assertEqual((problem["keyword"], problem["key"], problem["value"]), ("session_config", WRITES, "x"))
+        self.assertIn(problem["reason"], problem["message"])
+
+    def test_too_many_entries(self) -> None:
+        many = {"session_config": dict.fromkeys(map(str, range(257)))}
+        self.assertEqual(self.problems(many), [("session_config", "", "")])
+        family = {f"session.intra_op.{'a' * size}": 1 for size in range(1, 18)}
+        self.assertEqual(len(self.problems({"session_config": family})), 1)
+
+    def test_text_that_is_not_a_configuration(self) -> None:
+        for given in (
+            "{",
+            "[" * 100_000,
+            '{"a":' * 20_000,
+            "no-such-file.json",
+            "n" * 5000,
+            self.folder,
+            '{"session_config": {"a": 1, "a": 2}}',
+            '{"session_config": {"a": Infinity}}',
+            self.put("broken.json", "[1,\n2"),
+        ):
+            with self.subTest(str(given)[:60]):
+                self.assertLess(len(self.mistake("check", given)), 500)
+
+    def test_the_environment_does_not_count(self) -> None:
+        for value in ("{bad", "@/no/such/file", '{"session_config": {"no.such.key": 1}}'):
+            with mock.patch.dict(os.environ, {VARIABLE: value}):
+                self.show("check", "{}")
+                self.assertEqual(self.problems({"run_config": {"x": 1}}), [("run_config", "", "x")])
+
+    def test_extensions_are_not_imported(self) -> None:
+        (self.folder / "pack").mkdir()
+        for name in ("here_only.py", "pack/__init__.py", "pack/inner.py"):
+            self.put(name, "import os\nos.environ['RAN'] = '1'\nget_library_path = str\n")
+        with self.importable(self.folder):
+            for name in ("here_only", "pack.inner", "this"):
+                with self.subTest(name):
+                    self.show("check", json.dumps({"extensions": [name]}))
+                    self.assertFalse({name, "pack"} & sys.modules.keys())
+            self.assertEqual(
+                self.problems({"extensions": ["no_such_package", "no.so"]}),
+                [("extensions", "", "no_such_package"), ("extensions", "", "no.so")],
+            )
+
+    def test_a_warning_is_one_line(self) -> None:
+        self.show("check", '{"run_config": {"gpu_graph_id": 3}}', warns="gpu_graph_id")
+
+
+if __name__ == "__main__":
+    unittest.main()

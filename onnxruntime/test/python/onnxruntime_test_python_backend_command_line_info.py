@@ -1,0 +1,112 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The ``info`` command: versions, and the EPs of this process."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import unittest
+from unittest import mock
+
+import onnx
+from backend_test_command_line import ABSENT, CPU, VARIABLE, CommandTest
+from backend_test_models import two_nodes
+
+import onnxruntime
+from onnxruntime.backend.command_line import info, providers
+from onnxruntime.backend.command_line.text import Page
+
+
+class InfoTest(CommandTest):
+    def test_page(self) -> None:
+        out = self.show("info")
+        self.assertIn(onnxruntime.__version__, out)
+        self.assertIn(onnx.__version__, out)
+        self.assertRegex(out, rf"\ndevice +{onnxruntime.get_device()}\n")
+        for name in onnxruntime.get_available_providers():
+            self.assertIn(f"\n  {name} (built-in)\n", out)
+        self.assertIn("CANN", out)
+
+    def test_json(self) -> None:
+        found = json.loads(self.show("info", "--json"))
+        self.assertEqual([one["name"] for one in found["providers"]], onnxruntime.get_available_providers())
+        (cpu,) = [one for one in found["providers"] if one["name"] == CPU]
+        expected = {"name": CPU, "kind": "built-in", "permitted_options": 0, "devices": [], "works": True, "reason": ""}
+        self.assertEqual(cpu, expected)
+        self.assertEqual(found["onnxruntime"], onnxruntime.__version__)
+        self.assertIn(ABSENT, found["not_in_this_process"])
+        self.assertNotIn(CPU, found["not_in_this_process"])
+
+    def test_a_plugin_without_a_device(self) -> None:
+        page = Page(79)
+        found = json.loads(self.show("info", "--json")) | {"plugins_without_a_device": ["NoneExecutionProvider"]}
+        info.show(found, page)
+        self.assertIn("\n  NoneExecutionProvider: ", str(page))
+
+    @mock.patch.object(info, "in_child", lambda *_: ({}, ""))  # which takes a second
+    def test_the_environment(self) -> None:
+        self.assertNotIn(VARIABLE, self.show("info"))
+        for config, count, keyword in (
+            ('{"session_config": {"session.disable_prepacking": 1}}', 0, ""),
+            ('{"session_config": {"x": 1}}', 1, "session_config"),
+            ("{]", 1, ""),
+        ):
+            with self.subTest(config), mock.patch.dict(os.environ, {VARIABLE: config}):
+                self.assertIn(f"environment  {VARIABLE}=", self.show("info"))
+                found = json.loads(self.show("info", "--json"))
+                self.assertEqual((found["environment"][VARIABLE], len(found["problems"])), (config, count))
+                self.assertTrue(all(problem["keyword"] == keyword for problem in found["problems"]))
+
+
+class ChildTest(CommandTest):
+    def run_with(self, ep: str) -> tuple[dict, str]:
+        path = self.put("two_nodes.onnx", two_nodes())
+        return info.in_child(["run", str(path), "--provider-option", ep, "--repeat", "1"], [])
+
+    def test_an_ep_that_works_and_one_that_does_not(self) -> None:
+        self.assertIn(ABSENT, self.run_with(ABSENT)[1])
+        # The environment's configuration concerns all EPs, so it does not count.
+        with mock.patch.dict(os.environ, {VARIABLE: "{broken"}):
+            result, error = self.run_with(CPU)
+        self.assertEqual(error, "")
+        self.assertEqual(result["configurations"][0]["providers"], [{"name": CPU, "kind": "built-in"}])
+
+    def test_a_process_that_crashes_or_does_not_end(self) -> None:
+        for code, reason in (("import os; os.abort()", "status -"), ("import time; time.sleep(9)", "2 s")):
+            executable = mock.patch.object(info.sys, "executable", self.interpreter(code))
+            with self.subTest(code), mock.patch.object(info, "_SECONDS", 2), executable:
+                self.assertIn(reason, self.run_with(CPU)[1])
+
+    def interpreter(self, code: str) -> str:
+        """Return an executable to call instead of Python."""
+        if os.name != "posix":
+            self.skipTest("requires scripts that specify their interpreter")
+        path = self.put("interpreter", f"#!{sys.executable}\n{code}\n")
+        path.chmod(0o700)
+        return str(path)
+
+
+class ProvidersTest(CommandTest):
+    def test_kinds(self) -> None:
+        device = mock.Mock(ep_name="UnheardOfExecutionProvider", ep_metadata={"library_path": "x.so"})
+        with mock.patch.object(onnxruntime, "get_ep_devices", lambda: [device]):
+            self.assertEqual(providers.kinds()["UnheardOfExecutionProvider"], "plugin")
+            self.assertEqual(providers.kinds()[CPU], "built-in")
+            self.assertEqual(providers.full_name("unheardof"), device.ep_name)
+
+    def test_cuda_libraries_are_loaded_if_the_build_has_cuda(self) -> None:
+        for available, calls in (([CPU], 0), (["CUDAExecutionProvider", CPU], 1)):
+            with (
+                mock.patch.object(onnxruntime, "get_available_providers", return_value=available),
+                mock.patch.object(onnxruntime, "preload_dlls", side_effect=RuntimeError, create=True) as preload,
+            ):
+                providers.preload()
+                self.assertEqual(preload.call_count, calls)
+
+
+if __name__ == "__main__":
+    unittest.main()

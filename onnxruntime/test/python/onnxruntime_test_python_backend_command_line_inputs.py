@@ -1,0 +1,87 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The inputs of the ``run`` command: random values, values from arguments and files, and shapes."""
+
+from __future__ import annotations
+
+import unittest
+
+import numpy as np
+from backend_test_command_line import CommandTest
+from backend_test_models import model, three_inputs, two_nodes
+from onnx import TensorProto, helper
+
+import onnxruntime
+from onnxruntime.backend.command_line import inputs
+
+
+class InputsTest(CommandTest):
+    def test_random_whole_numbers_are_zero_and_one(self) -> None:
+        for element in (TensorProto.INT64, TensorProto.UINT8, TensorProto.BOOL):
+            node = helper.make_node("Identity", ["X"], ["Y"])
+            made = model([node], {"X": (64,)}, {"Y": (64,)}, elem_type=element)
+            (values,) = inputs.values(onnxruntime.InferenceSession(made.SerializeToString()).get_inputs(), [], [])
+            self.assertEqual({*values.tolist()}, {0, 1})
+
+    def test_random_inputs_of_every_type(self) -> None:
+        for element in (
+            TensorProto.FLOAT16,
+            TensorProto.DOUBLE,
+            TensorProto.BFLOAT16,
+            TensorProto.INT8,
+            TensorProto.UINT64,
+            TensorProto.BOOL,
+            TensorProto.STRING,
+            TensorProto.FLOAT8E4M3FN,
+        ):
+            with self.subTest(TensorProto.DataType.Name(element)):
+                node = helper.make_node("Identity", ["X"], ["Y"])
+                path = self.put("identity.onnx", model([node], {"X": (3,)}, {"Y": (3,)}, elem_type=element))
+                (output,) = self.run_one(path)["outputs"]
+                name = "string" if element == TensorProto.STRING else helper.tensor_dtype_to_np_dtype(element).name
+                self.assertEqual((output["type"], output["shape"]), (name, [3]))
+
+    def test_random_inputs_are_the_same_every_time(self) -> None:
+        nodes = onnxruntime.InferenceSession(three_inputs().SerializeToString()).get_inputs()
+        first, second = (inputs.values(nodes, [], []) for _ in range(2))
+        np.testing.assert_array_equal(first, second)
+        self.assertFalse(np.array_equal(first[0], first[1]))
+
+    def test_given_inputs(self) -> None:
+        nodes = onnxruntime.InferenceSession(three_inputs().SerializeToString()).get_inputs()
+        array = np.arange(4, dtype=np.float32)
+        np.save(self.folder / "a.npy", array)
+        values = inputs.values(nodes, ["C=[1,2,3,4]", f"A={self.folder}/a.npy", "B=random"], ["B=4"])
+        np.testing.assert_array_equal(values[0], array)
+        self.assertEqual(values[1].shape, (4,))
+        np.testing.assert_array_equal(values[2], np.array([1, 2, 3, 4], np.float32))
+
+    def test_open_shapes(self) -> None:
+        path = self.put("open.onnx", two_nodes((None, 3)))
+        self.assertIn("--shape X=1x3\n", self.mistake("run", path))
+        self.assertEqual(self.run_one(path, "--shape", "X=5x3")["outputs"][0]["shape"], [5, 3])
+        self.assertEqual(self.run_one(path, "--shape", "X=0x3")["outputs"][0]["shape"], [0, 3])
+        np.save(self.folder / "x.npy", np.zeros((7, 3), np.float32))
+        told = self.run_one(path, "--input", f"X={self.folder}/x.npy")
+        self.assertEqual(told["outputs"][0]["shape"], [7, 3])
+
+    def test_sizes_of_open_dimensions(self) -> None:
+        shape = helper.make_tensor_value_info("A", TensorProto.FLOAT, ["batch", None, 3, "width"])
+        other = helper.make_tensor_value_info("B", TensorProto.FLOAT, ["width", None])
+        graph = helper.make_graph(
+            [helper.make_node("Neg", ["A"], ["Y"])],
+            "test",
+            [shape, other],
+            [helper.make_tensor_value_info("Y", TensorProto.FLOAT, None)],
+        )
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+        nodes = onnxruntime.InferenceSession(made.SerializeToString()).get_inputs()
+        self.assertEqual(inputs.open_shapes(nodes), ["A=1x1x3x1", "B=1x1"])
+        self.assertEqual(inputs.open_shapes(nodes, 9), ["A=1x1x3x9", "B=9x9"])
+        self.assertEqual(inputs.open_shapes(nodes, 9, only_last=False), ["A=1x9x3x9", "B=9x9"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,96 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The ``inspect`` command: a model's inputs, outputs and EPs, and a ``run`` command that works."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import unittest
+
+import numpy as np
+import onnx
+from backend_test_command_line import CPU, CommandTest, Ran
+from backend_test_models import two_nodes
+from onnx import TensorProto, helper, numpy_helper
+
+import onnxruntime
+
+
+class InspectTest(CommandTest):
+    def inspect(self, model: onnx.ModelProto) -> dict:
+        self.show("inspect", self.put("model.onnx", model))
+        return json.loads(self.show("inspect", self.folder / "model.onnx", "--json"))
+
+    def made(self, nodes: list, shapes: dict, **initializers: np.ndarray) -> onnx.ModelProto:
+        """Return a model with float32 inputs, and int64 inputs if their name begins with ``i``; its output is ``Y``."""
+        inputs = [
+            helper.make_tensor_value_info(name, TensorProto.INT64 if name[0] == "i" else TensorProto.FLOAT, shape)
+            for name, shape in shapes.items()
+        ]
+        output = helper.make_tensor_value_info("Y", TensorProto.FLOAT, None)
+        constants = [numpy_helper.from_array(array, name) for name, array in initializers.items()]
+        graph = helper.make_graph(nodes, "test", inputs, [output], constants)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+    def matmul(self, shape: list, size: int) -> onnx.ModelProto:
+        return self.made([helper.make_node("MatMul", ["X", "W"], ["Y"])], {"X": shape}, W=np.ones((size, 1), "f"))
+
+    def conv(self, shape: list) -> onnx.ModelProto:
+        return self.made([helper.make_node("Conv", ["X", "W"], ["Y"])], {"X": shape}, W=np.ones((1, 3, 9, 9), "f"))
+
+    def concat(self, *shapes: list) -> onnx.ModelProto:
+        node = helper.make_node("Concat", ["A", "B"], ["Y"], axis=1)
+        return self.made([node], dict(zip("AB", shapes, strict=True)))
+
+    def test_facts(self) -> None:
+        found = self.inspect(self.matmul(["batch", 3], 3))
+        self.assertEqual(found["inputs"], [{"name": "X", "type": "tensor(float)", "shape": ["batch", 3]}])
+        self.assertEqual([value["name"] for value in found["outputs"]], ["Y"])
+        self.assertEqual((found["ir_version"], found["opsets"], found["parameters"]), (10, {"ai.onnx": 21}, 3))
+        self.assertEqual(found["bytes"], (self.folder / "model.onnx").stat().st_size)
+
+    def test_nodes_of_each_ep(self) -> None:
+        found = {one.pop("name"): one for one in self.inspect(two_nodes())["providers"]}
+        self.assertEqual(found.keys(), set(onnxruntime.get_available_providers()))
+        self.assertEqual(found[CPU], {"kind": "built-in", "nodes": 2, "error": ""})
+        if "AzureExecutionProvider" in found:
+            self.assertEqual(found["AzureExecutionProvider"]["nodes"], 0)
+
+    def test_the_run_command_works(self) -> None:
+        for made, shapes in (
+            (two_nodes(), []),
+            (self.made([helper.make_node("Neg", ["X"], ["Y"])], {"X": []}), []),
+            (self.matmul([None, None], 64), ["X=1x64"]),
+            (self.matmul(["N", 3, "K"], 64), ["X=1x3x64"]),
+            (self.conv([None, 3, None, None]), ["X=1x3x16x16"]),
+            (self.concat(["batch", 3], ["batch", 2]), ["A=1x3", "B=1x2"]),
+        ):
+            with self.subTest(shapes):
+                found = self.inspect(made)["run"]
+                self.assertEqual((found["error"], found["unknown"]), ("", []))
+                words = shlex.split(found["command"])
+                self.assertEqual(words[6::2], shapes)
+                self.assertEqual(Ran(*words[3:], "--repeat", "1").status, 0)
+
+    def test_inputs_that_it_cannot_determine(self) -> None:
+        reshape = self.made([helper.make_node("Reshape", ["X", "i"], ["Y"])], {"X": [2, 3], "i": [1]})
+        found = self.inspect(reshape)["run"]
+        self.assertNotEqual(found["error"], "")
+        self.assertTrue(any("i: tensor(int64)[1]" in text for text in found["unknown"]))
+        self.assertFalse(any("X: " in text for text in found["unknown"]))
+        wide = self.matmul(["N", "K"], 77)
+        found = self.inspect(wide)["run"]
+        self.assertNotEqual(found["error"], "")
+        self.assertTrue(any("X: tensor(float)[N, K]" in text for text in found["unknown"]))
+        self.assertIn("--shape X=1x1", found["command"])
+
+    def test_mistakes(self) -> None:
+        for given in ("no-such.onnx", self.folder, self.put("text.onnx", "no model")):
+            self.assertIn(str(given), self.mistake("inspect", given))
+
+
+if __name__ == "__main__":
+    unittest.main()

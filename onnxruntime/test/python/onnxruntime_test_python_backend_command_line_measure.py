@@ -1,0 +1,72 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Latency and the comparison of outputs, as the ``run`` command measures them."""
+
+from __future__ import annotations
+
+import json
+import unittest
+from unittest import mock
+
+import numpy as np
+
+from onnxruntime.backend.command_line import measure
+
+
+class MeasureTest(unittest.TestCase):
+    def test_difference(self) -> None:
+        nan, inf = np.nan, np.inf
+        for ours, theirs, within, absolute, relative, note in (
+            ([1.0, nan, inf], [1.5, nan, inf], False, 0.5, 1 / 3, False),
+            ([1.0, 0.0], [1.0000001, 0.0], True, 1.0000001 - 1.0, (1.0000001 - 1.0) / 1.0000001, False),
+            ([0.001], [0.0], False, 0.001, 0.0, False),
+            ([1e-6], [0.0], True, 1e-6, 0.0, False),
+            ([nan], [1.0], False, None, None, True),
+            ([1.0], [inf], False, None, None, True),
+            ([inf], [-inf], False, None, None, True),
+            ([1], [1, 2], False, None, None, True),
+            ([], [], True, 0.0, 0.0, False),
+            ([True], [False], False, None, None, True),
+            ([1 + 1j], [1.0 + 0j], False, 1.0, 1.0, False),
+            (np.array(["a"], object), np.array(["a"], object), True, 0.0, 0.0, False),
+            (np.array(["a"], object), np.array(["b"], object), False, None, None, True),
+            (np.array([255], np.uint8), np.array([0], np.uint8), False, 255.0, 0.0, False),
+        ):
+            with self.subTest(ours=ours, theirs=theirs):
+                found = measure.difference(np.asarray(ours), np.asarray(theirs), 1e-3, 1e-5)
+                self.assertEqual(bool(found.pop("note")), note)
+                self.assertEqual(found, {"within": within, "absolute": absolute, "relative": relative})
+        for ours, theirs, within in (
+            ([], [], True),
+            ([np.ones(2)], [np.ones(2)], True),
+            ([np.ones(2)], [np.zeros(2)], False),
+            ([np.ones(2)], [], False),
+            ([np.ones(2), np.zeros(2)], [np.ones(2), np.ones(2)], False),
+            (np.array([1e308]), np.array([-1e308]), False),
+            (np.array([1.0]), np.array([5e-324]), False),
+            ([{"a": 1.0}], [{"a": 1.0}], True),
+            ([{"a": 1.0}], [{"a": 2.0}], False),
+            ([{"a": 1.0}], [{"b": 1.0}], False),
+        ):
+            with self.subTest(ours=ours, theirs=theirs):
+                found = measure.difference(ours, theirs, 1e-3, 1e-5)
+                self.assertEqual(found["within"], within)
+                json.dumps(found, allow_nan=False)
+
+    def test_percentiles(self) -> None:
+        figures = measure.percentiles([count / 1000 for count in range(100, 0, -1)])
+        self.assertEqual({name: round(value, 6) for name, value in figures.items()}, {"p50": 50, "p90": 90, "p99": 99})
+        self.assertEqual(measure.percentiles([0.002]), {"p50": 2.0, "p90": 2.0, "p99": 2.0})
+
+    def test_number_of_rounds(self) -> None:
+        self.assertEqual(len(list(measure.rounds(7, 1))), 7)
+        with mock.patch.object(measure, "_SECONDS", 0.0):
+            self.assertEqual(len(list(measure.rounds(None, 3))), 10)
+        with mock.patch.object(measure, "_SECONDS", 60.0):
+            self.assertEqual(len(list(measure.rounds(None, 1))), 1000)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,83 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The ``options`` command: permitted and refused options."""
+
+from __future__ import annotations
+
+import json
+import unittest
+
+from backend_test_command_line import CPU, PREPACKING, SPINNING, WRITES, CommandTest
+
+from onnxruntime.backend.allowlist import config_keys, refusals
+from onnxruntime.backend.allowlist.rules import Rule
+
+SESSION_CONFIG = config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
+PROVIDERS = refusals.provider_tables()
+
+
+class OptionsTest(CommandTest):
+    def names(self, *arguments: str) -> list[str]:
+        found = json.loads(self.show("options", *arguments, "--json"))
+        return [entry["name"] for table in found["tables"] for entry in table["entries"]]
+
+    def test_overview(self) -> None:
+        permitted = sum(type(rule) is Rule for rule in SESSION_CONFIG.values())
+        out = self.show("options")
+        self.assertRegex(out, rf"\nsession_config +{permitted} +{len(SESSION_CONFIG) - permitted}\n")
+        self.assertRegex(out, rf"\n{CPU} \(built-in\) +0 +0\n")
+
+    def test_json(self) -> None:
+        found = json.loads(self.show("options", "session", "--search", "spinning", "--json"))
+        self.assertEqual(found["tables"][0]["title"], "session_config")
+        (entry,) = [entry for entry in found["tables"][0]["entries"] if entry["name"] == SPINNING]
+        rule = SESSION_CONFIG[SPINNING]
+        self.assertEqual(
+            (entry["permitted"], entry["effect"], entry["accepts"], entry["default"]),
+            (True, rule.effect, rule.kind.accepts, rule.default),
+        )
+
+    def test_json_lists_what_the_page_lists(self) -> None:
+        self.assertIn(PREPACKING, self.names("session"))
+        self.assertNotIn(WRITES, self.names("session"))
+        self.assertIn(WRITES, self.names("session", "--refused"))
+        self.assertNotIn(PREPACKING, self.names("session", "--refused"))
+        (table, _) = json.loads(self.show("options", "session", "--search", "memory_stats", "--json"))["tables"]
+        self.assertEqual((table["entries"], table["others"]), ([], 1))
+
+    def test_every_entry_of_every_scope(self) -> None:
+        tables = {"session": [SESSION_CONFIG]}
+        tables |= {name: list(provider.values()) for name, provider in PROVIDERS.items()}
+        for scope, rules in tables.items():
+            permitted, refused = self.show("options", scope), self.show("options", scope, "--refused")
+            for name, rule in (entry for table in rules for entry in table.items()):
+                with self.subTest(scope=scope, option=name):
+                    shown = permitted if type(rule) is Rule else refused
+                    described = " ".join(shown.partition(f"\n  {name}\n")[2].split())
+                    expected = rule.effect if type(rule) is Rule else f"{rule.hazard}: {rule.reason}"
+                    self.assertIn(" ".join(expected.split()), described)
+
+    def test_keyword_arguments(self) -> None:
+        self.assertIn("intra_op_num_threads", self.names("session"))
+        self.assertIn("only_execute_path_to_fetches", self.names("run"))
+        self.assertIn("terminate", self.names("run", "--refused"))
+
+    def test_names_of_an_ep(self) -> None:
+        expected = self.show("options", "CUDAExecutionProvider")
+        for name in ("CUDA", "cuda", "cudaexecutionprovider"):
+            self.assertEqual(self.show("options", name), expected)
+        self.assertEqual(self.names("CPU"), [])
+        for name in ("CDUA", "x", "\x1b[2J"):
+            self.assertIn(ascii(name), self.mistake("options", name))
+
+    def test_search(self) -> None:
+        self.assertIn(SPINNING, self.names("--search", "SPINNING"))
+        self.assertNotIn(PREPACKING, self.names("--search", "SPINNING"))
+        self.assertIn("--refused", self.show("options", "session", "--search", "memory_stats"))
+        self.assertIn("'\\xe9'", self.show("options", "--search", "é"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,243 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The command line as a process: its streams, exit statuses, and terminals."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import unittest
+from unittest import mock
+
+import onnx
+from backend_test_command_line import CPU, SPINNING, VARIABLE, WRITES, CommandTest, Ran
+from backend_test_models import model, two_nodes
+from onnx import TensorProto, helper
+
+
+class ProcessTest(CommandTest):
+    """The command line as a person calls it."""
+
+    def start(self, *arguments: object, **keywords) -> subprocess.CompletedProcess:
+        command = [sys.executable, "-m", "onnxruntime.backend", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=self.folder, **keywords)
+
+    def test_result_and_status(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        ran = self.start("run", path, "--json")
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        self.assertEqual(json.loads(ran.stdout)["inputs"][0]["name"], "X")
+
+    def test_stdout_holds_the_result_alone(self) -> None:
+        """ORT prints "EP Error", and libraries of EPs print lines, some of them when the process ends."""
+        path = self.put("two_nodes.onnx", two_nodes())
+        noise = """
+import atexit, ctypes, os, runpy, sys
+import onnxruntime
+ordinary = onnxruntime.InferenceSession.get_inputs
+def noisy(self):
+    print("EP Error")
+    os.write(1, b"native line\\n")
+    if os.name == "posix":
+        ctypes.CDLL(None).printf(b"line that C holds back\\n")
+    return ordinary(self)
+onnxruntime.InferenceSession.get_inputs = noisy
+atexit.register(lambda: print("good bye", flush=True))
+runpy.run_module("onnxruntime.backend", run_name="__main__")
+"""
+        command = [sys.executable, "-c", noise, "run", str(path), "--json"]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=self.folder)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual(len(json.loads(ran.stdout)["configurations"]), 1)
+        for line in ("EP Error", "native line", "good bye", *["line that C holds back"] * (os.name == "posix")):
+            self.assertIn(f"{line}\n", ran.stderr)
+
+    def test_log(self) -> None:
+        ran = self.start("run", self.put("gathering.onnx", self.gathering()), "--input", "X=[9]", "--log")
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn("[E:onnxruntime:", ran.stderr)
+
+    def test_nothing_that_acts_on_a_terminal_is_printed(self) -> None:
+        name = "x\x1b[2J\x1b]0;owned\x07\rerror\u202e\x9b"
+        node = helper.make_node("Relu", [name], ["y\x1b[31m"])
+        path = self.put("escapes.onnx", model([node], {name: (2,)}, {"y\x1b[31m": (2,)}))
+        evil = self.folder / "a\x1b[2J.onnx"
+        if os.name == "posix":
+            path = path.rename(evil)
+        config = json.dumps({"session_config": {"\x1b[2J": "\x1b]0;x\x07"}})
+        for arguments in (
+            ["run", path],
+            ["run", path, "--input", "z=1"],
+            ["run", path, "--input", f"{name}=[1]"],
+            ["run", path, "--config", config, "--config", "{}"],
+            ["run", path, "--json"],
+            ["inspect", path],
+            ["run", evil.with_name("no\x1b[2J")],
+            ["run", "m", "--\x1b[2J"],
+            ["check", config],
+            ["options", "\x1b[2J"],
+            ["options", "--search", "\x1b[2J"],
+            ["info", "--plugin", "\x1b[2J"],
+        ):
+            with self.subTest(arguments):
+                ran = self.start(*arguments, env={**os.environ, VARIABLE: json.dumps({"run_config": {}})})
+                for line in (ran.stdout + ran.stderr).splitlines():
+                    self.assertTrue(line.isprintable(), ascii(line))
+                self.assertTrue(ran.stdout or ran.stderr)
+
+    def gathering(self) -> onnx.ModelProto:
+        """Return a model whose run fails for an index of 2 or more."""
+        made = model([helper.make_node("Gather", ["data", "X"], ["Y"])], {"X": (1,)}, {"Y": (1,)}, elem_type=7)
+        made.graph.initializer.append(helper.make_tensor("data", TensorProto.INT64, [2], [0, 1]))
+        return made
+
+    def test_ort_logs_nothing_except_the_error(self) -> None:
+        path = self.put("gathering.onnx", self.gathering())
+        for arguments in (
+            ["run", path, "--provider-option", "CPU", "--input", "X=[9]"],
+            ["run", self.put("text.onnx", "no model")],
+        ):
+            ran = self.start(*arguments)
+            self.assertEqual((ran.returncode, ran.stdout), (1, ""))
+            self.assertRegex(ran.stderr, r"\Aerror: [^\n]+\n\Z")
+
+    def test_closed_output(self) -> None:
+        command = f"{sys.executable} -m onnxruntime.backend options session | head -n 1"
+        ran = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+        self.assertEqual((len(ran.stdout.splitlines()), ran.stderr), (1, ""))
+        # The reader of the pipe ends first. Python must not fail again when it flushes at its end.
+        for arguments in ("options --refused --json", "check {}"):
+            command = f"{sys.executable} -m onnxruntime.backend {arguments}; echo $? >&2"
+            ran = subprocess.run(f"({command}) | true", shell=True, capture_output=True, text=True, check=False)
+            self.assertEqual(ran.stderr, "1\n")
+
+    @unittest.skipUnless(os.name == "posix", "requires file descriptors of POSIX")
+    def test_closed_streams(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        check = ["check", "{}"]
+        for arguments, closed in (
+            (check, (0,)),
+            (check, (1,)),
+            (check, (2,)),
+            (["run", path, "--repeat", "1"], (0, 1, 2)),
+        ):
+            streams = [None if number in closed else subprocess.PIPE for number in (1, 2)]
+            with self.subTest(arguments, closed=closed):
+                ran = subprocess.run(
+                    [sys.executable, "-m", "onnxruntime.backend", *map(str, arguments)],
+                    preexec_fn=lambda closed=closed: [os.close(number) for number in closed],
+                    stdout=streams[0],
+                    stderr=streams[1],
+                    check=False,
+                    cwd=self.folder,
+                )
+                self.assertEqual((ran.returncode, ran.stderr or b""), (0, b""))
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "Linux has a device that is always full")
+    def test_full_disk(self) -> None:
+        command = [sys.executable, "-m", "onnxruntime.backend", "check", "{}"]
+        with open("/dev/full", "wb") as full:
+            ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(ran.returncode, 1)
+        self.assertRegex(ran.stderr, r"\Aerror: [^\n]*No space left on device\n\Z")
+
+    def test_a_mistake_as_json(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        for arguments in (["run", path, "--session-config", "x=1"], ["run", "no.onnx"], ["check", "{]"]):
+            ran = self.start(*arguments, "--json")
+            self.assertEqual(ran.returncode, 1)
+            self.assertEqual(f"error: {json.loads(ran.stdout)['error']['message']}\n", ran.stderr)
+
+    def test_names_that_no_terminal_can_show(self) -> None:
+        path = self.folder / "mod\xe8le.onnx"
+        path.write_bytes(two_nodes().SerializeToString())
+        ran = self.start("run", path, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        self.assertIn("mod\\xe8le.onnx", ran.stdout)
+
+    def test_importing_the_backend_imports_no_command(self) -> None:
+        code = "import sys, onnxruntime.backend; print([n for n in sys.modules if '.backend.command' in n])"
+        ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        self.assertEqual(ran.stdout, "[]\n")
+
+
+@unittest.skipUnless(os.name == "posix", "pseudo terminals are POSIX's")
+class TerminalTest(CommandTest):
+    """Terminals of 60, 80 and 200 columns; and a pipe, for which the width is 80 columns."""
+
+    def see(self, width: int, *arguments: object) -> str:
+        """Return the output of a command in a terminal, stdout and stderr."""
+        import fcntl  # POSIX's  # noqa: PLC0415
+        import pty  # POSIX's  # noqa: PLC0415
+        import struct  # noqa: PLC0415
+        import termios  # POSIX's  # noqa: PLC0415
+
+        controller, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+        environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+        command = [sys.executable, "-m", "onnxruntime.backend", *map(str, arguments)]
+        shown = b""
+        with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment) as process:
+            os.close(terminal)
+            with contextlib.suppress(OSError):  # raised by Linux if the other side is closed
+                while chunk := os.read(controller, 1 << 16):
+                    shown += chunk
+            process.wait()
+        os.close(controller)
+        return shown.decode().replace("\r\n", "\n")
+
+    def commands(self) -> list[list[object]]:
+        path = self.put(f"{'long' * 20}.onnx", two_nodes())
+        config = json.dumps({"session_config": {SPINNING: False}, "provider_options": {CPU: {}}})
+        refused = json.dumps({"run_config": {"x": 1}})
+        return [
+            ["options", "session"],
+            ["run", path, "--config", "{}", "--config", config, "--config", refused, "--compare", "--repeat", "1"],
+            [],
+            *([command, "--help"] for command in ("info", "options", "check", "inspect", "run")),
+            ["info"],
+            ["options"],
+            ["options", "CUDA", "--refused"],
+            ["check", config],
+            ["check", json.dumps({"session_config": {WRITES: "x"}})],
+            ["run", path, "--compare", "--repeat", "1"],
+            ["inspect", path],
+        ]
+
+    def test_terminals(self) -> None:
+        for width in (60, 80, 200):
+            longest = 0
+            for arguments in self.commands()[:2]:
+                with self.subTest(width=width, arguments=arguments):
+                    shown = self.see(width, *arguments)
+                    self.check_lines(re.sub(r"\r.*?\r", "", shown), width)
+                    longest = max(longest, *map(len, shown.splitlines()))
+                    if arguments[0] == "run":
+                        self.assertIn(str(arguments[1]), shown)
+            self.assertEqual(longest > 120, width == 200)
+
+    def test_every_command_at_every_width(self) -> None:
+        for width in (60, 80, 200):
+            with mock.patch.dict(os.environ, {"COLUMNS": str(width)}):
+                for arguments in self.commands():
+                    with self.subTest(width=width, arguments=arguments):
+                        self.check_lines(Ran(*arguments).out, width)
+
+    def test_pipe(self) -> None:
+        for arguments in self.commands()[:2]:
+            command = [sys.executable, "-m", "onnxruntime.backend", *map(str, arguments)]
+            environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+            with self.subTest(arguments):
+                ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+                self.check_lines(ran.stdout, 80)
+                self.assertNotIn("\r", ran.stdout + ran.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

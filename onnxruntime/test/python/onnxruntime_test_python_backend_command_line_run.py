@@ -1,0 +1,299 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The ``run`` command: configurations, and the report of what ORT applied."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import unittest
+from unittest import mock
+
+import numpy as np
+from backend_test_command_line import ABSENT, CPU, PREPACKING, SHRINKING, SPINNING, VARIABLE, WRITES, CommandTest, Ran
+from backend_test_models import model, two_nodes
+from backend_test_observable_models import CONTRADICTORY, GELU
+from onnx import TensorProto, helper
+
+import onnxruntime
+from onnxruntime.backend.command_line import main, providers, run
+
+AZURE = "AzureExecutionProvider"  # in each desktop build; it takes no node of ordinary models
+APPROXIMATED = ("--provider-option", "CPU", "--session-config", "optimization.enable_gelu_approximation=1")
+
+
+class ReportTest(CommandTest):
+    def test_page(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        shrinking = "memory.enable_memory_arena_shrinkage=cpu:0"
+        out = self.show(
+            *("run", path, "--provider-option", "cpu", "--session-config", f"{SPINNING}=False", "--device", "CPU"),
+            *("--run-config", shrinking, "--repeat", "3", "--compare"),
+        )
+        for line in (
+            f"providers         {CPU} (built-in)",
+            f"session_config    {SPINNING} = 0",
+            "run_config        memory.enable_memory_arena_shrinkage = cpu:0",
+            f"nodes             2 on {CPU}",
+            "input             X: float32 [2, 3]",
+            "output            Y: float32 [2, 3]",
+        ):
+            self.assertIn(f"\n{line}\n", out)
+        self.assertRegex(out, r"\nlatency           p50 \S+, p90 \S+, p99 \S+ ms \(3 runs, ")
+
+    @unittest.skipUnless(AZURE in onnxruntime.get_available_providers(), f"this build has no {AZURE}")
+    def test_eps_without_nodes(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        out = self.show("run", path, "--provider-option", AZURE, "--repeat", "1", warns=AZURE)
+        self.assertIn(f"\nnodes             0 on {AZURE}, 2 on {CPU}\n", out)
+        out = self.show("run", path, "--provider-option", CPU, "--repeat", "1")
+        self.assertIn(f"\nnodes             2 on {CPU}\n", out)
+        self.assertNotIn("no data leaves", out)
+        out = " ".join(self.show("run", path, "--repeat", "1").split())
+        self.assertEqual(out.count("no data leaves"), 1)
+
+    def test_json(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        found = self.run_json(path, "--session-config", f"{PREPACKING}=1", "--compare")
+        (only,) = found["configurations"]
+        latency = only.pop("latency_ms")
+        self.assertTrue(0 < latency.pop("p50") <= latency.pop("p90") <= latency.pop("p99"))
+        self.assertEqual(latency, {"runs": 2, "warm_up": 3, "ratio_to_first": 1.0})
+        self.assertEqual(sum(only.pop("nodes").values()), 2)
+        same = {"within": True, "absolute": 0.0, "relative": 0.0, "note": ""}
+        built_in = [{"name": name, "kind": "built-in"} for name in onnxruntime.get_available_providers()]
+        self.assertEqual(
+            found,
+            {
+                "model": str(path),
+                "inputs": [{"name": "X", "type": "float32", "shape": [2, 3]}],
+                "tolerance": {"relative": 1e-3, "absolute": 1e-5},
+                "configurations": [
+                    {
+                        "configuration": "{}",
+                        "error": None,
+                        "providers": built_in,
+                        "provider_options": {},
+                        "unconfirmed": {},
+                        "session_options": {},
+                        "session_config": {PREPACKING: "1"},
+                        "run_config": {},
+                        "extensions": [],
+                        "warnings": [],
+                        "outputs": [{"name": "Y", "type": "float32", "shape": [2, 3], "difference": same}],
+                    }
+                ],
+            },
+        )
+
+    def test_a_session_without_runs(self) -> None:
+        path = self.put("open.onnx", two_nodes((None, 3)))
+        found = json.loads(self.show("run", path, "--repeat", "0", "--json"))["configurations"][0]
+        self.assertEqual((found["latency_ms"], found["outputs"]), (None, []))
+        self.assertEqual(sum(found["nodes"].values()), 2)
+        self.assertNotIn("latency", self.show("run", path, "--repeat", "0"))
+        several = self.show("run", path, "--repeat", "0", "--config", "{}", "--config", "{}")
+        self.assertRegex(several, r"\n1 +- +- +- +-\n2 +- +- +- +-\n")
+
+
+class ConfigurationTest(CommandTest):
+    def test_session_options_and_sizes(self) -> None:
+        path = self.put("open.onnx", two_nodes(("N", 3)))
+        config = {"session_options": {"intra_op_num_threads": 2}, "free_dimension_overrides": {"N": 4}}
+        self.assertEqual(self.run_one(path, "--config", json.dumps(config))["outputs"][0]["shape"], [4, 3])
+        found = self.run_one(path, "--free-dimension", "N=2", "--session-option", "execution_mode=ORT_PARALLEL")
+        self.assertEqual(found["outputs"][0]["shape"], [2, 3])
+        self.assertEqual(found["session_options"], {"execution_mode": "ORT_PARALLEL"})
+        with mock.patch.dict(os.environ, {VARIABLE: json.dumps(config)}):
+            out = self.show("run", path, "--session-option", "use_deterministic_compute=1")
+        rows = f"\nsession_options   use_deterministic_compute = True\n{' ' * 18}intra_op_num_threads = 2\n"
+        self.assertIn(rows, out)
+        for arguments, why in (
+            (["--session-option", "x=1"], "session_options['x']"),
+            (["--session-option", "x"], "NAME=VALUE"),
+            (["--free-dimension", "M=1"], "'N'"),
+            (["--free-dimension", "N=x"], "'x'"),
+        ):
+            self.assertIn(why, self.mistake("run", path, *arguments))
+
+    def test_options_override_config_and_both_the_environment(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        config = {"provider_options": {CPU: {}}, "session_config": {SPINNING: 0, PREPACKING: 1}}
+        environment = {"session_config": {SPINNING: 1}, "run_config": SHRINKING}
+        with mock.patch.dict(os.environ, {VARIABLE: json.dumps(environment)}):
+            found = self.run_one(path, "--config", json.dumps(config), "--session-config", f"{PREPACKING}=false")
+        self.assertEqual([one["name"] for one in found["providers"]], [CPU])
+        self.assertEqual(found["session_config"], {SPINNING: "0", PREPACKING: "0"})
+        self.assertEqual(found["run_config"], SHRINKING)
+
+    def test_several_configurations(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        configs = [{}, {"session_config": {SPINNING: 0}}, {"session_config": {WRITES: "x"}}]
+        configs.append({"provider_options": {ABSENT: {}}})
+        arguments = [word for config in configs for word in ("--config", json.dumps(config))]
+        ran = Ran("run", path, *arguments, "--compare", "--repeat", "2")
+        self.assertEqual((ran.status, ran.err), (1, ""))
+        self.check_lines(ran.out, 80)
+        number = r"[\d.e+-]+"
+        for line in (
+            r" +p50 ms +p90 ms +p99 ms +ratio +outputs$",
+            rf"1 +{number} +{number} +{number} +1.00 +match$",
+            rf"2 +{number} +{number} +{number} +{number} +match$",
+            r"3 +failed +- +- +- +-$",
+            r"4 +failed +- +- +- +-$",
+        ):
+            self.assertRegex(ran.out, rf"(?m)^{line}")
+        found = json.loads(Ran("run", path, *arguments, "--json", "--repeat", "2").out)["configurations"]
+        self.assertEqual(
+            [one["error"] and one["error"]["keyword"] for one in found][:3], [None, None, "session_config"]
+        )
+        self.assertEqual(found[2]["error"]["value"], "x")
+        self.assertEqual(found[3]["error"]["provider"], ABSENT)
+        self.assertGreater(found[1]["latency_ms"]["ratio_to_first"], 0)
+        # Without a latency of the first configuration, there is no ratio.
+        found = json.loads(Ran("run", path, *arguments[6:], *arguments[:2], "--json", "--repeat", "2").out)
+        self.assertIsNone(found["configurations"][1]["latency_ms"]["ratio_to_first"])
+        failed = Ran("run", path, *arguments[4:])
+        self.assertEqual((failed.status, failed.err), (1, ""))
+        self.assertEqual(failed.out.count("\nerror  "), 2)
+        self.assertIn("stdin", self.mistake("run", path, "--config", "-", "--config", "-"))
+
+    def test_extensions_of_one_configuration_do_not_reach_another(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        for configs in (["{}", '{"extensions": ["nope_pkg"]}'], ['{"extensions": ["nope_pkg"]}', "{}"]):
+            arguments = [word for config in configs for word in ("--config", config)]
+            found = json.loads(Ran("run", path, *arguments, "--json", "--repeat", "1").out)["configurations"]
+            self.assertEqual([bool(one["error"]) for one in found], ["nope_pkg" in config for config in configs])
+            self.assertNotIn(VARIABLE, os.environ)
+
+    def test_extensions(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        for arguments in (["--extension", "no_such_package"], ["--config", '{"extensions": ["no_such_package"]}']):
+            self.assertIn("'no_such_package'", self.mistake("run", path, *arguments))
+        if importlib.util.find_spec("onnxruntime_extensions") is None:
+            self.skipTest("the package onnxruntime-extensions has operators")
+        node = helper.make_node("StringUpper", ["X"], ["Y"], domain="ai.onnx.contrib")
+        upper = model([node], {"X": (2,)}, {"Y": (2,)}, elem_type=TensorProto.STRING, extra_domains=["ai.onnx.contrib"])
+        path = self.put("upper.onnx", upper)
+        self.assertIn("--extension", self.mistake("run", path))
+        found = self.run_one(path, "--extension", "onnxruntime_extensions", "--compare")
+        self.assertEqual(found["extensions"], ["onnxruntime_extensions"])
+        self.assertTrue(found["outputs"][0]["difference"]["within"])
+        environment = mock.patch.dict(os.environ, {VARIABLE: '{"extensions": ["onnxruntime_extensions"]}'})
+        with environment:
+            self.assertIn("\nextensions        onnxruntime_extensions\n", self.show("run", path, "--repeat", "1"))
+            self.show("inspect", path)
+        self.show("inspect", path, "--extension", "onnxruntime_extensions")
+
+    def test_names_of_eps_and_options(self) -> None:
+        for given, expected in (
+            ("cuda.use_tf32=1", ("CUDAExecutionProvider", "use_tf32=1")),
+            ("CUDAExecutionProvider", ("CUDAExecutionProvider", "")),
+            ("CUDA.arena.max_mem=1.5", ("CUDAExecutionProvider", "arena.max_mem=1.5")),
+            ("OpenVINOExecutionProvider.AUTO.x=1", ("OpenVINOExecutionProvider.AUTO", "x=1")),
+            ("OpenVINOExecutionProvider.AUTO", ("OpenVINOExecutionProvider.AUTO", "")),
+            ("OpenVINO.AUTO=1", ("OpenVINOExecutionProvider", "AUTO=1")),
+            ("No.such.x=1", ("No", "such.x=1")),
+        ):
+            self.assertEqual(run._provider_and_option(given), expected)
+
+    def test_a_name_in_the_wrong_place(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        for flag, entry, right in (
+            ("--session-config", "intra_op_num_threads=2", "--session-option intra_op_num_threads=2"),
+            ("--session-option", f"{SPINNING}=0", f"--session-config {SPINNING}=0"),
+            ("--session-config", "gpu_graph_id=1", "--run-config gpu_graph_id=1"),
+            ("--session-config", "use_tf32=0", "--provider-option CUDA.use_tf32=0"),
+        ):
+            self.assertIn(right, self.mistake("run", path, flag, entry))
+
+    def test_a_plugin_without_a_device(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        for name, option in ((ABSENT, ["--provider-option", ABSENT]), (CPU, ["--provider-option", CPU]), (CPU, [])):
+            with self.subTest(name, option=option):
+                with mock.patch.object(main.providers, "register", lambda _, name=name: (name, False)):
+                    error = self.mistake("run", path, "--plugin", "x", *option)
+                self.assertIn(providers.NO_DEVICE, error)
+        with mock.patch.object(main.providers, "register", return_value=(ABSENT, False)):
+            self.show("run", path, "--plugin", "x", "--repeat", "1")
+            self.assertIn("NoSuch", self.mistake("run", path, "--plugin", "x", "--provider-option", "NoSuch"))
+
+
+class CompareTest(CommandTest):
+    def test_a_difference_beyond_the_tolerance_is_a_failure(self) -> None:
+        path = self.put("gelu.onnx", GELU)
+        for tolerance, status in (((), 0), (("--rtol", "1e-7", "--atol", "1e-9"), 1)):
+            ran = Ran("run", path, *APPROXIMATED, "--compare", *tolerance, "--repeat", "1")
+            self.assertEqual((ran.status, ran.err), (status, ""))
+            self.assertEqual("DIFFERS from the CPU EP" in " ".join(ran.out.split()), bool(status))
+
+    def test_the_reference_has_no_configuration(self) -> None:
+        found = self.run_one(self.put("gelu.onnx", GELU), *APPROXIMATED, "--compare")
+        self.assertGreater(found["outputs"][0]["difference"]["absolute"], 1e-6)
+        with mock.patch.dict(os.environ, {VARIABLE: '{"session_config": {"session.disable_prepacking": 3}}'}):
+            reference = run._reference(str(self.folder / "gelu.onnx"), [])
+        self.assertEqual(dict(reference.session_config), {})
+
+
+class MistakeTest(CommandTest):
+    def test_mistakes(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        np.save(self.folder / "pickled.npy", np.array([{"a": 1}], object), allow_pickle=True)
+        np.save(self.folder / "double.npy", np.zeros((2, 3)))
+        np.savez(self.folder / "several", a=np.zeros(3))
+        (self.folder / "several.npz").rename(self.folder / "several.npy")
+        for arguments, why in (
+            (["no-such.onnx"], "no-such.onnx"),
+            ([self.folder], str(self.folder)),
+            ([self.put("text.onnx", "no model")], "text.onnx"),
+            ([self.put("empty.onnx", "")], "empty.onnx"),
+            ([self.put("contradictory.onnx", CONTRADICTORY), "--provider-option", "CPU", "--input", "x=[1]"], "x"),
+            ([path, "--device", "CDUA"], "CDUA"),
+            ([path, "--provider-option", "NoSuch"], "NoSuch"),
+            ([path, "--provider-option", f"{ABSENT}.enable_cann_graph=1"], ABSENT),
+            ([path, "--provider-option", "CPU.x"], "EP.OPTION=VALUE"),
+            ([path, "--provider-option", "CPU.x=1"], f"provider_options['{CPU}']['x']"),
+            ([path, "--provider-option", ".x=1"], "EP.OPTION=VALUE"),
+            ([path, "--session-config", "x"], "KEY=VALUE"),
+            ([path, "--session-config", f"{PREPACKING}=yes"], "'yes'"),
+            ([path, "--session-config", f"{WRITES}={self.folder}/stats"], WRITES),
+            ([path, "--run-config", "gpu_graph_id=-2"], "gpu_graph_id"),
+            ([path, "--config", "{]"], "JSON"),
+            ([path, "--config", '{"x": {}}'], "'x'"),
+            ([path, "--input", "X"], "NAME=VALUE"),
+            ([path, "--input", "Z=random"], "'Z'"),
+            ([path, "--input", "X=no-such.npy"], "no-such.npy"),
+            ([path, "--input", f"X={self.folder}/pickled.npy"], "pickled.npy"),
+            ([path, "--input", f"X={self.folder}/several.npy"], "several.npy"),
+            ([path, "--input", f"X={self.put('empty.npy', '')}"], "empty.npy"),
+            ([path, "--input", f"X={self.folder}/double.npy"], "X"),
+            ([path, "--input", 'X={"a": 1}'], "--input X"),
+            ([path, "--input", "X=[[1], [2, 3]]"], "--input X"),
+            ([path, "--input", "X=[1,2]"], "X"),
+            ([path, "--shape", "X=2x"], "'2x'"),
+            ([path, "--shape", "X=-2x3"], "'-2x3'"),
+            ([path, "--shape", "X=100000000000x3"], "--shape X"),
+            ([path, "--shape", "X=2x4"], "X"),
+            ([path, "--shape", "Z=2x3"], "'Z'"),
+            ([path, "--shape", "X=2x3", "--input", "X=[1]"], "--shape X"),
+        ):
+            with self.subTest([str(argument) for argument in arguments]):
+                self.assertIn(why, self.mistake("run", *arguments))
+        self.assertFalse((self.folder / "stats").exists())
+
+    def test_inputs_that_are_not_tensors(self) -> None:
+        sequence = helper.make_tensor_sequence_value_info("X", TensorProto.FLOAT, [2])
+        length = helper.make_tensor_value_info("Y", TensorProto.INT64, [])
+        graph = helper.make_graph([helper.make_node("SequenceLength", ["X"], ["Y"])], "test", [sequence], [length])
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+        path = self.put("sequence.onnx", made)
+        self.assertIn("seq(tensor(float))", self.mistake("run", path))
+        found = json.loads(self.show("inspect", path, "--json"))["run"]
+        self.assertIn("seq(tensor(float))", found["error"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,49 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The layout of text: widths, paragraphs, tables, and characters that act on a terminal."""
+
+from __future__ import annotations
+
+import os
+import unittest
+from unittest import mock
+
+from onnxruntime.backend.command_line import text
+
+
+class TextTest(unittest.TestCase):
+    def test_the_width(self) -> None:
+        for columns, width in (("81", 80), ("22", 21), ("21", 20), ("5", 20)):
+            with mock.patch.dict(os.environ, {"COLUMNS": columns}):
+                self.assertEqual(text.columns(), width)
+
+    def test_characters_that_act_on_a_terminal(self) -> None:
+        self.assertEqual(text.printable("a\x1b[2J\nb\u202e"), "a\\x1b[2J\nb\\u202e")
+        self.assertEqual(text.one_line("a\n  b\x07"), "a b\\x07")
+
+    def test_a_page(self) -> None:
+        page = text.Page(20)
+        page.add("one two three four five", 4, "1")
+        page.add("x" * 30)
+        page.add()
+        page.rows("key", ["a", "b"], 6)
+        page.table([("", "left", "r"), ("row\x1b", "1", "22")])
+        self.assertEqual(
+            str(page).splitlines(),
+            [
+                "1   one two three",
+                "    four five",
+                "x" * 30,
+                "",
+                "key   a",
+                "      b",
+                "      left   r",
+                "row\\x1b     1  22",
+            ],
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()
