@@ -15,7 +15,8 @@
 #   make upstream-tests CHECKOUT=FOLDER  ORT's own tests of the backend, as a checkout has them, here and on the stock wheel
 #   make conformance-keys  the series with each permitted config key away from its default (long)
 #   make captured-operators  what WebGPU's graph capture replays, operator by operator, on SwiftShader (long)
-#   make bench           what the backend costs over the session underneath; BENCH=--help tells how to measure a part
+#   make bench           measure the backend beside the same work by hand and the stock backend, and write the table and
+#                        the picture of docs/benchmarks.md; BENCH="run_path --match Magika" measures a part of it
 #   make bench-capture   what graph capture gains, on CUDA and on the WebGPU plugin
 #   make fuzz            50,000 examples for the property that the allowlist is held to, and 2,000 configurations on each
 #                        of the CPU's and OpenVINO's EPs, which must change precision and speed only (half an hour)
@@ -179,7 +180,8 @@ try: $(if $(wildcard .venv-$(ENV)/ready-*),,.venv-$(ENV)/$(READY))
 
 bench: .venv-cpu/$(READY) .venv-stock/$(STOCK)
 	.venv-cpu/bin/python -m pip install --quiet --constraint constraints.txt matplotlib
-	.venv-cpu/bin/python -m benchmarks --stock .venv-stock/bin/python --json build/bench.json $(BENCH)
+	.venv-cpu/bin/python -m benchmarks --stock .venv-stock/bin/python --json build/bench.json \
+		$(or $(BENCH),--document docs/benchmarks.md)
 
 fuzz: .venv-cpu/$(READY) .venv-openvino/$(READY)
 	ORT_BACKEND_EXAMPLES=50000 .venv-cpu/bin/python -m pytest -s $(filter %_properties.py,$(TEST_FILES))

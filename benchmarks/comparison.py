@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""A comparison: the backend beside the same work by hand, the figure that is judged, and its limit."""
+"""Defines a comparison: the backend beside the same work by hand, the figure that is judged, and its limit."""
 
 from __future__ import annotations
 
@@ -10,27 +10,30 @@ from collections.abc import Callable, Mapping
 from statistics import median, quantiles
 from typing import NamedTuple
 
-# The sides of a comparison. One without BY_HAND only looks at the backend.
+# The sides of a comparison. A comparison without BY_HAND measures the backend only.
 BACKEND = "backend"
 BY_HAND = "by hand"
 
-# The figures, in seconds or bytes where they have a unit.
+# The figures. Values are in seconds or bytes.
 RATIO = "ratio"  # backend / by hand, of one round
-EXCESS = "excess"  # backend - by hand, of one round
 VALUE = "value"  # backend
-OF_STOCK = "of stock"  # ratio / the stock backend's ratio
+OF_STOCK = "of stock"  # the ratio or value / that of the stock backend
+
+# A figure is steady if its quartiles differ by at most this part of its median.
+MOST_SPREAD = 0.10
 
 
 class Comparison(NamedTuple):
     """One comparison, measured in a process of its own.
 
-    :param name: what is measured.
-    :param sides: makes everything ready and returns, for each side, what measures it once.
-    :param limit: what the judged figure may not exceed; ``None`` to show it only.
-    :param judged: the figure that the limit is for.
-    :param stock: whether the stock backend can do the same.
+    :param name: the measured work.
+    :param sides: prepares both sides and returns, for each side, a function that measures it once.
+    :param limit: the highest accepted value of the judged figure; ``None`` to show the figure only.
+    :param judged: the figure that has the limit.
+    :param stock: whether the stock backend can do the same work.
     :param unit: ``"s"`` or ``"B"``.
-    :param rounds: how many, where the usual number would take long and prove nothing more.
+    :param rounds: the number of rounds, if it is not the usual number.
+    :param seconds: the time after which no further round begins.
     """
 
     name: str
@@ -40,18 +43,69 @@ class Comparison(NamedTuple):
     stock: bool = True
     unit: str = "s"
     rounds: int | None = None
+    seconds: float = 4
 
 
-def figure(which: str, samples: Mapping[str, list[float]]) -> tuple[float, float, float]:
-    """The median of RATIO, EXCESS or VALUE over all rounds, and its quartiles.
+class Figure(NamedTuple):
+    """The median of a figure over all rounds, and its quartiles."""
 
-    :param which: the figure.
-    :param samples: for each side one measurement of each round.
-    """
-    if which == VALUE:
-        values = samples[BACKEND]
-    else:
-        pairs = zip(samples[BACKEND], samples[BY_HAND], strict=True)
-        values = [ours - raw if which == EXCESS else ours / raw for ours, raw in pairs]
+    median: float
+    low: float
+    high: float
+
+    @property
+    def spread(self) -> float:
+        return (self.high - self.low) / self.median if self.median else 0.0
+
+
+def figure(which: str, samples: Mapping[str, list[float]]) -> Figure:
+    """Return the RATIO or VALUE of the samples of each side, one sample for each round."""
+    values = samples[BACKEND]
+    if which == RATIO:
+        values = [ours / raw for ours, raw in zip(values, samples[BY_HAND], strict=True)]
     low, _, high = quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
-    return median(values), low, high
+    return Figure(median(values), low, high)
+
+
+class Row(NamedTuple):
+    """The result of a comparison.
+
+    :param value: seconds or bytes of the backend.
+    :param ratio: of the time by hand, if the comparison measures that.
+    :param stock: the same figure of the stock backend, if it was measured.
+    :param busy: the disturbance by other processes, or ``""``.
+    """
+
+    comparison: Comparison
+    value: Figure
+    ratio: Figure | None
+    stock: Figure | None
+    busy: str = ""
+
+    @property
+    def judged(self) -> float | None:
+        """The judged figure, with the digits that the table shows."""
+        if self.comparison.judged == OF_STOCK:
+            if not (self.stock and self.stock.median):
+                return None
+            return round((self.ratio or self.value).median / self.stock.median, 3)
+        if self.comparison.judged == VALUE:
+            return self.value.median
+        return self.ratio and round(self.ratio.median, 3)
+
+    @property
+    def unsteady(self) -> str:
+        """The reason why the row cannot be judged, or ``""``. Other processes change times only, not memory."""
+        if self.comparison.unit != "s":
+            return ""
+        figures = [self.ratio or self.value]
+        figures += [self.stock] if self.stock and self.comparison.judged == OF_STOCK else []
+        spread = max(one.spread for one in figures)
+        return self.busy or (f"the quartiles differ by {spread:.0%}" if spread > MOST_SPREAD else "")
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the judged figure keeps its limit; ``None`` if the row is not judged."""
+        if self.comparison.limit is None or self.judged is None or self.unsteady:
+            return None
+        return self.judged <= self.comparison.limit

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The cost of a run, on one session that both sides share."""
+"""The cost of a run, on one session that both sides use."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Measuring in interleaved rounds, and telling whether the machine was quiet meanwhile."""
+"""Measures in interleaved rounds, and reports whether other processes disturbed the measurement."""
 
 from __future__ import annotations
 
@@ -11,55 +11,48 @@ import time
 import timeit
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from statistics import quantiles
 
 # Long enough that the clock and one context switch do not show, short enough for many rounds.
 SECONDS_PER_SAMPLE = 0.015
-# What an idle Linux uses, with margin. Two spinning neighbours use two.
+# CPUs that an idle Linux uses, with a margin.
 MOST_CPUS_OF_OTHERS = 0.1
-# Between the quartiles of a loop that does the same each time, relative to their middle.
-MOST_SPREAD = 0.15
+# Rounds that every comparison makes, however long they take; a comparison may specify fewer.
+LEAST_ROUNDS = 15
 
 
 def timed(namespace: dict[str, object], **statements: str) -> dict[str, Callable[[], float]]:
-    """Sides that are Python statements: each measures the seconds of one execution, over enough of them.
+    """Return sides that are Python statements: each measures the seconds of one execution, over many of them.
 
-    :param namespace: the statements' global names.
-    :param statements: side, with ``_`` for a space, to statement.
+    :param namespace: the global names of the statements.
+    :param statements: the name of each side, with ``_`` for a space, and its statement.
     """
     timers = {side.replace("_", " "): timeit.Timer(code, globals=namespace) for side, code in statements.items()}
     for timer in timers.values():
-        timer.timeit(3)  # what is only slow at first
+        timer.timeit(3)  # the first executions are slower
     number = max(1, int(SECONDS_PER_SAMPLE / min(timer.timeit(3) / 3 for timer in timers.values())))
     return {side: lambda timer=timer: timer.timeit(number) / number for side, timer in timers.items()}
 
 
-def interleaved(sides: Mapping[str, Callable[[], float]], rounds: int) -> tuple[dict[str, list[float]], str]:
+def interleaved(
+    sides: Mapping[str, Callable[[], float]], rounds: int, seconds: float
+) -> tuple[dict[str, list[float]], str]:
     """Measure all sides in every round, in alternating order.
 
-    :return: the samples of each side, and why times among them prove nothing (empty where the machine was quiet).
+    :param seconds: the time after which no further round begins.
+    :return: the samples of each side, and the disturbance by other processes (``""`` if there was none).
     """
     samples = {side: [] for side in sides}
-    calibration = timeit.Timer("for _ in range(20_000): pass")
-    loops = []
     before = _Clocks()
     for number in range(rounds):
-        loops.append(calibration.timeit(5))
+        if number >= LEAST_ROUNDS and time.monotonic() - before.at > seconds:
+            break
         for side in list(sides)[:: -1 if number % 2 else 1]:
             samples[side].append(sides[side]())
-    return samples, before.disturbance() or _unsteady(loops)
-
-
-def _unsteady(loops: list[float]) -> str:
-    if len(loops) < 4:
-        return ""
-    low, middle, high = quantiles(loops, n=4)
-    spread = (high - low) / middle
-    return f"a loop that always does the same took times {spread:.0%} apart" if spread > MOST_SPREAD else ""
+    return samples, before.disturbance()
 
 
 class _Clocks:
-    """The processor time of the whole machine, and of this process with the children that it waited for."""
+    """The CPU time of the whole machine, and of this process with its finished children."""
 
     def __init__(self) -> None:
         fields = Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]
@@ -69,14 +62,7 @@ class _Clocks:
         self.at = time.monotonic()
 
     def disturbance(self) -> str:
-        """What others did since these clocks were read, where it was too much."""
+        """The CPUs that other processes have used since these clocks were read, or ``""`` if they are few."""
         now = _Clocks()
         cpus = (now.machine - self.machine - (now.ours - self.ours)) / (now.at - self.at)
-        return f"other processes used {cpus:.2f} CPUs" if cpus > MOST_CPUS_OF_OTHERS else ""
-
-
-def disturbance_while_idle(seconds: float = 1.0) -> str:
-    """What others do while this process does nothing; empty when that is next to nothing."""
-    before = _Clocks()
-    time.sleep(seconds)
-    return before.disturbance()
+        return f"other processes used {cpus:.1f} CPUs" if cpus > MOST_CPUS_OF_OTHERS else ""

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""One comparison in this process: ``python -m benchmarks.worker SUBJECT NUMBER ROUNDS`` prints what was measured."""
+"""Measures one comparison in this process: ``python -m benchmarks.worker SUBJECT NUMBER ROUNDS`` prints the samples."""
 
 from __future__ import annotations
 
@@ -15,6 +15,5 @@ from benchmarks.sampling import interleaved
 if __name__ == "__main__":
     subject, number, rounds = sys.argv[1:]
     comparison = importlib.import_module(f"benchmarks.{subject}").COMPARISONS[int(number)]
-    samples, disturbance = interleaved(comparison.sides(), int(rounds))
-    # Neighbours take time, not this process's memory.
-    json.dump({"samples": samples, "disturbance": disturbance if comparison.unit == "s" else ""}, sys.stdout)
+    samples, busy = interleaved(comparison.sides(), int(rounds), comparison.seconds)
+    json.dump({"samples": samples, "busy": busy}, sys.stdout)

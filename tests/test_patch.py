@@ -76,7 +76,7 @@ class PatchTest(unittest.TestCase):
                 self.assertEqual([f"{folder}/*" in step.files for step in steps], [True])
 
     def test_the_pull_request_describes_each_step(self) -> None:
-        text = (patch.ROOT / "docs" / "upstream.md").read_text(encoding="utf-8")
+        text = (patch.ROOT / "docs" / "upstreaming.md").read_text(encoding="utf-8")
         for number, step in enumerate(patch.STEPS, 1):
             self.assertIn(f"\n| {number} {step.title} |", text)
 

@@ -44,24 +44,25 @@ IN_FUNCTIONS = {
     f"{PACKAGE}.capture": {"session.opening", "backend_rep"},
 }
 _FILES = {"io", "pathlib", "shutil", "subprocess", "tempfile"}
-_REFUSALS = {f"{PACKAGE}.allowlist.refusals", f"{PACKAGE}.allowlist.suggestions"}
+_REFUSALS = {f"{PACKAGE}.allowlist.refusals"}
+_SUGGESTIONS = {f"{PACKAGE}.allowlist.suggestions"}
 # What a folder or module never imports.
 NEVER = {
     # Judges names and values: creates no session and opens no file.
     "allowlist": {"ctypes", "onnxruntime.capi", *_FILES},
     # The policy does not depend on the reasons of refusals.
-    "allowlist.attributes": _REFUSALS,
-    "allowlist.config_keys": _REFUSALS,
-    "allowlist.permits": _REFUSALS,
-    "allowlist.providers": _REFUSALS,
-    "allowlist.rules": _REFUSALS,
-    "allowlist.value_kinds": _REFUSALS,
+    "allowlist.attributes": _REFUSALS | _SUGGESTIONS,
+    "allowlist.config_keys": _REFUSALS | _SUGGESTIONS,
+    "allowlist.permits": _REFUSALS | _SUGGESTIONS,
+    "allowlist.providers": _REFUSALS | _SUGGESTIONS,
+    "allowlist.rules": _REFUSALS | _SUGGESTIONS,
+    "allowlist.value_kinds": _REFUSALS | _SUGGESTIONS,
     # Runs a session that exists, with any EP.
     "runs": {f"{PACKAGE}.allowlist.providers", *_FILES, *_REFUSALS},
     "capture": {"subprocess", *_REFUSALS},
     "session": {"subprocess", "tempfile", *_REFUSALS},
     "request": {"onnxruntime.InferenceSession", "onnxruntime.capi", *_FILES},
-    "backend": {"subprocess", "tempfile", f"{PACKAGE}.allowlist.providers", f"{PACKAGE}.allowlist.refusals"},
+    "backend": {"subprocess", "tempfile", f"{PACKAGE}.allowlist.providers", *_REFUSALS},
     "backend_rep": {f"{PACKAGE}.allowlist.providers", *_FILES, *_REFUSALS},
     "configuration": {"onnx", "onnxruntime"},
     "errors": {"onnx"},
