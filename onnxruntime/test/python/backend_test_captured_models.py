@@ -307,14 +307,17 @@ _COPYING = (
 
 
 def random_model(seed: int) -> ModelProto:
-    """A model of 3 to about 60 nodes with input ``X`` of (N, 4, 6); every third one has nodes that always copy."""
+    """A model of 3 to about 60 nodes with inputs ``X`` of (N, 4, 6) and ``I`` of (N, 1), int32 indices up to 4.
+
+    Every third model has nodes that always copy.
+    """
     rng = np.random.default_rng(seed)
     g = _Graph(seed, 0.15 if seed % 3 == 0 else 0.0)
     g.shapes["X"] = (4, 6)
     for _ in range(int(rng.integers(3, 24 if seed % 5 else 50))):
         if sum(a * b for a, b in g.shapes.values()) < 60_000:
             g.grow()
-    # What nobody reads is an output, and up to three others besides. Most go through a last node: a view there copies.
+    # Values that no node reads are outputs, and up to three others. Most go through a last node: a view there copies.
     read = {name for made in g.nodes for name in made.input}
     ends = [name for name in g.shapes if name not in read and name != "X"]
     ends += [name for name in (g.pick() for _ in range(3)) if name != "X" and name not in ends and rng.random() < 0.3]
@@ -325,4 +328,12 @@ def random_model(seed: int) -> ModelProto:
             outputs[f"Y{i}"] = [None] * 3
         else:
             outputs[name] = [None] * 3
-    return model(g.nodes, {"X": ("N", 4, 6)}, outputs, g.constants)
+    g.nodes.append(node("Gather", [g.constant(_floats(rng, 5, 2)), "I"], ["Z"]))
+    made = model(g.nodes, {"X": ("N", 4, 6), "I": ("N", 1)}, {**outputs, "Z": [None] * 3}, g.constants)
+    made.graph.input[1].type.tensor_type.elem_type = TensorProto.INT32
+    return made
+
+
+def random_feeds(rng: np.random.Generator, batch: int) -> Feeds:
+    """Inputs for :func:`random_model`."""
+    return {"X": _floats(rng, batch, 4, 6), "I": rng.integers(-5, 5, (batch, 1), np.int32)}

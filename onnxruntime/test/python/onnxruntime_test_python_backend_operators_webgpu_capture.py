@@ -16,14 +16,15 @@ import unittest
 
 import backend_captured_operators as operators
 import numpy as np
-from backend_test_captured_models import attention_block, convolutional_net, hidden_copies, random_model
+from backend_test_captured_models import attention_block, convolutional_net, hidden_copies, random_feeds, random_model
 from backend_test_models import model
+from backend_test_random_models import refused_variant
 from onnx import ModelProto, TensorProto, helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime import ExecutionMode, GraphOptimizationLevel, InferenceSession
-from onnxruntime.backend.capture import eligibility
+from onnxruntime import ExecutionMode, GraphOptimizationLevel, InferenceSession, OrtValue
+from onnxruntime.backend.capture import eligibility, locks
 from onnxruntime.backend.capture.operators import OPERATORS
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CPU, WEBGPU
@@ -59,11 +60,20 @@ class ModelTest(unittest.TestCase):
     """Models through the backend."""
 
     def check_runs(self, rep, feeds, runs: int) -> None:
+        """Compare captured runs with runs without capture; each third has its inputs in device memory."""
         for run in range(runs):
             values = feeds(run)
+            if run % 3 == 2:
+                with locks.WEBGPU.alone():
+                    values = {name: self.on_device(rep, array) for name, array in values.items()}
             for have, want in zip(rep.run(values), rep.run(values, run_config=_ORDINARY), strict=True):
                 self.assertEqual(have.shape, want.shape)
                 np.testing.assert_array_equal(operators.bits(have), operators.bits(want), f"run {run}")
+
+    def on_device(self, rep, array: np.ndarray) -> OrtValue:
+        value = rep.session.create_ortvalue_from_shape_and_type(array.shape, array.dtype.type, "webgpu")
+        value.update_inplace(array)
+        return value
 
     def check_block(self, made: ModelProto, feeds) -> None:
         rep = prepare(made)
@@ -151,11 +161,18 @@ class ModelTest(unittest.TestCase):
         for have, want in zip(rep.run([x], run_config=_ORDINARY), right, strict=True):
             np.testing.assert_array_equal(operators.bits(have), operators.bits(want))
 
+    def test_variants_of_random_models_are_refused(self) -> None:
+        for seed in range(_MODELS):
+            reason, variant = refused_variant(random_model(seed), seed)
+            with self.subTest(reason, seed=seed), self.assertRaises(RuntimeError):
+                prepare(variant.SerializeToString())
+            gc.collect()
+
     def test_random_models(self) -> None:
         refused, elsewhere = 0, 0
         for seed in range(_MODELS):
             made = random_model(seed)
-            feeds = lambda run, seed=seed: {"X": self.data(1000 * seed + run, 1 + run % 3, 4, 6)}  # noqa: E731
+            feeds = lambda run, seed=seed: random_feeds(np.random.default_rng(1000 * seed + run), 1 + run % 3)  # noqa: E731
             with self.subTest(seed=seed):
                 try:
                     rep = prepare(made)

@@ -29,8 +29,7 @@ from onnx import ModelProto, TensorProto, helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession, OrtValue, SessionOptions
-from onnxruntime.backend.capture import locks
-from onnxruntime.backend.session import opening
+from onnxruntime.backend.capture import eligibility, locks
 
 EP = "WebGpuExecutionProvider"
 
@@ -150,15 +149,15 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
             if not seen[-1]:
                 lock.release()
 
-        def watched(*arguments):
+        def watched(*arguments, **keywords):
             # From another thread: the lock is re-entrant.
             thread = threading.Thread(target=look)
             thread.start()
             thread.join()
-            return open_session(*arguments)
+            return create(*arguments, **keywords)
 
-        open_session = opening._open_explicit
-        with mock.patch.object(opening, "_open_explicit", watched):
+        create = eligibility.open_session
+        with mock.patch.object(eligibility, "open_session", watched):
             prepare(chain())
         self.assertEqual(seen, [True])
 
