@@ -57,8 +57,24 @@ HARMLESS_NAMES = {
 # What the kinds with a grammar of their own accept, and what they do not.
 EXAMPLES = {
     (OPENVINO, "device_type"): (
-        ["CPU", "GPU", "GPU.1", "NPU", "AUTO:GPU,CPU", "HETERO:GPU.0,NPU", "MULTI:CPU"],
-        ["", "cpu", "AUTO", "AUTO:", "NOPE", "CPU.0", "GPU.10", "BATCH:CPU", "CPU,GPU", "AUTO:CPU,", "CPU\n", "CPU "],
+        ["CPU", "GPU", "GPU.1", "NPU", "AUTO:GPU,CPU", "HETERO:GPU.0,NPU", "MULTI:CPU", "AUTO:GPU.0,GPU.1"],
+        [
+            *(
+                "",
+                "cpu",
+                "AUTO",
+                "AUTO:",
+                "NOPE",
+                "CPU.0",
+                "GPU.10",
+                "BATCH:CPU",
+                "CPU,GPU",
+                "AUTO:CPU,",
+                "CPU\n",
+                "CPU ",
+            ),
+            *("AUTO:CPU,CPU", "MULTI:GPU,CPU,GPU", "HETERO:GPU.1,GPU.1", "AUTO:GPU,GPU.0", "AUTO:NPU,CPU,NPU"),
+        ],
     ),
     (TENSORRT, "trt_tactic_sources"): (["-CUDNN", "+CUBLAS,-CUBLAS_LT"], ["", "CUDNN", "-CUDNN,", "-cudnn", "-X"]),
     (TENSORRT, "trt_op_types_to_exclude"): (["Conv", "Conv,MatMul"], ["", "conv", "Conv, MatMul", "Conv;MatMul"]),

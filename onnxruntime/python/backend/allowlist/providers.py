@@ -214,8 +214,10 @@ _OPENVINO_BUNDLED = Table("run: onnxruntime-openvino 1.24.1 on a CPU", reported=
     "device_type": Rule(
         Text(
             rf"{_OPENVINO_DEVICE}|(?:AUTO|HETERO|MULTI):{_OPENVINO_DEVICE}(?:,{_OPENVINO_DEVICE})*",
-            "CPU, GPU, GPU.0 to GPU.9, NPU, or AUTO:, HETERO: or MULTI: before a list such as GPU,CPU",
+            "CPU, GPU, GPU.0 to GPU.9, NPU, or AUTO:, HETERO: or MULTI: before a list of different devices",
             max_bytes=64,
+            # With AUTO:CPU,CPU, a run that must fail never ends. GPU and GPU.0 are the same device.
+            once=r"(?<=[:,])(?:CPU|GPU(?:\.[1-9])?|NPU)",
         ),
         "CPU",
         "Which OpenVINO device computes; an absent one is an error. With AUTO:, HETERO: and MULTI: a CPU that has "

@@ -11,7 +11,8 @@ from functools import cache
 
 import onnxruntime
 from onnxruntime.backend.allowlist.permits import Permit
-from onnxruntime.backend.errors import reject
+from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.errors import nearest, reject, show, warn
 from onnxruntime.backend.provider_names import CPU, ON_CUDA_DEVICE
 from onnxruntime.backend.request import split_device
 
@@ -20,21 +21,23 @@ _NO_LIBRARY_PATH = ("1.24.0", "1.24.1", "1.24.2", "1.24.3")
 
 
 def _excluded() -> list[str]:
-    names = os.environ.get(_EXCLUDE)
-    return [name.strip() for name in names.split(",")] if names else []
+    names = os.environ.get(_EXCLUDE, "").split(",")
+    return [name.strip() for name in names if name.strip()]
 
 
 def stock_list() -> list[str]:
     """Return the EPs for a caller who specifies none: all available EPs except those that the environment excludes.
 
-    A plugin EP whose name ORT does not know is not in the list: ORT would attach it behind the CPU EP.
+    Warn about an excluded name that no EP has. A plugin EP whose name ORT does not know is not in the list, because ORT
+    would attach it after the CPU EP.
     """
-    excluded, known = _excluded(), _all_providers()
-    return [
-        name
-        for name in onnxruntime.get_available_providers()
-        if name not in excluded and (name in known or not plugin_devices(name))
-    ]
+    excluded, known, available = _excluded(), _all_providers(), onnxruntime.get_available_providers()
+    for name in excluded:
+        if name not in known and name not in PROVIDERS and name not in available:
+            near = nearest(name, PROVIDERS, 0.8)
+            advice = f"Did you mean {near!r}?" if near else "Check its name"
+            warn(f"Environment variable {_EXCLUDE} excludes an unknown execution provider, {show(name)}. {advice}")
+    return [name for name in available if name not in excluded and (name in known or not plugin_devices(name))]
 
 
 @cache
