@@ -349,7 +349,8 @@ class LeavesTest(InputTestCase):
         for _ in range(100):
             doubled = [doubled, doubled]
         for value in (endless, doubled):
-            self.refused(identity(tensor(TensorProto.FLOAT)), [value], got="a list that is nested too deeply")
+            for of in (TensorProto.FLOAT, TensorProto.STRING):
+                self.refused(identity(tensor(of)), [value], got="a list that is nested too deeply")
 
     @reads_linux
     def test_long_text_takes_no_memory(self) -> None:

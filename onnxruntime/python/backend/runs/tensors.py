@@ -82,6 +82,7 @@ def as_array(value: object, dtype: np.dtype) -> np.ndarray:
 def _texts_of(value: object) -> np.ndarray:
     if isinstance(value, (bool, int, float)):
         raise ValueError(describe(value))
+    _check_leaves(value, (object,))
     try:
         array = np.asarray(value, dtype=object)
     except ValueError:
@@ -156,16 +157,20 @@ def _check_leaves(value: object, fitting: tuple[type, ...]) -> None:
         for kind in kinds - nested:
             if not issubclass(kind, (*fitting, memoryview)) and not hasattr(kind, "__array__"):
                 _refuse_leaf(value, next(item for item in items if type(item) is kind))
-        if np.ndarray in kinds:
+        if np.ndarray in kinds and object not in fitting:
             for item in items:
                 if type(item) is np.ndarray and item.dtype.kind in "OSUMm":
                     _refuse_leaf(value, item)
         if not nested:
             return
+        if any(issubclass(kind, fitting) and not issubclass(kind, np.ndarray) for kind in kinds - nested):
+            raise ValueError(_RAGGED)
         if nested != kinds:
             items = [item for item in items if type(item) in nested]
         # Each list once: otherwise, a list that contains another one several times takes exponential time.
         level = list(dict(zip(map(id, items), items, strict=True)).values())
+        if len(set(map(len, level))) > 1:
+            raise ValueError(_RAGGED)  # before 1.24, numpy makes an array of objects
     raise ValueError("a list that is nested too deeply")
 
 
