@@ -99,7 +99,7 @@ def _also_ort(base: type[Exception], kind: type[Exception]) -> type[Exception]:
 
 
 def reworded(kind: type[Exception], message: str) -> RuntimeError:
-    """Return an exception of ORT's class ``kind`` that is a ``RuntimeError``, too; a plain one for any other class.
+    """Return an exception of ORT's class ``kind`` that is also a ``RuntimeError``, or a plain one for any other class.
 
     ORT's classes, such as ``InvalidArgument`` and ``Fail``, derive from ``Exception`` alone. Callers of the stock
     backend catch them, while the rest of the backend API raises ``RuntimeError``.
@@ -122,7 +122,7 @@ def _is_ort(kind: type[Exception]) -> bool:
 def refuse(reason: str, keyword: str, provider: str = "", key: str = "") -> NoReturn:
     """Raise the error for a setting that the allowlist does not permit: "... is not permitted via the backend API".
 
-    All other problems with a setting have a sentence of their own: see :func:`reject` and the functions after it.
+    :func:`reject` and the functions after it word all other problems with a setting.
 
     :param reason: the reason, as the end of a sentence.
     :param keyword: the keyword argument.
@@ -135,7 +135,7 @@ def refuse(reason: str, keyword: str, provider: str = "", key: str = "") -> NoRe
 def reject(problem: str, keyword: str, provider: str = "", key: str = "") -> NoReturn:
     """Raise the error for a setting that cannot be applied in this call, such as an EP that is not available.
 
-    :param problem: the problem as a sentence of its own, then the next step. It follows the setting and a colon.
+    :param problem: the problem and the next step, as sentences that follow the setting and a colon.
     """
     _raise(f"{name_of(keyword, provider, key)}: {problem}", keyword, provider, key, problem)
 
@@ -199,7 +199,7 @@ def type_name(value: object) -> str:
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float) -> str:
-    """Return the known name that is most similar to a misspelt one; ``""`` if none is."""
+    """Return the known name that is most similar to a misspelt one, or ``""``."""
     import difflib  # only for errors  # noqa: PLC0415
 
     return next(iter(difflib.get_close_matches(name[:100], known, 1, cutoff)), "")
@@ -211,5 +211,5 @@ def warn(message: str) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(__package__ + "."):
         frame = frame.f_back
     module = frame.f_globals.get("__name__") or "<unknown>"
-    # A registry of its own each time: Python would give the warning once for each line, and keep the caller's text.
+    # A new registry each time: with a shared one, Python gives a warning once per line and keeps the caller's text.
     warnings.warn_explicit(message, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno, module, {})

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The names of execution providers (EPs) that this package knows something of, as ORT spells them."""
+"""The names of the execution providers (EPs) that this package supports, as ORT spells them."""
 
 CPU = "CPUExecutionProvider"
 AZURE = "AzureExecutionProvider"
@@ -22,9 +22,9 @@ VITISAI = "VitisAIExecutionProvider"
 ON_CUDA_DEVICE = (CUDA, TENSORRT, NV_TENSORRT_RTX, MIGRAPHX)
 GPU = (*ON_CUDA_DEVICE, DML, WEBGPU)
 NPU = (QNN, VITISAI)
-# Those that compile what they take of a model.
+# The EPs that compile their nodes.
 COMPILING = (OPENVINO, TENSORRT, NV_TENSORRT_RTX, MIGRAPHX, COREML, *NPU)
-# The EPs that are there whatever the device, so that their presence says nothing of it.
+# The EPs that every build may have. Their presence does not depend on the device.
 ON_ANY_DEVICE = frozenset({CPU, AZURE})
-# The option of each EP that has ORT capture its work into graphs and replay them (graph_capture.py).
+# The option of each EP that makes ORT capture graphs and replay them.
 CAPTURE_SWITCHES = {CUDA: "enable_cuda_graph", TENSORRT: "trt_cuda_graph_enable", WEBGPU: "enableGraphCapture"}

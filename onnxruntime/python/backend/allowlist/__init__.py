@@ -2,4 +2,4 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The allowlist: which settings are permitted, with which values, and why the others are not."""
+"""The allowlist: the permitted settings with their values, and the reasons why other settings are refused."""

@@ -20,7 +20,7 @@ NOTHING: Mapping = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Circumstances:
-    """The facts about a session and its machine on which a rule may depend."""
+    """The facts about a session and its machine that a rule may depend on."""
 
     release: tuple[int, int]
     """ORT's release as (major, minor)."""

@@ -41,7 +41,7 @@ from onnxruntime.backend.provider_names import ON_CUDA_DEVICE
 if TYPE_CHECKING:
     from onnxruntime.backend.request import Request
 
-# The name of an entry in a message and in a refusal: the keyword argument, the EP, and the key; "" for none.
+# The name of a setting in a refusal: the keyword argument, the EP, and the key, each "" if there is none.
 Place = tuple[str, str, str]
 _WITHOUT_OPTIONS = "Use provider_options={{'{}': {{}}}}"
 
@@ -49,10 +49,10 @@ _WITHOUT_OPTIONS = "Use provider_options={{'{}': {{}}}}"
 def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -> Permit:
     """Look up all settings of a request.
 
-    The verdict does not depend on which EPs this machine has.
+    The verdict does not depend on the EPs of this machine.
 
     :param at: the circumstances of a session without settings. Its ``providers`` are the EPs of that session.
-    :param kind_of: returns the kind of an EP in this process, ``"built-in"`` or ``"plugin"``; ``""`` for neither.
+    :param kind_of: returns the kind of an EP, ``"built-in"`` or ``"plugin"``, or ``""`` if it is not available.
     :raises NotPermittedError: if a name is unknown, refused or without effect, or a value is invalid.
     """
     permitted = Permit(request.device, explicit=request.provider_options is not None)
@@ -124,7 +124,7 @@ def refuse_while_model_configures(keywords: Iterable[str]) -> None:
 
 
 def _fits_session(name: str, at: Circumstances) -> bool:
-    """Return whether a session without specified EPs may have this EP; warn if not."""
+    """Return whether a session without specified EPs may have this EP. If not, warn."""
     for need in PROVIDER_NEEDS.get((name, "built-in"), ()):
         if not need.met(at, ""):
             warn(f"{name} is left out, because it requires {need.what}. Otherwise, {need.without}")
@@ -255,7 +255,7 @@ def _options_of_kind(
 
 
 def _family_of(families: Iterable[Family], table: Mapping[str, Rule], place: Place) -> Family | None:
-    """Return the permitted family of a key that has no rule; refuse a key whose name is similar to a known key."""
+    """Return the permitted family of a key that has no rule. Refuse a key that is similar to a known key."""
     _, _, key = place
     for family in families:
         rest = key.removeprefix(family.prefix)
@@ -340,6 +340,6 @@ def _refuse_name(known: Mapping[str, Rule], place: Place, kind: str) -> NoReturn
 
 
 def _reason_of(*place: str) -> str:
-    """Return the documented reason of a refusal; ``""`` if there is none."""
+    """Return the documented reason of a refusal, or ``""``."""
     found = refusals.find(*place)
     return f"{found.hazard} ({found.reason})" if found else ""

@@ -23,7 +23,7 @@ class Setting(NamedTuple):
     text: str
     """The value as ORT receives it."""
     place: tuple[str, str, str]
-    """The keyword argument, the EP and the option; ``""`` for none."""
+    """The keyword argument, the EP and the option, each ``""`` if there is none."""
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Permit:
     """The settings that may be passed to ORT for one session. Only :mod:`allowlist.look_up` creates one."""
 
     device: str
-    """ONNX's name of the requested device; ``""`` for none."""
+    """ONNX's name of the requested device, or ``""``."""
     providers: dict[str, Mapping[str, Setting]] = field(default_factory=dict)
     """The EPs in order, each with its options."""
     explicit: bool = False

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The vocabulary in which the allowlist's tables are written."""
+"""Classes for writing the tables of the allowlist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnxruntime.backend.allowlist.value_kinds import Kind
 
 @dataclass(frozen=True)
 class Need:
-    """A condition without which ORT stores an entry and ignores it, or fails later and less clearly."""
+    """A precondition of an entry. If it does not hold, ORT stores the entry and ignores it, or fails later."""
 
     what: str
     """The condition, as the end of "it requires ..."."""
@@ -46,9 +46,9 @@ class Rule:
     until: tuple[int, int] | None = None
     """The first ORT release known to ignore it."""
     needs: tuple[Need, ...] = ()
-    """Conditions beside the release."""
+    """Conditions in addition to the release."""
     anyway: tuple[str, ...] = ()
-    """The texts that describe a session in which the option has no effect. They cause no warning."""
+    """The texts that describe a session without the option. They cause no warning if the option has no effect."""
     within: tuple[str, ...] = ()
     """For an option that an EP reads only inside another option of JSON text: that option, then the JSON names."""
     hardware: str = ""
@@ -56,7 +56,7 @@ class Rule:
     reported: bool = True
     """Whether ORT reports the value in use (EP options only)."""
     evidence: str = ""
-    """How the entry is known, if its table does not say so for all entries."""
+    """The evidence of the entry, if it differs from that of its table."""
 
 
 @dataclass
@@ -73,7 +73,7 @@ class Family(Rule):
 class Table(dict):
     """Names and their rules, written ``Table(...) | {name: Rule(...)}``.
 
-    :param evidence: how the entries are known that do not say so themselves.
+    :param evidence: the evidence of all entries that do not specify their own.
     :param needs: conditions of every entry, in addition to its own.
     :param reported: whether ORT reports the values in use. For a plugin EP, ORT repeats every name and value that it
         was given, even those that the EP does not know.
@@ -83,7 +83,7 @@ class Table(dict):
         self.evidence, self.needs, self.reported = evidence, needs, reported
 
     def __or__(self, entries: Mapping) -> Table:
-        """Return the same table with more entries; a value that is not a :class:`Rule` is kept unchanged."""
+        """Return the same table with more entries. A value that is not a :class:`Rule` is kept unchanged."""
         table = Table(self.evidence, needs=self.needs, reported=self.reported)
         table.update(self)
         table.update(entries)
@@ -95,5 +95,5 @@ class Table(dict):
         return table
 
     def how_known(self, name: str) -> str:
-        """Return how the entry of this name is known."""
+        """Return the evidence of the entry of this name."""
         return self[name].evidence or self.evidence

@@ -31,7 +31,7 @@ _NAMES_OF_CONTAINERS = {"session_config": "session", "run_config": "run"}
 
 
 def provider_named(name: str) -> str:
-    """Return the EP with a short name such as ``"cuda"``; ``""`` if there is none."""
+    """Return the EP with a short name such as ``"cuda"``, or ``""``."""
     for known in (*PROVIDERS, *get_all_providers()):
         if name.lower() in (known.lower(), known.lower().removesuffix(_SUFFIX)):
             return known
@@ -39,7 +39,7 @@ def provider_named(name: str) -> str:
 
 
 def device(given: object) -> str:
-    """Return the sentence that suggests the device in upper case, such as ``'CUDA'`` for ``'cuda'``; or ``""``."""
+    """Return the sentence that suggests the device in upper case, such as ``'CUDA'`` for ``'cuda'``, or ``""``."""
     if type(given) is not str or len(given) > _LONGEST_NAME:
         return ""
     name = given.strip().upper()
@@ -51,7 +51,7 @@ def provider_options(names: object, options: object = None) -> str:
 
     :param names: its ``providers``: a list of names, or of pairs of a name and options.
     :param options: its ``provider_options``: a list with the options of each EP, in the same order.
-    :return: ``provider_options={...}``, or ``""`` if there is no equivalent.
+    :return: ``provider_options={...}``, or ``""``.
     """
     lone_pair = type(names) is tuple and tuple(map(type, names)) == (str, dict)
     if type(names) is str or lone_pair:
@@ -78,7 +78,7 @@ def _mapping(options: object) -> str:
 
 
 def instead_of_container(keyword: str, given: object, others: Mapping[str, object]) -> str:
-    """Return the sentence that suggests what to write for a keyword argument that is not a mapping; or ``""``.
+    """Return the sentence that suggests what to write for a keyword argument that is not a mapping, or ``""``.
 
     :param others: the other keyword arguments of the call.
     """
@@ -105,7 +105,7 @@ def ignored_keyword(name: str, value: object, others: Mapping[str, object] = Map
 
 
 def _instead_of_keyword(name: str, value: object, others: Mapping[str, object]) -> str:
-    """Return the sentence that suggests what to write for a keyword argument of another API; or ``""``."""
+    """Return the sentence that suggests what to write for a keyword argument of another API, or ``""``."""
     if name in ("providers", "provider", "execution_providers", "eps"):
         return f"Use {provider_options(value, others.get('provider_options')) or 'provider_options={EP: {...}}'}"
     if name in ("sess_options", "session_options", "so") or type(value) is SessionOptions:
@@ -132,7 +132,7 @@ def _instead_of_keyword(name: str, value: object, others: Mapping[str, object]) 
 
 
 def _similar_keyword(name: str, value: object) -> str:
-    """Return the sentence that suggests keyword arguments and config entries with a similar name; or ``""``."""
+    """Return the sentence that suggests keyword arguments and config entries with a similar name, or ``""``."""
     known = (*KEYWORDS, *SESSION_ATTRIBUTES, *RUN_ATTRIBUTES, *LIMITS, "device")
     near = nearest(name, known, 0.75)
     found = [near] if near else _containing(name, known)
@@ -152,7 +152,7 @@ def similar_provider(name: str) -> str:
 
 
 def similar_name(keyword: str, provider: str, name: str, known: Iterable[str]) -> str:
-    """Return the sentence that suggests where an unknown name belongs: names of its own table, then of other tables.
+    """Return the sentence that suggests where an unknown name belongs: names of the same table, or of other tables.
 
     :param keyword: the keyword argument that contains the name.
     :param provider: the EP, for an option.
@@ -190,7 +190,7 @@ def _near(name: str, known: Iterable[str]) -> list[str]:
 
 
 def _containing(name: str, known: Iterable[str], *, at_end: bool = False) -> list[str]:
-    """Return the known names that contain whole words of a name, at their end if possible; none if there are many."""
+    """Return the known names that contain whole words of a name, at their end if possible, unless there are many."""
     part = name.strip().lower().replace("-", "_").rpartition(".")[2] if len(name) <= _LONGEST_KEY else ""
     if len(part) < _SHORTEST_PART:
         return []

@@ -28,6 +28,6 @@ BUILT_IN: dict[str, Refused] = {
         "dynamic_batch_size",
         "dynamic_image_size",
         "dynamic_dims",
-        evidence="source; strings: not in onnxruntime-cann 1.24.4",
+        evidence="source, strings: not in onnxruntime-cann 1.24.4",
     ),
 }

@@ -16,7 +16,7 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
     refused,
 )
 
-_READ = "strings: onnxruntime 1.31.1 for macOS; source"
+_READ = "strings: onnxruntime 1.31.1 for macOS, source"
 
 BUILT_IN: dict[str, Refused] = {
     **refused(

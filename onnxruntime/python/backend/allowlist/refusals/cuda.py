@@ -38,12 +38,12 @@ BUILT_IN: dict[str, Refused] = {
     "external_data_loader_use_gds": Refused(
         LOADS_LIBRARY,
         "unknown in 1.31. Later ORT loads libcufile and reads weights without the file cache",
-        "source of a later ORT; parser run: unknown to 1.31.1",
+        "source of a later ORT, parser run: unknown to 1.31.1",
     ),
     "external_data_loader_use_directstorage": Refused(
         READS_FILES,
         "unknown in 1.31. Later ORT reads weights through Windows DirectStorage",
-        "source of a later ORT; parser run: unknown to 1.31.1",
+        "source of a later ORT, parser run: unknown to 1.31.1",
     ),
 }
 

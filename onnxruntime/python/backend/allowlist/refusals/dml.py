@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from onnxruntime.backend.allowlist.refusals.verdicts import NO_EFFECT, NOT_RUN, NOT_VERIFIED, Refused, refused
 
-_READ = "strings: onnxruntime-directml 1.24.4; source"
+_READ = "strings: onnxruntime-directml 1.24.4, source"
 
 BUILT_IN: dict[str, Refused] = {
     **refused(

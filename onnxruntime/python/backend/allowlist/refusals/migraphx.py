@@ -46,7 +46,7 @@ BUILT_IN: dict[str, Refused] = {
         "migraphx_save_model_path",
         "migraphx_load_compiled_model",
         "migraphx_load_model_path",
-        evidence="source of older releases; strings: not in onnxruntime-migraphx 1.27.1",
+        evidence="source of older releases, strings: not in onnxruntime-migraphx 1.27.1",
     ),
     **refused(
         RAW_POINTER,
@@ -61,6 +61,6 @@ BUILT_IN: dict[str, Refused] = {
         "unknown in 1.27.1. Only the source of a later ORT contains it",
         "migraphx_max_dynamic_batch",
         "migraphx_max_compiled_models",
-        evidence="source; strings: not in onnxruntime-migraphx 1.27.1",
+        evidence="source, strings: not in onnxruntime-migraphx 1.27.1",
     ),
 }

@@ -58,7 +58,7 @@ PLUGIN: dict[str, Refused] = {
         "ep.context_embed_mode",
         evidence=_PARSED,
     ),
-    **refused(UNBOUNDED, ARENA, *ARENA_OPTIONS, evidence="strings; run: onnxruntime-ep-openvino 1.8.1 has the same"),
+    **refused(UNBOUNDED, ARENA, *ARENA_OPTIONS, evidence="strings, run: onnxruntime-ep-openvino 1.8.1 has the same"),
     **refused(
         WRITES_FILES,
         "writes a trace to a file",

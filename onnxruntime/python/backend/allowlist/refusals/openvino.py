@@ -31,12 +31,12 @@ BUILT_IN: dict[str, Refused] = {
     "enable_opencl_throttling": Refused(
         NOT_VERIFIED,
         "acts on a GPU only, where ORT passes it to OpenVINO under the name of a device that does not exist",
-        "source; run: no effect on CPU",
+        "source, run: no effect on CPU",
     ),
     "enable_qdq_optimizer": Refused(
         OUTSIDE_SESSION,
         "acts on an NPU only, where it sets a property that all sessions of the process share",
-        "source; run: no effect on CPU",
+        "source, run: no effect on CPU",
     ),
     "disable_dynamic_shapes": Refused(
         NO_EFFECT, "the EP reads it, then overwrites it with a value for the device", _RUN_BUILT_IN

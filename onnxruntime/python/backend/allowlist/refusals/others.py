@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The refused options that no EP accepts, and those of EPs without a module of their own."""
+"""The options that are refused for every EP, and the refused options of EPs without a separate module."""
 
 from __future__ import annotations
 

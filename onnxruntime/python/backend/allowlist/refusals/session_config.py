@@ -76,7 +76,7 @@ SESSION_CONFIG: dict[str, Refused] = {
     ),
     "session.save_external_prepacked_constant_initializers": Refused(WRITES_FILES, _SAVED_MODEL, "log seen"),
     "session.save_model_format": Refused(WRITES_FILES, _SAVED_MODEL, "no effect alone"),
-    "optimization.memory_optimizer_config": Refused(READS_FILES, _TRAINING, "documented; absent from the wheels"),
+    "optimization.memory_optimizer_config": Refused(READS_FILES, _TRAINING, "documented, absent from the wheels"),
     # Refused: unsafe memory access, trust in the model, resources of others.
     "mlas.kleidiai.conv_igemm_max_work": Refused(
         NOT_VERIFIED,

@@ -26,7 +26,7 @@ BUILT_IN: dict[str, Refused] = {
     "trt_build_heuristics_enable": Refused(
         NO_EFFECT,
         "has no effect since TensorRT 8.6, where trt_builder_optimization_level=2 has that effect",
-        "source; parser run: accepted",
+        "source, parser run: accepted",
     ),
     **refused(
         NOT_VERIFIED,
