@@ -42,8 +42,9 @@ ENVIRONMENTS := cpu openvino webgpu-plugin webgpu plugins cuda
 # Environments without tests of their own.
 EXAMPLES := scale-out
 ALONE := webgpu-plugin webgpu plugins cuda
-# A process for each CPU, and a file in one process.
-PARALLEL := -n auto --dist loadfile
+# A process for each CPU, and a file in one process. The longest files begin first.
+PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
+LONGEST := documents stock_comparison option_drift allowlist_properties command_line_text command_line_processes
 PACKAGES := pytest pytest-xdist hypothesis
 # Whose files the tests and examples take real models from; put beside the environment's packages, because what they
 # require is not needed.
@@ -118,7 +119,7 @@ test-cpu: .venv-stock/$(STOCK)
 test-cpu: export ORT_STOCK_PYTHON := $(CURDIR)/.venv-stock/bin/python
 
 $(ENVIRONMENTS:%=test-%): test-%: .venv-%/$(READY)
-	$(UNDER_$*) .venv-$*/bin/python -m pytest $(if $(filter $*,$(ALONE)),,$(PARALLEL)) \
+	$(UNDER_$*) .venv-$*/bin/python -m pytest $(if $(filter $*,$(ALONE)),,$(PARALLEL) $(call tests_ending,$(LONGEST))) \
 		$(call tests_ending,$(ALSO_$*) $(ONLY_$*)) $(if $(filter $*,$(ALONE)),\
 		$(filter %_option_drift.py,$(TEST_FILES)),$(filter-out $(NOT_EVERYWHERE),$(TEST_FILES)))
 	$(if $(AGAIN_$*),$(AGAIN_$*) $(UNDER_$*) .venv-$*/bin/python -m pytest $(call tests_ending,$(ALSO_$*) $(ONLY_$*)))

@@ -16,13 +16,17 @@ import struct
 import sys
 import tempfile
 import unittest
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python"))
 
 import backend_option_drift as drift
 from backend_option_names import Image, Section, is_glued, uses
+
+from onnxruntime.backend.allowlist.rules import Rule, Table
 
 
 @functools.cache
@@ -105,6 +109,35 @@ class TestPlantedNames(unittest.TestCase):
     def test_nothing_else_is_found(self):
         planted = {"session.planted_in_rodata", "plantedxr", *self.split.values()}
         self.assertEqual(self.found.keys() - planted, set())
+
+
+class TestExpectedNames(unittest.TestCase):
+    def test_releases_of_options_and_keys(self):
+        kind = Rule(kind=None, default="", effect="")
+        rules = {
+            "always": kind,
+            "from_1_30": replace(kind, since=(1, 30)),
+            "before_1_30": replace(kind, until=(1, 30)),
+            "inside": replace(kind, within=("always", "inside")),
+        }
+        options = Table("run: onnxruntime 1.31.1; run: onnxruntime-ep-x 0.4.0") | rules
+        keys = {f"session.{name}": rule for name, rule in rules.items() if name != "inside"}
+        ort = drift.Library("onnxruntime_pybind11_state.so", "built-in", {}, [])
+        plugin = drift.Library("libonnxruntime_x.so", "plugin", {}, [])
+        with (
+            mock.patch.object(drift, "PROVIDERS", {"X": {"built-in": options}}),
+            mock.patch.multiple(drift, SESSION_CONFIG=keys, RUN_CONFIG={}),
+        ):
+            for name, version, library, names in (
+                ("onnxruntime", "1.29.0", ort, {"always", "before_1_30"}),
+                ("onnxruntime", "1.30.0", ort, {"always", "from_1_30"}),
+                ("onnxruntime-ep-x", "0.4.0", plugin, {"always", "from_1_30", "before_1_30"}),
+                ("onnxruntime-ep-y", "0.4.0", plugin, set()),
+            ):
+                with self.subTest(name=name, version=version):
+                    found = drift.expected(drift.Distribution(name, version, [library]))
+                    of_keys = {f"session.{one}" for one in names} if library is ort else set()
+                    self.assertEqual(found, names | of_keys)
 
 
 class TestGluedTexts(unittest.TestCase):

@@ -187,15 +187,17 @@ def _options(library: Library) -> dict[str, str]:
 
 
 def expected(distribution: Distribution) -> set[str]:
-    """Return the reviewed names that a distribution should contain: its evidence names it, or its release has the key.
+    """The reviewed names that should be in a distribution: its evidence names it, or its release reads the key.
 
-    The release of ORT itself also decides about options of its built-in EPs that were added or removed later.
+    ``since`` and ``until`` of an entry are releases of ORT, and the release of a plugin's distribution is the plugin's.
     """
-    has_ort = any("pybind11" in library.name for library in distribution.libraries)
     release = tuple(map(int, distribution.version.split(".")[:2]))
+    is_ort = any("pybind11" in library.name for library in distribution.libraries)
 
-    def in_release(rule: Rule | refusals.Refused) -> bool:
-        return not has_ort or type(rule) is not Rule or rule.since <= release
+    def known(rule: object) -> bool:
+        if type(rule) is not Rule or not is_ort:
+            return True
+        return rule.since <= release and (rule.until is None or release < rule.until)
 
     names = {
         option
@@ -203,12 +205,12 @@ def expected(distribution: Distribution) -> set[str]:
         for rules in provider.values()
         for option, rule in rules.items()
         if f"run: {distribution.name} " in rules.how_known(option)
+        and known(rule)
         and not (type(rule) is Rule and rule.within)
-        and in_release(rule)
     }
-    if has_ort:
+    if is_ort:
         keys = SESSION_CONFIG | RUN_CONFIG
-        names |= {key for key, rule in keys.items() if type(rule) is Rule and in_release(rule)}
+        names |= {key for key, rule in keys.items() if type(rule) is Rule and known(rule)}
     return names
 
 

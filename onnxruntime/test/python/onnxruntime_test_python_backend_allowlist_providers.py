@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from unittest import mock
 
+from backend_test_allowlist import NEWEST
 from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
@@ -36,7 +37,7 @@ MIGRAPHX = "MIGraphXExecutionProvider"
 OPENVINO = "OpenVINOExecutionProvider"
 OPENVINO_AUTO = "OpenVINOExecutionProvider.AUTO"
 WEBGPU = "WebGpuExecutionProvider"
-HERE = Circumstances(release=(1, 31), machine="x86_64", providers=())
+HERE = replace(NEWEST, providers=())
 
 HAZARDS = {value for name, value in vars(verdicts).items() if name.isupper() and type(value) is str}
 
