@@ -75,7 +75,7 @@ class TestMagika(unittest.TestCase):
             r"  session_config \{'session.intra_op.allow_spinning': '0'\}",
             r"  session_config\['session.collect_node_memory_stats_to_file'\] is not permitted via the backend API: .*",
             "one that cannot apply: .*",
-            r"  provider_options\['.*'\] is not permitted via the backend API: it is not available .*",
+            r"  provider_options\['.*'\]: the execution provider is not available .*",
             f"python +{__file__}",
             "2 files: .*1 python.*",
         ):
