@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 from backend_test_allowlist import NEWEST
-from backend_test_hostile_values import Float, Int, Loud, NumpyInt, NumpyStr, Str
+from backend_test_hostile_values import Float, Int, Loud, LoudType, NumpyInt, NumpyStr, Str
 
 from onnxruntime import ExecutionMode, RunOptions, SessionOptions
 from onnxruntime.backend import errors
@@ -248,7 +248,25 @@ class TestSessionAndRunConfig(unittest.TestCase):
             self.assert_refused({key: "1"}, "must be a str", key=errors.show(key))
 
     def test_values_that_are_not_exact(self):
-        wrong = [None, b"1", 1.0, "true", "1\n", "1\0", " 1", "\u0661", "\ud800", "x" * 10**6, 10**400, [], {}]
+        wrong = [
+            None,
+            b"1",
+            1.0,
+            1j,
+            "true",
+            "True",
+            "1\n",
+            "1\0",
+            " 1",
+            "1 ",
+            "+1",
+            "1_0",
+            "0x1",
+            "1e1",
+            "\u0661",
+            "\ud800",
+        ]
+        wrong += ["x" * 10**6, "1" * 10_000, 10**400, np.float32(1), np.bytes_(b"1"), [1], {}, LoudType]
         for value in [*wrong, Str("1"), Int(1), Float(1), NumpyInt(1), np.array(1), Loud()]:
             for key in ("session.disable_prepacking", "session.dynamic_block_base"):
                 self.assertLess(len(str(self.assert_refused({key: value}, "invalid value"))), 400)
@@ -425,6 +443,32 @@ class TestProviderOptions(unittest.TestCase):
                 self.find(given)
             refusal = raised.exception
             self.assertEqual((refusal.keyword, refusal.provider, refusal.key), ("provider_options", *place))
+
+    def test_names_that_are_not_exact(self):
+        cpu = "CPUExecutionProvider"
+        for name in (
+            f"{cpu}\0",
+            f" {cpu}",
+            f"{cpu}\n",
+            cpu.lower(),
+            "\ud800",
+            "x" * 100_000,
+            "",
+            "CudaExecutionProvider",
+        ):
+            with self.subTest(name[:30]), self.assertRaises(errors.NotPermittedError) as raised:
+                permit(kind="", provider_options={name: {}})
+            self.assertEqual(raised.exception.provider, name)
+            self.assertTrue(str(raised.exception).isascii())
+            self.assertLess(len(str(raised.exception)), 1000)
+        for name in (None, cpu.encode(), 1, Str(cpu), NumpyStr(cpu), (cpu,)):
+            with self.subTest(type=type(name)), self.assertRaises(errors.NotPermittedError) as raised:
+                permit(kind="", provider_options={name: {}})
+            self.assertEqual((raised.exception.keyword, raised.exception.key), ("provider_options", errors.show(name)))
+        for option in ("use_arena", "device_id"):
+            with self.subTest(option), self.assertRaises(errors.NotPermittedError) as raised:
+                permit(provider_options={cpu: {option: 1}})
+            self.assertEqual((raised.exception.provider, raised.exception.key), (cpu, option))
 
     def test_not_a_mapping(self):
         for given in (

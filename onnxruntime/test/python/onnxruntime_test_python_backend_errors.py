@@ -11,6 +11,7 @@ import copy
 import pathlib
 import pickle
 import unittest
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -26,6 +27,7 @@ from onnxruntime.backend.errors import NotPermittedError
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 MODEL = two_nodes((2, 4)).SerializeToString()
 X = np.ones((2, 4), np.float32)
+PREPACKING = "session.disable_prepacking"
 FIELDS = ("keyword", "provider", "key", "reason", "input", "expected", "got")
 
 
@@ -170,6 +172,34 @@ class TestErrors(unittest.TestCase):
     def test_a_path_that_is_not_utf8(self):
         with self.assertRaisesRegex(NotPermittedError, "UTF-8.*Pass the file's bytes"):
             onnxruntime.backend.prepare(b"\xff.onnx".decode("utf-8", "surrogateescape"))
+
+
+class WarningsTest(unittest.TestCase):
+    """A warning names the line of the caller, and is given on every use."""
+
+    def warned(self, call: Callable, **keywords: object) -> list[warnings.WarningMessage]:
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("default")
+            call(**keywords)
+        return given
+
+    def test_the_line_of_the_caller(self) -> None:
+        for call in (prepare, lambda **keywords: onnxruntime.backend.run(MODEL, [X], **keywords)):
+            for keywords in ({"provider_option": {}}, {"session_config": {"session.intra_op.no_such": 1}}):
+                with self.subTest(keywords):
+                    (warning,) = self.warned(call, **keywords)
+                    self.assertEqual((warning.filename, warning.category), (__file__, RuntimeWarning))
+
+    def test_every_use(self) -> None:
+        for _ in range(2):
+            self.assertEqual(len(self.warned(prepare, no_such_keyword=1)), 1)
+
+    def test_one_warning_for_a_misspelt_keyword(self) -> None:
+        for name in ("provider_option", "session_configs", "run_configs", "sesion_config"):
+            for call in (prepare, lambda **keywords: onnxruntime.backend.run(MODEL, [X], **keywords)):
+                with self.subTest(name):
+                    (warning,) = self.warned(call, **{name: {}})
+                    self.assertIn(f"'{name}'", str(warning.message))
 
 
 class SentErrorsTest(unittest.TestCase):
