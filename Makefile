@@ -58,7 +58,7 @@ ONNX := 1.17.0 1.19.1 1.20.1 1.21.0 1.22.0 1.23.2
 
 BASE_cpu := onnxruntime
 PACKAGES_cpu := magika ruff onnxruntime-extensions jsonschema
-ONLY_cpu := demo execution_providers
+ONLY_cpu := demo session_opening session_presence session_verification session_failures
 
 BASE_openvino := onnxruntime-openvino
 ONLY_openvino := openvino

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Implements ONNX's backend API: a model and its configuration become a session."""
+"""Implements ONNX's ``Backend``: prepares a model with its configuration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from onnx import ModelProto
 from onnx.backend.base import Backend
 from onnx.checker import check_model
 
-from onnxruntime import InferenceSession, SessionOptions, get_available_providers, get_device  # noqa: F401
+# Callers of the stock backend patch these names in this module.
+from onnxruntime import InferenceSession, SessionOptions, get_available_providers, get_device
 from onnxruntime.backend import request
 from onnxruntime.backend.allowlist import circumstances, look_up
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
@@ -24,7 +25,7 @@ from onnxruntime.backend.configuration import KEYWORDS, LIMITS
 from onnxruntime.backend.errors import reject, show
 from onnxruntime.backend.session import model_versions, opening, presence, verification
 
-# Where a session that was just opened keeps what its rep is made of, on its way through prepare: see there.
+# The attribute of a new session that passes its configuration through cls.prepare to the prepared model.
 _OPENED = "_opened_by_backend"
 
 
@@ -32,21 +33,21 @@ class OnnxRuntimeBackend(Backend):
     """
     `ONNX's backend API <https://github.com/onnx/onnx/blob/main/docs/ImplementingAnOnnxBackend.md>`_ on ONNX Runtime.
 
-    Keyword arguments are untrusted: what they name is permitted, applied and verified, or refused with a reason before
-    ORT sees it. Code that may use more opens its own :class:`onnxruntime.InferenceSession` and passes that to
-    :meth:`prepare`.
+    Keyword arguments are untrusted. A setting that is not permitted raises an error before ORT receives it; all other
+    settings are applied and verified. Trusted code that needs other settings can create its own
+    :class:`onnxruntime.InferenceSession` and pass it to :meth:`prepare`.
     """
 
-    # ONNX's test runner and callers reach for this name.
+    # ONNX's test runner and callers use this name.
     allowReleasedOpsetsOnly = os.getenv("ALLOW_RELEASED_ONNX_OPSET_ONLY", "1") == "1"  # noqa: N815
 
     @classmethod
     def is_compatible(cls, model, device: str | None = None, **kwargs) -> bool:
         """
-        Tell whether a model can be run on a device.
+        Return whether a model can run on a device.
 
-        :param model: not looked at.
-        :param device: as for :meth:`supports_device`; ``None`` for the build's own.
+        :param model: ignored.
+        :param device: as for :meth:`supports_device`; ``None`` for the device of the build.
         """
         return cls.supports_device(get_device() if device is None else device)
 
@@ -65,12 +66,12 @@ class OnnxRuntimeBackend(Backend):
     @classmethod
     def supports_device(cls, device: str) -> bool:
         """
-        Tell whether this ORT can compute on a device.
+        Return whether this ORT supports a device.
 
-        :param device: ``'CPU'``, ``'CUDA'`` or ``'GPU'``, with an index as in ``'CUDA:1'``, or another of the names
-            in :func:`onnxruntime.get_device`.
+        :param device: ``'CPU'``, ``'CUDA'`` or ``'GPU'``, with an index as in ``'CUDA:1'``, or another name from
+            :func:`onnxruntime.get_device`.
         """
-        return presence.supports_device(device)
+        return presence.supports_device(device, get_device())
 
     @classmethod
     def prepare(
@@ -86,31 +87,31 @@ class OnnxRuntimeBackend(Backend):
         **kwargs,
     ) -> OnnxRuntimeBackendRep:
         """
-        Load a model and make it ready to run.
+        Load a model and prepare it for runs.
 
-        A ``ModelProto`` is prepared as bytes, and those as a session, each through ``cls.prepare`` again, where a
-        subclass can step in.
+        A ``ModelProto`` becomes bytes, and bytes become a session. Each form passes through ``cls.prepare``, which a
+        subclass can override.
 
-        The environment variable ``ORT_ONNX_BACKEND_CONFIG`` adds to these configurations, through the same
-        allowlist: see :class:`onnxruntime.backend.request.Request`.
+        The environment variable ``ORT_ONNX_BACKEND_CONFIG`` adds settings that the caller does not specify. They are
+        checked against the same allowlist.
 
-        :param model: path, serialized model, :class:`onnx.ModelProto`, :class:`onnxruntime.InferenceSession` or
-            :class:`onnxruntime.backend.backend_rep.OnnxRuntimeBackendRep`.
-        :param device: device to compute on, as for :meth:`supports_device`; ``None`` for the build's own. An index,
-            as in ``'CUDA:1'``, becomes the CUDA EP's ``device_id``.
+        :param model: a path, a serialized model, an :class:`onnx.ModelProto`, an :class:`onnxruntime.InferenceSession`
+            or a prepared model.
+        :param device: the device, as for :meth:`supports_device`; ``None`` for the device of the build. An index, as in
+            ``'CUDA:1'``, sets the ``device_id`` of the CUDA EP.
         :param provider_options: ``{EP name: {option: value}}``. The session gets exactly these EPs in this order, then
-            the CPU EP, and no fallback; ``{}`` names none, which leaves the CPU EP. ``None``: every available EP.
+            the CPU EP, without any fallback; ``{}`` selects the CPU EP only. ``None`` selects all available EPs.
         :param session_config: ``{key: value}`` of session config entries.
-        :param run_config: ``{key: value}`` of run config entries, which every run of the result carries.
-        :param session_options: ``{attribute: value}`` of :class:`onnxruntime.SessionOptions`, as JSON has them; in
-            Python they may be keyword arguments of their own, which win.
+        :param run_config: ``{key: value}`` of run config entries for every run.
+        :param session_options: ``{attribute: value}`` of :class:`onnxruntime.SessionOptions`. In Python, attributes can
+            also be keyword arguments, which take precedence.
         :param free_dimension_overrides: ``{name: size}`` of named dimensions that the model's inputs leave open.
         :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions`. Other names are ignored, with a
             ``RuntimeWarning``.
         :return: the prepared model.
-        :raises NotPermittedError: a ``RuntimeError``, for what the caller named and cannot have; a ``TypeError`` too
-            when a configuration is not a mapping.
-        :raises RuntimeError: for what was permitted and, once applied, is not so.
+        :raises NotPermittedError: if the caller specifies a setting that is not permitted or cannot be applied. It is
+            a ``TypeError``, too, if a keyword argument is not a mapping.
+        :raises RuntimeError: if ORT does not apply a permitted setting.
         :raises unittest.SkipTest: if a ``ModelProto`` imports an opset that the installed onnx has not released, or
             ORT lacks one of its operators. Both are errors if ``ALLOW_RELEASED_ONNX_OPSET_ONLY`` is set and not ``1``.
         """
@@ -126,9 +127,10 @@ class OnnxRuntimeBackend(Backend):
             look_up.reject_device(device, get_device())
         requested = request.of_call(keywords, kwargs, device)
         with requested.telling_apart():
-            permit = look_up.permit(requested, circumstances.expected(presence.stock_list()), presence.kind_of)
+            at = circumstances.expected(presence.stock_list(get_available_providers()))
+            permit = look_up.permit(requested, at, presence.kind_of)
             presence.check_available(permit)
-            session, libraries = opening.create(source, permit, requested.extensions)
+            session, libraries = opening.create(source, permit, requested.extensions, SessionOptions())
         vars(session)[_OPENED] = permit.run_config, verification.read_back(session, permit, libraries)
         return cls.prepare(session, device, **kwargs)
 
@@ -147,21 +149,20 @@ class OnnxRuntimeBackend(Backend):
         **kwargs,
     ):
         """
-        Prepare a model and run it once: :meth:`prepare`, whose parameters these are, and
-        :meth:`onnxruntime.backend.backend_rep.OnnxRuntimeBackendRep.run`.
+        Prepare a model and run it once. See :meth:`prepare` for most parameters.
 
-        Every keyword is validated before anything is opened.
+        Every keyword argument is validated before a session is created.
 
-        :param inputs: as for the run.
-        :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions` (where a session is opened) and of
-            :class:`onnxruntime.RunOptions`, a name that both have being set on both; ``timeout`` and ``cancellation``
-            of the run. Other names are ignored, with a ``RuntimeWarning``.
+        :param inputs: as for :meth:`onnxruntime.backend.backend_rep.OnnxRuntimeBackendRep.run`.
+        :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions` (if a session is created) and of
+            :class:`onnxruntime.RunOptions`; a name that both have is set on both. ``timeout`` and ``cancellation`` of
+            the run. Other names are ignored, with a ``RuntimeWarning``.
         :return: list of outputs.
         """
         limits = {name: kwargs.pop(name) for name in LIMITS if name in kwargs}
         run_attributes, _ = look_up.attributes(RUN_ATTRIBUTES, kwargs, circumstances.expected(()))
         given = _given(provider_options, session_config, run_config, session_options, free_dimension_overrides)
-        # A name that acts on the run alone is not for prepare.
+        # prepare does not accept attributes that only RunOptions has.
         is_open = isinstance(model, (InferenceSession, OnnxRuntimeBackendRep))
         of_session = () if is_open else SESSION_ATTRIBUTES
         given |= {name: value for name, value in kwargs.items() if name not in run_attributes or name in of_session}
@@ -172,22 +173,22 @@ class OnnxRuntimeBackend(Backend):
     @classmethod
     def run_node(cls, node, inputs, device=None, outputs_info=None, **kwargs):
         """
-        Not implemented: a session for every node would cost far more than one for the model.
+        Not implemented, because a session for each node would take much longer than one for the model.
 
         :raises NotImplementedError: always.
         """
-        raise NotImplementedError("Running single nodes is not implemented: run a model that holds the node.")
+        raise NotImplementedError("Running single nodes is not implemented. Run a model that contains the node")
 
 
 def _given(*values: object) -> dict[str, object]:
-    """Return the keywords that were passed: a subclass's prepare need not accept the others."""
+    """Return the keywords that were passed, because the prepare of a subclass may not accept the others."""
     return {keyword: value for keyword, value in zip(KEYWORDS, values, strict=True) if value is not None}
 
 
 def _prepare_open(
     model: InferenceSession | OnnxRuntimeBackendRep, keywords: dict[str, object], attributes: dict[str, object]
 ) -> OnnxRuntimeBackendRep:
-    """Prepare an existing session: only a run config can still apply to it."""
+    """Prepare an existing session, to which only a run config can apply."""
     rep = None
     if isinstance(model, OnnxRuntimeBackendRep):
         rep = model
@@ -211,9 +212,18 @@ def _prepare_open(
 
 
 def _checked(model: ModelProto, is_opset_supported: Callable[[ModelProto], tuple[bool, str]]) -> bytes:
-    """Serialize a model that onnx's checker finds right."""
-    serialized = model.SerializeToString()
-    check_model(serialized)
+    """Serialize a model and check it with onnx's checker."""
+    try:
+        serialized = model.SerializeToString()
+        check_model(serialized)
+    except Exception as error:
+        # protobuf raises its own EncodeError, and onnx's checker a ValueError.
+        if type(error).__name__ != "EncodeError" and "(>2GB)" not in str(error):
+            raise
+        raise RuntimeError(
+            "The model cannot be serialized, because it is larger than 2 GB. Save it with external data, "
+            "onnx.save(model, path, save_as_external_data=True), and pass the path"
+        ) from error
     supported, reason = is_opset_supported(model)
     if not supported:
         _skip(reason)
@@ -232,20 +242,20 @@ def _skipping_missing_operators(released_only: bool) -> Iterator[None]:
 
 
 def _skip(reason: str) -> NoReturn:
-    from unittest import SkipTest  # long to import, and seldom needed  # noqa: PLC0415
+    from unittest import SkipTest  # long to import, and rarely needed  # noqa: PLC0415
 
     raise SkipTest(reason)
 
 
 def _source(model) -> str | bytes:
-    """Give what a session opens: a path or bytes."""
+    """Return the path or the bytes of a model."""
     if isinstance(model, bytes):
         return model
     if isinstance(model, (str, os.PathLike)):
         path = os.fsdecode(model)
-        # The path's own text, whatever a subclass of str says of it: ORT opens what stands before a NUL.
+        # The text itself, whatever the methods of a subclass of str return. ORT would cut it at a NUL.
         if not str.__len__(path) or str.__contains__(path, "\0"):
-            reject("the path is empty or contains a NUL character", "model")
+            raise RuntimeError("model: the path is empty or contains a NUL character. Expected the path of a model")
         try:
             str.encode(path)
         except UnicodeEncodeError:

@@ -108,23 +108,5 @@ class SessionOptionsTest(unittest.TestCase):
             self.assertNotIsInstance(refused.exception, NotPermittedError)
 
 
-class MissingLibraryTest(unittest.TestCase):
-    def test_the_system_says_what_is_missing(self) -> None:
-        from onnxruntime.backend.session import failures  # noqa: PLC0415
-
-        self.assertEqual(failures.missing_library(CPU), "")
-        self.assertEqual(failures.missing_library("../../x"), "")
-        with tempfile.TemporaryDirectory() as folder:
-            capi = Path(folder, "capi")
-            capi.mkdir()
-            for name in ("libonnxruntime_providers_cuda.so", "libonnxruntime_providers_cuda.dylib"):
-                (capi / name).write_text("no library")
-            (capi / "onnxruntime_providers_cuda.dll").write_text("no library")
-            with mock.patch.object(failures.onnxruntime, "__file__", str(Path(folder, "__init__.py"))):
-                self.assertRegex(
-                    failures.missing_library("CUDAExecutionProvider"), "^The system says: .*providers_cuda"
-                )
-
-
 if __name__ == "__main__":
     unittest.main()

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Tests of the EPs that the environment excludes."""
+"""Tests of the EPs and devices of a process."""
 
 from __future__ import annotations
 
@@ -11,12 +11,110 @@ import unittest
 import warnings
 from unittest import mock
 
-from backend_test_models import two_nodes
+from backend_test_execution_providers import CPU
+from backend_test_models import no_session_opens, two_nodes
+from backend_test_processes import (
+    AZURE,
+    CUDA,
+    OPENVINO,
+    TENSORRT,
+    permit,
+    prepare,
+    process_with,
+)
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend import request
+from onnxruntime.backend.allowlist import permits
+from onnxruntime.backend.session import presence
 
-KNOWN = "CUDAExecutionProvider"
+KNOWN = CUDA
+
+
+class DeviceTest(unittest.TestCase):
+    def test_supported(self) -> None:
+        never = ("cpu", "CPU:", "CPU:0 ", "CUDA:100", "CUDA:-1", "CUDA:\u0661", None, 0)
+        for build, plugins, yes, no in (
+            ("CPU", (), "CPU CPU:0", "CUDA CUDA:0 GPU CPU:1"),
+            ("GPU", (), "GPU CUDA CUDA:0 CUDA:63 GPU:1", "CPU"),
+            ("CPU-OPENVINO_CPU", (), "CPU OPENVINO OPENVINO_CPU CPU-OPENVINO_CPU CPU:0", "CPU- VINO_CPU CPU:1 NPU"),
+            ("CPU", (CUDA, CUDA), "CUDA CUDA:1 GPU", "CUDA:2"),
+            ("CPU", (CUDA,), "CUDA CUDA:0 GPU", "CUDA:1"),
+        ):
+            with process_with(plugins=plugins, build=build):
+                for device in yes.split():
+                    self.assertTrue(onnxruntime.backend.supports_device(device), (build, device))
+                for device in [*no.split(), *never]:
+                    self.assertFalse(onnxruntime.backend.supports_device(device), (build, device))
+
+    def settled(self, device: str, options: dict | None) -> dict[str, dict[str, str]]:
+        with process_with(bundled=(TENSORRT, CUDA, OPENVINO), build="GPU"):
+            return {name: permits.sent(options) for name, options in permit(options, device).providers.items()}
+
+    def test_an_index_is_the_device_id(self) -> None:
+        one = {"device_id": "1"}
+        self.assertEqual(self.settled("CUDA:1", None), {CUDA: one})
+        self.assertEqual(self.settled("CUDA:1", {CUDA: {}}), {CUDA: one})
+        self.assertEqual(self.settled("CUDA:1", {CUDA: {"device_id": 1}}), {CUDA: one})
+        self.assertEqual(self.settled("CUDA:1", {CUDA: {"use_tf32": 0}}), {CUDA: one | {"use_tf32": "0"}})
+        self.assertEqual(self.settled("CUDA:1", {TENSORRT: {}, CUDA: {}}), {TENSORRT: one, CUDA: one})
+        self.assertEqual(self.settled("CUDA:1", {OPENVINO: {}, CUDA: {}}), {OPENVINO: {}, CUDA: one})
+        self.assertEqual(self.settled("CUDA", {CUDA: {"device_id": 1}}), {CUDA: one})
+
+    def test_a_contradiction_is_an_error(self) -> None:
+        for device, options in (
+            ("CUDA:0", {CUDA: {"device_id": 1}}),
+            ("CUDA:1", {TENSORRT: {"device_id": 0}, CUDA: {"device_id": 1}}),
+            ("CUDA:1", {}),
+            ("CUDA", {OPENVINO: {}}),
+            ("GPU", {CPU: {}}),
+        ):
+            with self.subTest(device=device, options=options), self.assertRaisesRegex(RuntimeError, "contradicts"):
+                self.settled(device, options)
+
+    def test_a_device_alone_names_no_ep(self) -> None:
+        for device in ("CPU", "CPU:0", "CUDA", "GPU", None):
+            self.assertIsNone(request.of_call({}, device=device).provider_options)
+
+    def test_a_session_on_the_cpu_alone_is_no_session_on_a_gpu(self) -> None:
+        """As ORT opens it without a word where CUDA's libraries are missing."""
+        with process_with(bundled=(AZURE,), build="GPU"):
+            for device in ("CUDA", "GPU"):
+                with self.assertRaisesRegex(RuntimeError, f"'{device}': .*{CPU} only"):
+                    prepare(None, device)
+            self.assertEqual(prepare({CPU: {}}).providers, (CPU,))
+
+    def test_an_unsupported_one_opens_no_session(self) -> None:
+        for device in ("CUDA", "CUDA:0", "CPU:1", "NPU", "", "cpu", b"CPU"):
+            for options in (None, {CPU: {}}):
+                with no_session_opens(), self.assertRaisesRegex(RuntimeError, "not supported"):
+                    prepare(options, device)
+
+
+class TestPluginsBefore1244(unittest.TestCase):
+    """Device records of those releases do not say where a plugin's library is."""
+
+    def test_recognised_by_the_version(self):
+        def device(name, **metadata):
+            return mock.Mock(ep_name=name, ep_metadata=metadata)
+
+        devices = [
+            device(CPU, version="1.24.1"),
+            device(OPENVINO, version="1.8.1+95d534b.ci.79"),
+        ]
+        with (
+            mock.patch.object(onnxruntime, "__version__", "1.24.1"),
+            mock.patch.object(onnxruntime, "get_ep_devices", return_value=devices, create=True),
+        ):
+            self.assertEqual(presence.plugin_devices(OPENVINO), devices[1:])
+            self.assertEqual(presence.kind_of(OPENVINO), "plugin")
+            self.assertEqual(presence.kind_of(CPU), "built-in")
+        with (
+            mock.patch.object(onnxruntime, "get_ep_devices", return_value=devices, create=True),
+            mock.patch.object(onnxruntime, "__version__", "1.24.4"),
+        ):
+            self.assertEqual(presence.plugin_devices(OPENVINO), [])
 
 
 class ExcludedTest(unittest.TestCase):

@@ -13,26 +13,50 @@ import sys
 from collections.abc import Iterable
 
 import onnxruntime
-from onnxruntime.backend.errors import refuse
+from onnxruntime.backend.errors import refuse, reject
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE, ON_CUDA_DEVICE, OPENVINO, QNN
 from onnxruntime.backend.session import model_versions
 from onnxruntime.capi import build_and_package_info
 
-_NO_CUDA = "The device, or a library that the EP needs such as CUDA or cuDNN, may be missing; ORT's log may tell."
+# NVIDIA's libraries, which the packages of ORT do not contain.
+_INSTALL_CUDA = (
+    "Install CUDA and cuDNN, for example with pip install 'onnxruntime-gpu[cuda,cudnn]', and call "
+    "onnxruntime.preload_dlls() before prepare"
+)
 # The advice for an EP whose library loads; "" stands for all EPs that have no entry.
 _MISSING = {
-    "": "The device, or a library that the EP needs, may be missing; ORT's log may tell.",
-    **dict.fromkeys(ON_CUDA_DEVICE, _NO_CUDA),
-    OPENVINO: "The device that device_type names, or its driver, may be missing.",
-    QNN: "Where there is no Qualcomm device it computes on its simulator only, which backend_type='htp' asks for.",
+    "": "The device, or a library that the EP needs, may be missing. The ORT log may contain details.",
+    **dict.fromkeys(
+        ON_CUDA_DEVICE,
+        f"The device, or a library that the EP needs such as CUDA or cuDNN, may be missing. {_INSTALL_CUDA}.",
+    ),
+    OPENVINO: "The device of device_type, or its driver, may be missing.",
+    QNN: "Without a Qualcomm device, it computes on its simulator only, which backend_type='htp' selects.",
 }
 
 
 def missing(names: Iterable[str]) -> str:
-    """Return what is missing for these EPs: the system loader's message, or else the usual causes."""
+    """Return what is missing for these EPs, and the next step: the driver, a library, or else the usual causes."""
     needing = [name for name in names if name not in ON_ANY_DEVICE]
-    said = next(filter(None, map(missing_library, needing)), "")
-    return said or " ".join(dict.fromkeys(_MISSING.get(name, _MISSING[""]) for name in needing)) or _MISSING[""]
+    if not set(ON_CUDA_DEVICE).isdisjoint(needing) and (driver := missing_driver()):
+        return driver
+    for name in needing:
+        if message := missing_library(name):
+            return f"{message} {_INSTALL_CUDA}." if name in ON_CUDA_DEVICE else message
+    return " ".join(dict.fromkeys(_MISSING.get(name, _MISSING[""]) for name in needing)) or _MISSING[""]
+
+
+def missing_driver() -> str:
+    """Return the system loader's message about the library of NVIDIA's driver; ``""`` if it loads."""
+    file = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+    try:
+        ctypes.CDLL(file)
+    except OSError as error:
+        return (
+            f"NVIDIA's driver is missing on this machine, or its GPU is not visible to this process ({error}). "
+            "Install the driver first: packages such as onnxruntime-gpu do not contain it."
+        )
+    return ""
 
 
 def missing_library(name: str) -> str:
@@ -60,6 +84,16 @@ def refuse_rejected_entry(error: Exception, entries: Iterable[str]) -> None:
     for key in entries:
         if re.search(rf"{re.escape(key)}'? is not supported", str(error)):
             refuse(f"ORT rejects it for this model. ORT error: {error}", "session_config", "", key)
+
+
+def refuse_missing_thread_pools(error: Exception) -> None:
+    """Reject ``use_per_session_threads=False`` if, according to ORT's error, the process has no global thread pools."""
+    if "EnvCreatedWithGlobalThreadPools" in str(error):
+        reject(
+            "the process has no global thread pools. Call onnxruntime.set_global_thread_pool_sizes before the first "
+            "session, or leave out use_per_session_threads=False",
+            "use_per_session_threads",
+        )
 
 
 def explain(error: Exception) -> str | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 
-from onnxruntime import InferenceSession, SessionOptions
+from onnxruntime import InferenceSession, SessionOptions, get_device
 from onnxruntime.backend.allowlist.permits import Permit, Setting, sent
 from onnxruntime.backend.errors import NotPermittedError, reject, reject_value, reworded
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE, TENSORRT
@@ -24,7 +24,9 @@ from onnxruntime.capi import _pybind_state
 _RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 
 
-def create(model: str | bytes, permit: Permit, libraries: Iterable[str]) -> tuple[InferenceSession, tuple[str, ...]]:
+def create(
+    model: str | bytes, permit: Permit, libraries: Iterable[str], options: SessionOptions
+) -> tuple[InferenceSession, tuple[str, ...]]:
     """Create a session from a permit.
 
     If EPs were specified, the session gets exactly these EPs in their order, then the CPU EP, without any fallback.
@@ -33,10 +35,10 @@ def create(model: str | bytes, permit: Permit, libraries: Iterable[str]) -> tupl
     :param model: path or serialized model.
     :param permit: the permitted settings.
     :param libraries: libraries of custom operators, from the trusted environment.
+    :param options: new session options, to which the settings are applied.
     :return: the session, and the names of the registered libraries.
     :raises RuntimeError: if an EP cannot be attached, or the session lacks the EP or the requested device.
     """
-    options = SessionOptions()
     for name, value in permit.attributes.items():
         setattr(options, name, value)
     for key, text in permit.session_config.items():
@@ -47,6 +49,7 @@ def create(model: str | bytes, permit: Permit, libraries: Iterable[str]) -> tupl
         session = _open_for_any_device(model, options, permit)
     except Exception as error:
         failures.refuse_rejected_entry(error, permit.session_config)
+        failures.refuse_missing_thread_pools(error)
         if reason := failures.explain(error):
             raise reworded(type(error), reason) from error
         raise
@@ -70,9 +73,9 @@ def _open_for_any_device(model: str | bytes, options: SessionOptions, permit: Pe
     if permit.device not in ("", "CPU"):
         got = session.get_providers()
         # ORT falls back to the CPU silently.
-        if ON_ANY_DEVICE.issuperset(got) and presence.supports_device(permit.device):
+        if ON_ANY_DEVICE.issuperset(got) and presence.supports_device(permit.device, get_device()):
             raise RuntimeError(
-                f"device {permit.device!r} was asked for, but ORT opened the session with {', '.join(got)} alone. "
+                f"device {permit.device!r}: ORT created the session with {', '.join(got)} only. "
                 f"{failures.missing(permit.providers)}"
             )
     return session
@@ -133,10 +136,11 @@ def _creator_with_specified(
         except NotPermittedError:
             raise
         except (RuntimeError, ValueError) as error:
+            failures.refuse_missing_thread_pools(error)
             # ORT's own exceptions describe a fault of the model and are neither class: this is an EP's error.
             raise RuntimeError(
-                f"provider_options names {', '.join(specified) or 'no EP'}, with which ORT opened no session. "
-                f"{failures.missing(specified)} ORT says: {error}"
+                f"ORT could not create a session with {', '.join(specified) or 'the CPU EP'}. "
+                f"{failures.missing(specified)} ORT error: {error}"
             ) from error
         _verify_order(session, specified)
         return session
@@ -176,8 +180,7 @@ def _attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] |
                 options.add_provider(name, texts)
         except Exception as error:
             raise RuntimeError(
-                f"provider_options names {name}, which could not be attached. {failures.missing([name])} "
-                f"ORT says: {error}"
+                f"{name} could not be attached. {failures.missing([name])} ORT error: {error}"
             ) from error
     return None
 
@@ -206,10 +209,10 @@ def _verify_order(session: InferenceSession, specified: list[str]) -> None:
     missing = [name for name in specified if name not in got]
     if missing:
         raise RuntimeError(
-            f"provider_options names {', '.join(missing)}, but ORT opened the session with {', '.join(got)} alone. "
+            f"ORT created the session with {', '.join(got)} only, without {', '.join(missing)}. "
             f"{failures.missing(missing)}"
         )
     if [name for name in got if name in specified] != specified:
         raise RuntimeError(
-            f"provider_options names {', '.join(specified)} in this order, but ORT attached {', '.join(got)}"
+            f"provider_options specifies {', '.join(specified)} in this order, but ORT attached {', '.join(got)}"
         )

@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from functools import cache
 
 import onnxruntime
 from onnxruntime.backend.allowlist.permits import Permit
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.errors import nearest, reject, show, warn
-from onnxruntime.backend.provider_names import CPU, ON_CUDA_DEVICE
+from onnxruntime.backend.provider_names import CPU, CUDA, ON_CUDA_DEVICE
 from onnxruntime.backend.request import split_device
 
 _EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
@@ -25,13 +26,13 @@ def _excluded() -> list[str]:
     return [name.strip() for name in names if name.strip()]
 
 
-def stock_list() -> list[str]:
+def stock_list(available: Iterable[str]) -> list[str]:
     """Return the EPs for a caller who specifies none: all available EPs except those that the environment excludes.
 
     Warn about an excluded name that no EP has. A plugin EP whose name ORT does not know is not in the list, because ORT
     would attach it after the CPU EP.
     """
-    excluded, known, available = _excluded(), _all_providers(), onnxruntime.get_available_providers()
+    excluded, known, available = _excluded(), _all_providers(), list(available)
     for name in excluded:
         if name not in known and name not in PROVIDERS and name not in available:
             near = nearest(name, PROVIDERS, 0.8)
@@ -73,6 +74,13 @@ def kind_of(name: str) -> str:
     return "built-in" if name in onnxruntime.get_available_providers() else ""
 
 
+def advice(name: str) -> str:
+    """Return the next step for an EP that this process does not have."""
+    if name == CUDA:
+        return "Install this package on a base with CUDA: ORT_BACKEND_BASE=onnxruntime-gpu pip install ."
+    return "A plugin EP becomes available when its library is registered and supports a device on this machine"
+
+
 def check_available(permit: Permit) -> None:
     """Check that this process has the specified EPs.
 
@@ -86,22 +94,22 @@ def check_available(permit: Permit) -> None:
             problem = (
                 "the execution provider is not available in this process. "
                 f"Available: {', '.join(onnxruntime.get_available_providers())}. "
-                "A plugin EP becomes available when its library is registered and supports a device on this machine"
+                f"{advice(name)}"
             )
             reject(problem, "provider_options", name)
 
 
-def supports_device(device: str) -> bool:
+def supports_device(device: str, built_for: str) -> bool:
     """Return whether this ORT was built for a device, or has a plugin EP for it.
 
     :param device: ``'CPU'``, ``'CUDA'`` (or ``'GPU'``), ``'CUDA:1'``, or a part of :func:`onnxruntime.get_device`
         before or after a hyphen, as in ``'CPU-OPENVINO_CPU'``: ORT's own backend accepts it, and conformance runs use
         ``'OPENVINO'``.
+    :param built_for: the result of :func:`onnxruntime.get_device`.
     """
     if not isinstance(device, str):
         return False
     device = str.__str__(device)  # such as a member of an enum of str
-    built_for = onnxruntime.get_device()
     if device == built_for:
         return True
     name, index = split_device(device)

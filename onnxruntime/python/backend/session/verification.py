@@ -14,7 +14,8 @@ from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.circumstances import NOTHING
 from onnxruntime.backend.allowlist.permits import Permit, Setting, sent
 from onnxruntime.backend.errors import warn
-from onnxruntime.backend.provider_names import CPU
+from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE
+from onnxruntime.backend.session import failures
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, 
     }
     if changed:
         without_effect["session_options"] = changed | dict(without_effect.get("session_options", NOTHING))
-    warnings = list(_without_nodes(session, list(permit.providers))) if permit.explicit else []
+    warnings = list((_without_nodes if permit.explicit else _fallback)(session, list(permit.providers)))
     values = {
         "session_config": permit.session_config,
         "run_config": permit.run_config,
@@ -158,6 +159,15 @@ def node_assignment(session: InferenceSession) -> Mapping[str, int] | None:
     for subgraph in subgraphs:
         counts[subgraph.ep_name] = counts.get(subgraph.ep_name, 0) + len(subgraph.get_nodes())
     return MappingProxyType(counts)
+
+
+def _fallback(session: InferenceSession, available: list[str]) -> Iterator[str]:
+    """Return a warning if ORT, which the caller let choose, uses the CPU EP in place of an EP on a device."""
+    got = session.get_providers()
+    missing = [name for name in available if name not in got]
+    if missing and ON_ANY_DEVICE.issuperset(got):
+        cause = failures.missing(missing)
+        yield f"The session runs on the CPU, because ORT could not use {', '.join(missing)}. {cause}"
 
 
 def _without_nodes(session: InferenceSession, specified: list[str]) -> Iterator[str]:

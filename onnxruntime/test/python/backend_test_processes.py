@@ -1,0 +1,106 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Processes in which ORT reports other EPs than it has, for tests that need no hardware."""
+
+from __future__ import annotations
+
+import contextlib
+from types import SimpleNamespace
+from unittest import mock
+
+from backend_test_execution_providers import CPU
+from backend_test_models import two_nodes
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend import backend, request
+from onnxruntime.backend.allowlist import circumstances, look_up, permits, providers
+from onnxruntime.backend.capture import eligibility
+from onnxruntime.backend.session import opening, presence
+
+AZURE = "AzureExecutionProvider"  # in every build for the desktop; it takes no node that an ordinary model has
+CUDA = "CUDAExecutionProvider"
+OPENVINO = "OpenVINOExecutionProvider"
+QNN = "QNNExecutionProvider"
+TENSORRT = "TensorrtExecutionProvider"
+UNKNOWN = "UnheardOfExecutionProvider"
+
+
+def prepare(options: object, device: str | None = None, **keywords):
+    return onnxruntime.backend.prepare(two_nodes(), device, provider_options=options, **keywords)
+
+
+def device_of(name: str, plugin: bool = True, hardware: str = "CPU") -> SimpleNamespace:
+    return SimpleNamespace(
+        ep_name=name,
+        ep_metadata={"library_path": "lib.so"} if plugin else {"version": "1"},
+        device=SimpleNamespace(type=getattr(onnxruntime.OrtHardwareDeviceType, hardware)),
+    )
+
+
+@contextlib.contextmanager
+def process_with(bundled: tuple[str, ...] = (), plugins: tuple[str, ...] = (), build: str = "CPU", devices=()):
+    """A process in which ORT reports these EPs. A plugin EP that is listed twice has two devices."""
+    here = [*(device_of(name) for name in plugins), *devices]
+    available = [*bundled, CPU, *dict.fromkeys(plugins)]
+    with (
+        mock.patch.object(onnxruntime, "get_available_providers", lambda: available),
+        mock.patch.object(onnxruntime, "get_ep_devices", lambda: here),
+        mock.patch.object(backend, "get_available_providers", lambda: available),
+        mock.patch.object(backend, "get_device", lambda: build),
+        mock.patch.object(opening, "get_device", lambda: build),
+        mock.patch.object(providers, "usable_cores", lambda: 2),
+    ):
+        yield here
+
+
+def permit(options: dict | None, device: str | None = None) -> permits.Permit:
+    asked = request.of_call({"provider_options": options}, device=device)
+    permitted = look_up.permit(asked, circumstances.expected(()), presence.kind_of)
+    presence.check_available(permitted)
+    return permitted
+
+
+def granted(options: dict) -> dict:
+    return permit(options).providers
+
+
+class Opened(SimpleNamespace):
+    """A session that supports weak references, unlike its base class."""
+
+
+class Options:
+    """Session options that record the calls of their methods."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple] = []
+
+    def __getattr__(self, name: str):
+        return lambda *arguments: self.calls.append((name, *arguments))
+
+    def of(self, *names: str) -> list[tuple]:
+        return [call for call in self.calls if call[0] in names]
+
+
+def opened(options: dict, got: list[str] | None = None) -> tuple[Options, dict]:
+    """Create a session that has the EPs ``got``, and return the options and arguments that ORT received."""
+    noted, keywords = Options(), {}
+
+    def session(_model, _options, **given):
+        keywords.update(given)
+        providers = [*options, CPU] if got is None else got
+        return Opened(
+            get_providers=lambda: providers,
+            get_provider_options=lambda: {name: {} for name in providers},
+            _sess=SimpleNamespace(is_webgpu_graph_capture_enabled=lambda: False),
+        )
+
+    permitted = permit(options)
+    with (
+        mock.patch.object(opening, "InferenceSession", session),
+        mock.patch.object(eligibility, "InferenceSession", session),
+    ):
+        opening.create(b"", permitted, (), noted)
+    return noted, keywords

@@ -1,0 +1,95 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of the explanations for a session that ORT did not create as requested."""
+
+from __future__ import annotations
+
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+from backend_test_execution_providers import CPU
+from backend_test_models import two_nodes
+from backend_test_processes import (
+    CUDA,
+    OPENVINO,
+    prepare,
+    process_with,
+)
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend.session import failures, opening, presence
+
+
+class MissingTest(unittest.TestCase):
+    """The messages for a CUDA EP that ORT cannot use: the missing part first, then the next step."""
+
+    def missing(self, names: list[str], driver: str = "", libraries: dict[str, str] | None = None) -> str:
+        with (
+            mock.patch.object(failures, "missing_driver", return_value=driver),
+            mock.patch.object(failures, "missing_library", lambda name: (libraries or {}).get(name, "")),
+        ):
+            return failures.missing(names)
+
+    def test_the_driver_is_first(self) -> None:
+        found = self.missing([CUDA], "no driver", {CUDA: "no library"})
+        self.assertEqual(found, "no driver")
+        self.assertNotIn("no driver", self.missing([OPENVINO], "no driver"))
+
+    def test_a_library_and_the_command_that_installs_it(self) -> None:
+        for libraries in ({CUDA: "no library."}, {}):
+            found = self.missing([CPU, CUDA], "", libraries)
+            self.assertIn(libraries.get(CUDA, "cuDNN"), found)
+            self.assertIn("pip install 'onnxruntime-gpu[cuda,cudnn]'", found)
+            self.assertIn("onnxruntime.preload_dlls()", found)
+        self.assertEqual(self.missing([OPENVINO], "", {OPENVINO: "no library."}), "no library.")
+
+    def test_a_base_without_cuda(self) -> None:
+        with process_with(), self.assertRaisesRegex(RuntimeError, "ORT_BACKEND_BASE=onnxruntime-gpu pip install ."):
+            prepare({CUDA: {}})
+
+    def test_a_session_that_falls_back_to_the_cpu_warns(self) -> None:
+        """A GPU build, and a caller who specifies nothing."""
+        with (
+            mock.patch.object(presence, "stock_list", return_value=[CUDA, CPU]),
+            mock.patch.object(opening, "InferenceSession", on_the_cpu),
+            self.assertWarnsRegex(RuntimeWarning, f"runs on the CPU.*{CUDA}"),
+        ):
+            rep = onnxruntime.backend.prepare(two_nodes())
+        self.assertEqual(len(rep.warnings), 1)
+        np.testing.assert_array_equal(rep.run([np.ones((2, 3), np.float32)])[0], 1)
+
+    def test_no_global_thread_pools(self) -> None:
+        for keywords in ({"provider_options": {CPU: {}}}, {"provider_options": {}}, {}):
+            with self.assertRaises(onnxruntime.backend.NotPermittedError) as raised:
+                onnxruntime.backend.prepare(two_nodes(), use_per_session_threads=False, **keywords)
+            self.assertEqual(raised.exception.keyword, "use_per_session_threads")
+
+
+def on_the_cpu(model, options, **_):
+    return onnxruntime.InferenceSession(model, options, providers=[CPU])
+
+
+class MissingLibraryTest(unittest.TestCase):
+    def test_the_system_says_what_is_missing(self) -> None:
+        self.assertEqual(failures.missing_library(CPU), "")
+        self.assertEqual(failures.missing_library("../../x"), "")
+        with tempfile.TemporaryDirectory() as folder:
+            capi = Path(folder, "capi")
+            capi.mkdir()
+            for name in ("libonnxruntime_providers_cuda.so", "libonnxruntime_providers_cuda.dylib"):
+                (capi / name).write_text("no library")
+            (capi / "onnxruntime_providers_cuda.dll").write_text("no library")
+            with mock.patch.object(failures.onnxruntime, "__file__", str(Path(folder, "__init__.py"))):
+                self.assertRegex(
+                    failures.missing_library("CUDAExecutionProvider"), "^The system says: .*providers_cuda"
+                )
+
+
+if __name__ == "__main__":
+    unittest.main()
