@@ -61,6 +61,7 @@ class TestErrors(unittest.TestCase):
     NOT_ABOUT_A_SETTING = {  # noqa: RUF012
         "backend.OnnxRuntimeBackend.run_node": "a part of the API that is not implemented",
         "backend._skip": "a model whose opset onnx has not released",
+        "backend._checked": "a model that is too large to serialize",
         "backend._source": "a value that is not a model",
         "backend_rep._Closed.__getattr__": "a prepared model that is closed",
         "backend_rep.OnnxRuntimeBackendRep.__reduce_ex__": "a copy of a prepared model",
