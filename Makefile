@@ -1,43 +1,55 @@
-# Commands for a machine with Python 3.11 or newer, make and git:
-#   make demo            classify this repository's files with a real model
-#   make test            the tests on the default base, onnxruntime
-#   make try FILE=ENDING the test files with that ending, on this tree without building a wheel; TEST="-k NAME" for some
-#                        of their tests, ENV=cuda for another environment
-#   make scale-out       the batch example on Dask: two local workers, then a scheduler and two workers on 127.0.0.1
-#   make test-openvino   the tests on onnxruntime-openvino
-#   make test-webgpu-plugin  graph capture and the WebGPU plugin EP on SwiftShader
-#   make test-webgpu     the EP of onnxruntime-webgpu on SwiftShader (Debian: apt install chromium-common)
-#   make test-plugins    the plugin EPs of OpenVINO and Qualcomm
-#   make test-cuda       the EP of onnxruntime-gpu, on a GPU, or without one on a software CUDA (255 MB; gcc, nm)
-#   make campaign-cuda   120 random models captured there, 12,000 runs (long)
-#   make conformance     ONNX's whole backend test series; conformance-openvino and conformance-webgpu on those bases
-#   make conformance-numbers  the series on this backend, the stock one and bare sessions side by side, for each of $(ONNX)
-#   make upstream-tests CHECKOUT=FOLDER  ORT's own tests of the backend, as a checkout has them, here and on the stock wheel
-#   make conformance-keys  the series with each permitted config key away from its default (long)
-#   make captured-operators  what WebGPU's graph capture replays, operator by operator, on SwiftShader (long)
-#   make bench           measure the backend beside the same work by hand and the stock backend, and write the table and
-#                        the picture of docs/benchmarks.md; BENCH="run_path --match Magika" measures a part of it
-#   make bench-capture   what graph capture gains, on CUDA and on the WebGPU plugin
-#   make fuzz            50,000 examples for the property that the allowlist is held to, and 2,000 configurations on each
-#                        of the CPU's and OpenVINO's EPs, which must change precision and speed only (half an hour)
-#   make drift RELEASES=onnxruntime==1.31.1   which option names of a release nobody has judged
-#   make mutants         break the backend in 200 small ways and list those that no test notices (an hour on two CPUs)
-#   make document        write docs/options.md and docs/provider-options.md again, from the allowlist
-#   make patch CHECKOUT=FOLDER  write the patches for an ORT source tree into build/patch; PATCH=--test runs each step's
-#                        tests; without CHECKOUT, the patches start from the stock wheel and leave the build files out
-#   make lint            ruff
-#   make clean           remove every environment and cache
-# Each environment is a folder .venv-NAME holding a wheel built from this tree on the environment's base. Another base
-# is a variable: make test BASE_cpu=onnxruntime==1.30.0
+# Targets. They require Python 3.11 or newer, make and git.
+#
+# Try the backend:
+#   make demo                 classify this repository's files with a real model
+#   make scale-out            run the Dask example: two local workers, then a scheduler and two workers on 127.0.0.1
+#
+# Test it:
+#   make try FILE=ENDING      run the test files with that ending on this tree, without building a wheel;
+#                             TEST="-k NAME" selects tests, ENV=cuda another environment
+#   make lint                 check the code with ruff
+#   make test                 run the tests on the default base, onnxruntime
+#   make test-openvino        run the tests on onnxruntime-openvino
+#   make test-plugins         test the plugin EPs of OpenVINO and Qualcomm
+#   make test-webgpu          test the EP of onnxruntime-webgpu on SwiftShader (Debian: apt install chromium-common)
+#   make test-webgpu-plugin   test the WebGPU plugin EP and graph capture on SwiftShader
+#   make test-cuda            test the EP of onnxruntime-gpu on a GPU, or on a software CUDA (requires gcc and nm)
+#   make conformance          run ONNX's backend tests; conformance-openvino and conformance-webgpu on the other bases
+#
+# Long checks:
+#   make bench                measure the backend, and write the table and the picture of docs/benchmarks.md (6 minutes);
+#                             BENCH="run_path --match Magika" measures a part
+#   make bench-capture        measure graph capture on CUDA and on the WebGPU plugin
+#   make campaign-cuda        capture 120 random models on CUDA, in 12,000 runs
+#   make captured-operators   capture each operator on the WebGPU plugin
+#   make conformance-keys     run ONNX's tests with each permitted config key away from its default
+#   make conformance-numbers  compare ONNX's tests on this backend, the stock backend and bare sessions, for each $(ONNX)
+#   make fuzz                 test the allowlist with 50,000 examples, and compare outputs with 2,000 configurations on the
+#                             CPU EP and 2,000 on the OpenVINO EP (30 minutes)
+#   make mutants              change the backend in 200 small ways, and list changes that no test notices (an hour)
+#
+# Maintain it:
+#   make document             write docs/options.md and docs/provider-options.md from the allowlist
+#   make drift RELEASES=onnxruntime==1.31.1          list option names of a release that the allowlist does not contain
+#   make patch CHECKOUT=FOLDER                       write the patches for an ORT source tree into build/patch;
+#                             PATCH=--test also runs the tests of each step
+#   make upstream-tests CHECKOUT=FOLDER              compare ORT's own backend tests with the stock wheel
+#   make clean                remove every environment and cache
+#
+# Each environment is a folder .venv-NAME with a wheel of this tree on the base of the environment. A variable selects
+# another base: make test BASE_cpu=onnxruntime==1.30.0
 
 PYTHON ?= python3
 
-# An environment: BASE_name, what setup.py builds on; PACKAGES_name, what its tests need besides PACKAGES;
-# ONLY_name, endings of test files that run in no environment without it; ALSO_name, of others that it runs; UNDER_name,
-# a command that runs the tests; AGAIN_name, settings with which those of the two run once more. The others come first: a
-# process that ever had a session on another CUDA device than 0 captures on threads of its own from then on.
-# Those in ALONE run no other test files but the drift check: they are there for an EP, and what that changes of the
-# others is not ours.
+# The variables of an environment:
+#   BASE_name      the distribution that setup.py builds on
+#   PACKAGES_name  the packages that its tests need, in addition to PACKAGES
+#   ONLY_name      endings of test files that run in no environment without them
+#   ALSO_name      endings of further test files. They run first: after a session on a CUDA device other than 0, a process
+#                  captures on threads of its own
+#   UNDER_name     a command that runs the tests
+#   AGAIN_name     settings with which the files of ONLY_name and ALSO_name run a second time
+# Environments in ALONE test an EP: they run only these files and the drift check.
 ENVIRONMENTS := cpu openvino webgpu-plugin webgpu plugins cuda
 # Environments without tests of their own.
 EXAMPLES := scale-out
@@ -46,14 +58,14 @@ ALONE := webgpu-plugin webgpu plugins cuda
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 LONGEST := documents stock_comparison option_drift allowlist_properties command_line_text command_line_processes
 PACKAGES := pytest pytest-xdist hypothesis
-# Whose files the tests and examples take real models from; put beside the environment's packages, because what they
-# require is not needed.
+# Packages with the real models of the tests and examples. Their requirements are not needed, so they are installed into
+# a folder of their own.
 MODELS := magika silero-vad
 
-# The onnx that ORT's tests are written for (onnxruntime/test/python/requirements.txt of its tree).
+# The release of onnx that ORT's tests are written for (onnxruntime/test/python/requirements.txt of its tree).
 ONNX_UPSTREAM := 1.22.0
 
-# Releases of onnx whose series the numbers are counted on.
+# The releases of onnx for conformance-numbers.
 ONNX := 1.17.0 1.19.1 1.20.1 1.21.0 1.22.0 1.23.2
 
 BASE_cpu := onnxruntime
@@ -81,7 +93,7 @@ BASE_cuda := onnxruntime-gpu
 ONLY_cuda := cuda cuda_models
 ALSO_cuda := capture_graphs
 UNDER_cuda := sh onnxruntime/test/python/with_software_cuda.sh
-# The software CUDA with work as late as a GPU may do it, and with captures that other threads meet.
+# The software CUDA does work as late as a GPU can, and captures take so long that other threads meet them.
 AGAIN_cuda := SOFTCUDA_LAZY=1 SOFTCUDA_CAPTURE_US=300
 
 BASE_scale-out := onnxruntime
@@ -90,8 +102,8 @@ PACKAGES_scale-out := dask distributed joblib magika
 export ORT_DISABLE_TELEMETRY := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# Stamps are named by the content that they stand for, so that no clock decides what is up to date: a deleted file, a
-# checkout of an older commit, an edit within one second and another Python all change the name.
+# The name of a stamp is a digest of the content that it stands for, so that no clock decides what is up to date: a
+# deleted file, a checkout of an older commit, an edit within one second and another Python all change the name.
 digest = $(shell { $(PYTHON) --version; printf '%s\n' $(1) '$(2)'; git hash-object $(1); } | git hash-object --stdin)
 MADE := made-$(call digest,Makefile constraints.txt)
 READY := ready-$(call digest,Makefile constraints.txt setup.py pyproject.toml \
@@ -104,10 +116,10 @@ tests_ending = $(foreach ending,$(1),$(filter %_$(ending).py,$(TEST_FILES)))
 tests_only_in = $(call tests_ending,$(ONLY_$(1)))
 NOT_EVERYWHERE := $(foreach name,$(ENVIRONMENTS),$(call tests_only_in,$(name)))
 
-# Every minor release of ORT that is accepted, for the drift check.
+# The accepted minor releases of ORT, for the drift check.
 RELEASES ?= $(addprefix onnxruntime==,1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 1.30.0 1.31.1)
 
-# What the benchmark and the tests compare with: the stock wheel as it is.
+# The stock wheel, with which the benchmark and the tests compare.
 STOCK := stock-$(call digest,Makefile constraints.txt setup.py)
 
 .PHONY: demo scale-out test try patch campaign-cuda bench bench-capture fuzz mutants drift document lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
@@ -128,7 +140,7 @@ campaign-cuda: .venv-cuda/$(READY)
 	for lazy in 0 1; do SOFTCUDA_LAZY=$$lazy ORT_BACKEND_MODELS=120 $(UNDER_cuda) .venv-cuda/bin/python -m pytest \
 		$(filter %_cuda_models.py,$(TEST_FILES)) || exit; done
 
-# ONNX's string tests need the locale en_US.UTF-8. Without being root (Debian's package locales has the sources):
+# ONNX's string tests need the locale en_US.UTF-8. A user without root rights can create it (Debian: package locales):
 #   localedef -i en_US -f UTF-8 "$PWD/.venv-locale/en_US.UTF-8"; make conformance LOCPATH="$PWD/.venv-locale"
 conformance: conformance-cpu
 
@@ -223,7 +235,7 @@ $(patsubst %,.venv-%/$(MADE),$(ENVIRONMENTS) $(EXAMPLES) stock): .venv-%/$(MADE)
 	$(PYTHON) -m venv .venv-$*
 	touch $@
 
-# pip always builds a folder anew, and replaces what an earlier build of the same version installed.
+# pip always builds a folder anew, and replaces an earlier build of the same version.
 $(patsubst %,.venv-%/$(READY),$(ENVIRONMENTS) $(EXAMPLES)): .venv-%/$(READY): .venv-%/$(MADE)
 	rm -f .venv-$*/ready-*
 	ORT_BACKEND_BASE=$(BASE_$*) .venv-$*/bin/python -m pip install --quiet --constraint constraints.txt \

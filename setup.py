@@ -8,7 +8,7 @@ The wheel is made out of a stock wheel, its *base*: same distribution name, same
 ``onnxruntime/backend/``. pip drives this module as a build backend (see pyproject.toml) and installs the base into the
 isolated build environment, where each of its files is checked against its own RECORD before it is copied.
 
-The one setting is the environment variable ``ORT_BACKEND_BASE``: a distribution named in ``BASES``, alone or followed
+The only setting is the environment variable ``ORT_BACKEND_BASE``: a distribution named in ``BASES``, alone or followed
 by ``==`` and a version. Only the standard library is used.
 """
 
@@ -27,7 +27,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
 
 SETTING = "ORT_BACKEND_BASE"
-# Each distribution that can be a base, with the version taken when the setting names none. The first is the default.
+# The possible bases, with their default versions. The first is the default base.
 BASES = {
     "onnxruntime": "1.31.1",
     "onnxruntime-openvino": "1.24.1",
@@ -40,12 +40,12 @@ LOCAL_LABEL = "backend.1"
 
 BACKEND_SOURCES = Path(__file__).parent / "onnxruntime" / "python" / "backend"
 BACKEND_IN_WHEEL = "onnxruntime/backend/"
-# What installers add to a .dist-info folder: no part of the wheel it came from.
+# The files that installers add to a .dist-info folder. They are not part of the wheel.
 INSTALLER_FILES = {"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"}
 
 
 def requested_base(setting: str) -> tuple[str, str]:
-    """The distribution name and version that a value of ORT_BACKEND_BASE asks for; '' asks for the default.
+    """Return the distribution name and version that a value of ORT_BACKEND_BASE specifies; '' specifies the default.
 
     :param setting: ``NAME`` or ``NAME==VERSION``
     """
@@ -57,14 +57,13 @@ def requested_base(setting: str) -> tuple[str, str]:
         return name, version
     accepted = ", ".join(f"{base}=={default}" for base, default in BASES.items())
     raise SystemExit(
-        f"{SETTING}={setting!a} is no base to build on. Accepted: {accepted}; a name alone stands for the version "
-        f"shown, and any other release from 1.{SUPPORTED_MINORS[0]}.0 to 1.{SUPPORTED_MINORS[-1]}.x of the same "
-        "distributions can be asked for in the same way, as NAME==VERSION."
+        f"{SETTING}={setting!a} is not a base. Accepted: {accepted}. A name without a version selects the version "
+        f"shown. NAME==VERSION selects any other release from 1.{SUPPORTED_MINORS[0]}.0 to 1.{SUPPORTED_MINORS[-1]}.x."
     )
 
 
 def get_requires_for_build_wheel(config_settings: dict | None = None) -> list[str]:
-    """PEP 517: what pip installs into the build environment, which is the base."""
+    """PEP 517: return the requirements that pip installs into the build environment: the base."""
     # `===`, because `==` would take a wheel of ours, with its local label, if an index offers one.
     return ["{}==={}".format(*requested_base(os.environ.get(SETTING, "")))]
 
@@ -77,9 +76,11 @@ def build_wheel(
     try:
         base = distribution(name)
     except PackageNotFoundError:
-        raise SystemExit(f"{name}=={version} is not installed here; build isolation would have installed it.") from None
+        raise SystemExit(
+            f"{name}=={version} is not installed: build with build isolation, which installs it."
+        ) from None
     if base.version != version:
-        raise SystemExit(f"The base must be {name}=={version}, but {name}=={base.version} is installed here.")
+        raise SystemExit(f"The base must be {name}=={version}, but {name}=={base.version} is installed.")
     return write_wheel(base, Path(wheel_directory))
 
 
@@ -93,7 +94,7 @@ def portable(name: str) -> bool:
 
 
 def verified_files(base: Distribution) -> list[str]:
-    """The files of the base wheel, each with the SHA-256 that its RECORD gives.
+    """Return the files of the base wheel. Each has the SHA-256 that its RECORD contains.
 
     :param base: the installed base
     :return: paths relative to site-packages, with forward slashes, in RECORD's order
@@ -138,10 +139,10 @@ def verified_files(base: Distribution) -> list[str]:
         f"{f' and {len(paths) - 5} more' if len(paths) > 5 else ''}"
         for what, paths in (
             ("missing", missing),
-            ("not as recorded", changed),
+            ("different from RECORD", changed),
             ("recorded without a SHA-256", unverifiable),
             ("installed outside site-packages", outside),
-            ("not spelt as wheels spell paths", odd),
+            ("not a portable path", odd),
             ("recorded twice", twice),
             ("links, or in a folder that is one", links),
             ("RECORD lists no files", [] if kept else ["onnxruntime/"]),
@@ -150,7 +151,7 @@ def verified_files(base: Distribution) -> list[str]:
     ]
     if complaints:
         raise SystemExit(
-            f"{base.name}=={base.version}, the base, is not what its RECORD says: {'; '.join(complaints)}."
+            f"{base.name}=={base.version}: the installed base does not match its RECORD: {'; '.join(complaints)}"
         )
     return kept
 
@@ -179,16 +180,16 @@ def write_wheel(base: Distribution, wheel_directory: Path, sources: Path = BACKE
 
 
 def wheel_contents(base: Distribution, stock: list[str], info: str, sources: Path) -> Iterator[tuple[str, bytes, bool]]:
-    """Path in the wheel, content, and whether it is executable: the backend, the stock files, then the metadata."""
+    """Yield path, content, and whether the file is executable: the backend, the stock files, then the metadata."""
     for source in sorted(sources.rglob("*.py")):
         yield BACKEND_IN_WHEEL + source.relative_to(sources).as_posix(), source.read_bytes(), False
-    # Stable: puts .dist-info last, as the wheel format recommends, and leaves RECORD's order otherwise.
+    # A stable sort: .dist-info is last, as the wheel format recommends, and the other files keep RECORD's order.
     for path in sorted(stock, key=lambda path: ".dist-info/" in path):
         on_disk = Path(base.locate_file(path))
         content = on_disk.read_bytes()
         name = re.sub(r"^[^/]+\.dist-info/", f"{info}/", path)
         if name == f"{info}/METADATA":
-            # onnxruntime.backend imports onnx, which stock leaves to the user; this wheel exists for the backend.
+            # onnxruntime.backend imports onnx, which is not a requirement of the stock wheel.
             content = replace_line(content, "Version", f"{base.version}+{LOCAL_LABEL}\nRequires-Dist: onnx")
         elif name == f"{info}/WHEEL":
             content = replace_line(content, "Generator", f"onnxruntime-backend ({LOCAL_LABEL})")
@@ -196,34 +197,34 @@ def wheel_contents(base: Distribution, stock: list[str], info: str, sources: Pat
 
 
 def replace_line(content: bytes, header: str, value: str) -> bytes:
-    """The content with the value of its one header line of that name replaced."""
+    """Return the content with another value in its only header line of that name."""
     head, blank, body = content.decode().partition("\n\n")
     head, count = re.subn(rf"^{header}: .*$", f"{header}: {value}", head, flags=re.MULTILINE)
     if count != 1:
-        raise SystemExit(f"The base's metadata has {count} lines {header!r}, where 1 is expected.")
+        raise SystemExit(f"The metadata of the base has {count} lines {header!r}. Expected 1.")
     return f"{head}{blank}{body}".encode()
 
 
 def compressed_tags(wheel_metadata: str) -> str:
-    """The tags of a WHEEL file as they stand in a wheel's file name (PEP 425: sets of three, joined by dots)."""
+    """Return the tags of a WHEEL file in the form of a wheel's file name (PEP 425: three sets, joined by dots)."""
     tags = [tag.split("-") for tag in re.findall(r"^Tag: (\S+)$", wheel_metadata, re.MULTILINE)]
     parts = [list(dict.fromkeys(part)) for part in zip(*tags, strict=True)]
     if {"-".join(tag) for tag in itertools.product(*parts)} != {"-".join(tag) for tag in tags} or not tags:
-        raise SystemExit(f"The base's tags do not fit a wheel's file name: {tags}")
+        raise SystemExit(f"The tags of the base are not those of one wheel's file name: {tags}")
     return "-".join(".".join(part) for part in parts)
 
 
 def record_hash(content: bytes) -> str:
-    """A SHA-256 as RECORD writes it."""
+    """Return the SHA-256 of the content, in the form of RECORD."""
     return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
 
 
 def add_file(wheel: zipfile.ZipFile, path: str, content: bytes, executable: bool = False) -> None:
-    """Add a file with nothing of this machine in its entry: fixed time, fixed permissions."""
+    """Add a file whose entry does not depend on this machine: fixed time, fixed permissions."""
     entry = zipfile.ZipInfo(path)  # dated 1980-01-01
     entry.create_system = 3  # Unix, whose permissions follow
     entry.external_attr = (0o100755 if executable else 0o100644) << 16
-    # The lowest level: pip unpacks the wheel at once, and the higher ones triple the time to save a tenth.
+    # The lowest level, because pip unpacks the wheel immediately. Higher levels triple the time and save a tenth.
     wheel.writestr(entry, content, zipfile.ZIP_DEFLATED, compresslevel=1)
 
 

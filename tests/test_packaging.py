@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The installed wheel is the stock one with this tree's backend, and setup.py builds nothing else."""
+"""The installed wheel is the stock wheel with this tree's backend, and setup.py builds nothing else."""
 
 from __future__ import annotations
 
@@ -226,12 +226,12 @@ class TestBuild(unittest.TestCase):
 
     def test_changed_file_fails_the_build(self):
         (self.site / "onnxruntime/capi/library.so").write_bytes(b"\x7fELF" * 999 + b"evil")
-        self.assert_not_built("not as recorded: onnxruntime/capi/library.so")
+        self.assert_not_built("different from RECORD: onnxruntime/capi/library.so")
 
     def test_missing_file_fails_the_build(self):
         (self.site / "onnxruntime/__init__.py").unlink()
         (self.site / INFO / "entry_points.txt").write_bytes(b"")
-        self.assert_not_built("missing: onnxruntime/__init__.py", f"not as recorded: {INFO}/entry_points.txt")
+        self.assert_not_built("missing: onnxruntime/__init__.py", f"different from RECORD: {INFO}/entry_points.txt")
 
     def test_file_without_a_hash_fails_the_build(self):
         self.record = [(path, "" if path == "onnxruntime/__init__.py" else value, 0) for path, value, _ in self.record]
@@ -251,7 +251,7 @@ class TestBuild(unittest.TestCase):
         for path in (f"./{stock}", stock.replace("/", "//", 1), stock.replace("/", "/./", 1), stock.replace("/", "\\")):
             with self.subTest(path):
                 self.put(path, b"stock = True\n")
-                self.assert_not_built(f"not spelt as wheels spell paths: {ascii(path)[1:-1]}")
+                self.assert_not_built(f"not a portable path: {ascii(path)[1:-1]}")
                 self.record.pop()
 
     def test_names_that_windows_reads_otherwise_fail_the_build(self):
@@ -262,10 +262,10 @@ class TestBuild(unittest.TestCase):
             path = f"onnxruntime/{name}"
             with self.subTest(path):
                 self.record.append((path, setup.record_hash(b""), 0))
-                self.assert_not_built(f"not spelt as wheels spell paths: {ascii(path)[1:-1]}")
+                self.assert_not_built(f"not a portable path: {ascii(path)[1:-1]}")
                 self.record.pop()
         self.record.append(("onnxruntime./backend/x.py", setup.record_hash(b""), 0))
-        self.assert_not_built("not spelt as wheels spell paths: onnxruntime./backend/x.py")
+        self.assert_not_built("not a portable path: onnxruntime./backend/x.py")
 
     def test_names_that_only_resemble_devices_are_packed(self):
         for name in (
@@ -287,7 +287,7 @@ class TestBuild(unittest.TestCase):
         for path in ("onnxruntime/Backend/backend.py", "ONNXRUNTIME/backend/backend.py"):
             with self.subTest(path):
                 self.put(path, b"stock = True\n")
-                self.assert_not_built(f"not spelt as wheels spell paths: {path}")
+                self.assert_not_built(f"not a portable path: {path}")
                 self.record.pop()
         self.put("onnxruntime/__INIT__.py", b"")
         self.assert_not_built("recorded twice: onnxruntime/__INIT__.py")

@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """Captures operators on the WebGPU EP, replays them on other data, and compares all outputs with ordinary runs.
 
-This is the evidence for ``allowlist_captured_operators.py``: run it again for a new release of ORT or of the plugin, or
+This is the evidence for ``capture/operators.py``: run it again for a new release of ORT or of the plugin, or
 for an operator that is to be permitted.
 
     with_software_gpu.sh python backend_captured_operators.py [OPERATOR ...]
