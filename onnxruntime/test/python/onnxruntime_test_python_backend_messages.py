@@ -20,13 +20,16 @@ from dataclasses import replace
 from unittest import mock
 
 import numpy as np
+import onnx
 from backend_test_allowlist import NEWEST
-from backend_test_models import two_nodes
+from backend_test_models import IR_VERSION, OPSET, model, two_nodes
+from onnx import TensorProto, helper
 
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import errors
 from onnxruntime.backend.allowlist import look_up
+from onnxruntime.backend.allowlist.rules import Need
 from onnxruntime.backend.errors import InputError, RunCancelledError
 from onnxruntime.backend.request import of_call
 
@@ -75,6 +78,40 @@ def run(inputs: object, **keywords: object) -> Callable:
 
 def existing(**keywords: object) -> Callable:
     return lambda: prepare(onnxruntime.InferenceSession(MODEL, providers=[CPU]), **keywords)
+
+
+def with_text(inputs: object) -> Callable:
+    """Run a model with an input of text."""
+    nodes = [helper.make_node("Identity", ["X"], ["Y"])]
+    made = model(nodes, {"X": (1,)}, {"Y": (1,)}, elem_type=TensorProto.STRING)
+    return lambda: prepare(made.SerializeToString()).run([inputs])
+
+
+def newer(opset: int = OPSET, ir_version: int = IR_VERSION) -> onnx.ModelProto:
+    made = two_nodes()
+    made.opset_import[0].version, made.ir_version = opset, ir_version
+    return made
+
+
+def without_the_ep() -> None:
+    """Have ORT create a session without the specified EP."""
+    with mock.patch.object(onnxruntime.InferenceSession, "get_providers", return_value=["AzureExecutionProvider"]):
+        prepare(provider_options={CPU: {}})
+
+
+def excluding(name: str) -> Callable:
+    def with_the_variable():
+        with setting(ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS=name):
+            return prepare(provider_options={CPU: {}})
+
+    return with_the_variable
+
+
+def on_one_core() -> None:
+    """Leave out an EP that the caller does not specify."""
+    needs = (Need("two CPU cores", lambda *_: False, without="runs can block"),)
+    with mock.patch.dict(look_up.PROVIDER_NEEDS, {("AzureExecutionProvider", "built-in"): needs}):
+        look_up.permit(of_call({}), replace(NEWEST, providers=("AzureExecutionProvider", CPU)), lambda _: "built-in")
 
 
 def setting(**variables: str) -> AbstractContextManager:
@@ -303,6 +340,27 @@ WRONG_VALUES = (
     ),
     (session_config(1), "session_config[1]: a key must be a str, not int"),
     (
+        session_config(SPINNING, None),
+        (
+            f"session_config['{SPINNING}']: invalid value None (values of this type are not accepted). "
+            "Expected True/False, 0/1 or '0'/'1'"
+        ),
+    ),
+    (
+        session_config("session.gqa_value_layout", "x"),
+        (
+            "session_config['session.gqa_value_layout']: invalid value 'x' (not one of the accepted names). "
+            "Expected one of 'BNSH', 'BNHS'"
+        ),
+    ),
+    (
+        session_config("optimization.disable_specified_optimizers", "Nope"),
+        (
+            "session_config['optimization.disable_specified_optimizers']: invalid value 'Nope' "
+            "(it contains an unknown name). Expected names joined by ';', of: ..."
+        ),
+    ),
+    (
         run([X], timeout="1"),
         "timeout: invalid value '1'. Expected a number of seconds greater than 0 and at most 1000000",
     ),
@@ -329,6 +387,20 @@ NOT_APPLICABLE = (
             "provider_options['CANNExecutionProvider']: the execution provider is not available in this process. "
             "Available: ... A plugin EP becomes available when its library is registered and supports a device on this "
             "machine"
+        ),
+    ),
+    (
+        excluding(CPU),
+        (
+            "provider_options['CPUExecutionProvider']: the environment variable ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS "
+            "excludes it"
+        ),
+    ),
+    (
+        lambda: prepare(OPEN, free_dimension_overrides={"N": 2**24}),
+        (
+            "free_dimension_overrides: input 'X' would have 50331648 elements. The maximum is 33554432, because ORT "
+            "computes size-dependent values when it loads the model"
         ),
     ),
     (lambda: prepare(device="NPU"), "device: 'NPU' is not supported. This ORT build supports: ..."),
@@ -411,6 +483,21 @@ IGNORED = (
         "Keyword argument 'use_tf32' is ignored. Use provider_options={'CUDAExecutionProvider': {'use_tf32': 0}}",
     ),
     (
+        on_one_core,
+        "AzureExecutionProvider is left out, because it requires two CPU cores. Otherwise, runs can block",
+    ),
+    (
+        excluding("NoEP"),
+        (
+            "Environment variable ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS excludes an unknown execution provider, 'NoEP'. "
+            "Check its name"
+        ),
+    ),
+    (
+        run([X, X]),
+        "Got 2 inputs, but the model has 1: X: tensor(float)[2, 3]. The surplus inputs are ignored",
+    ),
+    (
         existing(intra_op_num_threads=2),
         (
             "Keyword argument 'intra_op_num_threads' is ignored, because the session already exists. "
@@ -439,6 +526,59 @@ OTHER_ERRORS = (
         run([[[1e300] * 3] * 2]),
         InputError,
         "Input 'X' expects tensor(float)[2, 3], got a list that contains 1e+300, which is out of range",
+    ),
+    (
+        run([[[1, 2], [3]]]),
+        InputError,
+        "Input 'X' expects tensor(float)[2, 3], got a list of lists of different lengths",
+    ),
+    (with_text([b"\xff"]), InputError, "Input 'X' expects tensor(string)[1], got bytes that are not UTF-8 text"),
+    (
+        lambda: prepare(newer(ir_version=99).SerializeToString()),
+        RuntimeError,
+        "The model has IR version 99, but ONNX Runtime ... supports IR versions up to ...",
+    ),
+    (
+        lambda: prepare(newer(opset=99).SerializeToString()),
+        RuntimeError,
+        (
+            "The model imports ai.onnx opset 99, but ONNX Runtime ... supports opsets up to ... of this domain. "
+            "To run it anyway, set the environment variable ALLOW_RELEASED_ONNX_OPSET_ONLY=0"
+        ),
+    ),
+    (
+        lambda: prepare(newer(opset=99)),
+        unittest.SkipTest,
+        (
+            "The model imports ai.onnx opset 99, which is not released according to the installed onnx. To run it "
+            "anyway, set the environment variable ALLOW_RELEASED_ONNX_OPSET_ONLY=0"
+        ),
+    ),
+    (
+        without_the_ep,
+        RuntimeError,
+        (
+            "ORT created the session with AzureExecutionProvider only, without CPUExecutionProvider. The device, or a "
+            "library that the EP needs, may be missing. The ORT log may contain details."
+        ),
+    ),
+    (
+        lambda: prepare(b"x", free_dimension_overrides={"N": 2}),
+        RuntimeError,
+        "free_dimension_overrides requires a model that onnx can read. onnx error: ...",
+    ),
+    (in_environment('{"session_config": {"a": NaN}}'), RuntimeError, f"... {VARIABLE} ...'NaN' is not a finite number"),
+    (in_environment("[" * 100_000), RuntimeError, f"... {VARIABLE} ... nested too deeply"),
+    (in_environment('{"run_config": []}'), RuntimeError, f"... {VARIABLE} ...run_config must be an object, ..."),
+    (
+        in_environment('{"extensions": ["no_such_package"]}'),
+        RuntimeError,
+        "Extension 'no_such_package' cannot be registered: ...",
+    ),
+    (
+        in_environment('{"extensions": ["./x.so"]}'),
+        RuntimeError,
+        "Extension './x.so' cannot be registered: expected the name of a Python package or an absolute path",
     ),
     (lambda: closed().run([X]), RuntimeError, "... prepared model is closed"),
     (run([X], cancellation=cancelled()), RunCancelledError, "... run was cancelled"),
