@@ -2,17 +2,17 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Captures operators on the WebGPU EP, replays them on other data, and compares all outputs with ordinary runs.
+"""Captures operators on the WebGPU EP, replays them on other data, and compares outputs with runs without capture.
 
-This is the evidence for ``capture/operators.py``: run it again for a new release of ORT or of the plugin, or
-for an operator that is to be permitted.
+This is the evidence for ``capture/operators.py``. Run it again for a new release of ORT or of the plugin EP, or to
+permit another operator.
 
     with_software_gpu.sh python backend_captured_operators.py [OPERATOR ...]
 
-Outputs agree when all their bits do. One line for each operator: graphs that were captured, stale ones, those that the
-rule refuses though they were right, and those of which no output ever moved, which say nothing. The exit status is 1
-when a graph that the rule permits was stale. Each operator runs in a process of its own, because some variants end it.
-Nothing but the rule is used of the backend.
+Outputs agree if all their bits do. The program prints a line for each operator: the numbers of captured graphs, of
+stale graphs, of graphs that the rule refuses although they were right, and of graphs whose outputs never changed. (The
+last prove nothing.) The exit status is 1 if a graph that the rule permits was stale. Each operator runs in its own
+process, because some variants terminate it. The program uses only the rule of the backend.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ EP = provider_names.WEBGPU
 LEVELS = (GraphOptimizationLevel.ORT_DISABLE_ALL, GraphOptimizationLevel.ORT_ENABLE_ALL)
 _NAMES = ("Fail", "InvalidArgument", "InvalidGraph", "NotImplemented", "RuntimeException")
 COPIES = ("ScatterND", "ScatterElements", "LSTM", "GRU")
-# What ORT raises for a variant that it does not capture, or does not run.
+# The errors of ORT for a variant that it does not capture or run.
 ORT_ERRORS = (RuntimeError, *(getattr(onnxruntime_pybind11_state, name) for name in _NAMES))
-# What a buffer holds before a replay: an output that is not written shows even where its value would be the same.
+# The content of a buffer before a replay: it shows an output that is not written, even if its value is the same.
 _POISON = 77
 _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 class Variant(NamedTuple):
-    """A model of one operator, or a few, and values of its inputs."""
+    """A model of one operator, or a few, and its inputs."""
 
     operator: str
     name: str
@@ -59,7 +59,7 @@ class Variant(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What became of one captured graph."""
+    """The result of one captured graph."""
 
     stale: list[str]
     moved: bool
@@ -71,7 +71,7 @@ class Seen(NamedTuple):
 
 
 def open_session(made: ModelProto, level: GraphOptimizationLevel, attributes: dict | None = None):
-    """A session that captures, opened without the backend, and its final graph."""
+    """Create a session that captures, without the backend; return it and its final graph."""
     options = SessionOptions()
     options.graph_optimization_level = level
     options.log_severity_level = 4
@@ -107,7 +107,7 @@ def bits(array: np.ndarray) -> np.ndarray:
 
 
 def replay(session: InferenceSession, final: ModelProto, sets: list[dict[str, np.ndarray]], graph_id: int = 5) -> Seen:
-    """Capture with the first set of inputs, replay with the others."""
+    """Capture with the first set of inputs, and replay with the others."""
     names = [value.name for value in session.get_outputs()]
     on_cpu = [memory.name == "Cpu" for memory in session.get_output_memory_infos()]
     right = [session.run(names, feeds, _run_options(-1)) for feeds in sets]
@@ -136,7 +136,7 @@ def replay(session: InferenceSession, final: ModelProto, sets: list[dict[str, np
 
 
 def data_sets(feeds: dict[str, np.ndarray], count: int = 4) -> list[dict[str, np.ndarray]]:
-    """These values, and others that a model takes as well: integers may be indices, so they only change places."""
+    """Return these inputs, and others. Integers may be indices, so they are only exchanged."""
     rng = np.random.default_rng(1)
 
     def other(array: np.ndarray) -> np.ndarray:
@@ -155,7 +155,7 @@ _AROUND = {TensorProto.FLOAT: "Neg", TensorProto.BOOL: "Not"}
 
 
 def placed(variant: Variant, *, shared: bool) -> ModelProto | None:
-    """The operator between two others; with its inputs and outputs as outputs of the graph besides, if ``shared``."""
+    """Put the operator between two others; if ``shared``, its inputs and outputs are outputs of the graph, too."""
     made = ModelProto()
     made.CopyFrom(variant.model)
     graph = made.graph
@@ -184,7 +184,7 @@ def placed(variant: Variant, *, shared: bool) -> ModelProto | None:
 
 
 def captures(variant: Variant) -> Iterator[Seen]:
-    """Capture a variant in every position, without and with the optimizers; what ORT refuses to capture is left out."""
+    """Capture a variant in every position, without and with the optimizers; skip graphs that ORT does not capture."""
     models = [variant.model, placed(variant, shared=False), placed(variant, shared=True)]
     for made, level in itertools.product([made for made in models if made is not None], LEVELS):
         try:
@@ -205,7 +205,7 @@ def captures(variant: Variant) -> Iterator[Seen]:
 
 
 class Variants:
-    """Models of one operator, of many shapes and attributes."""
+    """Models of one operator, with many shapes and attributes."""
 
     def __init__(self) -> None:
         self._rng = np.random.default_rng(0)
@@ -219,9 +219,9 @@ class Variants:
     ):
         """Add a model of one node.
 
-        :param shapes: shape of each float input, or an array for another type; ``None`` leaves one out.
-        :param constants: an array for each input behind those.
-        :param kinds: element types of the outputs, where not float.
+        :param shapes: shape of each float input, or an array for another type; ``None`` for an omitted input.
+        :param constants: an array for each further input.
+        :param kinds: element types of the outputs, if not float.
         """
         feeds, fixed, inputs = {}, {}, []
         for i, given in enumerate((*shapes, *constants)):
@@ -554,7 +554,7 @@ def variants() -> list[Variant]:
 
 
 def node_tests() -> Iterator[Variant]:
-    """ONNX's node tests of one node on numbers."""
+    """Yield ONNX's node tests that have one node and numeric inputs."""
     from onnx.backend.test import loader  # noqa: PLC0415
 
     with warnings.catch_warnings():

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""What graph capture must do on every execution provider, as tests that a class for each of them inherits."""
+"""Tests of graph capture for every execution provider, which a class for each EP inherits."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _OPERATORS = ("Sigmoid", "Relu", "Tanh", "Neg", "Abs")
 
 
 def chain(nodes: int = 6, shape: tuple = ("N", 4)) -> ModelProto:
-    """A model of many small kernels, which is what capture is for."""
+    """Return a model of many small kernels."""
     names = ["X", *(f"t{i}" for i in range(nodes - 1))]
     steps = [helper.make_node(_OPERATORS[i % 5], [names[i]], [names[i + 1]]) for i in range(nodes - 1)]
     return model([*steps, helper.make_node("Add", [names[-1], "X"], ["Y"])], {"X": shape}, {"Y": shape})
 
 
 def two_inputs() -> ModelProto:
-    """``Y = A * B``, ``Z = A - B``, so that mixed up inputs show."""
+    """Return ``Y = A * B``, ``Z = A - B``: exchanged inputs change Z."""
     nodes = [helper.make_node("Mul", ["A", "B"], ["Y"]), helper.make_node("Sub", ["A", "B"], ["Z"])]
     return model(nodes, {"A": ("N",), "B": ("N",)}, {"Y": ("N",), "Z": ("N",)})
 
 
 def picked_rows() -> ModelProto:
-    """``Y = W[I] + X`` with integer input I."""
+    """Return ``Y = W[I] + X`` with the integer input I."""
     rows = np.arange(12, dtype=np.float32).reshape(3, 4) ** 2
     nodes = [helper.make_node("Gather", ["W", "I"], ["G"]), helper.make_node("Add", ["G", "X"], ["Y"])]
     made = model(nodes, {"I": ("N",), "X": (4,)}, {"Y": ("N", 4)}, {"W": rows})
@@ -47,7 +47,7 @@ def picked_rows() -> ModelProto:
 
 
 def shape_arithmetic() -> ModelProto:
-    """Values on the device whose shapes, and one that is filled in, follow from other values' shapes."""
+    """Return a model whose nodes on the CPU compute shapes and a fill size from the shapes of values on the device."""
     nodes = [
         helper.make_node("Shape", ["X"], ["S"]),
         helper.make_node("Gather", ["S", "zero"], ["rows"]),
@@ -74,7 +74,7 @@ def shape_arithmetic() -> ModelProto:
 
 
 class Expected:
-    """The CPU EP's results for a model."""
+    """The outputs of a model on the CPU EP."""
 
     def __init__(self, made: ModelProto) -> None:
         self._session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -85,7 +85,7 @@ class Expected:
 
 
 def captured_ids(rep):
-    """A context that collects the graph id of every run with an IO binding."""
+    """Return a context that collects the graph id of every run with an IO binding."""
     ids = []
 
     def watched(binding, options):
@@ -98,7 +98,7 @@ def captured_ids(rep):
 
 
 class CaptureBehaviour:
-    """Inherited beside ``unittest.TestCase`` by a class that can prepare a capturing model."""
+    """The tests. A class inherits them together with ``unittest.TestCase``, and prepares models."""
 
     # Whether each thread has graphs of its own.
     by_thread = False
@@ -107,7 +107,7 @@ class CaptureBehaviour:
     lock: locks.SessionLock
 
     def prepare(self, made: ModelProto, **keywords):
-        """Prepare a model with graph capture switched on."""
+        """Prepare a model with graph capture."""
         raise NotImplementedError
 
     def ordinary(self, made: ModelProto):
@@ -134,7 +134,7 @@ class CaptureBehaviour:
         self.assertLess(len(watch.ids), 210)
 
     def interrupt(self, rep, x: np.ndarray, **keywords) -> None:
-        """Ctrl-C in the middle of a run, while ORT captures or right after it."""
+        """Interrupt a run while ORT captures, or immediately afterwards."""
 
         def interrupted(*_) -> None:
             raise KeyboardInterrupt
@@ -167,7 +167,7 @@ class CaptureBehaviour:
                 self.check(rep.run([x]), expected(x))
 
     def test_a_replay_that_differs(self) -> None:
-        # Sees to it that all later outputs of one binding are those of its first run.
+        # Returns the outputs of the first run of a binding for all its runs.
         class Stale:
             def __init__(self, inner) -> None:
                 self.inner, self.first = inner, None
@@ -296,7 +296,7 @@ class CaptureBehaviour:
             rep.run([unread[:2], x])
 
     def test_an_input_that_is_an_output(self) -> None:
-        # Whether a node reads it or not, and wherever it stands.
+        # Whether a node reads it or not, and at any position.
         for inputs, outputs in (
             (("U", "X"), ("U", "Y")),
             (("X",), ("X", "Y")),
@@ -378,7 +378,7 @@ class CaptureBehaviour:
         with watch, ThreadPoolExecutor(8) as pool:
             for done in [pool.submit(work, thread) for thread in range(8)]:
                 done.result()
-        # Two shapes, two graphs, whichever threads came first; or one for each thread.
+        # Two shapes make two graphs, or each thread has one.
         self.assertEqual(set(watch.ids), set(range(1024, 1032 if self.by_thread else 1026)))
 
     def test_two_prepared_models_on_one_session(self) -> None:
@@ -390,7 +390,7 @@ class CaptureBehaviour:
         def work(rep, seed: int) -> None:
             start.wait()
             for i in range(30):
-                # Shapes come in another order for each: their automatic ids must not be counted apart.
+                # Each model has the shapes in another order: automatic ids must be counted for the session.
                 x = self.data(seed + i, 1 + (seed + i) % 3, 4)
                 if rep is second:
                     x = x[:1]
@@ -444,7 +444,7 @@ class CaptureBehaviour:
             self.check(rep.run([x.tolist()]), expected(x))
             with self.assertRaisesRegex(onnxruntime.backend.InputError, "X"):
                 rep.run([x.astype(np.float64)])
-            # The same number of bytes, which is all that an upload looks at.
+            # The same number of bytes: an upload checks nothing else.
             with self.assertRaisesRegex(onnxruntime.backend.InputError, "X"):
                 rep.run([x.astype(np.int32)])
             self.check(rep.run([x.reshape(-1, 4)]), expected(x))
@@ -455,7 +455,7 @@ class CaptureBehaviour:
         for feeds, name in (({"A": a}, "B"), ({"A": a, "B": a, "C": a}, "C")):
             with self.assertRaisesRegex(onnxruntime.backend.InputError, name):
                 rep.run(feeds)
-        # What reaches the buffers is looked at once more, where it cannot come from rep.run.
+        # Capture.run checks the feeds again. rep.run cannot pass such feeds.
         state = graphs.of(rep.session)
         for wrong, got in ((a.astype(">f4"), ">f4"), (a.astype(np.int32), "int32")):
             with self.assertRaisesRegex(RuntimeError, f"'B' takes tensor.float., got {got}"):
@@ -513,7 +513,7 @@ class CaptureBehaviour:
     def test_a_graph_id_of_the_callers_own(self) -> None:
         rep = self.prepare(chain(), run_config={"gpu_graph_id": 5})
         x = self.data(0, 3, 4)
-        # The prepared id is taken before it ever ran.
+        # The prepared id is reserved before the first run.
         with self.assertRaisesRegex(RuntimeError, "gpu_graph_id=5 belongs to run"):
             rep.run_options()
         rep.run([x], run_config={"gpu_graph_id": 6})
@@ -524,7 +524,7 @@ class CaptureBehaviour:
             rep.run([x], run_config={"gpu_graph_id": 8})
         with self.assertRaisesRegex(RuntimeError, "gpu_graph_id=8 was given away"):
             rep.with_run_config({"gpu_graph_id": 8})
-        # ORT takes 0 where no id is given.
+        # Without an id, ORT uses 0.
         plain = onnxruntime.backend.prepare(rep.session)
         plain.run_options()
         with self.assertRaisesRegex(RuntimeError, "gpu_graph_id=0 was given away"):

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Models that show what graph capture replays: real blocks, stale values that hide, and random graphs."""
+"""Models for graph capture on WebGPU: real blocks, hidden stale values, and random graphs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _floats(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 
 def convolutional_net() -> ModelProto:
-    """Two convolutions with what surrounds them, and a Flatten between the features and the classes."""
+    """Return two convolutions with related operators, and a Flatten between the features and the classes."""
     rng = np.random.default_rng(0)
     nodes = [
         node("Conv", ["X", "W1", "B1"], ["c1"], pads=[1, 1, 1, 1]),
@@ -52,7 +52,7 @@ def convolutional_net() -> ModelProto:
 
 
 def attention_block(width: int = 16, heads: int = 2) -> ModelProto:
-    """A transformer's block as exporters write it: reshapes and transposes inside, no fused operator."""
+    """Return a transformer block as exporters write it: reshapes and transposes inside, no fused operator."""
     rng = np.random.default_rng(1)
     head = width // heads
     nodes = [
@@ -96,7 +96,7 @@ def _scatter(first: str, last: str) -> NodeProto:
 
 
 def hidden_copies() -> Mapping[str, tuple[ModelProto, str, Callable[[int], Feeds]]]:
-    """Models whose stale values no output shows, or hardly: each with the operator to be refused and a run's inputs."""
+    """Return models whose outputs hide stale values, each with the operator to refuse and the inputs of a run."""
     rng = np.random.default_rng(5)
     shape = (4, 16)
     rows = {"i": np.array([[0]]), "u": np.zeros((1, 16), np.float32)}
@@ -201,7 +201,7 @@ _BINARY = ("Add", "Sub", "Mul", "Max", "Min", "PRelu")
 
 
 class _Graph:
-    """A graph that grows node by node. Each value has the shape (N, a, b); N differs from run to run."""
+    """A graph that grows node by node. Each value has the shape (N, a, b); N changes from run to run."""
 
     def __init__(self, seed: int, copies: float) -> None:
         self.rng = np.random.default_rng(seed)
@@ -228,7 +228,7 @@ class _Graph:
         return names
 
     def grow(self) -> None:
-        """Add a node, or a few that belong together."""
+        """Add a node, or a few related nodes."""
         rng, x = self.rng, self.pick()
         a, b = self.shapes[x]
         steps = _COPYING if rng.random() < self.copies else _MOVING if rng.random() < 0.6 else _COMPUTING
@@ -307,7 +307,7 @@ _COPYING = (
 
 
 def random_model(seed: int) -> ModelProto:
-    """A model of 3 to about 60 nodes with inputs ``X`` of (N, 4, 6) and ``I`` of (N, 1), int32 indices up to 4.
+    """Return a model of 3 to about 60 nodes with inputs ``X`` of (N, 4, 6) and ``I`` of (N, 1), int32 indices up to 4.
 
     Every third model has nodes that always copy.
     """
@@ -335,5 +335,5 @@ def random_model(seed: int) -> ModelProto:
 
 
 def random_feeds(rng: np.random.Generator, batch: int) -> Feeds:
-    """Inputs for :func:`random_model`."""
+    """Return inputs for :func:`random_model`."""
     return {"X": _floats(rng, batch, 4, 6), "I": rng.integers(-5, 5, (batch, 1), np.int32)}

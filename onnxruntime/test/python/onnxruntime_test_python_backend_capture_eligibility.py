@@ -2,9 +2,9 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Which final graphs may be captured: the rule and its table on graphs made by hand, and how ORT writes the graph.
+"""Tests which final graphs may be captured: the rules on small graphs, and how ORT writes the final graph.
 
-No device is needed. That what the rule permits is replayed, and what it refuses is not, is tested on the WebGPU EP.
+No device is needed. The tests of the WebGPU EP check that it replays the permitted operators, and no others.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _axes(*values: int) -> dict[str, np.ndarray]:
 
 
 class RuleTest(unittest.TestCase):
-    """The problem that is found in a graph, if any."""
+    """The conditions of WebGPU for a graph."""
 
     def permit(self, made: ModelProto) -> None:
         self.assertEqual(eligibility._unknown(made), "")
@@ -83,7 +83,7 @@ class RuleTest(unittest.TestCase):
         for operator in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"):
             self.permit(between(helper.make_node(operator, ["T", "A"], ["V"]), _axes(0)))
             self.refuse(last(helper.make_node(operator, ["T", "A"], ["Y"]), _axes(0)), "makes an output of the model")
-        # Its output is read again besides.
+        # Another node reads its output.
         made = between(helper.make_node("Identity", ["T"], ["V"]))
         made.graph.output.append(helper.make_tensor_value_info("V", TensorProto.FLOAT, _FOUR))
         self.refuse(made, "makes an output of the model")
@@ -131,7 +131,7 @@ class RuleTest(unittest.TestCase):
         self.refuse(made, r"'X' is of a type \(FLOAT16\)")
         half = {"A": np.ones(4, np.float16)}
         self.refuse(between(helper.make_node("Add", ["T", "A"], ["V"]), half), r"'A' is of a type \(FLOAT16\)")
-        # What nobody reads is nothing to replay.
+        # No node reads the value.
         self.permit(between(helper.make_node("Tanh", ["T"], ["V"]), half))
 
     def test_the_name_of_a_node_is_shown_and_not_printed(self) -> None:
@@ -232,7 +232,7 @@ class RepeatableTest(unittest.TestCase):
 
 
 class WrittenTest(unittest.TestCase):
-    """ORT writes the graph that runs, and nothing is left of it."""
+    """ORT writes the final graph, and its folder is removed."""
 
     def open(self, made: ModelProto | str, options: SessionOptions | None = None):
         options = options or SessionOptions()
@@ -288,7 +288,7 @@ class WrittenTest(unittest.TestCase):
 
 
 class CheckTest(unittest.TestCase):
-    """The verdict on a session, whose EP and releases are pretended."""
+    """The check of a session with a stubbed EP and releases."""
 
     def setUp(self) -> None:
         ort, plugin = max(RELEASES)
@@ -333,7 +333,7 @@ class CheckTest(unittest.TestCase):
         for version in ("0.4.1", "", None):
             self.device.ep_metadata["version"] = version
             self.refused(f"version {version} of the EP on ORT", two_nodes())
-        # A bundled EP is of ORT's version.
+        # A built-in EP has ORT's version.
         del self.device.ep_metadata["library_path"]
         self.refused(f"version {onnxruntime.__version__} of the EP", two_nodes())
         onnxruntime.get_ep_devices = list
@@ -366,7 +366,7 @@ class CheckTest(unittest.TestCase):
 
     def test_flags_are_read_from_the_final_graph(self) -> None:
         for flag in (True, False):
-            # Inside of a graph, ORT eliminates it.
+            # ORT eliminates a Dropout whose output is not an output of the graph.
             made = last(helper.make_node("Dropout", ["T", "R", "M"], ["Y"]))
             for name, value in (("M", np.array(flag)), ("R", np.float32(0.5))):
                 made.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
@@ -400,7 +400,7 @@ class CheckTest(unittest.TestCase):
 
 
 class OpenTest(unittest.TestCase):
-    """Which sessions are looked at."""
+    """Which sessions are checked."""
 
     def open(self, granted: dict[str, dict[str, bool]]) -> list[str]:
         grants = {ep: {name: mock.Mock(value=on) for name, on in options.items()} for ep, options in granted.items()}
@@ -439,7 +439,7 @@ class OpenTest(unittest.TestCase):
             self.assertEqual([node.op_type for node in found[0].graph.node], left)
 
     def test_ort_warns_of_nothing(self) -> None:
-        # ORT warns of every graph that it writes after an optimizer that is for one kind of processor.
+        # ORT warns of every graph that it writes after an optimizer for one kind of processor.
         program = (
             "import sys\nfrom unittest import mock\nfrom onnxruntime import SessionOptions\n"
             "from onnxruntime.backend.capture import eligibility\n"

@@ -2,10 +2,10 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Graph capture on ORT's own CUDA EP, and what of it needs no device.
+"""Tests graph capture on ORT's built-in CUDA EP, and the parts of it that need no device.
 
-A GPU does it, and so does the software CUDA of ``make test-cuda`` on a machine that has none, where also its settings
-``SOFTCUDA_LAZY`` and ``SOFTCUDA_CAPTURE_US`` can be tried.
+The tests run on a GPU, or on the software CUDA of ``make test-cuda``, whose settings ``SOFTCUDA_LAZY`` and
+``SOFTCUDA_CAPTURE_US`` change when work is done and how long a capture takes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ ORDINARY = {"gpu_graph_id": -1}
 
 
 def _devices() -> int:
-    """How many CUDA devices this process can use."""
+    """Return the number of CUDA devices that this process can use, at most 2."""
     if CUDA not in onnxruntime.get_available_providers():
         return 0
     found = 0
@@ -71,14 +71,14 @@ needs_cuda = unittest.skipUnless(DEVICES, "there is no CUDA device, nor the soft
 
 
 def typed(made: ModelProto, elem_type: int, *outputs: int) -> ModelProto:
-    """Declare outputs of a model to be of another type than float."""
+    """Set the element type of some outputs."""
     for index in outputs:
         made.graph.output[index].type.tensor_type.elem_type = elem_type
     return made
 
 
 def open_session(made: ModelProto, options: dict | None = None, config: dict | None = None) -> InferenceSession:
-    """A session as a caller opens it without the backend."""
+    """Create a session as a caller does, without the backend."""
     asked = SessionOptions()
     for key, value in (config or {}).items():
         asked.add_session_config_entry(key, value)
@@ -88,7 +88,7 @@ def open_session(made: ModelProto, options: dict | None = None, config: dict | N
 
 
 class OnCuda(unittest.TestCase):
-    """What the classes for CUDA share."""
+    """Methods that the classes for CUDA share."""
 
     def prepare(self, made: ModelProto, device_id: int = 0, **keywords):
         options = {"enable_cuda_graph": True, "device_id": device_id}
@@ -112,7 +112,7 @@ class OnCuda(unittest.TestCase):
 
 @needs_cuda
 class CudaCaptureTest(CaptureBehaviour, OnCuda):
-    """What must hold on every EP that captures."""
+    """The tests of every EP that captures."""
 
     by_thread = True
     lock = locks.CUDA
@@ -127,7 +127,7 @@ class CudaCaptureTest(CaptureBehaviour, OnCuda):
         rep = self.prepare(chain())
         x = self.data(0, 3, 4)
         rep.run([x])
-        # What makes it matter: from its second call on, ORT's ordinary way returns nothing on this session.
+        # From its second call on, ``session.run`` returns nothing on this session.
         with locks.CUDA.alone():
             self.assertEqual(len(rep.session.run(None, {"X": x})), 1)
             self.assertEqual(rep.session.run(None, {"X": x}), [])
@@ -135,7 +135,7 @@ class CudaCaptureTest(CaptureBehaviour, OnCuda):
 
 @needs_cuda
 class OutputsOnTheCpuTest(OnCuda):
-    """ORT computes shapes on the CPU: a replay does not compute them again."""
+    """ORT computes shapes on the CPU, and a replay does not compute them again."""
 
     def check_shapes(self, made: ModelProto, *shapes: tuple[int, ...]) -> None:
         rep, expected = self.prepare(made), Expected(made)
@@ -160,7 +160,7 @@ class OutputsOnTheCpuTest(OnCuda):
         self.check_shapes(made, (2, 4), (3, 4))
 
     def test_inputs_that_no_node_reads_stay_there(self) -> None:
-        # From the device ORT would copy them to the CPU while it captures: to memory that is gone at the replay.
+        # From the device, ORT copies them to the CPU while it captures, to memory that is released before the replay.
         rep = self.prepare(model([helper.make_node("Neg", ["X"], ["Y"])], {"U": (3,), "X": (2, 4)}, {"Y": (2, 4)}))
         rep.run([self.data(0, 3), self.data(1, 2, 4)])
         buffers = graphs.of(rep.session)._begun[0].inputs
@@ -202,7 +202,7 @@ class OutputsOnTheCpuTest(OnCuda):
         for made, inputs, name in ((reshape, (1,), "S"), (cut, (1, 2), "B")):
             with self.assertRaisesRegex(RuntimeError, f"'{name}' is read on the CPU"):
                 self.prepare(integers(made, *inputs))
-        # Values that are first computed on the device would have to be copied, which ORT captures no session with.
+        # Values that the device computes must be copied to the CPU. ORT captures no session with copies.
         nodes = [
             helper.make_node("Cast", ["X"], ["I"], to=INT64),
             helper.make_node("ConstantOfShape", ["I"], ["Z"]),
@@ -251,7 +251,7 @@ class ThreadTest(OnCuda):
         with watch:
             self.in_threads(20, work)
         self.assertEqual(len(threads), 20)
-        # Each of the first eight two graphs, all others together four.
+        # Each of the first eight threads has two graphs, the others together have four.
         self.assertEqual(len(graphs.of(rep.session)._begun), 2 * capture_threads.MOST_THREADS + 4)
 
     def test_threads_that_end_take_nothing_along(self) -> None:
@@ -300,14 +300,14 @@ class ThreadTest(OnCuda):
         del rep
         gc.collect()
         self.assertIsNone(gone())
-        # The thread that ran it for others ends too.
+        # The worker ends, too.
         for thread in threading.enumerate():
             if thread.name.startswith("onnxruntime-graph-capture"):
                 thread.join(10)
                 self.assertFalse(thread.is_alive())
 
     def test_the_common_thread_releases_no_session(self) -> None:
-        # CUDA's current device would be the released one's from then on.
+        # Otherwise, the device of the released session becomes CUDA's current device of the worker.
         with mock.patch.object(capture_threads, "MOST_THREADS", 0):
             rep = self.prepare(chain())
             rep.run([self.data(0, 3, 4)])
@@ -353,10 +353,10 @@ class ThreadTest(OnCuda):
 
 @needs_cuda
 class BesideOthersTest(OnCuda):
-    """Captures in the middle of all else that the process does with CUDA; SOFTCUDA_CAPTURE_US makes them long."""
+    """Captures beside other CUDA calls of the process. SOFTCUDA_CAPTURE_US makes them long."""
 
     def beside_captures(self, work) -> None:
-        """Capture in two threads, in sessions of their own, while a third does something."""
+        """Capture in two threads, each in its own session, while a third thread calls ``work``."""
         until = time.monotonic() + 1.0
         expected = Expected(chain())
 
@@ -501,7 +501,7 @@ class BesideOthersTest(OnCuda):
 
 @needs_cuda
 class OwnRunsTest(OnCuda):
-    """Values and bindings of the caller's."""
+    """Values and bindings of a caller."""
 
     def test_inputs_on_the_device(self) -> None:
         rep, expected = self.prepare(two_inputs()), Expected(two_inputs())
@@ -574,7 +574,7 @@ class OwnRunsTest(OnCuda):
 
     @unittest.skipUnless(DEVICES > 1, "there is one CUDA device only")
     def test_two_devices(self) -> None:
-        # CUDA's current device is the thread's, and ORT does not set it for a session that captures.
+        # Each thread has a current device, which ORT does not set for a session that captures.
         expected, lock = Expected(chain()), locks.CUDA
         self.addCleanup(setattr, lock, "other_devices", lock.other_devices)
         lock.other_devices = False
@@ -594,7 +594,7 @@ class OwnRunsTest(OnCuda):
 @needs_cuda
 @unittest.skipUnless(DEVICES > 1, "there is one CUDA device only")
 class OtherDeviceTest(OnCuda):
-    """A thread begins on device 0, and ORT does not set another for a session that captures."""
+    """A thread begins on device 0, and ORT does not set another device for a session that captures."""
 
     def setUp(self) -> None:
         self.addCleanup(setattr, locks.CUDA, "other_devices", locks.CUDA.other_devices)
@@ -630,7 +630,7 @@ class OtherDeviceTest(OnCuda):
 
 @needs_cuda
 class ShrinkingTest(OnCuda):
-    """Device memory that is given back after a run is a graph's."""
+    """Arena shrinkage after a run releases memory of a graph."""
 
     SHRINK = "memory.enable_memory_arena_shrinkage"
 
@@ -720,7 +720,7 @@ class RandomTest(OnCuda):
 @needs_cuda
 class TrialDataTest(OnCuda):
     def test_pairs_of_indices(self) -> None:
-        """Numbers of a pair that are exchanged are out of range: the process crashes."""
+        """If the indices of a pair are exchanged, they are out of range, and the process crashes."""
         made = model([helper.make_node("GatherND", ["D", "I"], ["Y"])], {"D": ("A", "B"), "I": ("N", 2)}, {"Y": ("N",)})
         made.graph.input[1].type.tensor_type.elem_type = INT64
         rep, data = self.prepare(made), self.data(0, 2, 1000000)
@@ -870,7 +870,7 @@ class FailingCaptureTest(OnCuda):
 
 
 def as_tensorrt(session: InferenceSession) -> InferenceSession:
-    """Make a session of the CUDA EP, which captures, look like one of TensorRT's, which no test here can open."""
+    """Make a session of the CUDA EP that captures look like a session of TensorRT, which the tests cannot create."""
     session.get_providers = lambda: [TENSORRT, CPU]
     session.get_provider_options = lambda: {TENSORRT: {"trt_cuda_graph_enable": "1", "device_id": "0"}, CPU: {}}
     return session
@@ -878,7 +878,7 @@ def as_tensorrt(session: InferenceSession) -> InferenceSession:
 
 @needs_cuda
 class TensorrtTest(OnCuda):
-    """The rules for an EP that keeps one graph, whatever the id: on CUDA's EP, for want of TensorRT."""
+    """The rules for TensorRT, which keeps one graph whatever the id; on the CUDA EP."""
 
     def test_one_graph_by_one_thread(self) -> None:
         rep, expected = onnxruntime.backend.prepare(as_tensorrt(open_session(chain()))), Expected(chain())
@@ -933,7 +933,7 @@ class TensorrtTest(OnCuda):
 
 
 class RequirementsTest(unittest.TestCase):
-    """What needs no device: which sessions capture, and with what that cannot be made right."""
+    """Which sessions capture, and which cannot capture correctly. Needs no device."""
 
     def session(self, options: dict, made: ModelProto | None = None, memory: str = "Cuda") -> InferenceSession:
         session = InferenceSession((made or chain()).SerializeToString(), providers=[CPU])
@@ -946,7 +946,7 @@ class RequirementsTest(unittest.TestCase):
         return session
 
     def check_problem(self, problem: str, *arguments) -> None:
-        """A session that prepare opened is refused; one that its caller opened is taken, and says so when it is run."""
+        """``prepare`` refuses a session that it created; of a caller's session, the run raises the error."""
         session = self.session(*arguments)
         with self.assertRaisesRegex(RuntimeError, f"{problem}.*Prepare the model without graph capture"):
             graphs.require(session)
@@ -961,7 +961,7 @@ class RequirementsTest(unittest.TestCase):
             {CUDA: {}},
             {CUDA: {"enable_cuda_graph": "0"}},
             {TENSORRT: {"trt_cuda_graph_enable": "0"}},
-            # It captures inside itself: ORT neither captures nor replays.
+            # It captures inside TensorRT-RTX: ORT neither captures nor replays.
             {"NvTensorRTRTXExecutionProvider": {"enable_cuda_graph": "1"}},
         ):
             self.assertIsNone(graphs.of(self.session(options)))
@@ -1037,7 +1037,7 @@ class RequirementsTest(unittest.TestCase):
 
 
 class ReleaseTest(unittest.TestCase):
-    """What a session has captured ends with the session."""
+    """Captured graphs end with their session."""
 
     def test_a_session_that_refers_to_itself(self) -> None:
         for change in (lambda session: None, lambda session: vars(session).update(run=session.run)):
@@ -1053,7 +1053,7 @@ class ReleaseTest(unittest.TestCase):
 
 
 class AgreeTest(unittest.TestCase):
-    """When two results count as the same."""
+    """When two outputs agree."""
 
     def agree(self, got, want, dtype=np.float32) -> bool:
         return comparison.agree(np.array(got, dtype), np.array(want, dtype))
@@ -1068,10 +1068,10 @@ class AgreeTest(unittest.TestCase):
         self.assertEqual(self.differing([1, nan], [1, nan], [2, 2]), [])
         self.assertEqual(self.differing([1, near], [1, 1], [1, 1]), [0])
         self.assertEqual(self.differing([0.0], [-0.0], [-0.0]), [0])
-        # Two ordinary runs differ, so that a replay may too; but not in its first digits.
+        # Two runs without capture differ, so a replay may differ, too, but not in the first digits.
         self.assertEqual(self.differing([1, near], [1, 1], [near, 1]), [])
         self.assertEqual(self.differing([1, 1.1], [1, 1], [near, 1]), [0])
-        # No other run can be had.
+        # Without another run.
         self.assertEqual(self.differing([1, near], [1, 1]), [])
         self.assertEqual(self.differing([1, 1.1], [1, 1]), [0])
 
@@ -1089,7 +1089,7 @@ class AgreeTest(unittest.TestCase):
             self.assertEqual((other[name].shape, other[name].dtype), (array.shape, array.dtype))
         for name in ("f", "h", "b", "scalar"):
             self.assertTrue((other[name] != feeds[name]).all(), name)
-        # An index, or a float that becomes one, stays in the range of the caller's.
+        # An index, or a float that becomes an index, stays in the range of the caller's values.
         np.testing.assert_array_equal(other["i"], feeds["i"])
         mixed = np.array([0, 1, -3, 7e5, 1e-3, np.inf, -np.inf, np.nan], np.float32)
         made = comparison.other_data({"m": mixed})["m"]
@@ -1127,7 +1127,7 @@ class AgreeTest(unittest.TestCase):
 
 
 class DeviceValueTest(unittest.TestCase):
-    """OrtValues beside arrays on an ordinary session."""
+    """OrtValues next to arrays, on a session that does not capture."""
 
     def test_inputs(self) -> None:
         rep = onnxruntime.backend.prepare(two_inputs())

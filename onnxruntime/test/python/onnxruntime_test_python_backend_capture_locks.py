@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The locks of sessions that may not run, open or end beside each other: who waits for whom, and who releases."""
+"""Tests the locks of sessions that may not be created, run or released at the same time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SOON, LATE = 0.2, 30
 
 
 class Held:
-    """Holds what a lock gives, in a thread of its own."""
+    """Holds a lock in another thread."""
 
     def __init__(self, context) -> None:
         self._context = context
@@ -148,7 +148,7 @@ class WaitingTest(unittest.TestCase):
         self.assertLessEqual(len(lock._run_locks), 1)
 
     def test_counters_are_kept_apart(self) -> None:
-        # What the lock is for, in miniature: nobody is inside with one who is alone.
+        # No thread is inside together with a thread that is alone.
         lock, inside, wrong = SessionLock(side_by_side=True), [], []
 
         def run() -> None:
@@ -170,7 +170,7 @@ class WaitingTest(unittest.TestCase):
 
 
 class Lasting:
-    """Another thread's run, that ends by itself."""
+    """A run of another thread, which ends by itself."""
 
     def __init__(self, lock: SessionLock) -> None:
         self._lock = lock
@@ -185,7 +185,7 @@ class Lasting:
 
 
 class InterruptTest(unittest.TestCase):
-    """Ctrl-C at any moment leaves no lock behind."""
+    """Ctrl-C at any moment leaves no lock taken."""
 
     def test_at_random_moments(self) -> None:
         if sys.gettrace() is not None:
@@ -237,13 +237,13 @@ _references: list[weakref.ref] = []
 
 
 def inner_session(released: list, lock: SessionLock) -> object:
-    """A stub of an inner session that notes the thread that releases it, if that holds the lock."""
+    """Return a stub of an inner session that notes the thread that releases it, if the thread holds the lock."""
 
     def note(reference: weakref.ref) -> None:
         _references.remove(reference)
         released.append(threading.get_ident() if lock._alone._is_owned() else "without the lock")
 
-    # As ORT's inner session, an array ends with its last reference: the garbage collector does not track it.
+    # Like ORT's inner session, an array ends with its last reference: the garbage collector does not track it.
     inner = np.empty(0)
     _references.append(weakref.ref(inner, note))
     return inner
@@ -255,7 +255,7 @@ class Session:
 
 
 class ReleaseTest(unittest.TestCase):
-    """Sessions are released under the lock, and nobody waits for that."""
+    """Sessions are released under the lock, and no thread waits for the release."""
 
     def setUp(self) -> None:
         self.released: list[int | str] = []
@@ -328,7 +328,7 @@ class ReleaseTest(unittest.TestCase):
         holder.let_go()
 
     def test_nothing_is_left_by_a_thread_that_comes_first(self) -> None:
-        # A thread's first run takes the lock for a moment, in which others may put a session aside.
+        # A thread's first run takes the lock for a moment, in which other threads may put a session aside.
         lock = SessionLock(side_by_side=True)
         session = self.session_of(lock)
         add = lock._run_locks.add
@@ -351,7 +351,7 @@ class ReleaseTest(unittest.TestCase):
 
 
 class WhichTest(unittest.TestCase):
-    """Which sessions have which lock."""
+    """The lock of each session."""
 
     def test_providers(self) -> None:
         for providers, lock in (

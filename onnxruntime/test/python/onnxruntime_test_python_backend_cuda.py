@@ -2,8 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The CUDA EP that ORT was built with (onnxruntime-gpu): where there is a GPU, or the software CUDA that
-with_software_cuda.sh runs this file on, and that it fails loudly where there is none."""
+"""Tests the built-in CUDA EP (onnxruntime-gpu): on a GPU or the software CUDA, and the errors without a device."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ class CudaBuildTest(unittest.TestCase):
                 prepare({EP: options})
 
     def test_no_banner_of_an_ep_that_nobody_named(self) -> None:
-        # ORT prints "EP Error" where TensorRT's libraries are missing. A child's stdout has native code's text too.
+        # If TensorRT's libraries are missing, ORT prints "EP Error". The stdout of a child contains native output, too.
         if TENSORRT not in onnxruntime.get_available_providers():
             self.skipTest("this ORT has no TensorRT")
         program = (
@@ -148,7 +147,7 @@ class WithGpuTest(unittest.TestCase):
             "use_ep_level_unified_stream": True,
             "use_tf32": False,
         }
-        # Graph capture has tests of its own.
+        # Graph capture has its own tests.
         permitted = PROVIDERS[EP]["built-in"].keys() - {"enable_cuda_graph"}
         ignored = "enable_skip_layer_norm_strict_mode"
         release = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
@@ -160,7 +159,7 @@ class WithGpuTest(unittest.TestCase):
             permitted -= {ignored}
         self.assertEqual(options.keys(), permitted)
         rep = prepare({EP: options})
-        # That ORT reports the values which were sent is checked by prepare, which knows ORT's spelling of each.
+        # prepare checks that ORT reports the values that were sent, in ORT's spelling.
         unconfirmed = rep.unconfirmed.get(EP, ())
         self.assertLessEqual({*unconfirmed}, {ignored})
         self.assertEqual(rep.provider_options[EP].keys(), options.keys() - {*unconfirmed})

@@ -44,12 +44,12 @@ def prepare(model: ModelProto, capture: bool, device: int = 0):
     options = {"device_id": device, "use_tf32": False, **({"enable_cuda_graph": True} if capture else {})}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of nodes that ORT keeps on the CPU
-        # As bytes: the shapes of the outputs are left to ORT.
+        # As bytes, so that ORT infers the shapes of the outputs.
         return onnxruntime.backend.prepare(model.SerializeToString(), provider_options={EP: options})
 
 
 def replays() -> int:
-    """How many graphs the software CUDA has launched."""
+    """Return the number of graphs that the software CUDA has launched."""
     return ctypes.c_ulong.in_dll(ctypes.CDLL("libcudart.so.13"), "soft_launched_graphs").value
 
 
@@ -103,7 +103,7 @@ def model_of(nodes: list, inputs: dict, outputs: dict, constants: dict[str, np.n
 
 
 def transformer_block(width: int = 16, heads: int = 4) -> ModelProto:
-    """A block with attention and a layer of its own, both with a residual; X is (batch, tokens, width)."""
+    """Return a block with attention and a dense layer, both with a residual; X is (batch, tokens, width)."""
     random = np.random.default_rng(7)
     constants: dict[str, np.ndarray] = {
         "split": np.array([width] * 3, np.int64),
@@ -144,7 +144,7 @@ def transformer_block(width: int = 16, heads: int = 4) -> ModelProto:
 
 
 def convolutional_net() -> ModelProto:
-    """Convolutions with Relu, a residual, normalization and pooling, and a classifier; X is (batch, 3, 8, 8)."""
+    """Return convolutions with Relu, a residual, normalization and pooling, and a classifier; X is (batch, 3, 8, 8)."""
     random = np.random.default_rng(7)
 
     def weights(*shape: int) -> np.ndarray:
@@ -205,7 +205,7 @@ class CapturedModelsTest(unittest.TestCase):
 
     @contextlib.contextmanager
     def all_replayed(self):
-        """A context in which at least ``RUNS`` graphs are launched, where that can be told."""
+        """Check that at least ``RUNS`` graphs are launched in this context, on the software CUDA."""
         before = replays() if ON_SOFTWARE_CUDA else 0
         yield
         if ON_SOFTWARE_CUDA:

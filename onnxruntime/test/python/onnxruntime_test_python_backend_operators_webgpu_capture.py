@@ -2,10 +2,10 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""What the WebGPU EP captures is what the allowlist of operators says: real blocks, hidden copies, random models.
+"""Tests that the WebGPU EP replays what the table of operators permits: real blocks, hidden copies, random models.
 
-A GPU does it, and so does ``with_software_gpu.sh`` on a machine that has none. ``ORT_BACKEND_CAPTURED_MODELS`` says how
-many random models are tried; ``backend_captured_operators.py`` tries the operators themselves, with many variants.
+The tests run on a GPU, or under ``with_software_gpu.sh``. ``ORT_BACKEND_CAPTURED_MODELS`` is the number of random
+models (default: 24). ``backend_captured_operators.py`` runs many variants of each operator.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class ModelTest(unittest.TestCase):
                 prepare(made)
 
     def test_what_the_optimizers_make_of_it_decides(self) -> None:
-        # Fused away, a Reshape and a Transpose of nothing cannot be stale; left, they would be.
+        # If ORT fuses the Reshape and the Transpose, no stale value is left.
         nodes = [helper.make_node("Neg", ["X"], ["T"]), helper.make_node("Identity", ["T"], ["Y"])]
         made = model(nodes, {"X": (2,)}, {"Y": (2,)})
         prepare(made)
@@ -196,12 +196,12 @@ class ModelTest(unittest.TestCase):
 
 
 class OperatorTest(unittest.TestCase):
-    """The operators themselves, on sessions that were opened without the backend."""
+    """The operators, on sessions that are created without the backend."""
 
     def see(
         self, variant: operators.Variant, made: ModelProto, attributes: dict | None = None
     ) -> operators.Seen | None:
-        """What becomes of a captured variant; ``None`` where ORT does not capture or run it at all."""
+        """Return the result of a captured variant; ``None`` if ORT does not capture or run it."""
         try:
             session, final = operators.open_session(made, GraphOptimizationLevel.ORT_DISABLE_ALL, attributes)
             return operators.replay(session, final, operators.data_sets(variant.feeds))
@@ -209,7 +209,7 @@ class OperatorTest(unittest.TestCase):
             return None
 
     def test_copies_are_stale_and_refused(self) -> None:
-        # Were one of them right, its rule could go; were one permitted, it would be wrong.
+        # If one is right, its condition is not needed. If one is permitted, the table is wrong.
         wanted = {"Max", "Min", "ReduceMax", "ReduceSum", "Transpose", "ScatterND", "ScatterElements", "LSTM", "GRU"}
         views = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"}
         stale = set()
@@ -266,7 +266,7 @@ class OperatorTest(unittest.TestCase):
             self.assertEqual((seen.stale, seen.problem, seen.moved), ([], "", True), attributes)
 
     def test_several_graphs_and_sessions(self) -> None:
-        # Each graph of a session has buffers of its own, and so has each session.
+        # Each graph of a session has its own buffers, and so has each session.
         shapes = ((convolutional_net(), (3, 8, 8)), (attention_block(), (4, 16)))
         opened = [
             (*operators.open_session(made, GraphOptimizationLevel.ORT_ENABLE_ALL), shape) for made, shape in shapes

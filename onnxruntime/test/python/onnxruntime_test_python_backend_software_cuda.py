@@ -2,9 +2,9 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The software CUDA (with_software_cuda.sh): its runtime as CUDA documents it, its kernels against the CPU EP.
+"""Tests the software CUDA (with_software_cuda.sh): its runtime by CUDA's documents, its kernels by the CPU EP.
 
-What it is for, capture under random models, is in onnxruntime_test_python_backend_cuda_models.py.
+onnxruntime_test_python_backend_cuda_models.py runs whole models on it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Dim3(ctypes.Structure):
 
 
 class Runtime:
-    """libcudart through ctypes; a call that fails is an AssertionError unless its error is asked for."""
+    """libcudart through ctypes. A call that fails is an AssertionError unless the test requests its error."""
 
     def __init__(self) -> None:
         self.library = ctypes.CDLL("libcudart.so.13")
@@ -55,7 +55,7 @@ class Runtime:
         assert returned == error, f"{name} returned {returned}, not {error}"
 
     def made(self, name: str, *arguments) -> ctypes.c_void_p:
-        """What a function makes behind its first parameter."""
+        """Return the object that a function writes to its first parameter."""
         thing = ctypes.c_void_p()
         self.call(name, ctypes.byref(thing), *arguments)
         return thing
@@ -84,7 +84,7 @@ class Runtime:
 
 
 def in_thread(work) -> None:
-    """Run it in another thread, and raise what it raised."""
+    """Call a function in another thread, and raise its error."""
     raised = []
 
     def caught() -> None:
@@ -127,7 +127,7 @@ class RuntimeTest(unittest.TestCase):
         self.assertEqual(self.first(seen), 1)
 
     def check_forbidden(self, mode: int, own: int, others: int) -> None:
-        """What a capture in a mode does to calls of its own thread and of others, and they to it."""
+        """Check which calls a capture in a mode forbids to its own thread and to others, and how these break it."""
         cuda = self.cuda
         for run, error in ((lambda work: work(), own), (in_thread, others)):
             for name, arguments in (
@@ -183,7 +183,7 @@ class RuntimeTest(unittest.TestCase):
         launch(1.5)
         cuda.call("cudaStreamSynchronize", stream)
         self.assertEqual(list(ctypes.cast(seen, ctypes.POINTER(ctypes.c_float))[:16]), [1.5] * 16)
-        # What a graph does is what the parameters were when it was recorded.
+        # A graph uses the parameters of the launch that it recorded.
         graph = cuda.graph_of(stream, lambda: launch(2.5))
         cuda.call("cudaGraphLaunch", graph, stream)
         cuda.call("cudaStreamSynchronize", stream)
@@ -245,7 +245,7 @@ class RuntimeTest(unittest.TestCase):
             cuda.call("cudaStreamSynchronize", stream)
 
     def ended(self, code: str) -> subprocess.CompletedProcess:
-        """What becomes of a program in a process of its own, in which ``cuda`` is the runtime."""
+        """Return the result of a program in a process of its own, in which ``cuda`` is the runtime."""
         lines = (f"import sys; sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})",)
         program = "\n".join((*lines, f"from {os.path.basename(__file__)[:-3]} import *", "cuda = Runtime()", code))
         command = [sys.executable, "-c", program]
@@ -314,7 +314,7 @@ def made(nodes: list[NodeProto], inputs: dict, constants: dict, outputs: tuple[s
 def run(model: ModelProto, inputs: dict) -> list[np.ndarray]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of nodes that ORT keeps on the CPU
-        # As bytes: the types of the outputs are left to ORT.
+        # As bytes, so that ORT infers the types of the outputs.
         source = model.SerializeToString()
         return onnxruntime.backend.run(source, inputs, provider_options={EP: {"use_tf32": False}})
 

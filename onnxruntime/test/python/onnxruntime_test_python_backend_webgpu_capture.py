@@ -2,9 +2,9 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Graph capture and device values on the WebGPU plugin EP (onnxruntime-ep-webgpu).
+"""Tests graph capture and device values on the WebGPU plugin EP (onnxruntime-ep-webgpu).
 
-A GPU does it, and so does ``with_software_gpu.sh`` on a machine that has none.
+The tests run on a GPU, or under ``with_software_gpu.sh``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def setUpModule() -> None:
             return
         onnxruntime.unregister_execution_provider_library(EP)
         missing = "this machine has no GPU"
-    # Under with_software_gpu.sh nothing may be missing: that is how the tests are meant to be run.
+    # Under with_software_gpu.sh, nothing may be missing.
     if os.environ.get("ORT_TEST_SOFTWARE_GPU"):
         raise RuntimeError(missing)
     raise unittest.SkipTest(missing)
@@ -59,7 +59,7 @@ def prepare(made: ModelProto, capture: bool = True, **keywords):
 
 
 def open_session(made: ModelProto, capture: bool = True) -> InferenceSession:
-    """A session as a caller opens it without the backend."""
+    """Create a session as a caller does, without the backend."""
     options = SessionOptions()
     device = next(device for device in onnxruntime.get_ep_devices() if device.ep_name == EP)
     options.add_provider_for_devices([device], {"enableGraphCapture": str(int(capture))})
@@ -93,7 +93,7 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
         rep = self.prepare(chain())
         self.assertEqual(rep.node_assignment[EP], 6)
         self.assertIn("enableGraphCapture", rep.unconfirmed[EP])  # ORT repeats whatever a plugin is given
-        # What makes it matter: ORT itself refuses the ordinary path on this session.
+        # ORT refuses session.run on this session.
         with self.assertRaisesRegex(ValueError, "graph capture"):
             rep.session.run(None, {"X": self.data(0, 3, 4)})
 
@@ -107,7 +107,7 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
             self.check(rep.run([x]), expected(x))
 
     def test_a_session_that_the_caller_opened(self) -> None:
-        # Nobody has looked at its graph: it is taken, and run without capture or with a binding of the caller's own.
+        # Its graph was not checked: it runs without capture, or with a binding of the caller.
         rep, expected = onnxruntime.backend.prepare(open_session(chain())), Expected(chain())
         for i in range(10):
             x = self.data(i, 1 + i % 2, 4)
@@ -194,7 +194,7 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
 
 
 class DeviceValueTest(unittest.TestCase):
-    """OrtValues as inputs of rep.run, and IO binding by the caller with the run config applied."""
+    """OrtValues as inputs of rep.run, and a caller's IO binding with the run config."""
 
     def setUp(self) -> None:
         self.a, self.b = (np.random.default_rng(i).standard_normal(5).astype(np.float32) for i in range(2))
@@ -217,7 +217,7 @@ class DeviceValueTest(unittest.TestCase):
         with self.assertRaisesRegex(onnxruntime.backend.InputError, "A"):
             rep.run([on_device(rep, self.a.astype(np.int32)), b])
 
-    # On a capturing session ORT refuses each of these bindings unless the run config's -1 arrives.
+    # On a session that captures, ORT refuses each of these bindings unless it receives -1.
 
     def bound(self):
         rep = prepare(two_inputs(), run_config={"gpu_graph_id": -1})
@@ -267,7 +267,7 @@ class DeviceValueTest(unittest.TestCase):
             binding.bind_ortvalue_output(name, value)
         rep.session.run_with_iobinding(binding, rep.run_options())
         self.check(binding.copy_outputs_to_cpu())
-        # -1 arrived, so nothing was captured: id 0 takes other buffers, 7 given for this run pins them.
+        # With -1, nothing was captured: id 0 accepts other buffers, and id 7 of this run pins them.
         other = rep.session.io_binding()
         for name, array in (("A", self.a), ("B", self.b)):
             other.bind_ortvalue_input(name, on_device(rep, array))
@@ -286,7 +286,7 @@ class DeviceValueTest(unittest.TestCase):
             binding.bind_output(name, "webgpu")
         self.run_bound(rep, binding)
         self.assertEqual([value.device_name() for value in binding.get_outputs()], ["webgpu", "webgpu"])
-        # The next run's inputs without a way over the CPU.
+        # The outputs are the inputs of the next run, without a copy to the CPU.
         product, difference = binding.get_outputs()
         again = rep.run([product, difference])
         np.testing.assert_allclose(again[0], self.right[0] * self.right[1], rtol=1e-5)

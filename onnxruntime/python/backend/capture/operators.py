@@ -7,9 +7,9 @@
 A capture on the WebGPU EP records the programs that kernels dispatch. It omits copies and clears of buffers, so that a
 copied value stays the value of the run that captured. An operator is permitted if its kernel only dispatches programs,
 in all variants that ``backend_captured_operators.py``, next to the tests, runs. The variants are of several shapes (one
-element, dimensions of 1, and no elements for operators whose kernels run on an empty tensor), attributes and types.
-Each variant runs alone and between other nodes, with and without ORT's optimizers. The program replays it on other data
-and compares bits with runs without capture. The conditions below exclude the branches of the EP's sources that copy
+element, dimensions of 1, for some operators no elements), attributes and types. Each variant runs alone and between
+other nodes, with and without ORT's optimizers. The program replays it on other data and compares bits with runs without
+capture. The conditions below exclude the branches of the EP's sources that copy
 (``onnxruntime/core/providers/webgpu``, ``onnxruntime/contrib_ops/webgpu``).
 
 On a tensor without elements, runs without capture differ, too: Softmax over an empty axis terminates the process with
