@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -89,6 +90,27 @@ class MissingLibraryTest(unittest.TestCase):
                 self.assertRegex(
                     failures.missing_library("CUDAExecutionProvider"), "^The system says: .*providers_cuda"
                 )
+
+
+class OpenShapesTest(unittest.TestCase):
+    """The advice for the QNN EP, which takes no node of a model with open dimensions."""
+
+    def advice(self, *shapes: list) -> str:
+        inputs = [SimpleNamespace(shape=shape) for shape in shapes]
+        return failures.open_shapes(SimpleNamespace(get_inputs=lambda: inputs))
+
+    def test_open_dimensions_are_listed_once(self) -> None:
+        self.assertIn("{'N': ..., 'M': ...}", self.advice(["N", 4, None], [2, "M", "N"]))
+        self.assertNotIn("free_dimension_overrides", self.advice([None, 4]))
+        self.assertTrue(self.advice([None, 4]))
+
+    def test_fixed_shapes_need_no_advice(self) -> None:
+        self.assertEqual(self.advice([2, 4], []), "")
+
+    def test_an_error_about_shapes(self) -> None:
+        for text in ("Cannot get shape of input 0.", "OneHot: cannot get shape", "QNN doesn't support dynamic shape."):
+            self.assertIn("free_dimension_overrides", failures.explain(RuntimeError(text)))
+        self.assertIsNone(failures.explain(RuntimeError("another error")))
 
 
 if __name__ == "__main__":

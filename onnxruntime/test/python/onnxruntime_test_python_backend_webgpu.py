@@ -26,6 +26,7 @@ from backend_test_execution_providers import (
 from backend_test_models import no_session_opens
 
 import onnxruntime.backend
+from onnxruntime.backend import NotPermittedError
 
 EP = "WebGpuExecutionProvider"
 BUNDLED = EP in onnxruntime.get_available_providers()
@@ -108,7 +109,7 @@ class WebGpuTest(unittest.TestCase):
             {"dawnProcTable": "1"},
             {"no_such_option": "1"},
         ):
-            with self.subTest(options), no_session_opens(), self.assertRaisesRegex(RuntimeError, "not permitted"):
+            with self.subTest(options), no_session_opens(), self.assertRaises(NotPermittedError):
                 prepare(options)
 
     def test_no_node_is_a_warning_or_an_error(self) -> None:
@@ -126,7 +127,7 @@ class WebGpuTest(unittest.TestCase):
             *WITHOUT_DEVICES,
             **NO_DRIVER,
         )
-        self.assertRegex(printed, f"{EP}.*could not be attached" if BUNDLED else f"{EP}.*not available.*found a device")
+        self.assertRegex(printed, f"{EP}.*could not be attached" if BUNDLED else f"{EP}.*not available")
 
     def test_sessions_take_turns(self) -> None:
         """Without their lock, two sessions in two threads fail, or crash the process, within a hundred runs."""

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable
 
 import onnxruntime
+from onnxruntime import InferenceSession
 from onnxruntime.backend.errors import refuse, reject
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE, ON_CUDA_DEVICE, OPENVINO, QNN
 from onnxruntime.backend.session import model_versions
@@ -79,6 +80,17 @@ def missing_library(name: str) -> str:
     return ""
 
 
+def open_shapes(session: InferenceSession) -> str:
+    """Return the advice for an EP that requires fixed shapes; ``""`` if the inputs of the session have no open one."""
+    dimensions = [size for node in session.get_inputs() for size in node.shape if type(size) is not int]
+    if not dimensions:
+        return ""
+    sizes = ", ".join(f"{name!a}: ..." for name in dict.fromkeys(dimensions) if name)
+    if not sizes:
+        return "Give the model fixed shapes, which the EP requires"
+    return f"It requires fixed shapes. Set free_dimension_overrides={{{sizes}}}"
+
+
 def refuse_rejected_entry(error: Exception, entries: Iterable[str]) -> None:
     """Refuse a session config entry that, according to ORT's error, is not supported for this model."""
     for key in entries:
@@ -104,4 +116,7 @@ def explain(error: Exception) -> str | None:
             "captures, but for those that compute shapes, and there may be no If, Loop or Scan. Prepare the model "
             f"without it. ORT says: {error}"
         )
+    if re.search(r"[Cc]annot get shape|dynamic shape", str(error)):  # of the QNN EP
+        advice = "Set the sizes of open dimensions with free_dimension_overrides={name: size}"
+        return f"An execution provider requires fixed shapes. {advice}. ORT error: {error}"
     return model_versions.explain(error)

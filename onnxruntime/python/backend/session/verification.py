@@ -14,7 +14,7 @@ from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.circumstances import NOTHING
 from onnxruntime.backend.allowlist.permits import Permit, Setting, sent
 from onnxruntime.backend.errors import warn
-from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE
+from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, QNN
 from onnxruntime.backend.session import failures
 
 
@@ -183,7 +183,8 @@ def _without_nodes(session: InferenceSession, specified: list[str]) -> Iterator[
     for name in specified:
         if name == CPU or counts.get(name) or name.removesuffix("ExecutionProvider").lower() in memories:
             continue
-        advice = "Check that it supports the model's operators and types"
+        advice = failures.open_shapes(session) if name == QNN else ""
+        advice = advice or "Check that it supports the model's operators and types"
         if counts.get(CPU) and CPU not in specified:
             advice += ", or set session_config={'session.disable_cpu_ep_fallback': '1'} to make this an error"
         others = ", ".join(ep for ep, count in counts.items() if count) or "no EP"
