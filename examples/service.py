@@ -89,7 +89,7 @@ class Service:
             if rep is None:
                 rep = onnxruntime.backend.prepare(self._model, **settings)
                 # Clients write one configuration in several ways: False, 0, "0".
-                permitted = repr(rep)
+                permitted = json.dumps(rep.configuration(), sort_keys=True)
                 rep = self._prepared.setdefault(permitted, rep)
                 self._known[digest] = permitted
             self._known.move_to_end(digest)

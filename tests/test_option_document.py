@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The documents of all options say what the tables say."""
+"""The reference contains every entry of the tables, and its rows can be read and linked to."""
 
 from __future__ import annotations
 
@@ -15,26 +15,43 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python")
 
 import backend_option_document as document
 
-from onnxruntime.backend.allowlist import refusals
-
 
 class TestDocuments(unittest.TestCase):
+    def tables(self) -> list[tuple[str, str, document.Rules]]:
+        """The file, the prefix of anchors, and the entries of each table."""
+        options = [("options.md", prefix, rules) for prefix, rules in document._sections().values()]
+        return options + [("provider-options.md", prefix, rules) for _, prefix, rules in document._tables()]
+
     def test_they_are_current(self):
         for name, text in document.documents().items():
             written = (document.FOLDER / name).read_text(encoding="utf-8")
-            self.assertEqual(text, written, "write them again: python tools/python/backend_option_document.py")
+            self.assertEqual(text, written, "run: python tools/python/backend_option_document.py")
 
-    def test_every_rule_has_its_row(self):
-        tables = [document.SESSION_ATTRIBUTES, document.RUN_ATTRIBUTES, document.SESSION_CONFIG, document.RUN_CONFIG]
-        tables.append(refusals.EVERY_PROVIDER)
-        tables += [rules for provider in document.PROVIDERS.values() for rules in provider.values()]
-        text = "\n".join(document.documents().values())
-        for rules in tables:
+    def test_every_entry_has_one_row_and_one_anchor(self):
+        texts = document.documents()
+        for file, prefix, rules in self.tables():
             for name, rule in rules.items():
-                verdict = re.escape(document._text(getattr(rule, "effect", "") or rule.reason))
-                self.assertRegex(text, rf"(?m)^\| `{re.escape(name)}` \|.*{verdict}")
-        rows = re.findall(r"(?m)^\| `[^`]*` \|", text)
-        self.assertEqual(len(rows), sum(map(len, tables)) + 3)  # and three beginnings of keys
+                with self.subTest(f"{file}#{prefix}{name}"):
+                    (row,) = re.findall(rf'(?m)^\| <a id="{re.escape(prefix + name)}"></a>.*$', texts[file])
+                    self.assertIn(f"</a>`{name}` |", row)
+                    text = document._text(getattr(rule, "effect", "") or rule.reason)
+                    self.assertTrue(text in row or ("see below" in row and text in texts[file]), row)
+        rows = sum(text.count("<a id=") for text in texts.values())
+        self.assertEqual(rows, sum(len(rules) for *_, rules in self.tables()))
+        self.assertGreater(rows, 500)
+
+    def test_conditions_are_listed(self):
+        for file, prefix, rules in self.tables():
+            text = document.documents()[file]
+            for name, rule in rules.items():
+                for need in getattr(rule, "needs", ()):
+                    self.assertIn(document._condition(need), text, f"{prefix}{name}")
+
+    def test_evidence_is_listed(self):
+        text = document.documents()["options-evidence.md"]
+        for _, _, rules in self.tables():
+            for name in rules:
+                self.assertIn(document._text(document._evidence(rules, name)), text)
 
     def test_tables_are_well_formed(self):
         for text in document.documents().values():
@@ -46,7 +63,7 @@ class TestDocuments(unittest.TestCase):
                 cells = len(re.findall(r"(?<!\\)\|", line)) - 1
                 columns = columns or cells
                 self.assertEqual(cells, columns, line)
-                self.assertLess(len(line), 700, "too wide to read")
+                self.assertLessEqual(len(line), document.LONGEST_ROW)
 
     def test_links_lead_somewhere(self):
         texts = document.documents()
