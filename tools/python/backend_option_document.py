@@ -91,7 +91,7 @@ def _options() -> Iterator[str]:
         yield _row(link, _count(rules, Rule), _count(rules, Refused))
     yield ""
     introductions = {
-        "Session attributes": "Attributes of `onnxruntime.SessionOptions`: keyword arguments of `prepare` and `run`, or "
+        "Session attributes": "Attributes of `onnxruntime.SessionOptions`: keyword arguments of `prepare` and `run` or "
         "keys of `session_options`.",
         "Run attributes": "Attributes of `onnxruntime.RunOptions`: keyword arguments of `rep.run` and `run`.",
         "Session config": "Keys of `session_config`.",
