@@ -2,9 +2,9 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The property of the allowlist as a coverage-guided fuzz target; needs the ``atheris`` package.
+"""The property of the allowlist as a coverage-guided fuzz target. Requires the package ``atheris``.
 
-python backend_allowlist_fuzz.py [libFuzzer's arguments, such as -max_total_time=600]
+Run: python backend_allowlist_fuzz.py [arguments of libFuzzer, such as -max_total_time=600]
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 
 import atheris
 
-import onnxruntime  # noqa: F401  (its own code is not what is fuzzed)
+import onnxruntime  # noqa: F401  (the fuzzer does not instrument ORT)
 
 with atheris.instrument_imports(include=["onnxruntime.backend"]):
     import onnxruntime_test_python_backend_allowlist_properties as properties

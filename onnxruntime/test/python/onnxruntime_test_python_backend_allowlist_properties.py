@@ -2,12 +2,12 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Whatever a caller names, only what the tables permit reaches ORT.
+"""ORT receives only permitted settings, for any arguments of a call.
 
-Each example is a call of ``prepare`` or ``run`` with spies in the place of ORT's classes: it either ends in a
-``RuntimeError`` or ``TypeError``, or everything that reached the spies is a permitted name with a text that its kind
-allows, checked here without the kinds' own parsers. Most examples are entries of the tables with a change that must
-not slip through. ``ORT_BACKEND_EXAMPLES`` is how many are tried; without it a few, the same ones each time.
+Each example is a call of ``prepare`` or ``run`` with spies instead of ORT's classes. Either the call raises a
+``RuntimeError`` or ``TypeError``, or the spies receive only permitted names with texts that their kinds allow. This
+file checks the texts without the parsers of the kinds. Most examples are entries of the tables with one change.
+``ORT_BACKEND_EXAMPLES`` is the number of examples (default: 2500, the same in each run).
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ RECORD = "session.record_ep_graph_assignment_info"  # the backend sets it for it
 
 
 class Reached(BaseException):
-    """A session was about to be opened. It derives from no class that the backend handles."""
+    """A session would be created now. The class derives from no class that the backend handles."""
 
 
 class Options(onnxruntime.SessionOptions):
-    """Session options that keep a record of what was set."""
+    """Session options that record the settings."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ _WRITTEN = eligibility.written
 
 @contextlib.contextmanager
 def written(options: Options) -> Iterator[Path]:
-    """Have ORT write the final graph, into a folder made for it, and keep that out of the record of what was named."""
+    """Let ORT write the final graph to a new folder, and keep this setting out of the record."""
     before = copy.deepcopy(options.record)
     with _WRITTEN(options) as path:
         CASE.assertEqual(path.parent.parent, Path(tempfile.gettempdir()))
@@ -118,12 +118,12 @@ def written(options: Options) -> Iterator[Path]:
         object.__setattr__(options, "record", before)
         try:
             yield path
-        finally:  # the path is taken back now
+        finally:  # the setting of the path is undone now
             object.__setattr__(options, "record", copy.deepcopy(before))
 
 
 class RunOptions(onnxruntime.RunOptions):
-    """Run options that keep a record of what was set."""
+    """Run options that record the settings."""
 
     last: dict[str, dict[str, object]]
 
@@ -141,11 +141,12 @@ class RunOptions(onnxruntime.RunOptions):
 
 
 def spied(plugins: bool):
-    """ORT as a build that has every EP, or in which every EP that may be a plugin is one."""
+    """Return the spies for a build with every EP. With ``plugins``, each EP that can be a plugin is one."""
     kinded = {name for name, provider in PROVIDERS.items() if "plugin" in provider} if plugins else set()
     cpu = SimpleNamespace(type=onnxruntime.OrtHardwareDeviceType.CPU)
     devices = [SimpleNamespace(ep_name=name, ep_metadata={"library_path": "x"}, device=cpu) for name in kinded]
     return (
+        mock.patch.object(backend, "SessionOptions", Options),
         mock.patch.object(opening, "SessionOptions", Options),
         mock.patch.object(backend, "InferenceSession", Session),
         mock.patch.object(opening, "InferenceSession", Session),
@@ -157,11 +158,11 @@ def spied(plugins: bool):
     )
 
 
-# --- What a text must be like, said a second time ---
+# --- The texts that a kind allows, independent of its parser ---
 
 
 def allowed(kind: Kind, text: object) -> bool:
-    """Whether a kind allows a text to be sent, judged by what the kind was made with."""
+    """Return whether a kind allows a text, according to the arguments of the kind."""
     if type(text) is not str or len(text.encode()) > 4096:
         return False
     if not re.fullmatch(r"[ -~]*", text, re.ASCII):
@@ -183,7 +184,7 @@ def allowed(kind: Kind, text: object) -> bool:
         return (kind._empty and not text) or all(name in kind._known for name in text.split(kind._separator))
     if type(kind) is Text:
         return re.fullmatch(kind._pattern, text) is not None
-    raise AssertionError(f"a kind that this test does not know: {kind}")
+    raise AssertionError(f"this test does not support the kind {kind}")
 
 
 CASE = unittest.TestCase()
@@ -194,7 +195,7 @@ def check_text(rules: dict[str, Verdict], name: object, text: object, given: dic
     rule = rules.get(name)
     if rule is None:
         rule = next((family for family in SESSION_FAMILIES if name.startswith(family.prefix)), None)
-        CASE.assertTrue(rule is not None and rules is SESSION_CONFIG, f"{name!r} is in no table")
+        CASE.assertTrue(rule is not None and rules is SESSION_CONFIG, f"{name!r} is not in a table")
         CASE.assertRegex(name, r"\Asession\.int(er|ra)_op\.[a-z_]{1,40}\Z")
     else:
         CASE.assertIs(type(rule), Rule, name)
@@ -204,7 +205,7 @@ def check_text(rules: dict[str, Verdict], name: object, text: object, given: dic
 
 
 def check_given(kind: Kind, value: object) -> None:
-    """Check that what a caller wrote was worth accepting: no subclass, and text as plain as what is sent."""
+    """Check that an accepted value has an exact type, and that its text is printable ASCII."""
     if type(kind) is Member and type(value) is kind._type:
         return
     CASE.assertTrue(type(value) in (bool, int, float, str) or type(value).__module__ == "numpy", type(value))
@@ -242,7 +243,7 @@ def leaves(tree: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...
 
 
 def check(record: dict, call: dict, plugins: bool, tables: tuple) -> None:
-    """Check what reached the spies against the tables and the call."""
+    """Compare the settings that the spies received with the tables and the call."""
     attributes, entries, keyword = tables
     for name, value in record["attributes"].items():
         check_attribute(attributes, name, value, call)
@@ -268,7 +269,7 @@ def check(record: dict, call: dict, plugins: bool, tables: tuple) -> None:
 
 
 class Str(str):
-    """Claims to equal everything, and is sent as something else."""
+    """Equals every value, and converts to another text."""
 
     __slots__ = ()
 
@@ -282,7 +283,7 @@ class Str(str):
 
 
 class Int(int):
-    """Compares as one number and is sent as another."""
+    """Compares as one number, and converts to another."""
 
     def __str__(self) -> str:
         return "2147483647"
@@ -320,7 +321,7 @@ HOSTILE = st.sampled_from(["1", "0", "true", "a.so", "a.json", "../a", "1" * 500
 
 
 def values(rule: Verdict) -> st.SearchStrategy:
-    """Values that a rule accepts, and those just outside."""
+    """Return values that a rule accepts, and values just outside its range."""
     kind = rule.kind if type(rule) is Rule else None
     if type(kind) is Flag:
         return st.sampled_from([True, False, 0, 1, "0", "1", np.bool_(True), np.int8(0), *kind._spelling])
@@ -369,7 +370,7 @@ FAMILY_MEMBER = st.tuples(
 
 @st.composite
 def calls(draw) -> tuple[str, str, dict]:
-    """A scope, what was done to a table's entry (or that there was none), and keyword arguments."""
+    """Return a scope, the change of a table's entry if there is one, and keyword arguments."""
     scope = draw(st.sampled_from([*SCOPES]))
     what = draw(st.sampled_from(["changed"] * 14 + ["nothing"] * 5 + ["made up"]))
     rules = SCOPES[scope]
@@ -403,12 +404,12 @@ COUNTS: Counter[str] = Counter()
 
 @functools.cache
 def prepared():
-    """A session that was opened with ORT's own classes."""
+    """Return a model that was prepared with ORT's own classes."""
     return onnxruntime.backend.prepare(onnxruntime.InferenceSession(MODEL, providers=["CPUExecutionProvider"]))
 
 
 def outcome_of(scope: str, keywords: dict) -> str:
-    """Make a call and check what reached ORT."""
+    """Make a call, and check the settings that ORT would receive."""
     plugins = scope == "plugin"
     with contextlib.ExitStack() as stack:
         rep = prepared()
@@ -426,7 +427,7 @@ def outcome_of(scope: str, keywords: dict) -> str:
         except Reached as reached:
             record, tables = reached.args[0], (SESSION_ATTRIBUTES, SESSION_CONFIG, "session_config")
         except (RuntimeError, TypeError) as error:
-            CASE.assertTrue(str(error).isprintable(), "a message carries raw characters")
+            CASE.assertTrue(str(error).isprintable(), "a message contains control characters")
             return "refused"
     check(record, keywords, plugins, tables)
     return "permitted" if record["attributes"] or record["providers"] or {*record["entries"]} - {RECORD} else "ignored"
