@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Run a model with an operator of onnxruntime-extensions, whose library the environment names.
+"""Run a model with an operator of onnxruntime-extensions. The environment specifies the library.
 
 ``ORT_ONNX_BACKEND_CONFIG='{"extensions": ["onnxruntime_extensions"]}' python examples/extensions.py``
 """
@@ -19,7 +19,7 @@ import onnxruntime.backend
 
 
 def upper() -> bytes:
-    """A model that turns text to upper case."""
+    """Return a model that converts text to upper case."""
     node = helper.make_node("StringUpper", ["text"], ["upper"], domain="ai.onnx.contrib")
     values = [helper.make_tensor_value_info(name, TensorProto.STRING, [None]) for name in ("text", "upper")]
     graph = helper.make_graph([node], "upper", values[:1], values[1:])

@@ -2,11 +2,11 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Classify files with Google's Magika model through ``onnxruntime.backend``, configured several ways.
+"""Classify files with Google's Magika model in several configurations.
 
-``python examples/magika_demo.py FILE...`` prints how many files bear each label, and side by side what became of each
-configuration: one that helps, one that is refused, and one that cannot apply here. ``--each`` prints each label.
-The model and its settings are those of the ``magika`` package, whose answers ours equal.
+``python examples/magika_demo.py FILE...`` prints the result of each configuration: a helpful, a refused, and an
+unavailable one. It then prints the number of files with each label. ``--each`` prints the label of each file. The model
+and its settings are those of the ``magika`` package, and so are the labels.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ RUN_CONFIG = {"memory.enable_memory_arena_shrinkage": "cpu:0"}
 
 
 def prepare_magika(**kwargs) -> OnnxRuntimeBackendRep:
-    """The model, ready to run.
+    """Return the prepared model.
 
-    :param kwargs: passed to :func:`onnxruntime.backend.prepare`
+    :param kwargs: arguments of :func:`onnxruntime.backend.prepare`
     """
     return onnxruntime.backend.prepare((MODEL / "model.onnx").read_bytes(), "CPU", **kwargs)
 
 
 def tokens(content: bytes) -> np.ndarray:
-    """What the model reads of a file: its first and its last bytes, without white space around them.
+    """Return the model's input for a file: its first and last bytes, without surrounding white space.
 
     :param content: the whole file
-    :return: int32, one byte or padding token each
+    :return: int32, bytes and padding tokens
     """
     block = SETTINGS["block_size"]
     row = np.full(SETTINGS["beg_size"] + SETTINGS["end_size"], SETTINGS["padding_token"], np.int32)
@@ -57,7 +57,7 @@ def tokens(content: bytes) -> np.ndarray:
 
 
 def label_without_model(content: bytes) -> str | None:
-    """The label of a file that holds too little for the model to judge; None for every other file."""
+    """Return the label of a file that is too small for the model, or None for every other file."""
     least = SETTINGS["min_file_size_for_dl"]
     if not content:
         return "empty"
@@ -71,7 +71,7 @@ def label_without_model(content: bytes) -> str | None:
 
 
 def label_from_scores(scores: np.ndarray) -> str:
-    """The label that the model's scores for one file stand for, a generic one where they are low."""
+    """Return the label for the model's scores of one file, or a generic label if the scores are low."""
     best = int(scores.argmax())
     seen = SETTINGS["target_labels_space"][best]
     label = SETTINGS["overwrite_map"].get(seen, seen)
@@ -81,38 +81,36 @@ def label_from_scores(scores: np.ndarray) -> str:
 
 
 def classify(rep: OnnxRuntimeBackendRep, contents: list[bytes]) -> list[str]:
-    """A label for each file, in one run of the model.
+    """Return a label for each file, with one run of the model.
 
-    :param rep: what :func:`prepare_magika` returned
+    :param rep: the result of :func:`prepare_magika`
     :param contents: the files
     """
     labels = [label_without_model(content) for content in contents]
-    judged = [index for index, label in enumerate(labels) if label is None]
-    if judged:
-        (scores,) = rep.run([np.stack([tokens(contents[index]) for index in judged])])
-        for index, row in zip(judged, scores, strict=True):
+    chosen = [index for index, label in enumerate(labels) if label is None]
+    if chosen:
+        (scores,) = rep.run([np.stack([tokens(contents[index]) for index in chosen])])
+        for index, row in zip(chosen, scores, strict=True):
             labels[index] = label_from_scores(row)
     return labels
 
 
 def configurations() -> dict[str, dict]:
-    """What to prepare the model with, by what is to be seen of it."""
-    here = onnxruntime.get_available_providers()
-    absent = next(ep for ep in ("CUDAExecutionProvider", "DmlExecutionProvider") if ep not in here)
+    """Return the configurations by their descriptions."""
+    available = onnxruntime.get_available_providers()
+    absent = next(ep for ep in ("CUDAExecutionProvider", "DmlExecutionProvider") if ep not in available)
     return {
-        "as it comes": {},
-        "one that helps: idle threads sleep": {"session_config": SESSION_CONFIG, "run_config": RUN_CONFIG},
-        "one that is refused: it would write files": {
-            "session_config": {"session.collect_node_memory_stats_to_file": "stats.csv"}
-        },
-        f"one that cannot apply: {absent} is not here": {"provider_options": {absent: {}}},
+        "default": {},
+        "helpful: idle threads sleep": {"session_config": SESSION_CONFIG, "run_config": RUN_CONFIG},
+        "refused: it would write files": {"session_config": {"session.collect_node_memory_stats_to_file": "stats.csv"}},
+        f"unavailable: {absent} is not part of this base": {"provider_options": {absent: {}}},
     }
 
 
 def cpu_seconds(rep: OnnxRuntimeBackendRep, contents: list[bytes]) -> float:
-    """The CPU time of all threads, for files that come one after the other as those of a service do.
+    """Return the CPU time of all threads, in seconds, for files that arrive one after the other.
 
-    :param rep: what :func:`prepare_magika` returned
+    :param rep: the result of :func:`prepare_magika`
     :param contents: the files
     """
     classify(rep, contents[:1])
@@ -136,7 +134,7 @@ def main(arguments: list[str]) -> None:
             continue
         found = classify(rep, contents)
         if labels and found != labels:
-            sys.exit("The labels are not those of the model as it comes.")
+            sys.exit("The labels differ from those of the default configuration.")
         labels = found
         print("  providers     ", ", ".join(rep.providers))
         print("  session_config", dict(rep.session_config))

@@ -2,10 +2,10 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Give OpenVINO two threads, then four, and see how many work (Linux, onnxruntime-openvino, four cores).
+"""Run OpenVINO with two threads, then four, and count the threads that work (Linux, onnxruntime-openvino, four cores).
 
-``python examples/openvino_threads.py magika/models/standard_v3_3/model.onnx`` runs Google's Magika model; bundled
-OpenVINO has no way to report its options, so the proof is in the process: how many threads used the CPU.
+``python examples/openvino_threads.py magika/models/standard_v3_3/model.onnx`` runs Google's Magika model. The built-in
+OpenVINO EP cannot report its options, so the example measures which threads of the process use the CPU.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EP = "OpenVINOExecutionProvider"
 
 
 def ticks() -> dict[str, int]:
-    """The CPU time of each thread of this process, in clock ticks."""
+    """Return the CPU time of each thread of this process, in clock ticks."""
     return {
         task.name: sum(map(int, (task / "stat").read_text().rpartition(")")[2].split()[11:13]))
         for task in Path("/proc/self/task").iterdir()
@@ -31,7 +31,7 @@ def ticks() -> dict[str, int]:
 
 
 def working_threads(rep: OnnxRuntimeBackendRep, inputs: list[np.ndarray], seconds: float = 2.0) -> int:
-    """How many threads did a good part of the work."""
+    """Return the number of threads that did more than a tenth of the work."""
     rep.run(inputs)
     before, end = ticks(), time.monotonic() + seconds
     while time.monotonic() < end:

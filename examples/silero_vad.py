@@ -2,11 +2,11 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Find speech with the Silero voice activity detector on the CPU, configured for a service of many small streams.
+"""Find speech with the Silero voice activity detector on the CPU, configured for a service with many small streams.
 
-``python examples/silero_vad.py silero_vad/data/silero_vad.onnx [16_KHZ_MONO.wav]`` prints how likely a sound
-is speech: the given one, or silence, noise and babble made here. ``pip install --no-deps --target . silero-vad`` brings
-the model without the package's other requirements.
+``python examples/silero_vad.py silero_vad/data/silero_vad.onnx [16_KHZ_MONO.wav]`` prints the probability that a sound
+is speech: the sound of the file, or generated silence, noise, and babble.
+``pip install --no-deps --target . silero-vad`` installs the model without the package's requirements.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import onnxruntime.backend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 
 RATE = 16000
-CHUNK, CONTEXT = 512, 64  # samples that the model judges at a time, and those before them that it looks back on
+CHUNK, CONTEXT = 512, 64  # samples of one run, and samples before them that the model also reads
 
-# A stream needs a millisecond of work now and then: idle threads that spin for more would cost far more than that.
+# A stream needs a millisecond of work from time to time. Idle threads that spin would cost far more.
 CONFIGURATION = {
     "provider_options": {"CPUExecutionProvider": {}},
     "session_config": {"session.intra_op.allow_spinning": False},
@@ -31,7 +31,7 @@ CONFIGURATION = {
 
 
 def speech(rep: OnnxRuntimeBackendRep, sound: np.ndarray) -> np.ndarray:
-    """How likely each chunk of a sound is speech.
+    """Return the probability of speech for each chunk of a sound.
 
     :param rep: the prepared model
     :param sound: float32 samples at ``RATE``
@@ -48,7 +48,7 @@ def speech(rep: OnnxRuntimeBackendRep, sound: np.ndarray) -> np.ndarray:
 
 
 def vowel(pitch: float, resonances: list[tuple[float, float]], seconds: float) -> np.ndarray:
-    """A sound like a sung vowel: pulses at a slightly swaying pitch, through one filter for each (Hz, bandwidth)."""
+    """Return a sound like a sung vowel: pulses of a varying pitch, with a filter for each (Hz, bandwidth)."""
     time = np.arange(int(seconds * RATE)) / RATE
     sound = np.diff(np.floor(np.cumsum(pitch * (1 + 0.03 * np.sin(2 * np.pi * 5 * time))) / RATE), prepend=0.0)
     for frequency, bandwidth in resonances:
@@ -62,7 +62,7 @@ def vowel(pitch: float, resonances: list[tuple[float, float]], seconds: float) -
 
 
 def made_up() -> dict[str, np.ndarray]:
-    """Sounds to judge, by name."""
+    """Return generated sounds by name."""
     babble = [
         vowel(130, [(730, 90), (1090, 110), (2440, 170)], 0.15),
         np.zeros(1200),

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The demo's labels are those of the magika package, which runs the same model through its own session."""
+"""The demo returns the labels of the magika package, which runs the same model in its own session."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _spec = importlib.util.spec_from_file_location("magika_demo", ROOT / "examples" 
 demo = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(demo)
 
-# Corners of the rules around the model: too little content, white space only, content shorter than the features,
-# content around the size of the blocks that are read, no text at all.
+# Corner cases: too little content, only white space, content shorter than the features, content of about the size of
+# the blocks that are read, no text.
 MADE_UP = [
     b"",
     b"a",
@@ -66,22 +66,22 @@ class TestMagika(unittest.TestCase):
                 path.write_bytes(content)
             self.assertLessEqual({"empty", "txt", "unknown"}, self.assert_same_labels(paths))
 
-    def test_what_it_prints(self):
+    def test_output(self):
         command = [sys.executable, str(ROOT / "examples" / "magika_demo.py"), "--each", str(ROOT / "LICENSE"), __file__]
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
         self.assertEqual(ran.returncode, 0, ran.stderr)
         for line in (
-            "as it comes",
+            "default",
             r"  session_config \{'session.intra_op.allow_spinning': '0'\}",
             r"  session_config\['session.collect_node_memory_stats_to_file'\] is not permitted via the backend API: .*",
-            "one that cannot apply: .*",
+            "unavailable: .*",
             r"  provider_options\['.*'\]: the execution provider is not available .*",
             f"python +{__file__}",
             "2 files: .*1 python.*",
         ):
             self.assertRegex(ran.stdout, rf"(?m)^{line}$")
 
-    def test_files_without_need_of_the_model(self):
+    def test_files_that_do_not_need_the_model(self):
         self.assertEqual(demo.classify(self.rep, [b"", b"abc"]), ["empty", "txt"])
         self.assertEqual(demo.classify(self.rep, []), [])
 

@@ -19,6 +19,7 @@ real models that ``make`` installs, and from this repository ``examples``, ``too
 
 from __future__ import annotations
 
+import concurrent.futures
 import doctest
 import glob
 import importlib.util
@@ -37,6 +38,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python"))
 
+import numpy as np
 from backend_test_models import two_nodes
 
 import onnxruntime
@@ -273,6 +275,39 @@ class FormTest(unittest.TestCase):
         commands = steps.body.strip().splitlines()
         self.assertLessEqual(len(commands), 8)
         self.assertRegex(commands[-1], r"backend run \$MODEL .*--session-config \S+=\S+")
+
+
+class TranslationTest(unittest.TestCase):
+    """The table for users of InferenceSession: both columns run, and create sessions with the same EPs."""
+
+    def test_both_columns_run(self) -> None:
+        text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+        rows = re.findall(r"(?m)^\| `(.*)` \| `(.*)` \|$", text.partition("\n## From `InferenceSession`\n")[2])
+        self.assertGreater(len(rows), 10)
+        with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor() as pool:
+            model = str(Path(folder, "model.onnx"))
+            Path(model).write_bytes(two_nodes((2, 3)).SerializeToString())
+            names = {"ort": onnxruntime, "backend": onnxruntime.backend, "pool": pool, "print": lambda future: None}
+            names |= {"feeds": {"X": np.ones((2, 3), np.float32)}, "callback": lambda *_: None}
+            names |= {"options": onnxruntime.SessionOptions(), "run_options": onnxruntime.RunOptions()}
+            for left, right in rows[1:]:  # the first is the head
+                with self.subTest(right):
+                    values = [self.value(code.replace("model.onnx", model), names) for code in (left, right)]
+                    if isinstance(values[0], list) and isinstance(values[0][0], np.ndarray):
+                        np.testing.assert_array_equal(*values)
+
+    def value(self, code: str, names: dict[str, object]) -> object:
+        """Return the value of an expression, or run an assignment."""
+        if re.match(r"[\w.]+ = ", code):
+            return exec(code, names)
+        if "CUDAExecutionProvider" in code and not is_here("CUDAExecutionProvider"):
+            return None
+        if "binding" in code:
+            session = names["rep"].session if code.startswith("rep.") else names["session"]
+            names["binding"] = session.io_binding()
+            names["binding"].bind_cpu_input("X", names["feeds"]["X"])
+            names["binding"].bind_output("Y", "cpu")
+        return eval(code, names)
 
 
 class ExampleTest(unittest.TestCase):

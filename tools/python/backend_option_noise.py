@@ -2,9 +2,9 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Texts in ORT's native libraries that look like options or keys to the drift check, and why they are none.
+"""Texts in ORT's native libraries that look like options or keys to the drift check, with the reason why they are not.
 
-An option that has the name of one of these would not be noticed: keep the list short, and names of values few.
+The check would miss an option of the same name. Keep the list short.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ NOISE: dict[str, str] = {
     **_because("the name of the log", "onnxruntime"),
     **_because("the C++ library's own name for its error messages", "stoi", "stoll", "stoull"),
     **_because("a character class of the C++ library's regular expressions", "punct", "space", "upper", "xdigit"),
-    **_because("the end of a source file's name or of a type's, read from constants that stand side by side",
+    **_because("the end of a source file's name or of a type's, read from adjacent constants",
                "er_bridge_ort.cc", "ptionsV2"),
-    **_because("pieces of two keys that are put together in one place", "session.enable_pnode_mem",
+    **_because("parts of two keys that the code joins", "session.enable_pnode_mem",
                "session.enable_pnode_memory_station", "session.optimizenode_memory_stats_to_file"),
     **_because("a value of arena_extend_strategy", "kNextPowerOfTwo", "kSameAsRequested"),
     **_because("TensorRT: a function of a library that decrypts engines", "decrypt", "encrypt"),
