@@ -18,7 +18,7 @@ from backend_test_models import two_nodes
 
 import onnxruntime
 from onnxruntime.backend.command_line import info, providers
-from onnxruntime.backend.command_line.text import Page
+from onnxruntime.backend.command_line.output import Page
 
 
 class InfoTest(CommandTest):

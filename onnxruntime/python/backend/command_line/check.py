@@ -13,21 +13,17 @@ import sys
 import onnxruntime
 from onnxruntime.backend import configuration
 from onnxruntime.backend.command_line import configurations
-from onnxruntime.backend.command_line.text import Page
+from onnxruntime.backend.command_line.output import Page
+
+HELP = "validate a configuration without a model"
+DESCRIPTION = """Validate a configuration for this ORT version and this machine. No model is needed, and the EPs
+do not have to be available. The command imports and loads nothing that the configuration specifies. Each
+problem is printed on its own line; the exit status is 1 if there are any. To validate the environment variable,
+run: check "$ORT_ONNX_BACKEND_CONFIG"."""
 
 
-def add_to(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
-    parser = commands.add_parser(
-        "check",
-        help="validate a configuration without a model",
-        description="""Validate a configuration for this ORT version and this machine. No model is needed, and the EPs
-        do not have to be available. The command imports and loads nothing that the configuration specifies. Each
-        problem is printed on its own line; the exit status is 1 if there are any. To validate the environment variable,
-        run: check "$ORT_ONNX_BACKEND_CONFIG".""",
-        usage="%(prog)s FILE|JSON|- ...",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("configuration", metavar="FILE|JSON|-", help=configurations.HELP)
-    return parser
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
@@ -42,7 +38,10 @@ def show(result: dict, page: Page) -> None:
         print(f"error: {problem['message']}", file=sys.stderr)
     if result["problems"]:
         return
-    given = {f"{one['name']} ({_state(one)})": one["options"] for one in result["provider_options"]}
+    given = {}
+    for one in result["provider_options"]:
+        absent = "" if one["available"] else ", not available in this process"
+        given[f"{one['name']} ({one['kind']}{absent})"] = one["options"]
     given |= {keyword: result[keyword] for keyword in configuration.KEYWORDS[1:] if result[keyword]}
     given |= {"extensions": dict.fromkeys(result["extensions"])} if result["extensions"] else {}
     content = "ORT would receive:" if given else "The configuration is empty."
@@ -50,7 +49,3 @@ def show(result: dict, page: Page) -> None:
     for title, settings in given.items():
         page.add(title, 2)
         page.rows("", [key if value is None else f"{key} = {value}" for key, value in settings.items()], 6)
-
-
-def _state(provider: dict) -> str:
-    return provider["kind"] if provider["available"] else f"{provider['kind']}, not available in this process"

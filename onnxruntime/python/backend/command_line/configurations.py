@@ -17,8 +17,8 @@ from onnxruntime.backend import configuration, request
 from onnxruntime.backend.allowlist import circumstances, look_up
 from onnxruntime.backend.allowlist.permits import sent
 from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.command_line.output import MistakeError, one_line
 from onnxruntime.backend.command_line.providers import kinds
-from onnxruntime.backend.command_line.text import MistakeError, one_line
 from onnxruntime.backend.configuration import KEYWORDS
 from onnxruntime.backend.errors import NotPermittedError, show, warn
 from onnxruntime.backend.session import extensions, presence
@@ -79,15 +79,10 @@ def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[st
     for texts in permit.without_effect.values():
         for text in texts.values():
             warn(text)
-    providers = [
-        {
-            "name": name,
-            "kind": present.get(name) or next(iter(PROVIDERS[name])),
-            "available": name in present,
-            "options": sent(settings),
-        }
-        for name, settings in (permit.providers if permit.explicit else {}).items()
-    ]
+    providers = []
+    for name, settings in permit.providers.items() if permit.explicit else ():
+        kind = present.get(name) or next(iter(PROVIDERS[name]))
+        providers.append({"name": name, "kind": kind, "available": name in present, "options": sent(settings)})
     return {
         "provider_options": providers,
         "session_config": dict(permit.session_config),

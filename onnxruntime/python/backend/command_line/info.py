@@ -22,27 +22,16 @@ from onnx import TensorProto, helper
 import onnxruntime
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.command_line import configurations, providers
-from onnxruntime.backend.command_line.text import MistakeError, Page
+from onnxruntime.backend.command_line.output import MistakeError, Page
 from onnxruntime.backend.provider_names import AZURE
 from onnxruntime.backend.request import ENVIRONMENT
 from onnxruntime.backend.session import presence
 
+HELP = "show versions and the available execution providers"
+DESCRIPTION = "Show versions and the EPs of this process, and run a small model with each EP."
 _SECONDS = 120  # enough to load an EP's libraries from a slow disk
-_VARIABLES = (
-    ENVIRONMENT,
-    "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS",
-    "ORT_LOAD_CONFIG_FROM_MODEL",
-    "ALLOW_RELEASED_ONNX_OPSET_ONLY",
-)
-
-
-def add_to(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
-    return commands.add_parser(
-        "info",
-        help="show versions and the available execution providers",
-        description="Show versions and the EPs of this process, and run a small model with each EP.",
-        usage="%(prog)s ...",
-    )
+_VARIABLES = (ENVIRONMENT, "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS", "ORT_LOAD_CONFIG_FROM_MODEL")
+_VARIABLES += ("ALLOW_RELEASED_ONNX_OPSET_ONLY",)
 
 
 def version() -> str:
@@ -105,10 +94,7 @@ def _two_nodes() -> bytes:
 
 
 def in_child(arguments: list[str], plugins: list[str]) -> tuple[dict, str]:
-    """Run a command in another process, without the environment's configuration: an EP may crash its process.
-
-    :return: the command's result, or an empty one with the reason of the failure.
-    """
+    """Return the result of a command in another process, because an EP may crash it; or the reason of the failure."""
     command = [sys.executable, "-m", "onnxruntime.backend", *arguments, "--json"]
     command += [word for plugin in plugins for word in ("--plugin", plugin)]
     environment = {key: value for key, value in os.environ.items() if key != ENVIRONMENT}

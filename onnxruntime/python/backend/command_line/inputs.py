@@ -10,7 +10,7 @@ import json
 
 import numpy as np
 
-from onnxruntime.backend.command_line.text import MistakeError
+from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.runs import tensors
 
 
@@ -37,10 +37,9 @@ def declaration(node) -> str:
 
 
 def open_shapes(nodes: list, size: int = 1, *, only_last: bool = True) -> list[str]:
-    """Return a ``--shape`` value for each input with open dimensions.
+    """Return a ``--shape`` value for each input with open dimensions; equal names have equal sizes.
 
-    ``size`` is the size of the last dimension or, without ``only_last``, of all but the first. Other open dimensions
-    have the size 1. Dimensions with the same name have the same size.
+    The last open dimension has ``size``, or without ``only_last``, all but the first. The others have the size 1.
     """
     sizes: dict[object, int] = {}
     texts = []

@@ -17,24 +17,19 @@ import onnx
 
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import configurations, info, inputs, providers, run
-from onnxruntime.backend.command_line.text import MistakeError, Page, one_line
+from onnxruntime.backend.command_line.output import MistakeError, Page, one_line
 from onnxruntime.backend.provider_names import AZURE, CPU
 
+HELP = "show a model's inputs, outputs and execution providers, and a run command for it"
+DESCRIPTION = """Show the inputs and outputs of a model, the number of nodes that each EP of this process takes,
+and a run command that works. The command tries input shapes on the CPU EP, for 20 s at most."""
 # Sizes to try for open dimensions, and the time for all tries in seconds.
 _SIZES, _SECONDS = (1, 2, 16, 32, 64, 128, 224, 256, 512, 640, 1024), 20.0
 
 
-def add_to(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
-    parser = commands.add_parser(
-        "inspect",
-        help="show a model's inputs, outputs and execution providers, and a run command for it",
-        description="""Show the inputs and outputs of a model, the number of nodes that each EP of this process takes,
-        and a run command that works. The command tries input shapes on the CPU EP, for 20 s at most.""",
-        usage="%(prog)s MODEL ...",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="an ONNX or ORT file")
     run.add_extension(parser)
-    return parser
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:

@@ -15,11 +15,12 @@ import warnings
 from typing import NoReturn
 
 import onnxruntime
-from onnxruntime.backend.command_line import check, info, inspect, options, providers, run, schema, streams
+from onnxruntime.backend.command_line import check, info, inspect, options, output, providers, run, schema
 from onnxruntime.backend.command_line.configurations import problem
-from onnxruntime.backend.command_line.text import MistakeError, Page, columns, one_line
+from onnxruntime.backend.command_line.output import MistakeError, Page, columns, one_line
 from onnxruntime.backend.errors import nearest
 
+_COMMANDS = {"info": info, "options": options, "check": check, "inspect": inspect, "run": run, "schema": schema}
 PROGRAM = "python -m onnxruntime.backend"
 
 
@@ -39,11 +40,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Execute one command, and return the exit status.
-
-    The status is 0, 1 if the command fails or its answer is no, 2 for wrong arguments, and 130 if interrupted.
-    """
-    streams.replace_closed()
+    """Execute one command; return 0, 1 if it fails or its answer is no, 2 for wrong arguments, 130 if interrupted."""
+    output.replace_closed()
     parser = _parser()
     chosen, unknown = parser.parse_known_args(arguments)
     if unknown:
@@ -55,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {one_line(message)}", file=sys.stderr)
     onnxruntime.set_default_logger_severity(2 if chosen.log else 4)  # ORT raises its errors, too
     page = Page(columns())  # before result_stream changes stdout
-    with streams.result_stream() as out:
+    with output.result_stream() as out:
         try:
             providers.preload()
             chosen.registered = dict(map(providers.register, chosen.plugin))
@@ -96,8 +94,13 @@ def _parser() -> _Parser:
     parser.add_argument("--version", action="version", version=info.version(), help="print ORT's version and exit")
     parser.set_defaults(parser=parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog=PROGRAM)
-    for module in (info, options, check, inspect, run, schema):
-        command = module.add_to(commands)
+    for name, module in _COMMANDS.items():
+        command = commands.add_parser(name, help=module.HELP, description=module.DESCRIPTION)
+        command.epilog = getattr(module, "EPILOG", None)
+        if hasattr(module, "add_arguments"):
+            module.add_arguments(command)
+        positional = [action.metavar for action in command._actions if not action.option_strings]
+        command.usage = " ".join(["%(prog)s", *positional, "..."])
         command.set_defaults(command=module, parser=command)
         use = "register a plugin EP: PACKAGE, such as onnxruntime_ep_openvino, or LIBRARY under the name EP"
         command.add_argument("--plugin", metavar="PACKAGE|EP=LIBRARY", action="append", default=[], help=use)

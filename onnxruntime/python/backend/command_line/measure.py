@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -22,13 +22,6 @@ def rounds(count: int | None, configurations: int) -> Iterator[int]:
         if count is None and index >= _FEWEST and time.perf_counter() - started > _SECONDS * configurations:
             return
         yield index
-
-
-def seconds(call: Callable[[], object]) -> float:
-    """Return the duration of a call."""
-    started = time.perf_counter()
-    call()
-    return time.perf_counter() - started
 
 
 def percentiles(samples: list[float]) -> dict[str, float]:

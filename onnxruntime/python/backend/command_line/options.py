@@ -14,22 +14,18 @@ from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.allowlist.suggestions import similar_provider
 from onnxruntime.backend.command_line import providers
-from onnxruntime.backend.command_line.text import MistakeError, Page
+from onnxruntime.backend.command_line.output import MistakeError, Page
+
+HELP = "list permitted options and their values, or refused options and the reasons"
+DESCRIPTION = "List options with their values, default and effect."
 
 
-def add_to(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
-    parser = commands.add_parser(
-        "options",
-        help="list permitted options and their values, or refused options and the reasons",
-        description="List options with their values, default and effect.",
-        usage="%(prog)s [SCOPE] ...",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     use = "list options of SCOPE: session, run, or an EP name (default: print the number of options in each table)"
-    parser.add_argument("scope", nargs="?", metavar="SCOPE", help=use)
+    parser.add_argument("scope", nargs="?", metavar="[SCOPE]", help=use)
     parser.add_argument("--refused", action="store_true", help="list refused options and the reasons")
     use = "list only options whose name or description contains TEXT"
     parser.add_argument("--search", metavar="TEXT", default="", help=use)
-    return parser
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:

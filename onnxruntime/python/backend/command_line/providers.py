@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 import onnxruntime
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.command_line.text import MistakeError
+from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.provider_names import CUDA
 from onnxruntime.backend.session import presence
 
@@ -56,11 +56,7 @@ def preload() -> None:
 
 
 def register(plugin: str) -> tuple[str, bool]:
-    """Register the library of a plugin EP.
-
-    :param plugin: a Python package, or ``EP=LIBRARY``.
-    :return: the registered name, and whether the EP found a device.
-    """
+    """Register a plugin EP from a package or ``EP=LIBRARY``; return its name, and whether it found a device."""
     name, _, library = plugin.partition("=")
     try:
         if not library:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 import onnxruntime
 from onnxruntime.backend import backend
@@ -21,11 +21,18 @@ from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import configurations, inputs, measure, providers
-from onnxruntime.backend.command_line.text import MistakeError, Page, one_line
+from onnxruntime.backend.command_line.output import MistakeError, Page, one_line
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import AZURE, CPU
 from onnxruntime.backend.session import extensions
 
+HELP = "run a model with a configuration and show what ORT applied"
+DESCRIPTION = """Run a model with a configuration, and show what ORT applied, the outputs, and the latency. With
+several --config options, runs alternate between the configurations, and each latency is compared with that of
+the first."""
+EPILOG = """Inputs without --input get random values that are the same in every invocation: floats from 0 to 1,
+integers 0 or 1, strings 'text'. Options on the command line override --config, and both override
+ORT_ONNX_BACKEND_CONFIG. The exit status is 1 if a configuration fails or outputs differ with --compare."""
 RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 _WARM_UP = 3
 # Keyword argument to flag, metavariable, help, and the names that the keyword argument permits.
@@ -35,21 +42,9 @@ _FLAGS = {
     "session_options": ("--session-option", "NAME=VALUE", "set a SessionOptions attribute", SESSION_ATTRIBUTES),
     "free_dimension_overrides": ("--free-dimension", "NAME=SIZE", "set the size of a named open dimension", ()),
 }
-_T = TypeVar("_T")
 
 
-def add_to(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
-    parser = commands.add_parser(
-        "run",
-        help="run a model with a configuration and show what ORT applied",
-        description="""Run a model with a configuration, and show what ORT applied, the outputs, and the latency. With
-        several --config options, runs alternate between the configurations, and each latency is compared with that of
-        the first.""",
-        usage="%(prog)s MODEL ...",
-        epilog="""Inputs without --input get random values that are the same in every invocation: floats from 0 to 1,
-        integers 0 or 1, strings 'text'. Options on the command line override --config, and both override
-        ORT_ONNX_BACKEND_CONFIG. The exit status is 1 if a configuration fails or outputs differ with --compare.""",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add, several = parser.add_argument, {"action": "append", "default": []}
     add("model", metavar="MODEL", help="an ONNX or ORT file")
     add("--device", metavar="DEVICE", help="request DEVICE, such as CPU or CUDA:1 (default: the build's own)")
@@ -70,7 +65,6 @@ def add_to(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
     add("--compare", action="store_true", help=use)
     add("--rtol", metavar="X", type=_tolerance, default=1e-3, help="set the relative tolerance (default: 0.001)")
     add("--atol", metavar="X", type=_tolerance, default=1e-5, help="set the absolute tolerance (default: 1e-05)")
-    return parser
 
 
 def add_extension(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +97,7 @@ class _Tried:
     differences: list[dict[str, object]] = field(default_factory=list)
     error: Exception | None = None
 
-    def attempt(self, call: Callable[[], _T]) -> _T | None:
+    def attempt(self, call: Callable[[], object]) -> object:
         """Call a function that uses ORT, and keep its error. After an error, do nothing."""
         if self.error is None:
             try:
@@ -208,11 +202,10 @@ def _flag_for(refusal: NotPermittedError, specified: dict[str, object]) -> str:
     for keyword, (flag, _, _, names) in _FLAGS.items():
         if refusal.key in names and keyword != refusal.keyword:
             return f" (on the command line: {flag} {refusal.key}={value})"
-    for name, kinds in PROVIDERS.items():
-        if refusal.keyword in _FLAGS and any(refusal.key in table for table in kinds.values()):
-            short = providers.short_name(name)
-            return f" (on the command line: --provider-option {short}.{refusal.key}={value})"
-    return ""
+    owners = [name for name, kinds in PROVIDERS.items() if any(refusal.key in table for table in kinds.values())]
+    if not owners or refusal.keyword not in _FLAGS:
+        return ""
+    return f" (on the command line: --provider-option {providers.short_name(owners[0])}.{refusal.key}={value})"
 
 
 def _cause(error: Exception) -> Exception:
@@ -226,9 +219,10 @@ def _measure(repeat: int | None, opened: list[_Tried], feeds: list[object]) -> N
             one.outputs = one.attempt(lambda one=one: one.rep.run(feeds))
     for _ in measure.rounds(repeat, len(opened)):
         for one in opened:
-            took = one.attempt(lambda one=one: measure.seconds(lambda: one.rep.run(feeds)))
-            if took is not None:
-                one.seconds.append(took)
+            started = time.perf_counter()
+            one.attempt(lambda one=one: one.rep.run(feeds))
+            if one.error is None:
+                one.seconds.append(time.perf_counter() - started)
 
 
 def _compare(chosen: argparse.Namespace, opened: list[_Tried], feeds: list[object]) -> None:

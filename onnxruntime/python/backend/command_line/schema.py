@@ -21,15 +21,9 @@ from onnxruntime.backend.allowlist.rules import Family, Rule
 from onnxruntime.backend.command_line.options import conditions
 from onnxruntime.backend.request import MOST_ENTRIES
 
-
-def add_to(commands: argparse._SubParsersAction) -> argparse.ArgumentParser:
-    return commands.add_parser(
-        "schema",
-        help="print a JSON Schema for configurations",
-        description="""Print a JSON Schema of the configurations that check, --config and ORT_ONNX_BACKEND_CONFIG
-        accept, generated from the allowlist.""",
-        usage="%(prog)s ...",
-    )
+HELP = "print a JSON Schema for configurations"
+DESCRIPTION = """Print a JSON Schema of the configurations that check, --config and ORT_ONNX_BACKEND_CONFIG
+accept, generated from the allowlist."""
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:

@@ -2,13 +2,17 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Lays out text for people, and makes text from other sources safe for a terminal."""
+"""Lays out text for people, makes it safe for a terminal, and keeps the result apart from other output."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
+import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TextIO
 
 
 class MistakeError(Exception):
@@ -42,12 +46,7 @@ class Page:
         self._lines: list[str] = []
 
     def add(self, text: str = "", indent: int = 0, label: str = "") -> None:
-        """Add a paragraph, wrapped between words.
-
-        :param text: the text; an empty one adds a line with the label alone.
-        :param indent: the column at which the text starts in each line.
-        :param label: the text before it in the first line.
-        """
+        """Add text, wrapped between words, that starts at a column, with a label before it in the first line."""
         first = f"{printable(label):{indent}}"
         lines = textwrap.wrap(
             one_line(text),
@@ -76,3 +75,33 @@ class Page:
 
     def __str__(self) -> str:
         return "".join(f"{line}\n" for line in self._lines)
+
+
+def replace_closed() -> None:
+    """Open the null device for each closed standard stream: otherwise, the next opened file gets its number."""
+    while (number := os.open(os.devnull, os.O_RDWR)) < 3:
+        pass
+    os.close(number)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (until the process ends)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # file names and models may contain any character
+
+
+@contextlib.contextmanager
+def result_stream() -> Iterator[TextIO]:
+    """Return a stream to stdout that only the result uses.
+
+    EP libraries print to file descriptor 1, some of them when the process ends. From here on, this descriptor is
+    permanently a copy of stderr, and the returned stream writes to the former stdout.
+    """
+    out = sys.stdout
+    out.flush()
+    if out is sys.__stdout__:
+        kept = os.dup(out.fileno())
+        os.dup2(2, out.fileno())
+        out = os.fdopen(kept, "w", encoding=out.encoding, errors="backslashreplace")
+    with contextlib.redirect_stdout(sys.stderr):
+        yield out
+        out.flush()

@@ -10,21 +10,21 @@ import os
 import unittest
 from unittest import mock
 
-from onnxruntime.backend.command_line import text
+from onnxruntime.backend.command_line import output
 
 
 class TextTest(unittest.TestCase):
     def test_the_width(self) -> None:
         for columns, width in (("81", 80), ("22", 21), ("21", 20), ("5", 20)):
             with mock.patch.dict(os.environ, {"COLUMNS": columns}):
-                self.assertEqual(text.columns(), width)
+                self.assertEqual(output.columns(), width)
 
     def test_characters_that_act_on_a_terminal(self) -> None:
-        self.assertEqual(text.printable("a\x1b[2J\nb\u202e"), "a\\x1b[2J\nb\\u202e")
-        self.assertEqual(text.one_line("a\n  b\x07"), "a b\\x07")
+        self.assertEqual(output.printable("a\x1b[2J\nb\u202e"), "a\\x1b[2J\nb\\u202e")
+        self.assertEqual(output.one_line("a\n  b\x07"), "a b\\x07")
 
     def test_a_page(self) -> None:
-        page = text.Page(20)
+        page = output.Page(20)
         page.add("one two three four five", 4, "1")
         page.add("x" * 30)
         page.add()
