@@ -29,7 +29,7 @@ FOLDING_CAP = "optimization.constant_folding_max_output_size_in_bytes"
 
 def _has(*eps: str) -> Need:
     """Return the need of one of these EPs in the session."""
-    what = f"one of the execution providers {', '.join(eps)} in the session"
+    what = f"one of the EPs {', '.join(ep.removesuffix('ExecutionProvider') for ep in eps)} in the session"
     return Need(what, lambda at, _: bool({*eps} & {*at.providers}))
 
 
@@ -115,7 +115,7 @@ def _optimizes(level: GraphOptimizationLevel) -> Need:
 def _enabled(*optimizers: str) -> Need:
     """Return the need that ``optimization.disable_specified_optimizers`` contains none of these optimizers."""
     return Need(
-        f"{_DISABLED} without {' and '.join(optimizers)}",
+        f"{' and '.join(optimizers)} to be enabled",
         lambda at, _: {*optimizers}.isdisjoint(at.beside.get(_DISABLED, "").split(";")),
         idle=True,
     )

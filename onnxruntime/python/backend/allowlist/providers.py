@@ -2,11 +2,10 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The allowlist of provider options: for every execution provider (EP) the options that may be named, with the values
-that each takes. What is not here is refused.
+"""Permitted options of each execution provider (EP), with the values that each accepts. All other options are refused.
 
-ORT repeats the options that a plugin EP was given, unknown ones too, so that its report proves nothing: the tables of
-plugins are not ``reported``. The effects named here were seen for real wherever the evidence says "run".
+ORT repeats all options of a plugin EP, even unknown ones. Its report proves nothing, so the tables of plugin EPs are
+not ``reported``. If the evidence of an option says "run", a run shows the effect.
 """
 
 from __future__ import annotations
@@ -20,27 +19,25 @@ from onnxruntime.backend.allowlist.circumstances import Circumstances
 from onnxruntime.backend.allowlist.rules import Need, Rule, Table
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Names, Text, Threads, usable_cores
 
-# What is off by default, and what is on.
+# Switches that are off and on by default.
 _switch = partial(Rule, Flag(), "0")
 _switch_on = partial(Rule, Flag(), "1")
 _DEVICE_INDEX = Integer(0, 63)
 _ARENA_LIMIT = Rule(
-    # A limit below this stops every model; one above it is no limit on any device there is.
+    # A lower limit stops each model, and a higher limit has no effect on any device.
     Integer(2**20, 2**48),
     "18446744073709551615",
-    "Most bytes that the EP's memory arena may hold; a run beyond it fails.",
+    "Maximum size of the EP's memory arena in bytes. A run that needs more fails.",
 )
-_ARENA_GROWTH = Rule(
-    Choice("kNextPowerOfTwo", "kSameAsRequested"), "kNextPowerOfTwo", "How much the memory arena grows at a time."
-)
-# An operator type that does not exist excludes nothing, and ORT would not say so.
+_ARENA_GROWTH = Rule(Choice("kNextPowerOfTwo", "kSameAsRequested"), "kNextPowerOfTwo", "How the memory arena grows.")
+# An operator type that does not exist excludes nothing, and ORT does not report this.
 _OPERATORS = Names(
     lambda: {schema.name for schema in get_all_schemas()}, ",", accepts="operator types of ONNX, such as 'Conv',"
 )
 _PLUGIN_DEVICE = Rule(
     _DEVICE_INDEX,
     "0",
-    "Which of the plugin's devices, counted as get_ep_devices() lists them. The backend picks it; the EP is not told.",
+    "Index of the plugin's device in get_ep_devices(). The backend selects the device.",
     reported=False,
     evidence="run",
 )
@@ -54,145 +51,145 @@ def _tuning_bounded(at: Circumstances, text: str) -> bool:
 
 
 _CUDA = Table("parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries") | {
-    "device_id": Rule(_DEVICE_INDEX, "0", "Which CUDA device; ORT checks it against the device count."),
+    "device_id": Rule(_DEVICE_INDEX, "0", "Index of the CUDA device. ORT compares it with the number of devices."),
     "gpu_mem_limit": _ARENA_LIMIT,
     "arena_extend_strategy": _ARENA_GROWTH,
     "cudnn_conv_algo_search": Rule(
         Choice("EXHAUSTIVE", "HEURISTIC", "DEFAULT"),
         "EXHAUSTIVE",
-        "How cuDNN picks convolution algorithms; another algorithm may change the last bits.",
+        "How cuDNN selects convolution algorithms. Another algorithm can change the last bits.",
     ),
     "cudnn_conv_use_max_workspace": _switch_on("Lets cuDNN search with the largest workspace."),
-    "cudnn_conv1d_pad_to_nc1d": _switch("Pads a 1-D convolution to [N, C, 1, D], not [N, C, D, 1]."),
+    "cudnn_conv1d_pad_to_nc1d": _switch("Pads a 1-D convolution to [N, C, 1, D] instead of [N, C, D, 1]."),
     "do_copy_in_default_stream": Rule(
-        Flag(only_on="copies on a stream of their own race with the kernels that use the data, as ORT documents"),
+        Flag(only_on="copies on another stream race with the kernels that use the data, as ORT documents"),
         "1",
-        "Copies between host and device on the stream that computes.",
+        "Copies between host and device on the compute stream.",
     ),
-    "enable_cuda_graph": _switch("Captures a run into a CUDA graph and replays it on later runs."),
+    "enable_cuda_graph": _switch("Captures a run as a CUDA graph and replays it in later runs."),
     "enable_cudnn": _switch_on(
-        "Off: cuDNN is neither loaded nor used, and operators that need it fail when run.", since=(1, 31)
+        "Off: ORT does not load cuDNN, and operators that need it fail in a run.", since=(1, 31)
     ),
     "enable_skip_layer_norm_strict_mode": _switch(
-        "Uses a slower, more exact SkipLayerNormalization kernel.",
+        "Uses a slower and more exact SkipLayerNormalization kernel.",
         until=(1, 28),  # ORT pull request 29388
         reported=False,
     ),
     "external_data_loader_reading_threads": Rule(
         Integer(0, 16),
         "4",
-        "Threads that read external weights into pinned memory; 0 switches that off. ORT itself takes up to 64.",
+        "Threads that read external weights into pinned memory. 0: off. ORT itself accepts up to 64.",
         since=(1, 31),
     ),
-    "fuse_conv_bias": _switch("Fuses convolution and bias through cuDNN's graph interface."),
+    "fuse_conv_bias": _switch("Fuses convolution and bias with cuDNN's graph API."),
     "prefer_nhwc": _switch("Prefers kernels in NHWC layout."),
-    "sdpa_kernel": Rule(
-        Integer(0, 1023), "0", "Bit mask of the attention kernels that may be used; 0 leaves the choice to ORT."
-    ),
+    "sdpa_kernel": Rule(Integer(0, 1023), "0", "Bit mask of the permitted attention kernels. 0: ORT chooses."),
     "tunable_op_enable": _switch("Uses TunableOp kernels."),
     "tunable_op_tuning_enable": _switch(
-        "Measures TunableOp kernels inside runs, keeps the fastest: timing and last bits depend on earlier runs.",
-        needs=(Need("tunable_op_enable=1 and tunable_op_max_tuning_duration_ms, which bounds it", _tuning_bounded),),
+        "Measures TunableOp kernels in runs and keeps the fastest. Timing and last bits depend on earlier runs.",
+        needs=(Need("tunable_op_enable=1 and tunable_op_max_tuning_duration_ms, which limits it", _tuning_bounded),),
     ),
     "tunable_op_max_tuning_duration_ms": Rule(
         Integer(1, 1000),
         "0",
-        "Most milliseconds spent on tuning one operator; ORT's own default is no bound.",
+        "Maximum milliseconds for tuning one operator. ORT's default is no limit.",
         needs=(Need("tunable_op_tuning_enable=1", lambda at, _: at.beside.get("tunable_op_tuning_enable") == "1"),),
     ),
-    "use_ep_level_unified_stream": _switch("All runs of the session share one CUDA stream."),
+    "use_ep_level_unified_stream": _switch("Lets all runs of the session share one CUDA stream."),
     "use_tf32": _switch_on("Lets float matmul and convolution use TF32."),
 }
 
 # --- TensorRT ---------------------------------------------------------------------------------------------------------
 
-# TensorRT's parser, unlike that of CUDA, takes neither 1 nor 0.
+# Unlike CUDA's parser, TensorRT's parser accepts neither 1 nor 0.
 _trt_switch = partial(Rule, Flag("False", "True"), "0")
 _DLA = Need("trt_dla_enable", lambda at, _: at.beside.get("trt_dla_enable") == "True")
 _TACTIC_SOURCES = ("CUBLAS", "CUBLAS_LT", "CUDNN", "EDGE_MASK_CONVOLUTIONS")
 
 _TENSORRT = Table("parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT libraries") | {
-    "device_id": Rule(_DEVICE_INDEX, "0", "Which CUDA device; an absent one is an error of CUDA."),
-    "trt_max_partition_iterations": Rule(Integer(1, 10000), "1000", "Most rounds of dividing the model."),
-    "trt_min_subgraph_size": Rule(Integer(1, 1000000), "1", "Fewest nodes for which TensorRT takes a subgraph."),
+    "device_id": Rule(_DEVICE_INDEX, "0", "Index of the CUDA device. A missing device is an error of CUDA."),
+    "trt_max_partition_iterations": Rule(Integer(1, 10000), "1000", "Maximum number of partitioning iterations."),
+    "trt_min_subgraph_size": Rule(Integer(1, 1000000), "1", "Minimum number of nodes of a subgraph for TensorRT."),
     "trt_max_workspace_size": Rule(
-        Integer(0, 2**40), "0", "Bytes of workspace while an engine is built; 0 leaves it to TensorRT."
+        Integer(0, 2**40), "0", "Bytes of workspace for building an engine. 0: TensorRT chooses."
     ),
     "trt_fp16_enable": _trt_switch("Lets TensorRT compute in float16."),
     "trt_bf16_enable": _trt_switch("Lets TensorRT compute in bfloat16."),
-    "trt_int8_enable": _trt_switch("Lets TensorRT compute in int8, for models that carry scales."),
-    "trt_dla_enable": _trt_switch("Computes on a DLA core, where the device has one."),
-    "trt_dla_core": Rule(Integer(0, 7), "0", "Which DLA core.", needs=(_DLA,)),
-    "trt_force_sequential_engine_build": _trt_switch("Builds engines one after the other."),
-    "trt_context_memory_sharing_enable": _trt_switch("Subgraphs share their working memory."),
+    "trt_int8_enable": _trt_switch("Lets TensorRT compute in int8, for models that contain scales."),
+    "trt_dla_enable": _trt_switch("Computes on a DLA core if the device has one."),
+    "trt_dla_core": Rule(Integer(0, 7), "0", "Index of the DLA core.", needs=(_DLA,)),
+    "trt_force_sequential_engine_build": _trt_switch("Builds engines one at a time."),
+    "trt_context_memory_sharing_enable": _trt_switch("Lets subgraphs share their working memory."),
     "trt_layer_norm_fp32_fallback": _trt_switch("Computes layer normalization in float32."),
     "trt_sparsity_enable": _trt_switch("Lets TensorRT use kernels for sparse weights."),
-    "trt_builder_optimization_level": Rule(Integer(0, 5), "3", "How hard TensorRT looks for fast kernels."),
+    "trt_builder_optimization_level": Rule(Integer(0, 5), "3", "Effort of TensorRT's search for fast kernels."),
     "trt_auxiliary_streams": Rule(
-        Integer(-1, 8), "-1", "Most extra CUDA streams per inference stream; -1 leaves it to TensorRT, 0 saves memory."
+        Integer(-1, 8),
+        "-1",
+        "Maximum additional CUDA streams for each inference stream. -1: TensorRT chooses. 0 saves memory.",
     ),
     "trt_tactic_sources": Rule(
         Names({sign + name for sign in "+-" for name in _TACTIC_SOURCES}, ","),
         "none",
-        "Kernel libraries that TensorRT may (+) or may not (-) use.",
+        "Kernel libraries that TensorRT uses (+) or does not use (-).",
     ),
-    "trt_engine_hw_compatible": _trt_switch("Builds engines for every GPU from Ampere on."),
-    "trt_op_types_to_exclude": Rule(_OPERATORS, "none", "Operator types that TensorRT leaves to other EPs."),
-    "trt_cuda_graph_enable": _trt_switch("Captures TensorRT's work into one CUDA graph and replays it on later runs."),
+    "trt_engine_hw_compatible": _trt_switch("Builds engines for all GPUs from Ampere on."),
+    "trt_op_types_to_exclude": Rule(_OPERATORS, "none", "Operator types that TensorRT does not take."),
+    "trt_cuda_graph_enable": _trt_switch("Captures TensorRT's work as one CUDA graph and replays it in later runs."),
 }
 
-# The plugin for RTX devices. The options at the end are those of the EP that older ORT had inside.
+# The plugin for RTX devices. The options at the end are those of the built-in EP of older ORT releases.
 _TENSORRT_RTX = Table("parser run: onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0 on stub libraries", reported=False) | {
     "device_id": _PLUGIN_DEVICE,
     "enable_cuda_graph": Rule(
         Flag(
-            only_off="TensorRT-RTX captures and replays inside itself, where neither the buffers of its graphs nor "
-            "an ordinary run to compare them with can be had"
+            only_off="TensorRT-RTX captures and replays graphs internally, so the backend can neither own the buffers "
+            "of a replay nor compare it with a run without capture"
         ),
         "1",
-        "Lets TensorRT-RTX capture CUDA graphs inside itself. Off is always sent.",
+        "Lets TensorRT-RTX capture CUDA graphs internally. The backend always sends 0.",
     ),
-    "nv_max_workspace_size": Rule(Integer(0, 2**40), "0", "Bytes of workspace while an engine is built."),
-    "nv_max_shared_mem_size": Rule(Integer(0, 2**20), "0", "Bytes of shared memory that a kernel may use."),
+    "nv_max_workspace_size": Rule(Integer(0, 2**40), "0", "Bytes of workspace for building an engine."),
+    "nv_max_shared_mem_size": Rule(Integer(0, 2**20), "0", "Maximum bytes of shared memory for a kernel."),
     "nv_weight_streaming_budget": Rule(
         Text(r"-1|[0-9]{1,15}[BKMG]?|(?:100|[0-9]{1,2})%", "-1, bytes, a number with B, K, M or G, or 0% to 100%"),
         "0",
-        "How much of the weights stays on the GPU.",
+        "Amount of the weights that stays on the GPU.",
     ),
-    "nv_op_types_to_exclude": Rule(_OPERATORS, "none", "Operator types that the EP leaves to others."),
-    "nv_use_sync_gpu_allocator": _switch("Allocates with cudaMalloc, which rules out CUDA graphs."),
-    "nv_persistent_context_memory": _switch("Keeps working memory from run to run."),
+    "nv_op_types_to_exclude": Rule(_OPERATORS, "none", "Operator types that the EP does not take."),
+    "nv_use_sync_gpu_allocator": _switch("Allocates with cudaMalloc, which CUDA graphs do not support."),
+    "nv_persistent_context_memory": _switch("Keeps working memory between runs."),
 }
 
 # --- AMD --------------------------------------------------------------------------------------------------------------
 
 
 def _not_beside(other: str) -> tuple[Need, ...]:
-    # Together they switch each other off, without an error.
+    # Together, they disable each other without an error.
     return (Need(f"{other} off", lambda at, text: text == "0" or at.beside.get(other) != "1"),)
 
 
 _MIGRAPHX = Table("parser run: onnxruntime-migraphx 1.27.1 on stub HIP and MIGraphX libraries") | {
-    "device_id": Rule(_DEVICE_INDEX, "0", "Which GPU; ORT checks it against the device count."),
+    "device_id": Rule(_DEVICE_INDEX, "0", "Index of the GPU. ORT compares it with the number of devices."),
     "migraphx_fp16_enable": _switch("Computes in float16.", needs=_not_beside("migraphx_bf16_enable")),
     "migraphx_bf16_enable": _switch("Computes in bfloat16.", needs=_not_beside("migraphx_fp16_enable")),
     "migraphx_fp8_enable": _switch("Computes in float8.", needs=_not_beside("migraphx_int8_enable")),
     "migraphx_int8_enable": _switch("Computes in int8.", needs=_not_beside("migraphx_fp8_enable")),
-    "migraphx_exhaustive_tune": _switch("Tries every kernel when the model is compiled: slow."),
+    "migraphx_exhaustive_tune": _switch("Tries all kernels when it compiles the model, which is slow."),
 }
 
 # --- CANN -------------------------------------------------------------------------------------------------------------
 
 _CANN = Table("parser run: onnxruntime-cann 1.24.4 on stub ACL libraries") | {
-    "device_id": Rule(_DEVICE_INDEX, "0", "Which NPU; ORT checks it against the device count."),
+    "device_id": Rule(_DEVICE_INDEX, "0", "Index of the NPU. ORT compares it with the number of devices."),
     "npu_mem_limit": _ARENA_LIMIT,
     "arena_extend_strategy": _ARENA_GROWTH,
-    "enable_cann_graph": _switch_on("Compiles subgraphs as a whole; see dump_om_model."),
-    "enable_cann_subgraph": _switch("Lets CANN divide the model."),
+    "enable_cann_graph": _switch_on("Compiles each subgraph as a unit. See dump_om_model."),
+    "enable_cann_subgraph": _switch("Lets CANN partition the model."),
     "dump_om_model": Rule(
-        Flag(only_off="the compiled model is written to the current folder"),
+        Flag(only_off="CANN would write the compiled model to the current folder"),
         "1",
-        "Writes compiled models to the current folder. Sent as off where the caller does not say it.",
+        "Writes compiled models to the current folder. The backend always sends 0.",
     ),
 }
 
@@ -204,10 +201,10 @@ def _device(at: Circumstances) -> str:
 
 
 _FP16_ON_GPU = Need("device_type='GPU' for FP16", lambda at, text: text != "FP16" or _device(at) == "GPU")
-_WITH_CPU = Need("a device_type that names the CPU", lambda at, _: "CPU" in _device(at))
-_WITHOUT_CPU = Need("a device_type without the CPU, to which it is not sent", lambda at, _: "CPU" not in _device(at))
+_WITH_CPU = Need("a device_type with the CPU", lambda at, _: "CPU" in _device(at))
+_WITHOUT_CPU = Need("a device_type without the CPU", lambda at, _: "CPU" not in _device(at))
 _CPU_OR_GPU = Need("device_type CPU or GPU", lambda at, _: _device(at).startswith(("CPU", "GPU")))
-_STREAMS = "Parallel streams: the CPU threads are divided among them, and each run uses one."
+_STREAMS = "Parallel streams. They share the CPU threads, and each run uses one stream."
 _OPENVINO_DEVICE = r"(?:CPU|GPU(?:\.[0-9])?|NPU)"
 
 _OPENVINO_BUNDLED = Table("run: onnxruntime-openvino 1.24.1 on a CPU", reported=False) | {
@@ -220,36 +217,36 @@ _OPENVINO_BUNDLED = Table("run: onnxruntime-openvino 1.24.1 on a CPU", reported=
             once=r"(?<=[:,])(?:CPU|GPU(?:\.[1-9])?|NPU)",
         ),
         "CPU",
-        "Which OpenVINO device computes; an absent one is an error. With AUTO:, HETERO: and MULTI: a CPU that has "
-        "bfloat16 computes in it unless precision says FP32 or ACCURACY.",
+        # With AUTO:, HETERO: and MULTI:, OpenVINO's own default is bfloat16.
+        "OpenVINO device. With AUTO:, HETERO: and MULTI:, a CPU that has bfloat16 uses it unless precision is set.",
     ),
     "precision": Rule(
         Choice("FP32", "FP16", "ACCURACY"),
         "FP32 on CPU, FP16 on GPU and NPU",
-        "In which precision the device computes; ACCURACY keeps the model's.",
+        "Precision of the device. ACCURACY: the model's precision.",
         needs=(_FP16_ON_GPU,),
     ),
     "num_of_threads": Rule(
         Threads(2),
         "0, OpenVINO decides",
-        "CPU threads that compute, and how many runs may be under way at once.",
+        "CPU threads, and the number of concurrent runs.",
         needs=(_WITH_CPU,),
     ),
     "num_streams": Rule(Threads(1), "1", _STREAMS, needs=(_CPU_OR_GPU,)),
     "model_priority": Rule(
         Choice("LOW", "MEDIUM", "HIGH", "DEFAULT"),
         "DEFAULT",
-        "Which sessions a busy GPU or NPU serves first.",
+        "Priority of the session on a busy GPU or NPU.",
         needs=(_WITHOUT_CPU,),
-        evidence="source: sent to OpenVINO only where device_type has no CPU; run: no effect on CPU",
+        evidence="source: sent to OpenVINO only if device_type has no CPU; run: no effect on CPU",
     ),
 }
 
 
 def _openvino_plugin(section: str) -> Table:
-    """The options of the OpenVINO plugin: it takes everything inside ``load_config``, by device.
+    """Return the options of the OpenVINO plugin, which reads all of them from ``load_config``, by device.
 
-    :param section: the part of ``load_config`` that the plugin's device reads; it ignores the others unchecked.
+    :param section: the part of ``load_config`` that the plugin's device reads. It ignores all other parts silently.
     """
 
     def inside(kind: Kind, default: str, effect: str, name: str) -> Rule:
@@ -258,13 +255,15 @@ def _openvino_plugin(section: str) -> Table:
 
     return Table("run: onnxruntime-ep-openvino 1.8.1 on a CPU", reported=False) | {
         "device_id": _PLUGIN_DEVICE,
-        "num_of_threads": inside(Threads(2), "OpenVINO decides", "CPU threads that compute.", "INFERENCE_NUM_THREADS"),
+        "num_of_threads": inside(
+            Threads(2), "OpenVINO decides", "CPU threads of the session.", "INFERENCE_NUM_THREADS"
+        ),
         "num_streams": inside(Threads(1), "OpenVINO decides", _STREAMS, "NUM_STREAMS"),
         "precision": inside(
-            # Not FP16: on a CPU without it OpenVINO computes in bfloat16 or float32 and does not say so.
+            # Not FP16: on a CPU without FP16, OpenVINO silently computes in bfloat16 or float32.
             Choice(spelled={"FP32": "f32", "ACCURACY": "dynamic"}),
             "bfloat16 on a CPU that has it, else FP32",
-            "In which precision a CPU computes; ACCURACY keeps the model's.",
+            "Precision of a CPU. ACCURACY: the model's precision.",
             "INFERENCE_PRECISION_HINT",
         ),
     }
@@ -275,14 +274,14 @@ def _openvino_plugin(section: str) -> Table:
 _QNN_PLUGIN = Table("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported=False) | {
     "device_id": _PLUGIN_DEVICE,
     "backend_type": Rule(
-        # Not gpu and cpu: their session takes no node and only logs why, and the package lacks the library of cpu.
-        # Not saver, ir and genie: the first two write files and compute wrong numbers or nothing.
+        # Not gpu and cpu: the session takes no node and only logs the reason, and the package lacks the cpu library.
+        # Not saver, ir and genie: saver and ir write files, and return wrong outputs or none.
         Choice("htp"),
-        "by device; none on a CPU, where it must be named",
-        "Which of Qualcomm's backends computes. On x86 htp is a simulator.",
+        "by device; required on a CPU",
+        "Backend of Qualcomm that computes. On x86, htp is a simulator.",
     ),
     "htp_graph_finalization_optimization_mode": Rule(
-        Integer(0, 3), "0", "How hard the HTP compiler works. The simulator shows no difference."
+        Integer(0, 3), "0", "Effort of the HTP compiler. No difference on the simulator."
     ),
     "htp_performance_mode": Rule(
         Choice(
@@ -290,52 +289,50 @@ _QNN_PLUGIN = Table("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported=
             *("high_power_saver", "power_saver", "low_power_saver", "extreme_power_saver"),
         ),
         "default",
-        "Clock and power of the HTP. The simulator takes it and has no clock to change.",
+        "Clock and power of the HTP. No effect on the simulator.",
     ),
-    "offload_graph_io_quantization": _switch_on(
-        "Leaves quantizing the inputs and dequantizing the outputs to another EP."
-    ),
+    "offload_graph_io_quantization": _switch_on("Lets another EP quantize the inputs and dequantize the outputs."),
     "qnn_context_priority": Rule(
-        # The EP knows higher ones too: they would put a caller before all others.
+        # Not the higher priorities of the EP: they would give a caller priority over all other callers.
         Choice("low", "normal"),
         "normal",
-        "Priority of the session's work on the HTP. The simulator takes it without effect.",
+        "Priority of the session on the HTP. No effect on the simulator.",
     ),
     "rpc_control_latency": Rule(
-        Integer(0, 1000), "0", "Microseconds of latency asked of the device. The simulator takes it without effect."
+        Integer(0, 1000), "0", "Requested latency of the device in microseconds. No effect on the simulator."
     ),
     "vtcm_mb": Rule(
         Integer(1, 16),
         "the device's own",
-        "Mebibytes of on-chip memory for a graph. The simulator takes it without effect.",
+        "Mebibytes of on-chip memory for a graph. No effect on the simulator.",
     ),
 }
 
 # --- WebGPU -----------------------------------------------------------------------------------------------------------
 
 _INT64 = Need(
-    "enableGraphCapture off to be off", lambda at, text: text == "1" or at.beside.get("enableGraphCapture") != "1"
+    "enableGraphCapture=0 for the value 0", lambda at, text: text == "1" or at.beside.get("enableGraphCapture") != "1"
 )
 
 
 def _webgpu(no_capture: str = "") -> dict[str, Rule]:
-    """The options that both WebGPU EPs know.
+    """Return the options of both WebGPU EPs.
 
-    :param no_capture: why graphs cannot be captured.
+    :param no_capture: the reason why the EP cannot capture graphs.
     """
     return {
-        "preferredLayout": Rule(Choice("NHWC", "NCHW"), "NHWC", "Layout that operators with one are rewritten to."),
+        "preferredLayout": Rule(Choice("NHWC", "NCHW"), "NHWC", "Layout of operators that have one."),
         "enableInt64": _switch("Keeps int64 operators on the GPU.", since=(1, 25), needs=(_INT64,)),
         "enableGraphCapture": Rule(
-            Flag(only_off=no_capture), "0", "Captures the GPU commands of a run and replays them on later runs."
+            Flag(only_off=no_capture), "0", "Captures the GPU commands of a run and replays them in later runs."
         ),
     }
 
 
-# It reports no option.
+# It reports no options.
 _WEBGPU_BUNDLED = Table("run: onnxruntime-webgpu 1.27.0 on a software GPU", reported=False) | _webgpu(
-    "ORT would replay the captured graph on memory that an ordinary run has freed, and return zeros; its "
-    "bundled WebGPU EP, up to 1.29, has no way to allocate the device memory that captured runs need"
+    "a replay would use memory that a run without capture has freed, and return zeros. The built-in WebGPU EP, up to "
+    "1.29, cannot allocate the device memory that captured runs need"
 )
 _WEBGPU_PLUGIN = Table("run: onnxruntime-ep-webgpu 0.4.0 on a software GPU", reported=False) | {
     "device_id": _PLUGIN_DEVICE,
@@ -344,22 +341,22 @@ _WEBGPU_PLUGIN = Table("run: onnxruntime-ep-webgpu 0.4.0 on a software GPU", rep
 
 # --- All of them ------------------------------------------------------------------------------------------------------
 
-# What the EP is told where the caller does not say it, because its own default does what the allowlist refuses.
+# Options that the backend sends if the caller does not, because the default of the EP is not permitted.
 ALWAYS: dict[tuple[str, str], dict[str, object]] = {
     (eps.CANN, "built-in"): {"dump_om_model": False},
     (eps.NV_TENSORRT_RTX, "plugin"): {"enable_cuda_graph": False},
 }
 
-# Conditions on naming an EP at all.
+# Conditions for an EP to be in a session.
 _TWO_CORES = Need(
-    # On one core OpenVINO computes with one thread, whatever num_of_threads says. Seen with onnxruntime-openvino 1.24.1
-    # and onnxruntime-ep-openvino 1.8.1, on one CPU and on two of one core, with every device_type but these.
+    # On one core, OpenVINO uses one thread for any value of num_of_threads. This is so for onnxruntime-openvino 1.24.1
+    # and onnxruntime-ep-openvino 1.8.1, on one CPU and on two CPUs of one core, with each device_type except these.
     "two CPU cores that this process may use, or device_type 'AUTO:CPU'",
     lambda at, _: at.beside.get("device_type", "").startswith(("AUTO:", "MULTI:", "GPU", "NPU")) or usable_cores() > 1,
-    without="a run that must fail returns what the run before it returned, and sessions crash the process",
+    without="a run that must fail returns the outputs of the previous run, and sessions crash the process",
 )
 _TWO_CORES_OR_AUTO = Need(
-    "two CPU cores that this process may use; OpenVINOExecutionProvider.AUTO does not",
+    "two CPU cores that this process may use, unlike OpenVINOExecutionProvider.AUTO",
     lambda _, __: usable_cores() > 1,
     without=_TWO_CORES.without,
 )
@@ -369,11 +366,11 @@ PROVIDER_NEEDS: dict[tuple[str, str], tuple[Need, ...]] = {
 }
 
 NO_OPTION = Table("no option is permitted")
-# A plugin that is in no table, which the application trusted enough to register.
+# A plugin without a table. The application trusts it, because it has registered it.
 ANY_PLUGIN = Table("run") | {"device_id": _PLUGIN_DEVICE}
-# EPs of which every option is refused, or that have none; all are inside ORT.
+# Built-in EPs without a permitted option.
 _WITHOUT_OPTION = "Dml CoreML VitisAI Xnnpack ACL Dnnl Js WebNN ArmNN Azure Nnapi Rknpu VSINPU"
-# EP name to the options of the EP inside ORT ("built-in") and of a plugin, where there is such an EP and it was judged.
+# EP name to kind to options, for each EP that has been reviewed.
 PROVIDERS: dict[str, dict[str, Table]] = {
     eps.CPU: {"built-in": NO_OPTION},
     eps.CUDA: {"built-in": _CUDA, "plugin": NO_OPTION},

@@ -216,8 +216,7 @@ class Threads(Kind):
     def __init__(self, low: int = 0) -> None:
         self._low = low
         self.accepts = (
-            f"an integer from {low} to {self._ALWAYS}, or to {self._PER_CPU} for each CPU that the process may use if "
-            "that is more"
+            f"an integer from {low} to {self._ALWAYS} (or to {self._PER_CPU} for each usable CPU, if that is more)"
         )
 
     def parse(self, value: object) -> int:
