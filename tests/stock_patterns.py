@@ -11,6 +11,7 @@ function below with the decorator is one pattern; what it returns, or the classe
 from __future__ import annotations
 
 import contextlib
+import copy
 import gc
 import inspect
 import io
@@ -662,6 +663,18 @@ def _released() -> bool:
     return gone() is None
 
 
+class _TwoThreads(onnxruntime.SessionOptions):
+    def __init__(self) -> None:
+        super().__init__()
+        self.intra_op_num_threads = 2
+
+
+def _patched_name(name: str, value: object) -> tuple:
+    with mock.patch.object(onnxruntime.backend.backend, name, value):
+        opened = prepare(two_nodes())._session
+    return opened.get_providers(), opened.get_session_options().intra_op_num_threads
+
+
 def _first_parameters(function: Callable) -> list[str]:
     kept = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_KEYWORD)
     return [str(name) for name, parameter in inspect.signature(function).parameters.items() if parameter.kind in kept]
@@ -705,6 +718,9 @@ patterns(
                 OnnxRuntimeBackendRep.run,
             )
         ],
+        "get_available_providers patched": lambda: _patched_name("get_available_providers", lambda: [CPU]),
+        "SessionOptions patched": lambda: _patched_name("SessionOptions", _TwoThreads),
+        "copy": lambda: copy.copy(prepare(two_nodes())).run([X]),
         "names of onnxruntime.backend": lambda: sorted(
             {"is_compatible", "prepare", "run", "supports_device"} - set(dir(onnxruntime.backend))
         ),
@@ -734,17 +750,19 @@ def _plain(value: object) -> object:
 
 
 def outcome(function: Callable[[], object]) -> dict[str, object]:
-    """What came of a pattern: ``returned``, or the names of the classes that it ``raised``, and the message."""
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            return {"returned": _plain(function())}
-    except Exception as error:
-        classes: Iterable[type] = type(error).__mro__
-        return {
-            "raised": list(dict.fromkeys(kind.__name__ for kind in classes if kind not in (object, BaseException))),
-            "message": " ".join(str(error).split())[:300],
-        }
+    """Return the outcome of a pattern: the value ``returned``, or the names of the classes ``raised`` and the message;
+    and the texts of its ``warnings``."""
+    with warnings.catch_warnings(record=True) as given, contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("always")
+        try:
+            found = {"returned": _plain(function())}
+        except Exception as error:
+            classes: Iterable[type] = type(error).__mro__
+            found = {
+                "raised": list(dict.fromkeys(kind.__name__ for kind in classes if kind not in (object, BaseException))),
+                "message": " ".join(str(error).split())[:300],
+            }
+    return {**found, "warnings": [f"{warning.category.__name__}: {warning.message}"[:200] for warning in given]}
 
 
 if __name__ == "__main__":

@@ -2,10 +2,11 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""What works with the stock backend works with this one, but for the differences that README.md lists.
+"""Programs that work with the stock backend work with this one, except for the differences that README.md lists.
 
-The patterns of ``stock_patterns.py`` run here and in an environment with the stock wheel of the same release, whose
-Python the environment variable ``ORT_STOCK_PYTHON`` names (``make test`` sets it).
+The patterns of ``stock_patterns.py`` and the calls of ``stock_sequences.py`` run with this backend, and with the stock
+wheel of the same release. ``ORT_STOCK_PYTHON`` is the Python of an environment with that wheel (``make test`` sets it).
+``ORT_BACKEND_SEQUENCES`` is the number of sequences.
 """
 
 from __future__ import annotations
@@ -51,8 +52,18 @@ DIFFERENCES = {
 }
 
 
-def outcomes(python: str) -> dict[str, dict]:
-    command = [python, "-W", "ignore", str(ROOT / "tests" / "stock_patterns.py")]
+SEQUENCES = os.environ.get("ORT_BACKEND_SEQUENCES", "40")
+
+# The warnings that the stock backend does not give, each with the difference in the README that it belongs to.
+NEW_WARNINGS = {
+    r"RuntimeWarning: .*is (unknown and is )?ignored": "Surplus",
+    r"RuntimeWarning: Got \d+ inputs, but the model has .*surplus": "Surplus",
+    r"RuntimeWarning: .* has no effect in this session": "Surplus",
+}
+
+
+def outcomes(python: str, program: str = "stock_patterns.py", *arguments: str) -> dict[str, dict]:
+    command = [python, str(ROOT / "tests" / program), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise AssertionError(done.stderr[-3000:])
@@ -66,11 +77,20 @@ def worse(stock: dict, here: dict) -> str:
         if "returned" in here or stock["raised"][0] in here["raised"]:
             return ""
         return f"stock raises {stock['raised'][0]}, this {here['raised'][0]}: {here['message']}"
-    if here == stock:
+    if here.get("returned", ...) == stock["returned"]:
         return ""
     return f"stock returns {stock['returned']}, this " + (
         f"returns {here['returned']}" if "returned" in here else f"raises {here['raised'][0]}: {here['message']}"
     )
+
+
+def new_warnings(stock: dict, here: dict) -> list[str]:
+    """Return the warnings that only this backend gives and that the README does not list."""
+    return [
+        text
+        for text in here["warnings"]
+        if text not in stock["warnings"] and not any(re.match(known, text) for known in NEW_WARNINGS)
+    ]
 
 
 def listed() -> list[str]:
@@ -91,6 +111,18 @@ class ComparisonTest(unittest.TestCase):
             with self.subTest(name):
                 self.assertIn(name, DIFFERENCES, text)
         self.assertEqual(DIFFERENCES.keys() - found.keys(), set(), "listed, and no difference any more")
+        for name in stock.keys() - DIFFERENCES.keys():
+            with self.subTest(name):
+                self.assertEqual(new_warnings(stock[name], here[name]), [])
+
+    @unittest.skipUnless(STOCK, "ORT_STOCK_PYTHON is not set to a Python with the stock wheel")
+    def test_random_sequences_of_calls(self) -> None:
+        stock, here = (outcomes(python, "stock_sequences.py", SEQUENCES) for python in (STOCK, sys.executable))
+        self.assertEqual(stock.keys(), here.keys())
+        for name in stock:
+            with self.subTest(name):
+                self.assertEqual(worse(stock[name], here[name]), "")
+                self.assertEqual(new_warnings(stock[name], here[name]), [])
 
     def test_each_difference_is_in_the_readme(self) -> None:
         differences = listed()

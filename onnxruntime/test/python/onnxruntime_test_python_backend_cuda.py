@@ -103,7 +103,7 @@ class WithoutGpuTest(unittest.TestCase):
                     onnxruntime.backend.run(convolutions(), [image()], device, provider_options=options)
 
     def test_the_error_says_what_may_be_missing(self) -> None:
-        missing = r"(The system says: .*cu|CUDA or cuDNN.*may be missing)"
+        missing = r"(NVIDIA.s driver is missing|The system says: .*cu|CUDA or cuDNN.*may be missing)"
         with self.assertRaisesRegex(RuntimeError, f"{EP}.*could not be attached.*{missing}"):
             prepare({EP: {}})
 

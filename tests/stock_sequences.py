@@ -1,0 +1,163 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Random sequences of calls of the stock interface; as a program, it prints the outcomes as JSON.
+
+``test_stock_comparison.py`` runs it with this backend and with the stock backend. The argument is the number of
+sequences. A sequence depends on its number only, so both backends get the same calls.
+"""
+
+from __future__ import annotations
+
+import copy
+import enum
+import json
+import random
+import sys
+from collections.abc import Callable
+
+import numpy as np
+from backend_test_models import three_inputs
+from stock_patterns import V, X, outcome, saved, session, two_nodes
+
+import onnxruntime
+import onnxruntime.backend
+
+STEPS = 8
+
+
+class Device(str, enum.Enum):
+    """A device as many programs define it."""
+
+    CPU = "CPU"
+
+
+class Proxy:
+    """A session of the caller that has the members that the stock backend uses."""
+
+    def __init__(self) -> None:
+        self._inner = session()
+
+    def get_inputs(self):
+        return self._inner.get_inputs()
+
+    def get_outputs(self):
+        return self._inner.get_outputs()
+
+    def run(self, outputs, feeds, options=None):
+        return self._inner.run(outputs, feeds, options)
+
+
+SESSION_KEYWORDS = {
+    "intra_op_num_threads": (1, 2),
+    "inter_op_num_threads": (1, 2),
+    "execution_mode": (onnxruntime.ExecutionMode.ORT_SEQUENTIAL, onnxruntime.ExecutionMode.ORT_PARALLEL),
+    "graph_optimization_level": (onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,),
+    "enable_mem_pattern": (True, False),
+    "enable_cpu_mem_arena": (True, False),
+    "enable_mem_reuse": (True, False),
+    "log_severity_level": (2, 3, 4),
+    "logid": ("", "one"),
+    "enable_profiling": (True,),
+    "unheard_of": (1,),
+}
+RUN_KEYWORDS = {
+    "log_severity_level": (2, 4),
+    "logid": ("", "two"),
+    "only_execute_path_to_fetches": (True, False),
+    "unheard_of": (None,),
+}
+INPUTS = {
+    "a list": lambda: [X],
+    "a tuple": lambda: (X,),
+    "an array": lambda: X,
+    "nested lists": lambda: [X.tolist()],
+    "of another type": lambda: [X.astype(np.float64)],
+    "of another shape": lambda: [X[:1]],
+    "of another rank": lambda: [X[0]],
+    "three": lambda: [V, V, V],
+    "two of three": lambda: [V, V],
+    "more than there are": lambda: [X, X, X, X],
+    "none": list,
+    "not contiguous": lambda: [np.asfortranarray(X)],
+    "an OrtValue": lambda: [onnxruntime.OrtValue.ortvalue_from_numpy(X)],
+    "None": lambda: None,
+    "text": lambda: "x",
+}
+DEVICES = (None, None, "CPU", "CPU:0", "CUDA", "GPU", "TPU", "", Device.CPU, np.str_("CPU"))
+
+
+class Sequence:
+    """A sequence of calls whose later calls use the results of earlier ones."""
+
+    def __init__(self, number: int) -> None:
+        self.choose = random.Random(number)
+        self.reps: list = []
+
+    def keywords(self, table: dict[str, tuple]) -> dict[str, object]:
+        names = self.choose.sample(sorted(table), self.choose.choice((0, 0, 1, 1, 2)))
+        return {name: self.choose.choice(table[name]) for name in names}
+
+    def model(self) -> tuple[str, Callable[[], object]]:
+        forms = {
+            "a ModelProto": two_nodes,
+            "three inputs": three_inputs,
+            "bytes": lambda: two_nodes().SerializeToString(),
+            "a session": session,
+            "no model": lambda: b"no model",
+            "no file": lambda: "no-such-file.onnx",
+        }
+        name = self.choose.choice(sorted(forms))
+        if self.reps and self.choose.random() < 0.3:
+            rep = self.choose.choice(self.reps)
+            return "a rep", lambda: rep
+        return name, forms[name]
+
+    def step(self) -> tuple[str, Callable[[], object]]:
+        kind = self.choose.choice(("prepare", "prepare", "run", "run", "run", "backend.run", "ask", "copy", "swap"))
+        device = self.choose.choice(DEVICES)
+        if kind == "ask":
+            return f"supports_device({device!r})", lambda: onnxruntime.backend.supports_device(device)
+        if kind == "prepare":
+            (form, made), keywords = self.model(), self.keywords(SESSION_KEYWORDS)
+            return f"prepare({form}, {device!r}, {keywords})", lambda: self.prepare(made, device, keywords)
+        name = self.choose.choice(sorted(INPUTS))
+        if kind == "backend.run":
+            (form, made), keywords = self.model(), self.keywords(SESSION_KEYWORDS | RUN_KEYWORDS)
+            call = f"run({form}, {name}, {device!r}, {keywords})"
+            return call, lambda: onnxruntime.backend.run(made(), INPUTS[name](), device, **keywords)
+        keywords = self.keywords(RUN_KEYWORDS)
+        if not self.reps:
+            self.reps.append(onnxruntime.backend.prepare(two_nodes()))
+        rep = self.choose.choice(self.reps)
+        if kind == "copy":
+            return "copy.copy(rep)", lambda: self.keep(copy.copy(rep))
+        if kind == "swap":
+            return "rep._session = a proxy", lambda: setattr(rep, "_session", Proxy())
+        return f"rep.run({name}, {keywords})", lambda: rep.run(INPUTS[name](), **keywords)
+
+    def prepare(self, made: Callable[[], object], device: object, keywords: dict[str, object]) -> str:
+        return self.keep(onnxruntime.backend.prepare(made(), device, **keywords))
+
+    def keep(self, rep: object) -> str:
+        self.reps.append(rep)
+        return type(rep).__name__
+
+
+def outcomes(number: int) -> dict[str, dict]:
+    """Return the outcome of each call of a sequence."""
+    sequence, found = Sequence(number), {}
+    for index in range(STEPS):
+        name, call = sequence.step()
+        found[f"{number}.{index} {name}"] = outcome(call)
+    return found
+
+
+if __name__ == "__main__":
+    onnxruntime.set_default_logger_severity(4)
+    with saved(two_nodes()):
+        every: dict[str, dict] = {}
+        for number in range(int(sys.argv[1])):
+            every |= outcomes(number)
+    json.dump(every, sys.stdout)
