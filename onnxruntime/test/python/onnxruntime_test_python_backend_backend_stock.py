@@ -85,8 +85,9 @@ class ModelsTest(unittest.TestCase):
                     return 1
 
             for bad in ("", f"{path}\0.png", Lying(""), Lying(f"{path}\0.png")):
-                with self.subTest(bad), self.assertRaisesRegex(RuntimeError, "empty or contains a NUL"):
+                with self.subTest(bad), self.assertRaises(RuntimeError) as raised:
                     onnxruntime.backend.prepare(bad)
+                self.assertNotIsInstance(raised.exception, onnxruntime.backend.NotPermittedError)
 
     def test_a_path_that_is_not_utf8(self) -> None:
         with (
@@ -94,6 +95,25 @@ class ModelsTest(unittest.TestCase):
             self.assertRaisesRegex(RuntimeError, "model: .* not UTF-8.*Pass the file"),
         ):
             onnxruntime.backend.prepare("mod\udce8le.onnx")
+
+    def test_a_model_that_is_too_large_to_serialize(self) -> None:
+        class EncodeError(Exception):
+            """As protobuf raises it above 2 GB."""
+
+        too_large = ValueError("This protobuf of onnx model is too large (>2GB).")
+        encode_error = EncodeError("Failed to serialize proto")
+        failing = mock.Mock(spec=["SerializeToString"])
+        failing.SerializeToString.side_effect = encode_error
+        for made, check, error in (
+            (failing, backend.check_model, encode_error),
+            (two_nodes(), mock.Mock(side_effect=too_large), too_large),
+        ):
+            with mock.patch.object(backend, "check_model", check), self.assertRaises(RuntimeError) as raised:
+                onnxruntime.backend.prepare(made)
+            self.assertIn("save_as_external_data=True", str(raised.exception))
+            self.assertIs(raised.exception.__cause__, error)
+        with mock.patch.object(backend, "check_model", side_effect=KeyError("other")), self.assertRaises(KeyError):
+            onnxruntime.backend.prepare(two_nodes())
 
     def test_no_file(self) -> None:
         with self.assertRaisesRegex(Exception, "no-such-model.onnx"):
