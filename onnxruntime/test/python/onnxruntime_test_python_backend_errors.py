@@ -32,7 +32,8 @@ FIELDS = ("keyword", "provider", "key", "reason", "input", "expected", "got")
 
 
 def prepare(model: object = MODEL, **keywords: object):
-    return onnxruntime.backend.prepare(model, **keywords)
+    """Prepare a model on the CPU EP, on any base."""
+    return onnxruntime.backend.prepare(model, **{"provider_options": {}, **keywords})
 
 
 def caught(call: Callable) -> Exception | None:
