@@ -141,12 +141,12 @@ class InterruptError(BaseException):
 
 
 class MomentTest(unittest.TestCase):
-    """Signal handlers act at every moment of a limited run: a profile function acts where Python calls a handler."""
+    """A profile function acts at every moment of a limited run at which Python calls signal handlers."""
 
     MOST_MOMENTS = 2000
 
     def setUp(self) -> None:
-        self.rep = onnxruntime.backend.prepare(two_nodes())
+        self.rep = onnxruntime.backend.prepare(two_nodes(), provider_options={})
         self.cancellation = Cancellation()
 
     def at_moment(self, moment: int, act: Callable[[], None]) -> tuple[bool, object]:
@@ -156,11 +156,12 @@ class MomentTest(unittest.TestCase):
         """
         left = moment
 
-        def profile(*_) -> None:
+        def profile(_, event: str, __) -> None:
             nonlocal left
-            left -= 1
-            if left == 0:
-                act()
+            if event in ("call", "c_return"):  # a Python function begins, or a C function has returned
+                left -= 1
+                if left == 0:
+                    act()
 
         sys.setprofile(profile)
         try:
