@@ -19,7 +19,7 @@ from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.provider_names import CUDA
 from onnxruntime.backend.session import presence
 
-NO_DEVICE = "the library is registered, but the EP found no supported device on this machine"
+NO_DEVICE = "the library is registered, but the EP found no device on this machine that it supports"
 
 
 def full_name(text: str) -> str:
