@@ -37,7 +37,7 @@ from onnxruntime.backend.capture.graph_ids import GRAPH_ID, ONE_GRAPH, ORDINARY,
 from onnxruntime.backend.capture.replays import Graph
 from onnxruntime.backend.capture.threads import Threads
 from onnxruntime.backend.provider_names import TENSORRT, WEBGPU
-from onnxruntime.backend.runs import run_options, tensors
+from onnxruntime.backend.runs import fast_path, run_options, tensors
 
 _WAY_OUT = f"run with run_config={{'{GRAPH_ID}': {ORDINARY}}}, or prepare the model without graph capture"
 _UNUSABLE = (
@@ -52,21 +52,13 @@ def of(session: InferenceSession) -> Capture | None:
     # The state is kept with the session: its buffers must end with the session.
     own = vars(session)
     switched_on = eligibility.switched_on(session)
-    _drop_other(own)
+    with _dropping:
+        state = own.get("_graph_capture")
+        if state is not None and state.inner is not fast_path.inner_of(session):
+            del own["_graph_capture"]  # of an inner session that set_providers has replaced
     if not switched_on:
         return None
     return own.get("_graph_capture") or own.setdefault("_graph_capture", Capture(session, switched_on))
-
-
-def _drop_other(own: dict[str, object]) -> None:
-    """Release the state of an inner session that set_providers has replaced."""
-    with _dropping:
-        state = own.get("_graph_capture")
-        if state is None or state.inner is own["_sess"]:
-            return
-        lock, dropped = state._lock, [own.pop("_graph_capture")]
-    del state  # so that the list has the last reference
-    lock.put_aside(dropped)
 
 
 def require(session: InferenceSession) -> None:
@@ -98,7 +90,7 @@ class Capture:
         :param switched_on: the EPs of the session that capture.
         """
         ep = switched_on[0]
-        self.inner = session._sess
+        self.inner = fast_path.inner_of(session)
         self._lock = locks.of(session)
         self._on_webgpu = ep == WEBGPU
         self._unread = eligibility.unread(session) or frozenset()
@@ -224,7 +216,7 @@ class Capture:
         graph_id = self._ids.begin(key)
         if graph_id is None:
             return wanted
-        graph = Graph(graph_id, call.session)
+        graph = Graph(graph_id, call.session, self._lock)
         self._begun.append(graph)
         for (name, dtype, _), shape in zip(self._slots, key[1:], strict=True):
             graph.bind_input(name, self._buffer(call.session, shape, dtype, on_cpu=name in self._unread))

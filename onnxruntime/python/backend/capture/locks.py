@@ -24,7 +24,8 @@ of its own, an IO binding, an ``OrtValue`` in device memory ::
 2. Run locks, re-entrant, in ``SessionLock._run_locks`` (CUDA only). Each thread that has run a session has a lock, and
    each session that replays graphs (``Capture._replay_lock``). A thread that is alone holds all of them. So a run takes
    no lock that another session's run needs.
-3. ``GraphIds._state``, ``Threads._state`` and ``_marking``, held for a few assignments. No lock is taken inside them.
+3. ``GraphIds._state``, ``Threads._state``, ``_marking`` and ``graphs._dropping``, held for a few assignments. No thread
+   waits for a lock inside them.
 
 A thread that holds a run lock never takes ``_alone``, which would be a deadlock with a thread that is alone.
 
@@ -217,6 +218,20 @@ class _Release:
             self._lock.put_aside(own)
 
     __del__ = _end
+
+
+class Owner:
+    """An object whose attributes own device memory, which is released under the lock wherever the object ends.
+
+    Nothing else may refer to what the attributes own, except for short calls.
+    """
+
+    def __init__(self, lock: SessionLock) -> None:
+        self._lock = lock
+
+    def __del__(self, is_finalizing: Callable = sys.is_finalizing) -> None:
+        if not is_finalizing():
+            self._lock.put_aside(vars(self))
 
 
 WEBGPU = SessionLock(side_by_side=False)

@@ -21,10 +21,11 @@ _RUN_WITH_IOBINDING = InferenceSession.run_with_iobinding
 _Replay = Callable[[Sequence[object]], "list[np.ndarray] | None"]
 
 
-class Graph:
+class Graph(locks.Owner):
     """One captured graph: its buffers, and the binding of these buffers."""
 
-    def __init__(self, graph_id: str, session: InferenceSession) -> None:
+    def __init__(self, graph_id: str, session: InferenceSession, lock: locks.SessionLock) -> None:
+        super().__init__(lock)
         self.id = graph_id
         self.binding = session.io_binding()
         # The inner session that captured the graph, which set_providers replaces, and its binding.
@@ -39,16 +40,20 @@ class Graph:
         self.binding.bind_ortvalue_input(name, buffer)
 
 
+class _Fast(locks.Owner):
+    """The function that replays a graph with some run options. Nothing else refers to the function."""
+
+    def __init__(self, lock: locks.SessionLock, replay: _Replay) -> None:
+        super().__init__(lock)
+        self.replay = replay
+
+
 class _OfThread(threading.local):
-    """The functions that replay the graphs of a thread, by input shapes, and the last of them."""
+    """The graphs of a thread, by input shapes, and the last of them."""
 
     def __init__(self) -> None:
-        self.replays: dict[tuple, _Replay] = {}
-        self.last: _Replay = _never
-
-
-def _never(inputs: Sequence[object]) -> None:
-    """Placeholder for a thread without a graph."""
+        self.graphs: dict[tuple, _Fast] = {}
+        self.last: _Fast | None = None
 
 
 def fast_path(
@@ -91,19 +96,20 @@ def fast_path(
             inputs = [inputs.get(name) for name in names]
         elif kind is not list and kind is not tuple:
             inputs = (inputs,)
-        outputs = mine.last(inputs)
+        last = mine.last
+        outputs = None if last is None else last.replay(inputs)
         return other(inputs) if outputs is None else outputs
 
     def other(inputs: Sequence[object]) -> list[np.ndarray] | None:
         """Run another graph than the last one of the thread."""
         shapes = tuple([value.shape if type(value) is np.ndarray else None for value in inputs])
-        if shapes not in mine.replays:
+        if shapes not in mine.graphs:
             graph = (threads.graphs() or _NO_GRAPHS).get((graph_id, *shapes))
             if graph is None or graph.entries is not entries:
                 return None
-            mine.replays[shapes] = replay_of(graph, own, slots, lock, replay_lock)
-        mine.last = mine.replays[shapes]
-        return mine.last(inputs)
+            mine.graphs[shapes] = _Fast(lock, replay_of(graph, own, slots, lock, replay_lock))
+        mine.last = mine.graphs[shapes]
+        return mine.last.replay(inputs)
 
     return run
 
