@@ -2,14 +2,14 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""ONNX's whole backend test series on ``onnxruntime.backend``, held against a list of expected failures.
+"""Runs all backend tests of ONNX on ``onnxruntime.backend``, and compares the failures with a list.
 
-Under pytest each test of ONNX is one test; a listed one that fails is an expected failure, one that passes is reported
-as such (``-rX``), any other failure fails the run. Run directly, this file prints a summary, and ``--update`` writes
-what it saw into the list. The list holds one entry for each ORT release, execution provider and onnx release.
+Under pytest, each test of ONNX is one test. A listed test that fails is an expected failure. ``-rX`` reports listed
+tests that pass. Any other failure fails the run. As a program, this file prints a summary, and ``--update`` writes the
+failures into the list. The list has one entry for each ORT release, execution provider and onnx release.
 
-A configuration for every test comes from the backend's own environment variable ``ORT_ONNX_BACKEND_CONFIG``, or, run
-directly, from ``--config``: ``prepare``'s keyword arguments as JSON. The list stays that of no configuration.
+The environment variable ``ORT_ONNX_BACKEND_CONFIG`` of the backend specifies a configuration for every test. For the
+program, ``--config`` specifies the keyword arguments of ``prepare`` as JSON. The list is that of no configuration.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from onnxruntime.backend.backend import OnnxRuntimeBackend
 
 EXPECTED = pathlib.Path(__file__).with_name("onnx_series_expected.json")
 
-# What an error says of its cause, tried in this order.
+# Patterns of errors and their causes. The first match counts.
 _CAUSES = (
     (r"Could not find an implementation for (\S+) node|Failed to find kernel for (\S+) ", "kernel missing"),
     (r"(?:\S+:)?(\S+)\(-1\) is not a registered function/op", "kernel missing"),
@@ -53,19 +53,19 @@ _CAUSES = (
     (r"Mismatched elements?: (\d+ / \d+)|(\S+ (?:location )?mismatch|has incorrect shape|not equal)", "numeric"),
     (r"(Unable to compare expected type)", "test"),
 )
-# What these compute is drawn at random, so that no seed of ONNX's matches another library's.
+# Operators with random outputs: with the same seed, another library draws other numbers.
 _RANDOM = {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"}
 
 
 class Outcome(NamedTuple):
-    """What became of a test: ``passed``, ``failed`` or ``skipped``, and why."""
+    """The result of a test, ``passed``, ``failed`` or ``skipped``, and the reason."""
 
     result: str
     reason: str = ""
 
 
 def device_tests(backend: type) -> Iterator[tuple[type[unittest.TestCase], str]]:
-    """ONNX's test classes with the names of their tests on devices that a backend supports."""
+    """Yield ONNX's test classes with the names of their tests on devices that a backend supports."""
     for test_class in onnx.backend.test.BackendTest(backend, __name__).test_cases.values():
         for name in dir(test_class):
             if name.startswith("test_") and backend.supports_device(name.rpartition("_")[2].upper()):
@@ -73,7 +73,7 @@ def device_tests(backend: type) -> Iterator[tuple[type[unittest.TestCase], str]]
 
 
 def configured(backend: type, arguments: dict) -> type:
-    """A backend that prepares every model with these arguments, and keeps the last ``ModelProto`` as ``model``."""
+    """Return a backend that prepares each model with these arguments, and keeps the last ``ModelProto``."""
 
     class Configured(backend):
         @classmethod
@@ -86,10 +86,7 @@ def configured(backend: type, arguments: dict) -> type:
 
 
 def outcomes(backend: type) -> dict[str, Outcome]:
-    """Run the whole series.
-
-    :param backend: made by :func:`configured`.
-    """
+    """Run all tests on a backend of :func:`configured`."""
     results = {}
     for test_class, name in device_tests(backend):
         backend.model = None
@@ -118,19 +115,19 @@ def _cause(error: Exception, model: onnx.ModelProto | None) -> str:
 
 
 def list_key(backend: type) -> str:
-    """The name of the list for a backend: ORT's release and the first execution provider of its sessions.
+    """Return the name of the list for a backend: ORT's release and the first execution provider of its sessions.
 
-    :raises RuntimeError: when the backend's configuration is refused: once, instead of from every test.
+    :raises RuntimeError: if the backend refuses the configuration: once, instead of in every test.
     """
-    # Azure's is there for one operator that no test has.
+    # No test contains the operator of Azure's EP.
     providers = [name for name in backend.prepare(two_nodes())._session.get_providers() if not name.startswith("Azure")]
     return f"onnxruntime {onnxruntime.__version__} {providers[0]}"
 
 
 def expected_failures(key: str) -> dict[str, str]:
-    """Test name to reason, from a list for this onnx.
+    """Return test names and reasons from a list for this onnx.
 
-    :param key: the list, as :func:`list_key` names it.
+    :param key: the name of the list, from :func:`list_key`.
     """
     lists = json.loads(EXPECTED.read_text()).get(key, {})
     known = {release for releases in lists for release in releases.split()}
@@ -148,7 +145,7 @@ def expected_failures(key: str) -> dict[str, str]:
 
 
 def update(key: str, failed: dict[str, str]) -> None:
-    """Write what failed now into a list, and leave the other lists and other onnx releases as they are."""
+    """Write the failures into a list, and keep the other lists and the entries of other onnx releases."""
     everything = json.loads(EXPECTED.read_text())
     releases_of = collections.defaultdict(set)
     for releases, entries in everything.get(key, {}).items():
@@ -165,15 +162,15 @@ def update(key: str, failed: dict[str, str]) -> None:
 
 
 def _define_tests(define: Callable[[str, type], None]) -> None:
-    """Define a test class for pytest for each of ONNX's, with expected failures marked."""
-    import pytest  # needed nowhere else  # noqa: PLC0415
+    """Define a test class for pytest for each test class of ONNX, with expected failures marked."""
+    import pytest  # only under pytest  # noqa: PLC0415
 
     expected = expected_failures(list_key(OnnxRuntimeBackend))
     tests = collections.defaultdict(dict)
     for test_class, name in device_tests(OnnxRuntimeBackend):
         test = getattr(test_class, name)
         if name in expected:
-            # Not strict: random and numeric results may be right on another machine.
+            # Not strict: random and numeric results can be right on another machine.
             test = pytest.mark.xfail(reason=expected[name], strict=False)(test)
         tests[test_class.__name__][name] = test
     for class_name, members in tests.items():
@@ -211,7 +208,7 @@ def main() -> int:
     return 1 if failed.keys() - expected.keys() else 0
 
 
-# ONNX keeps the inputs that it makes for its few whole models here; its default is the user's home.
+# The folder for the inputs that ONNX makes for its few whole models. The default is in the user's home.
 _models = tempfile.TemporaryDirectory()
 os.environ.setdefault("ONNX_MODELS", _models.name)
 

@@ -2,10 +2,10 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Whether ONNX's tests that pass still do with each permitted config key away from its default.
+"""Runs ONNX's tests with each permitted config key away from its default, and lists tests with another result.
 
-Every key gets a process and a whole test series of its own. A test that passes without the key and not with it, or the
-other way round, must be explained in ``EXPLAINED``; otherwise the exit status is 1.
+Each key has a process of its own, which runs all tests. If a test passes only with the key, or only without it,
+``EXPLAINED`` must contain the reason; otherwise the exit status is 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import onnx_series as series
 from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
 from onnxruntime.backend.allowlist.value_kinds import Flag
 
-# What to set where it is not simply the other value of a flag: the value that is farthest from the default.
+# The values of keys that are not flags: those farthest from the default.
 VALUES = {
     "optimization.constant_folding_max_output_size_in_bytes": 1,
     "optimization.disable_specified_optimizers": "ConstantFolding;Level1_RuleBasedTransformer;MatMulAddFusion",
@@ -43,7 +43,7 @@ VALUES = {
     "gpu_graph_id": 1,
     "memory.enable_memory_arena_shrinkage": "cpu:0",
 }
-# Why a key changes which tests pass. A bare session with the key fails on the same models in the same words.
+# Why a key changes which tests pass. A session without the backend fails on the same models with the same errors.
 _LIMIT = "the limit refuses every model with a function, or an operator that ORT has only as a function"
 EXPLAINED = {
     "session.function_expansion_byte_limit": _LIMIT,
@@ -53,13 +53,13 @@ EXPLAINED = {
 
 
 def _configurations() -> dict[str, dict]:
-    """Key to the configuration that sets it."""
+    """Return for each key the configuration that sets it."""
     result = {}
     for keyword, table in (("session_config", SESSION_CONFIG), ("run_config", RUN_CONFIG)):
         for key, rule in table.items():
             value = VALUES[key] if key in VALUES else rule.default[0] != "1"
             if key not in VALUES and not isinstance(rule.kind, Flag):
-                raise SystemExit(f"VALUES has none for {key}")
+                raise SystemExit(f"VALUES has no value for {key}")
             result[key] = {keyword: {key: value}}
             if key.startswith("session.inter_op."):
                 result[key]["execution_mode"] = "ORT_PARALLEL"
@@ -67,9 +67,9 @@ def _configurations() -> dict[str, dict]:
 
 
 def _passed(config: dict) -> frozenset[str]:
-    """The tests that pass with a configuration.
+    """Return the tests that pass with a configuration.
 
-    :raises RuntimeError: when it is refused.
+    :raises RuntimeError: if the backend refuses the configuration.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "outcomes.json")
@@ -82,7 +82,7 @@ def _passed(config: dict) -> frozenset[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("keys", nargs="*", help="the keys to try; default: every permitted one")
+    parser.add_argument("keys", nargs="*", help="keys (default: every permitted key)")
     keys = parser.parse_args().keys
     configurations = _configurations()
     without = _passed({})
@@ -92,7 +92,7 @@ def main() -> int:
         try:
             found = _passed(configurations[key])
         except RuntimeError as refusal:
-            print(f"{json.dumps(configurations[key])}: not here: {refusal}", flush=True)
+            print(f"{json.dumps(configurations[key])}: not available: {refusal}", flush=True)
             continue
         lost, won = sorted(without - found), sorted(found - without)
         print(f"{json.dumps(configurations[key])}: {len(lost)} pass no longer, {len(won)} pass now", flush=True)

@@ -2,11 +2,11 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""How ONNX's backend tests do on this backend, on the stock one and on bare sessions, side by side and by cause.
+"""Compares ONNX's backend tests on this backend, on the stock backend and on bare sessions, with causes.
 
-A test that fails here but passes on a bare ``InferenceSession`` with values made by onnx's helpers and ``OrtValue`` is
-this backend's failure; so is one that the stock backend passes, and so is a test that is skipped here and not there.
-Each makes the exit status 1.
+The exit status is 1 in each of these cases: a test fails on this backend, and passes on a bare ``InferenceSession``
+with values made by onnx's helpers and ``OrtValue``; a test fails on this backend, and passes on the stock backend; a
+test is skipped on this backend only.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ import onnxruntime
 from onnxruntime import InferenceSession, OrtValue
 from onnxruntime.backend.backend import OnnxRuntimeBackend
 
-# Numpy has none of bfloat16, float8e5m2, float4e2m1, int4, uint2...
+# Types that numpy lacks: bfloat16, float8e5m2, float4e2m1, int4, uint2 and others.
 _NUMPY_LACKS = re.compile(r"tensor\((bfloat16|float8\w+|float4\w+|u?int[24])\)")
 
 
 class BareBackend(Backend):
-    """ORT without any backend layer, to tell whose a failure is. It shares no code with the backend under test."""
+    """ORT without a backend, to find the cause of a failure. It shares no code with the backend under test."""
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
@@ -48,7 +48,7 @@ class BareBackend(Backend):
 
 
 class BareRep(BackendRep):
-    """A session that takes and returns what ONNX's test runner does."""
+    """A session with the input and output values of ONNX's test runner."""
 
     def __init__(self, session: InferenceSession) -> None:
         self._session = session

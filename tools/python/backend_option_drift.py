@@ -6,16 +6,19 @@
 
     python backend_option_drift.py [WHEEL, FOLDER or NAME==VERSION ...] [--pip=OPTION ...]
 
-Without an argument it reads the installed distributions whose names begin with onnxruntime. NAME==VERSION stands for a
-wheel that pip downloads, with further options such as --pip=--platform=win_amd64. It lists what the libraries hold and
-nobody judged, which fails, and what was judged with this distribution as evidence and is not there.
+Without an argument, reads the installed distributions whose names begin with onnxruntime. NAME==VERSION specifies a
+wheel that pip downloads, with further options such as --pip=--platform=win_amd64. Lists the names in the libraries that
+the allowlist does not contain, which is a failure, and the names of the allowlist that the libraries should contain and
+do not.
 
-A name counts as a key when it begins like one (session., ep., mlas. and so on), wherever it is. It counts as an option
-of an execution provider when it is used among known options of that provider: in the same function, or in the same
-table of pointers. What this misses: an option that is used away from all others, among names of values, or alone in a
-new library; a name that does not begin with a lower-case letter; a piece of code that looks like the middle of a known
-name; a key without such a beginning; names that code for AVX puts together, as no wheel's parsers do; and, on macOS and
-on Arm, options of execution providers that are not named like keys.
+A name counts as a key if it begins like a key (session., ep., mlas. and so on). It counts as an option of an execution
+provider if code uses it among known options of that provider: in the same function, or in the same table of pointers.
+The check misses
+- an option that is used apart from all others, among names of values, or alone in a new library;
+- a name that does not begin with a lower-case letter, and a key with another prefix;
+- a piece of code that looks like the middle of a known name;
+- names that code for AVX composes, as no parser of a wheel does;
+- on macOS and on Arm, options of execution providers without the prefix of a key.
 """
 
 from __future__ import annotations
@@ -52,10 +55,10 @@ _ONLY_IN = {"mlas.enable_gemm_fastmath_arm64_bfloat16": "Arm on Linux", "session
 
 
 class Library(NamedTuple):
-    """What a native library holds.
+    """The names in a native library.
 
-    :param kind: whether its EPs are ``"built-in"`` in ORT or it is a ``"plugin"`` to be registered.
-    :param texts: every text that may be a name, and whether it is certainly whole.
+    :param kind: ``"built-in"`` for a library of ORT, ``"plugin"`` for that of a plugin EP.
+    :param texts: every text that can be a name, and whether it is certainly complete.
     :param places: the texts by the function or table that uses them, in order.
     """
 
@@ -76,12 +79,12 @@ class Distribution(NamedTuple):
 def read_folder(folder: Path) -> Distribution:
     """Read an unpacked wheel.
 
-    :raises ValueError: when the folder holds no metadata of a distribution, or no native library of ORT.
+    :raises ValueError: if the folder contains no metadata of a distribution, or no native library of ORT.
     """
     for info in folder.glob("*.dist-info"):
         files = [path for path in folder.rglob("*") if path.is_file()]
         return _read(metadata.PathDistribution(info), files)
-    raise ValueError(f"{folder} holds no *.dist-info: it is no unpacked wheel")
+    raise ValueError(f"{folder}: no *.dist-info. Expected an unpacked wheel")
 
 
 def read_wheel(wheel: Path) -> Distribution:
@@ -100,7 +103,7 @@ def read_installed() -> list[Distribution]:
     found = {}
     for distribution in metadata.distributions():
         name = distribution.metadata["Name"]
-        # onnxruntime-extensions has custom operators, and takes no option.
+        # onnxruntime-extensions contains custom operators, and has no options.
         if name.startswith("onnxruntime") and "extensions" not in name and name not in found:
             found[name] = _read(distribution, [Path(file.locate()) for file in distribution.files or ()])
     return list(found.values())
@@ -118,7 +121,7 @@ def _read(distribution: metadata.Distribution, files: Iterable[Path]) -> Distrib
         libraries.append(read_library(path))
     name, version = distribution.metadata["Name"], distribution.version.partition("+")[0]
     if not libraries:
-        raise ValueError(f"{name} {version} holds no native library of ORT")
+        raise ValueError(f"{name} {version}: no native library of ORT")
     return Distribution(name, version, libraries)
 
 
@@ -134,9 +137,9 @@ def read_library(path: Path) -> Library:
 
 
 def unjudged(distribution: Distribution) -> dict[str, str]:
-    """The names in a distribution's libraries that the allowlist does not judge and that are not listed as noise.
+    """Return the names in a distribution's libraries that the allowlist does not contain, and that are not noise.
 
-    :return: name to where it is and what it looks like.
+    :return: for each name, its library and its kind.
     """
     found: dict[str, str] = {}
     for library in distribution.libraries:
@@ -187,7 +190,7 @@ def _options(library: Library) -> dict[str, str]:
 
 
 def expected(distribution: Distribution) -> set[str]:
-    """The reviewed names that should be in a distribution: its evidence names it, or its release reads the key.
+    """Return the names that a distribution should contain: its evidence names it, or its release reads the key.
 
     ``since`` and ``until`` of an entry are releases of ORT, and the release of a plugin's distribution is the plugin's.
     """
@@ -215,7 +218,7 @@ def expected(distribution: Distribution) -> set[str]:
 
 
 def gone(distribution: Distribution) -> set[str]:
-    """The expected names that are nowhere in a distribution's libraries."""
+    """Return the expected names that a distribution's libraries do not contain."""
     there = {text for library in distribution.libraries for text in library.texts}
     there |= {text.rpartition(".")[2] for text in there if text.startswith("ep.")}
     return expected(distribution) - there - _ONLY_IN.keys()
