@@ -25,6 +25,7 @@ from onnxruntime.backend.allowlist.config_keys import FREE_DIMENSION, RUN_CONFIG
 from onnxruntime.backend.allowlist.permits import Permit, Setting
 from onnxruntime.backend.allowlist.providers import ALWAYS, ANY_PLUGIN, NO_OPTION, PROVIDER_NEEDS, PROVIDERS
 from onnxruntime.backend.allowlist.rules import Family, Rule
+from onnxruntime.backend.allowlist.value_kinds import ForbiddenError
 from onnxruntime.backend.errors import (
     NotPermittedError,
     name_of,
@@ -286,6 +287,8 @@ def _parsed(rule: Rule, value: object, place: Place) -> Setting:
     kind = rule.kind
     try:
         parsed = kind.parse(value)
+    except ForbiddenError as error:
+        refuse(f"with the value {show(value)}, {error}", *place)
     except ValueError as error:
         reject_value(value, kind.accepts, *place, why=str(error))
     return Setting(rule, parsed, kind.render(parsed), place)

@@ -55,6 +55,10 @@ def whole(value: object) -> int:
     raise ValueError("not an integer")
 
 
+class ForbiddenError(ValueError):
+    """A value that the parser of ORT or of an EP accepts, and that the allowlist does not permit."""
+
+
 class Kind:
     """A kind of value."""
 
@@ -120,7 +124,7 @@ class Flag(Kind):
         if on is None:
             raise ValueError("not a flag")
         if self._refused[on]:
-            raise ValueError(self._refused[on])
+            raise ForbiddenError(self._refused[on])
         return on
 
     def render(self, parsed: object) -> str:
