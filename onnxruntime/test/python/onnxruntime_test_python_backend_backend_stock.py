@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""What callers of the stock backend rely on and this one keeps."""
+"""Tests of the interface of the stock backend."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The OpenVINO EP that ORT was built with (onnxruntime-openvino), for real."""
+"""Tests of the built-in OpenVINO EP (onnxruntime-openvino)."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class BundledOpenVinoTest(unittest.TestCase):
             onnxruntime.backend.prepare(convolutions(), provider_options={EP: {}})
 
     def test_the_caller_orders(self) -> None:
-        with self.assertWarnsRegex(RuntimeWarning, f"{EP} .*took no node"):
+        with self.assertWarnsRegex(RuntimeWarning, f"No node .*{EP}"):
             rep = onnxruntime.backend.prepare(convolutions(), provider_options={CPU: {}, EP: {}})
         self.assertEqual(rep.providers, (CPU, EP))
         self.assertEqual(dict(rep.node_assignment), {CPU: 11, EP: 0})
@@ -177,7 +177,7 @@ class BundledOpenVinoTest(unittest.TestCase):
     def test_a_device_that_the_session_does_not_have_is_an_error(self) -> None:
         with (
             mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": EP}),
-            self.assertRaisesRegex(RuntimeError, "'OPENVINO_CPU' was asked for"),
+            self.assertRaisesRegex(RuntimeError, "'OPENVINO_CPU'"),
         ):
             onnxruntime.backend.prepare(convolutions(), "OPENVINO_CPU")
 

@@ -2,9 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""One configuration everywhere: the same in Python, JSON, a file and the environment; what other interfaces call it is
-answered in our form; a JSON Schema says which there are; extensions come from the environment alone.
-"""
+"""Tests of ``session_options`` and ``free_dimension_overrides``, from Python, JSON files and the environment."""
 
 from __future__ import annotations
 

@@ -112,9 +112,9 @@ def explain(error: Exception) -> str | None:
     """Return a clearer message for an error that ORT raised while it created a session; ``None`` if there is none."""
     if "graph capture feature" in str(error):
         return (
-            "graph capture was asked for, and this model cannot be captured: every node must run on the EP that "
-            "captures, but for those that compute shapes, and there may be no If, Loop or Scan. Prepare the model "
-            f"without it. ORT says: {error}"
+            "This model cannot be captured. Graph capture requires a model without If, Loop or Scan, whose nodes all "
+            "run on the EP that captures, except those that compute shapes. Prepare the model without graph capture. "
+            f"ORT error: {error}"
         )
     if re.search(r"[Cc]annot get shape|dynamic shape", str(error)):  # of the QNN EP
         advice = "Set the sizes of open dimensions with free_dimension_overrides={name: size}"

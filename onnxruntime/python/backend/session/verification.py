@@ -171,7 +171,7 @@ def _fallback(session: InferenceSession, available: list[str]) -> Iterator[str]:
 
 
 def _without_nodes(session: InferenceSession, specified: list[str]) -> Iterator[str]:
-    """Return a warning for each specified EP that took no node, which ORT permits silently."""
+    """Return a warning for each specified EP without a node, which ORT permits silently."""
     if specified in ([], [CPU]):  # counting takes time that grows with the model
         return
     counts = node_assignment(session)
@@ -188,4 +188,7 @@ def _without_nodes(session: InferenceSession, specified: list[str]) -> Iterator[
         if counts.get(CPU) and CPU not in specified:
             advice += ", or set session_config={'session.disable_cpu_ep_fallback': '1'} to make this an error"
         others = ", ".join(ep for ep, count in counts.items() if count) or "no EP"
-        yield f"{name} was named in provider_options and took no node of this model, which runs on {others}. {advice}"
+        yield (
+            f"No node of this model is assigned to {name}, which provider_options specifies. "
+            f"The model runs on {others}. {advice}"
+        )

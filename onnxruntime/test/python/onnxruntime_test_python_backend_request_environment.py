@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""ORT_ONNX_BACKEND_CONFIG: the three configurations for callers that pass no keyword arguments."""
+"""Tests of the environment variable ``ORT_ONNX_BACKEND_CONFIG``."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""provider_options, session_config and run_config: where they go, what they do, what is refused before ORT sees it."""
+"""Tests of requests: the keyword arguments of ``prepare`` and ``run``."""
 
 from __future__ import annotations
 
