@@ -236,7 +236,7 @@ class FormTest(unittest.TestCase):
             found = blocks(document)
             with self.subTest(document.name):
                 self.assertEqual(text.count("```"), 2 * len(found))
-                self.assertEqual(text.count("<!--"), sum(bool(block.needs) for block in found))
+                self.assertEqual(text.count("<!-- needs "), sum(bool(block.needs) for block in found))
                 self.assertLessEqual({block.kind for block in found}, {"python", "sh", "json", "text", "mermaid"})
                 self.assertNotRegex(_FENCE.sub("", text), r"(?m)\n\n {4,}\S", "an indented block, which nothing checks")
 
