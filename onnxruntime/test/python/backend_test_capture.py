@@ -18,8 +18,8 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import backend_rep
 from onnxruntime.backend.capture import graph_ids, graphs, locks, replays
+from onnxruntime.backend.session import routes
 
 _OPERATORS = ("Sigmoid", "Relu", "Tanh", "Neg", "Abs")
 
@@ -227,7 +227,7 @@ class CaptureBehaviour:
         for i in range(6):
             x, limits = self.data(i, 3, 4), [{"timeout": None}, {"cancellation": None}][i % 2 :]
             limits = {name: value for limit in limits for name, value in limit.items()}
-            with mock.patch.object(backend_rep, "Limited", side_effect=AssertionError("not limited")):
+            with mock.patch.object(routes, "Limited", side_effect=AssertionError("not limited")):
                 self.check(rep.run([x], **limits), expected(x))
 
     def test_limits(self) -> None:

@@ -41,7 +41,7 @@ IN_FUNCTIONS = {
     "unittest": None,
     "difflib": None,
     "concurrent.futures": None,
-    f"{PACKAGE}.capture": {"session.opening", "backend_rep"},
+    f"{PACKAGE}.capture": {"session.opening", "session.routes"},
 }
 _FILES = {"io", "pathlib", "shutil", "subprocess", "tempfile"}
 _REFUSALS = {f"{PACKAGE}.allowlist.refusals"}
@@ -250,7 +250,7 @@ class One:
         for module, name, allowed in (
             ("backend", "unittest.SkipTest", True),
             ("backend", "unittests", False),
-            ("backend_rep", f"{PACKAGE}.capture.graphs", True),
+            ("session.routes", f"{PACKAGE}.capture.graphs", True),
             ("backend", f"{PACKAGE}.capture.graphs", False),
         ):
             with self.subTest(module=module, imports=name):

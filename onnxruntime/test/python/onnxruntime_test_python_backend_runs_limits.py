@@ -19,8 +19,9 @@ from backend_test_models import model, slow, two_nodes
 from onnx import helper
 
 import onnxruntime.backend
-from onnxruntime.backend import Cancellation, InputError, NotPermittedError, RunCancelledError, backend_rep
+from onnxruntime.backend import Cancellation, InputError, NotPermittedError, RunCancelledError
 from onnxruntime.backend.runs import limits
+from onnxruntime.backend.session import routes
 
 CPU = "CPUExecutionProvider"
 X = np.ones((2, 3), np.float32)
@@ -120,7 +121,7 @@ class LimitTest(unittest.TestCase):
     def test_none_is_no_limit(self) -> None:
         with (
             onnxruntime.backend.prepare(two_nodes()) as rep,
-            mock.patch.object(backend_rep, "Limited", side_effect=AssertionError("a limited run")),
+            mock.patch.object(routes, "Limited", side_effect=AssertionError("a limited run")),
         ):
             for keywords in ({"timeout": None}, {"cancellation": None}, {"timeout": None, "cancellation": None}):
                 np.testing.assert_array_equal(rep.run([X], **keywords)[0], X)

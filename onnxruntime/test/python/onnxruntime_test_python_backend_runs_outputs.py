@@ -16,10 +16,10 @@ from onnx import ModelProto, TensorProto, helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import backend_rep
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.capture import locks
 from onnxruntime.backend.runs import tensors
+from onnxruntime.backend.session import routes
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 W = np.full((2, 3), 7, np.float32)
@@ -191,7 +191,7 @@ class OwnedOutputsTest(unittest.TestCase):
         limited = self.prepared(narrow)
         self.check_every_input(lambda inputs: limited.run(inputs, timeout=60))
         with (
-            mock.patch.object(backend_rep, "ON_ANY_DEVICE", frozenset()),
+            mock.patch.object(routes, "ON_ANY_DEVICE", frozenset()),
             mock.patch.object(locks, "of", return_value=locks.CUDA),
         ):
             locked = self.prepared(narrow)
