@@ -456,7 +456,7 @@ class TestProviderOptions(unittest.TestCase):
             "",
             "CudaExecutionProvider",
         ):
-            with self.subTest(name[:30]), self.assertRaises(errors.NotPermittedError) as raised:
+            with self.subTest(ascii(name)[:30]), self.assertRaises(errors.NotPermittedError) as raised:
                 permit(kind="", provider_options={name: {}})
             self.assertEqual(raised.exception.provider, name)
             self.assertTrue(str(raised.exception).isascii())

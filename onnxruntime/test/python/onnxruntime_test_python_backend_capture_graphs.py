@@ -1033,7 +1033,7 @@ class RequirementsTest(unittest.TestCase):
                 ):
                     onnxruntime.backend.prepare(chain(), provider_options=options)
                 self.assertIn(str(error), str(raised.exception))
-                self.assertEqual("Prepare the model without it" in str(raised.exception), explained)
+                self.assertEqual("Prepare the model without graph capture" in str(raised.exception), explained)
 
 
 class ReleaseTest(unittest.TestCase):
