@@ -29,7 +29,7 @@ MOST_ENTRIES = 256
 _LONGEST_DEVICE = 64
 
 
-@dataclass
+@dataclass(eq=False)
 class Request:
     """The settings that a call requests. ``None`` for a keyword that neither the caller nor the environment specifies.
 

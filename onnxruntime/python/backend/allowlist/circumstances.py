@@ -18,7 +18,7 @@ from onnxruntime import InferenceSession
 NOTHING: Mapping = MappingProxyType({})
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Circumstances:
     """The facts about a session and its machine that a rule may depend on."""
 

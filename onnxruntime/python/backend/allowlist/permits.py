@@ -26,7 +26,7 @@ class Setting(NamedTuple):
     """The keyword argument, the EP and the option, each ``""`` if there is none."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Permit:
     """The settings that may be passed to ORT for one session. Only :mod:`allowlist.look_up` creates one."""
 

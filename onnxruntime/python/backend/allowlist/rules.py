@@ -13,7 +13,8 @@ from onnxruntime.backend.allowlist.circumstances import Circumstances
 from onnxruntime.backend.allowlist.value_kinds import Kind
 
 
-@dataclass(frozen=True)
+# Neither frozen nor with __eq__, which nothing needs: each takes a millisecond of every import.
+@dataclass(eq=False)
 class Need:
     """A precondition of an entry. If it does not hold, ORT stores the entry and ignores it, or fails later."""
 
@@ -31,7 +32,7 @@ class Need:
     """The consequence if the condition does not hold, as the end of "Otherwise, ..."."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Rule:
     """A permitted option, key or attribute."""
 
@@ -59,7 +60,7 @@ class Rule:
     """The evidence of the entry, if it differs from that of its table."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Family(Rule):
     """Keys permitted by their prefix. An exact entry always wins over a family."""
 

@@ -18,7 +18,7 @@ from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, QNN
 from onnxruntime.backend.session import failures
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Applied:
     """The specified settings as ORT reports them."""
 
