@@ -47,6 +47,12 @@ class TestDocuments(unittest.TestCase):
                 for need in getattr(rule, "needs", ()):
                     self.assertIn(document._condition(need), text, f"{prefix}{name}")
 
+    def test_names_of_settings_are_not_capitalized(self):
+        for name in ("options.md", "provider-options.md"):
+            cells = re.findall(r"(?m)[^|]*", document.documents()[name])
+            # Names in code can have capital letters: CUDA_VISIBLE_DEVICES.
+            self.assertEqual([cell for cell in cells if re.match(r" [A-Z][a-z]+_[a-z]", cell)], [])
+
     def test_evidence_is_listed(self):
         text = document.documents()["options-evidence.md"]
         for _, _, rules in self.tables():

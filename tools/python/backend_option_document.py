@@ -40,10 +40,12 @@ The backend refuses every name that is not in a table. The columns of permitted 
 - **Values**: the values that a caller can pass. A flag is `True`/`False`, `0`/`1`, or `"0"`/`"1"`. A number is an `int`
   or a string of its digits.
 - **Default**: the value that ONNX Runtime uses if the option is not set.
-- **Requires**: conditions. If a condition does not hold, the option is refused.
-  - *ORT 1.31*: this release of ONNX Runtime or a newer one. Without an entry, all supported releases have the option.
-  - *ORT before 1.28*: newer releases ignore the option, so it is refused on them.
-  - *No effect unless ...*: otherwise, the option is accepted with a warning and listed in `rep.unconfirmed`.
+- **Requires**: conditions. If a condition does not hold, the option is refused, except for *No effect unless*.
+  - *ORT 1.31*: this release of ONNX Runtime or a newer release. Without an entry, all supported releases have the
+    option.
+  - *ORT before 1.28*: 1.28 and newer releases ignore the option. On these releases, the option is refused.
+  - *No effect unless ...*: if the condition does not hold, the option is accepted with a warning and listed in
+    `rep.unconfirmed`.
   - *Unconfirmed*: the execution provider (EP) cannot report the option. It is listed in `rep.unconfirmed`.
 
 To link to an option, use its name as the anchor: `options.md#session.intra_op.allow_spinning`, `options.md#run.logid`,
@@ -56,7 +58,8 @@ This page is for contributors. It lists the evidence for each entry of [options]
 
 - **run**: the effect was observed.
 - **parser run**: the EP's own parser accepted or rejected the option, with stubs for the libraries of its device.
-- **strings**, **source**, **documented**: the entry was only read.
+- **strings**, **source**, **documented**: the option was not run. The entry is from the text in the native library, the
+  source code, or the documentation.
 """
 
 
@@ -81,8 +84,8 @@ def _sections() -> dict[str, tuple[str, Rules]]:
 
 def _options() -> Iterator[str]:
     yield from ("# Options", "", _GENERATED, "")
-    yield "This reference lists all settings of ONNX Runtime that have a name, and whether the backend permits them."
-    yield "[Options of execution providers](provider-options.md) are in a document of their own."
+    yield "This reference lists all named settings of ONNX Runtime, permitted and refused."
+    yield "[Options of execution providers](provider-options.md) are in a separate document."
     yield from ("", _LEGEND, "| Table | Permitted | Refused |", "|---|---:|---:|")
     for title, (_, rules) in _sections().items():
         yield _row(f"[{title}](#{_anchor(title)})", _count(rules, Rule), _count(rules, Refused))
@@ -100,8 +103,8 @@ def _options() -> Iterator[str]:
     for title, (prefix, rules) in _sections().items():
         yield from _section(title, prefix, rules, introductions[title])
         if title == "Session attributes":
-            yield "`free_dimension_overrides={name: size}` is a keyword argument of the backend. The names are those of"
-            yield "dimensions that the model's inputs leave open. Each size is"
+            yield "`free_dimension_overrides={name: size}` is a keyword argument of the backend. Each name is the name of"
+            yield "a free (symbolic) dimension of the model's inputs. Each size is"
             yield f"{_text(FREE_DIMENSION.kind.accepts)}. The elements of an input are limited, and the inputs of the"
             yield from ("session are checked afterwards.", "")
         elif title == "Session config":
@@ -110,7 +113,8 @@ def _options() -> Iterator[str]:
 
 def _families() -> Iterator[str]:
     yield from ("### Prefixes", "")
-    yield "An entry for the complete key wins. A permitted key warns: its effect cannot be confirmed."
+    yield "An entry for the complete key has precedence. A permitted key causes a warning, because its effect cannot be"
+    yield "confirmed."
     yield from ("", "| Prefix | Verdict | Values or reason |", "|---|---|---|")
     for family in SESSION_FAMILIES:
         conditions = " ".join(f"{_condition(need)}." for need in family.needs)
@@ -126,7 +130,7 @@ def _families() -> Iterator[str]:
 def _provider_options() -> Iterator[str]:
     yield from ("# Options of execution providers", "", _GENERATED, "")
     yield "Options in `provider_options={EP: {option: value}}`, by execution provider (EP). A plugin EP is a library"
-    yield "that an application registers. Its options differ from those of the built-in EP of the same name."
+    yield "that an application registers. Its options differ from the options of the built-in EP of the same name."
     yield from ("[Options](options.md) describes the columns.", "")
     for title, prefix, rules in _tables():
         yield from _section(title, prefix, rules, "")
@@ -235,8 +239,13 @@ def _requires(rule: Rule) -> str:
 def _condition(need: Need) -> str:
     text, _, value = _text(need.what).partition(" to be ")
     if need.idle:
-        return f"{value[:1].upper() + value[1:]} has no effect unless {text}" if value else f"No effect unless {text}"
-    return _text(need.what)[:1].upper() + _text(need.what)[1:]
+        return f"{_capitalized(value)} has no effect unless {text}" if value else f"No effect unless {text}"
+    return _capitalized(_text(need.what))
+
+
+def _capitalized(text: str) -> str:
+    """Return a text with a capital letter, unless it begins with the name of a setting."""
+    return text if "_" in text.partition(" ")[0] else text[:1].upper() + text[1:]
 
 
 def _refused_values(kind: Kind) -> Iterator[str]:
