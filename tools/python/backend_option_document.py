@@ -103,8 +103,8 @@ def _options() -> Iterator[str]:
     for title, (prefix, rules) in _sections().items():
         yield from _section(title, prefix, rules, introductions[title])
         if title == "Session attributes":
-            yield "`free_dimension_overrides={name: size}` is a keyword argument of the backend. Each name is the name of"
-            yield "a free (symbolic) dimension of the model's inputs. Each size is"
+            yield "`free_dimension_overrides={name: size}` is a keyword argument of the backend. Each name is the name"
+            yield "of a free (symbolic) dimension of the model's inputs. Each size is"
             yield f"{_text(FREE_DIMENSION.kind.accepts)}. The elements of an input are limited, and the inputs of the"
             yield from ("session are checked afterwards.", "")
         elif title == "Session config":
