@@ -25,13 +25,13 @@ HEADING = "Compatibility with the stock backend"
 
 # A pattern, or how several begin, to the difference in the README that it belongs to: how that one begins.
 DIFFERENCES = {
-    "a model: None": "**Not a model",
-    "a model: a number": "**Not a model",
-    "a model: bytearray": "**Not a model",
-    "a model: an empty path": "**Not a model",
+    "a model: None": "**A model of an unsupported type",
+    "a model: a number": "**A model of an unsupported type",
+    "a model: bytearray": "**A model of an unsupported type",
+    "a model: an empty path": "**A model of an unsupported type",
     "values: too few": "**Missing inputs",
     "values: none": "**Missing inputs",
-    "values: bytes for text": "**Text as `bytes`",
+    "values: bytes for text": "**`bytes` in a string input",
     "values: foreign byte order": "**Arrays in non-native byte order",
     "prepare: inter_op_num_threads=-1": "**Attributes",
     "prepare: inter_op_num_threads=1.5": "**Attributes",
