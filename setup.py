@@ -4,11 +4,12 @@
 # --------------------------------------------------------------------------
 """Build an onnxruntime wheel whose ``onnxruntime.backend`` is the one in this tree.
 
-The wheel is made out of a stock wheel, its *base*: same distribution name, same tags, same files, except
-``onnxruntime/backend/``. pip drives this module as a build backend (see pyproject.toml) and installs the base into the
-isolated build environment, where each of its files is checked against its own RECORD before it is copied.
+The wheel is made from a stock wheel, its *base*. Distribution name, tags and files are the same, except the folder
+``onnxruntime/backend/``. As a build frontend, pip calls this module (see pyproject.toml) and installs the base into the
+isolated build environment. This module checks each file of the base against the base's RECORD before it copies the
+file.
 
-The only setting is the environment variable ``ORT_BACKEND_BASE``: a distribution named in ``BASES``, alone or followed
+The only setting is the environment variable ``ORT_BACKEND_BASE``: a distribution in ``BASES``, alone or followed
 by ``==`` and a version. Only the standard library is used.
 """
 

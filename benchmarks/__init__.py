@@ -2,4 +2,4 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""What the backend costs over the session underneath: ``make bench``."""
+"""Measures the time and memory of the backend in addition to those of the session: ``make bench``."""

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Defines a comparison: the backend beside the same work by hand, the figure that is judged, and its limit."""
+"""Defines a comparison: the backend and the same work by hand, the judged figure, and its limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_SPREAD = 0.10
 
 
 class Comparison(NamedTuple):
-    """One comparison, measured in a process of its own.
+    """One comparison, measured in its own process.
 
     :param name: the measured work.
     :param sides: prepares both sides and returns, for each side, a function that measures it once.

@@ -2,13 +2,13 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""What graph capture gains, and what our path costs over a hand-written IO binding loop: on CUDA, else on WebGPU.
+"""Measures graph capture, and compares it with a hand-written IO binding loop: on CUDA, else on WebGPU.
 
     with_software_cuda.sh python -m benchmarks graph_capture
     with_software_gpu.sh python -m benchmarks graph_capture
 
-On the software CUDA this is the time of the host, which is what graphs are there to spare; what a GPU takes is no part
-of it.
+On the software CUDA, the benchmark measures the time of the host, which graphs reduce. The time of a GPU is not
+included.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _sides(model: ModelProto, ours: str, other: str) -> Mapping[str, Callable[[]
 
 
 def _by_hand(rep, x: np.ndarray, output_shape: tuple[int, ...], *kept: OrtValue) -> Callable[[], list[np.ndarray]]:
-    """The loop that ORT's documents describe, on the same session with buffers and a graph of its own."""
+    """The loop that ORT's documents describe, on the same session with its own buffers and graph."""
     session = rep.session
     options = rep.run_options({"gpu_graph_id": 7})
     binding = session.io_binding()

@@ -23,11 +23,11 @@ RUNS = 100_000
 
 
 def print_peak() -> None:
-    """Print the most bytes that preparing the large model adds to what is resident."""
+    """Print the maximum of the bytes that preparing the large model adds to the resident memory."""
     model = models.large(MEGABYTES)
-    onnxruntime.backend.prepare(models.two_nodes(), "CPU")  # what is loaded at first use
+    onnxruntime.backend.prepare(models.two_nodes(), "CPU")  # loads libraries and modules
     before = _resident()
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     onnxruntime.backend.prepare(model, "CPU")
     (peak,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
     print(int(peak.split()[1]) * 1024 - before)

@@ -84,7 +84,7 @@ def write_document(file: Path, rows: list[Row], machine: Mapping[str, str]) -> N
 
 
 def draw(file: Path, rows: list[Row], machine: Mapping[str, str]) -> None:
-    """Draw a bar for each ratio, beside that of the stock backend, as an SVG file."""
+    """Draw a bar for each ratio, next to the bar of the stock backend, as an SVG file."""
     import matplotlib as mpl  # only for the picture  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 

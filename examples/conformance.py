@@ -28,7 +28,7 @@ nodes: list[int] = []
 
 
 class Reporting(onnxruntime.backend.backend.OnnxRuntimeBackend):
-    """Records what ORT applied to each prepared model."""
+    """Records the applied configuration of each prepared model."""
 
     @classmethod
     def prepare(cls, model, device=None, **keywords):

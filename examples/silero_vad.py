@@ -4,9 +4,12 @@
 # --------------------------------------------------------------------------
 """Find speech with the Silero voice activity detector on the CPU, configured for a service with many small streams.
 
-``python examples/silero_vad.py silero_vad/data/silero_vad.onnx [16_KHZ_MONO.wav]`` prints the probability that a sound
-is speech: the sound of the file, or generated silence, noise, and babble.
-``pip install --no-deps --target . silero-vad`` installs the model without the package's requirements.
+The program prints the probability that a sound is speech. The sound is a file, or generated silence, noise, and
+babble::
+
+    python examples/silero_vad.py silero_vad/data/silero_vad.onnx [16_KHZ_MONO.wav]
+
+To install the model without the package's requirements, run ``pip install --no-deps --target . silero-vad``.
 """
 
 from __future__ import annotations

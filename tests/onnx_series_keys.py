@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """Runs ONNX's tests with each permitted config key away from its default, and lists tests with another result.
 
-Each key has a process of its own, which runs all tests. If a test passes only with the key, or only without it,
+Each key has its own process, which runs all tests. If a test passes only with the key, or only without it,
 ``EXPLAINED`` must contain the reason; otherwise the exit status is 1.
 """
 

@@ -4,9 +4,9 @@
 # --------------------------------------------------------------------------
 """Compares ONNX's backend tests on this backend, on the stock backend and on bare sessions, with causes.
 
-The exit status is 1 in each of these cases: a test fails on this backend, and passes on a bare ``InferenceSession``
-with values made by onnx's helpers and ``OrtValue``; a test fails on this backend, and passes on the stock backend; a
-test is skipped on this backend only.
+The exit status is 1 if a test fails on this backend, and passes on the stock backend or on a bare session. The bare
+session gets values made by onnx's helpers and ``OrtValue``. The exit status is also 1 if a test is skipped on this
+backend only.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Ways in which programs use ``onnxruntime.backend``; run directly, this prints what came of each, as JSON.
+"""Patterns of programs that use ``onnxruntime.backend``. As a program, prints the outcome of each pattern as JSON.
 
-It runs with this backend and with the stock one, and is held side by side by ``test_stock_comparison.py``. Every
-function below with the decorator is one pattern; what it returns, or the classes of what it raises, is what came of it.
+The module ``test_stock_comparison.py`` runs it with this backend and with the stock backend, and compares the outcomes.
+Every function with the decorator is one pattern. The outcome is its result, or the classes of the error that it raises.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def session(**keywords) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU], **keywords)
 
 
-# --- what may stand for a model ---
+# --- the forms of a model ---
 
 
 @pattern
@@ -133,7 +133,7 @@ class _Subclass(onnxruntime.InferenceSession):
 
 
 class _Wrapper:
-    """No more than what the stock rep asks of a session."""
+    """Only the members of a session that the stock rep uses."""
 
     def __init__(self) -> None:
         self._inner = session()
@@ -739,7 +739,7 @@ patterns(
 
 
 def _plain(value: object) -> object:
-    """What can be compared as JSON; NaN equals NaN there."""
+    """Return a value that can be compared as JSON, so that NaN equals NaN."""
     if isinstance(value, np.ndarray):
         return [str(value.dtype), list(value.shape), _plain(value.tolist())]
     if isinstance(value, dict):

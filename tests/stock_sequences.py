@@ -2,10 +2,10 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Random sequences of calls of the stock interface; as a program, it prints the outcomes as JSON.
+"""Random sequences of calls of the stock interface. As a program, prints the outcomes as JSON.
 
-``test_stock_comparison.py`` runs it with this backend and with the stock backend. The argument is the number of
-sequences. A sequence depends on its number only, so both backends get the same calls.
+The module ``test_stock_comparison.py`` runs it with this backend and with the stock backend. The argument is the number
+of sequences. A sequence depends on its number only, so both backends get the same calls.
 """
 
 from __future__ import annotations

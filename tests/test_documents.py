@@ -4,17 +4,15 @@
 # --------------------------------------------------------------------------
 """Runs every code block of the documents, or checks its commands, and compares the output with the documented output.
 
-Each document has a folder of its own, in which its blocks run one after the other: Python in a new interpreter, shell
-commands in bash. The folder contains ``model.onnx`` (``Y = abs(-X)`` on float32 of shape 2 by 3), ``models`` with the
-real models that ``make`` installs, and from this repository ``examples``, ``tools``, ``tests``, and
-``onnxruntime/test``.
+Each document has its own folder. Its blocks run in this folder, one after the other: Python in a new interpreter, shell
+commands in bash. The folder contains ``model.onnx`` (``Y = abs(-X)`` on float32 of shape 2 by 3). It contains the real
+models that ``make`` installs (``models``), and ``examples``, ``tools``, ``tests``, and ``onnxruntime/test`` from this
+repository.
 
-- ``<!-- needs NAME -->`` before a block specifies an EP or a Python package. If it is not available, the block must
-  fail and say so.
-- A shell block with a command that builds, installs, or copies is not run. The targets, files, and packages in it must
-  exist.
-- The modules in a diagram (mermaid) must exist.
-- A text block immediately after another block contains the output of that block. ``...`` matches any text.
+A comment ``<!-- needs NAME -->`` before a block specifies an EP or a Python package. If the EP or package is not
+available, the block must fail and say so. A shell block with a command that builds, installs, or copies is not run. The
+targets, files, and packages in such a block must exist. The modules in a diagram (mermaid) must exist. A text block
+immediately after another block contains the output of that block, and ``...`` matches any text.
 """
 
 from __future__ import annotations
@@ -155,7 +153,7 @@ class DocumentTest(unittest.TestCase):
 
     def run_block(self, block: Block, folder: Path) -> str | None:
         interpreters = {"python": [sys.executable, "-c"], "sh": ["bash", "-euo", "pipefail", "-c"]}
-        # Ray listens on all addresses: give it a network of its own.
+        # Ray listens on all addresses: give it a separate network.
         alone = ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
         prefix = alone if block.needs == "ray" and is_here("ray") else []
         ran = start([*prefix, *interpreters[block.kind], block.body], folder)
@@ -180,7 +178,7 @@ class DocumentTest(unittest.TestCase):
             self.fail(checker.output_difference(example, printed, options))
 
     def check_command(self, words: list[str]) -> None:
-        """Check that what a command names is there."""
+        """Check that the files, packages and targets of a command exist."""
         while words and re.fullmatch(r"\w+=.*", words[0]):
             name, _, value = words.pop(0).partition("=")
             if name == "ORT_BACKEND_BASE":
@@ -209,7 +207,7 @@ class DocumentTest(unittest.TestCase):
         elif command == "python" and not arguments[0].startswith("-"):
             self.assertTrue((ROOT / arguments[0]).is_file(), arguments[0])
         else:
-            self.fail(f"Nobody checks {words}: put it in a block of its own, where it is run.")
+            self.fail(f"Nobody checks {words}: put it in a separate block, where it is run.")
 
 
 @cache

@@ -5,7 +5,7 @@
 """Documents, docstrings and comments name files and modules that exist.
 
 A file is a name that ends in ``.py``, ``.sh`` or ``.md``. A module is a name that begins with ``onnxruntime.backend``,
-or code such as `` `look_up.permit` `` whose first part is a module of the package, or was one.
+or code such as `` `look_up.permit` ``. The first part of such code is a module of the package, or was one.
 """
 
 from __future__ import annotations

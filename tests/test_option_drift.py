@@ -4,8 +4,8 @@
 # --------------------------------------------------------------------------
 """The allowlist keeps step with the installed ORT: every option and key name in its native libraries is judged.
 
-That the check can notice a new name is shown on copies of a real library in which a known name was changed to another,
-in each of the three forms that a compiler gives to names.
+A test also shows that the check reports a new name. It changes a known name in a copy of a real library, in each of the
+three forms that a compiler gives to names.
 """
 
 from __future__ import annotations

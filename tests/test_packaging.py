@@ -28,7 +28,7 @@ _spec.loader.exec_module(setup)
 
 
 def python(*arguments: str, **kwargs) -> str:
-    """What this environment's Python prints, errors included."""
+    """Return the output of this environment's Python, errors included."""
     command = [sys.executable, *arguments]
     return subprocess.run(
         command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **kwargs
@@ -111,7 +111,7 @@ class TestRequestedBase(unittest.TestCase):
                 self.assertIn(part, str(refused.exception))
 
     def test_base_must_be_the_stock_wheel(self):
-        # What is installed here is ours, so it cannot be built upon.
+        # The installed distribution contains this backend, so it cannot be a base.
         here = next(iter(set(importlib.metadata.packages_distributions()["onnxruntime"])))
         absent = next(name for name in setup.BASES if name != here)
         for name, message in ((here, r"\+backend\."), (absent, "is not installed")):

@@ -5,8 +5,8 @@
 """Programs that work with the stock backend work with this one, except for the differences that README.md lists.
 
 The patterns of ``stock_patterns.py`` and the calls of ``stock_sequences.py`` run with this backend, and with the stock
-wheel of the same release. ``ORT_STOCK_PYTHON`` is the Python of an environment with that wheel (``make test`` sets it).
-``ORT_BACKEND_SEQUENCES`` is the number of sequences.
+wheel of the same release. The variable ``ORT_STOCK_PYTHON`` is the Python of an environment with that wheel (``make
+test`` sets it). The variable ``ORT_BACKEND_SEQUENCES`` is the number of sequences.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def outcomes(python: str, program: str = "stock_patterns.py", *arguments: str) -
 
 
 def worse(stock: dict, here: dict) -> str:
-    """What a program that works with the stock backend would notice; ``""`` for nothing."""
+    """Return the difference for a program that works with the stock backend; ``""`` for none."""
     if "raised" in stock:
-        # What failed may work here; where it fails, a handler of the class that stock raises must do.
+        # A call may succeed that fails in stock. If it fails, a handler of the class that stock raises must catch it.
         if "returned" in here or stock["raised"][0] in here["raised"]:
             return ""
         return f"stock raises {stock['raised'][0]}, this {here['raised'][0]}: {here['message']}"

@@ -2,12 +2,13 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""ONNX Runtime's own tests of the backend, unchanged, here and on the stock wheel, test by test.
+"""Runs ONNX Runtime's own tests of the backend, unchanged, on this backend and on the stock wheel.
 
-``python tests/upstream_tests.py CHECKOUT STOCK`` runs each test file of a checkout of ONNX Runtime that names
-``onnxruntime.backend``, once with this Python and once with that of an environment with the stock wheel. A test that
-passes there and not here, or that is skipped in only one of the two, makes the exit status 1. ONNX's series, which is
-among the files, needs pytest and the onnx that ``onnxruntime/test/python/requirements.txt`` of the checkout names.
+Run ``python tests/upstream_tests.py CHECKOUT STOCK``. It runs each test file in a checkout of ONNX Runtime that
+contains ``onnxruntime.backend``. Each file runs with this Python, and with the Python of an environment with the stock
+wheel. The exit status is 1 if a test passes with the stock wheel only, or is skipped in only one environment. The files
+include ONNX's series, which needs pytest, and onnx as ``onnxruntime/test/python/requirements.txt`` of the checkout
+specifies it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def files(checkout: Path) -> list[Path]:
 
 
 def run(file: Path, out: Path) -> None:
-    """Run a file as ``python FILE`` does, and write what became of each of its tests."""
+    """Run a file as ``python FILE`` does, and write the outcome of each of its tests."""
     results: dict[str, str] = {}
 
     class Result(unittest.TextTestResult):
@@ -68,7 +69,7 @@ def outcomes(python: str, file: Path) -> dict[str, str]:
 
 
 def compare(file: Path, stock: str) -> list[str]:
-    """Run a file on both, print a line with the counts, and return what is worse here."""
+    """Run a file on both, print a line with the counts, and return the tests that are worse on this backend."""
     there, here = outcomes(stock, file), outcomes(sys.executable, file)
     text = ["{passed} passed, {failed} failed, {skipped} skipped".format_map(_counts(found)) for found in (there, here)]
     print(f"{file.name}: stock {text[0]}; here {text[1]}", flush=True)

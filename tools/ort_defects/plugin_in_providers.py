@@ -6,7 +6,7 @@
 
 onnxruntime-ep-webgpu 0.4.0, onnxruntime-ep-openvino 1.8.1, and onnxruntime-qnn 2.7.0 on 1.31.1. If `providers=`
 contains a name that ONNX Runtime knows as a built-in EP, the session uses the CPU EP. `add_provider_for_devices`
-attaches the plugin EP with every option, including unknown ones, and `get_provider_options` repeats them.
+attaches the plugin EP with every option, including unknown ones. The options appear in `get_provider_options`.
 
 In this backend: a plugin EP is attached through its devices, with options that the allowlist contains. A session
 without it is an error.

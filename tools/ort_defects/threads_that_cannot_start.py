@@ -23,7 +23,7 @@ model = onnx.parser.parse_model(text).SerializeToString()
 
 def prepare() -> None:
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + (100 << 20),) * 2)  # room for a dozen threads
+    resource.setrlimit(resource.RLIMIT_AS, (used + (100 << 20),) * 2)  # memory for a dozen threads
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 64
     onnxruntime.InferenceSession(model, options)

@@ -2,17 +2,17 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Break the backend in many small ways, one at a time, and list the ways that no test notices.
+"""Make many small changes to the backend, one at a time, and list the changes that no test detects.
 
     .venv-cpu/bin/python tools/python/backend_mutants.py --sample 200
 
 Negates conditions, swaps comparisons and their bounds, adds one to integers, drops statements. The tables of the
-allowlist are left out: a changed table is another policy, and other tests hold it. Needs Linux, pytest and coverage in
+allowlist are left out: a changed table is another policy, and other tests check it. Needs Linux, pytest and coverage in
 the environment that runs it, which is copied (by hard links) and changed only there, as is the tree.
 
-Which tests run for a mutant comes from coverage.py: those that execute its line, in a subprocess of theirs too, the
-quickest first; for a line that runs at import, all that use its module. What survives and changes nothing is listed
-with the reason in backend_mutants_equivalent.tsv.
+The tests that execute the line of a mutant run, the quickest first. The record of coverage.py selects these tests, and
+includes their subprocesses. For a line that runs at import, all tests that use its module run. If a mutant survives and
+changes nothing, backend_mutants_equivalent.tsv lists it with the reason.
 """
 
 from __future__ import annotations
@@ -296,7 +296,7 @@ class Workplace:
 
 
 def _cover(report: str, backend: str, *tests: str) -> None:
-    """Inside a workplace: run the tests, each as a coverage context of its own."""
+    """Inside a workplace: run the tests, each as its own coverage context."""
     import coverage  # in the environment that is measured only  # noqa: PLC0415
     import pytest  # noqa: PLC0415
 
@@ -398,7 +398,7 @@ def _wait(child: int, limit: float) -> bool:
             return True
         time.sleep(0.02)
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)  # what it left behind
+        os.killpg(child, signal.SIGKILL)  # its remaining processes
     return False
 
 

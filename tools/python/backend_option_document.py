@@ -4,9 +4,8 @@
 # --------------------------------------------------------------------------
 """Generate the reference from the tables of the allowlist: every option and key, permitted or refused.
 
-    python backend_option_document.py [FOLDER]
-
-writes options.md, provider-options.md, and options-evidence.md into docs/, or into the folder.
+The command ``python backend_option_document.py [FOLDER]`` writes options.md, provider-options.md, and
+options-evidence.md into docs/, or into the folder.
 """
 
 from __future__ import annotations

@@ -8,17 +8,17 @@
 
 Without an argument, reads the installed distributions whose names begin with onnxruntime. NAME==VERSION specifies a
 wheel that pip downloads, with further options such as --pip=--platform=win_amd64. Lists the names in the libraries that
-the allowlist does not contain, which is a failure, and the names of the allowlist that the libraries should contain and
-do not.
+the allowlist does not contain, which is a failure. Lists the names of the allowlist that the libraries should contain
+and do not contain.
 
 A name counts as a key if it begins like a key (session., ep., mlas. and so on). It counts as an option of an execution
-provider if code uses it among known options of that provider: in the same function, or in the same table of pointers.
-The check misses
-- an option that is used apart from all others, among names of values, or alone in a new library;
-- a name that does not begin with a lower-case letter, and a key with another prefix;
-- a piece of code that looks like the middle of a known name;
-- names that code for AVX composes, as no parser of a wheel does;
-- on macOS and on Arm, options of execution providers without the prefix of a key.
+provider if the same function, or the same table of pointers, uses known options of that provider.
+
+The check does not report an option that is used apart from all others, among names of values, or alone in a new
+library. It does not report a name that does not begin with a lower-case letter, or a key with another prefix. Neither
+does it report a piece of code that looks like the middle of a known name. Names that code for AVX composes are not
+found, but no parser of a wheel composes names so. On macOS and on Arm, options of execution providers without the
+prefix of a key are not found.
 """
 
 from __future__ import annotations
@@ -192,7 +192,8 @@ def _options(library: Library) -> dict[str, str]:
 def expected(distribution: Distribution) -> set[str]:
     """Return the names that a distribution should contain: its evidence names it, or its release reads the key.
 
-    ``since`` and ``until`` of an entry are releases of ORT, and the release of a plugin's distribution is the plugin's.
+    The fields ``since`` and ``until`` of an entry are releases of ORT, and the release of a plugin's distribution is
+    the plugin's.
     """
     release = tuple(map(int, distribution.version.split(".")[:2]))
     is_ort = any("pybind11" in library.name for library in distribution.libraries)

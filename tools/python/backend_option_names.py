@@ -4,10 +4,10 @@
 # --------------------------------------------------------------------------
 """Read names out of a native library: the texts it holds as data, and those its compiler turned into machine code.
 
-A C++ compiler does not keep every literal whole. One of up to 15 characters often becomes a few stores of immediate
-values; a longer one is copied or compared in pieces of 16, 8, 4, 2 or 1 bytes, some of which overlap. This module finds
-the pieces and puts them together by the address that they are stored to or compared with. It understands ELF, PE and
-Mach-O files and the code of x86-64; of other CPUs it reads the data only.
+A C++ compiler does not keep every literal whole. A literal of up to 15 characters often becomes a few stores of
+immediate values. A longer literal is copied or compared in pieces of 16, 8, 4, 2 or 1 bytes, which can overlap. This
+module finds the pieces and puts them together by the address that they are stored to or compared with. It understands
+ELF, PE and Mach-O files and the code of x86-64; of other CPUs it reads the data only.
 """
 
 from __future__ import annotations
@@ -128,10 +128,10 @@ def _load_macho(data: bytes) -> Image:
 
 
 def is_glued(text: str, names: Iterable[str]) -> bool:
-    """Tell whether a text consists of pieces of other names.
+    """Return whether a text consists of pieces of other names.
 
-    A compiler keeps pieces of 16 and 8 bytes side by side, without an end, and the code that puts several names
-    together may use one place for all. So every 8 characters must be such a piece, the last ones the beginning of one.
+    A compiler keeps pieces of 16 and 8 bytes next to each other, without an end. The code that composes several names
+    may use one address for all. So every 8 characters must be such a piece, the last ones the beginning of one.
     """
     pieces = [text[at : at + 8] for at in range(0, len(text), 8)]
     if len(pieces) < 2 or text in names:
@@ -157,8 +157,8 @@ def data_texts(image: Image) -> set[str]:
 def uses(image: Image) -> list[list[Use]]:
     """The texts that look like names, in order, by the function or the table of pointers that they are used in.
 
-    The names that one parser understands are used in one function, or stand in one table: what is used together
-    with known options is likely one.
+    The names of one parser are used in one function, or are listed in one table. So a name that is used together with
+    known options is likely an option.
     """
     by_place: dict[object, list[tuple[int, Use]]] = defaultdict(list)
     previous = place = 0
@@ -186,7 +186,7 @@ def _c_string(image: Image, address: int) -> str:
 
 
 _LEA = re.compile(rb"[\x48\x4c]\x8d[\x05\x0d\x15\x1d\x25\x2d\x35\x3d](....)", re.DOTALL)
-# What a piece of a text looks like: eight or four bytes for a register, three or four for a store or a comparison, or a
+# The forms of a piece of a text: eight or four bytes for a register, three or four for a store or a comparison, or a
 # load of sixteen or eight bytes of data.
 _SEED = re.compile(
     rb"[\x48\x49][\xb8-\xbf]" + _PIECE + rb"{8}|"
@@ -396,7 +396,7 @@ def _assemble(pieces: Iterator[_Piece]) -> Iterator[tuple[int, Use]]:
         if not piece.data:
             continue
         joined = _Chain(piece.position, piece.memory, piece.data)
-        for longer in (0, 1):  # with what it touches, then with what lies on the other side
+        for longer in (0, 1):  # with the adjacent piece, then with the piece on the other side
             fits = [(*fit, chain) for chain in chains if (fit := _join(chain, joined))]
             fits = [fit for fit in fits if len(fit[1].data) >= len(joined.data) + longer]
             if not fits:

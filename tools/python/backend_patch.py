@@ -5,11 +5,11 @@
 """Writes this repository as patches for an ORT source tree: one complete patch, and a series for review.
 
 ``python tools/python/backend_patch.py --checkout FOLDER --out FOLDER`` needs git. The checkout is ORT's source tree.
-The patches change five of its files: the three files of the stock backend, ``cmake/onnxruntime_python.cmake``, which
-copies the package into the build, and ``setup.py``, which lists the packages of the wheel. ``--stock FOLDER`` accepts
-``onnxruntime/backend`` of a stock wheel instead: those patches leave the two build files out. Both forms are applied to
-the original files to check them. With ``--test``, the tests of each step run as ORT's build runs them: each file in a
-process of its own, with the files of the steps so far on top of the installed ORT.
+The patches change the three files of the stock backend and two build files. The file ``cmake/onnxruntime_python.cmake``
+copies the package into the build, and ``setup.py`` lists the packages of the wheel. The option ``--stock FOLDER``
+accepts ``onnxruntime/backend`` of a stock wheel instead, and these patches do not contain the build files. To check
+both forms, the tool applies the patches to the original files. With ``--test``, the tests of each step run as in ORT's
+build. Each test file has its own process, with the files of the steps so far on top of the installed ORT.
 
 Each step adds a folder of the backend, in the order of the imports. Until the step that replaces ``backend.py``, the
 stock backend is in use, and only tests import the new folders.
@@ -42,7 +42,7 @@ class Step(NamedTuple):
     """One commit of the series.
 
     :param title: its subject.
-    :param text: what it adds, and what it leaves out.
+    :param text: the content that it adds, and the content that it omits.
     :param files: patterns of file names; the files that these import come with them.
     """
 
@@ -73,7 +73,7 @@ STEPS = (
         ("runs/*", f"{_TEST}runs*.py"),
     ),
     Step(
-        "Backend API: capture and replay graphs with buffers of their own",
+        "Backend API: capture and replay graphs with their own buffers",
         """
         Decides which sessions may capture graphs, keeps their buffers, and compares the first replay
         of each graph with an ordinary run. Nothing calls this code yet.

@@ -150,8 +150,8 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     def close(self) -> None:
         """
-        Release the session. Its memory is free when nothing else refers to it, such as another prepared model on the
-        same session, or a run that has not ended.
+        Release the session. Its memory is free when no other object refers to the session. Such an object is another
+        prepared model on the same session, or a run that has not ended.
         """
         self._session = _CLOSED
         self._runs = NOT_READY
@@ -227,7 +227,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         """
         Compute the outputs. See :meth:`onnxruntime.InferenceSession.run`.
 
-        Any number of threads may call this method. Runs of all WebGPU sessions of the process follow one another; on
+        Any number of threads may call this method. Runs of all WebGPU sessions of the process follow one another. On
         CUDA, a run that captures a graph is the only one in the process.
 
         Arrays have the declared element type. Types that numpy lacks are ml_dtypes arrays (the dtypes of
@@ -238,8 +238,8 @@ class OnnxRuntimeBackendRep(BackendRep):
             an :class:`onnxruntime.OrtValue`.
         :param timeout: the maximum duration in seconds, waiting for other sessions included; ``None`` for no limit. A
             run ends when its current node ends.
-        :param cancellation: an :class:`onnxruntime.backend.Cancellation`, by which another thread or a signal handler
-            can end the run; ``None`` for no cancellation.
+        :param cancellation: an :class:`onnxruntime.backend.Cancellation`, which lets another thread or a signal handler
+            end the run; ``None`` for no cancellation.
         :param run_config: ``{key: value}`` of run config entries for this run. They override prepared entries with the
             same key.
         :param kwargs: permitted attributes of :class:`onnxruntime.RunOptions`. Other names are ignored, with a
@@ -248,7 +248,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         :raises NotPermittedError: if a setting is not permitted.
         :raises InputError: if an input does not match the model.
         :raises TimeoutError: if the run exceeds ``timeout``. The prepared model is unchanged.
-        :raises RunCancelledError: if the run is cancelled. The prepared model is unchanged.
+        :raises RunCancelledError: if ``cancellation`` ends the run. The prepared model is unchanged.
         :raises TypeError: if there is more than one positional argument.
         """
         if surplus:
@@ -270,7 +270,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         except Exception as error:
             runs.blame_inputs(error, runs.inputs.feeds(inputs))
             raise
-        # The fast path returns None after set_providers. A run beside close() continues.
+        # The fast path returns None after set_providers. A run during close() continues.
         if not runs.are_of(runs.session):
             self._ready()
             return self.run(inputs, run_config=run_config, **kwargs)

@@ -87,7 +87,7 @@ class InputError(_PortableError, RuntimeError):
 
 
 class RunCancelledError(_PortableError, RuntimeError):
-    """A run that was cancelled. It returned no outputs, and the prepared model is unchanged."""
+    """A run that a ``Cancellation`` ended. It returned no outputs, and the prepared model is unchanged."""
 
 
 @cache
@@ -122,7 +122,7 @@ def _is_ort(kind: type[Exception]) -> bool:
 def refuse(reason: str, keyword: str, provider: str = "", key: str = "") -> NoReturn:
     """Raise the error for a setting that the allowlist does not permit: "... is not permitted via the backend API".
 
-    :func:`reject` and the functions after it word all other problems with a setting.
+    For all other problems with a setting, use :func:`reject` and the functions after it.
 
     :param reason: the reason, as the end of a sentence.
     :param keyword: the keyword argument.

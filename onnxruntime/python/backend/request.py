@@ -63,7 +63,7 @@ class Request:
 
     @contextmanager
     def telling_apart(self) -> Iterator[None]:
-        """Raise a refusal of a setting of the environment as a plain error that names the environment variable.
+        """Raise a refusal of a setting of the environment as a plain error with the name of the environment variable.
 
         The caller did not specify the setting, so the error is not the caller's.
         """
@@ -146,10 +146,6 @@ def _merge(given: dict[str, object], entries: Mapping[str, object]) -> list[str]
 def read(keyword: str, given: object, provider: str = "", beside: Mapping[str, object] = NOTHING) -> dict[str, object]:
     """Return a copy of a caller's mapping whose keys are exact ``str``.
 
-    :param keyword: the keyword argument, for messages.
-    :param given: the value of the keyword argument.
-    :param provider: the EP, if these are its options.
-    :param beside: the call's other keyword arguments, for messages.
     :raises WrongTypeError: if it is not a mapping.
     :raises NotPermittedError: if it has too many entries, or a name that is not a ``str``.
     """
@@ -175,7 +171,7 @@ def read(keyword: str, given: object, provider: str = "", beside: Mapping[str, o
 def split_device(device: object) -> tuple[str, int | None]:
     """Split a device such as ``'CUDA:1'``, the syntax of :class:`onnx.backend.base.Device`.
 
-    :return: the name and the index; ``""`` for a value that is not a device, ``None`` if there is no index.
+    :return: the name and the index; ``""`` for a value that is not a device, ``None`` without an index.
     """
     if not isinstance(device, str) or str.__len__(device) > _LONGEST_DEVICE:
         return "", None

@@ -9,10 +9,10 @@ permit another operator.
 
     with_software_gpu.sh python backend_captured_operators.py [OPERATOR ...]
 
-Outputs agree if all their bits do. The program prints a line for each operator: the numbers of captured graphs, of
-stale graphs, of graphs that the rule refuses although they were right, and of graphs whose outputs never changed. (The
-last prove nothing.) The exit status is 1 if a graph that the rule permits was stale. Each operator runs in its own
-process, because some variants terminate it. The program uses only the rule of the backend.
+Outputs agree if all their bits do. The program prints a line for each operator, with four numbers of graphs: captured,
+stale, right but refused by the rule, and without a change of outputs. The last number proves nothing. The exit status
+is 1 if a graph that the rule permits was stale. Each operator runs in its own process, because some variants terminate
+it. The program uses only the rule of the backend.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def replay(session: InferenceSession, final: ModelProto, sets: list[dict[str, np
         for name, buffer in buffers.items():
             buffer.update_inplace(np.ascontiguousarray(feeds[name]))
         for target, want, stays in zip(targets, wants, on_cpu, strict=True):
-            if i and not stays:  # what ORT computes on the CPU, from shapes alone, is right if it stays
+            if i and not stays:  # an output computed on the CPU, from shapes alone, is right if it stays
                 target.update_inplace(np.full(want.shape, _POISON, want.dtype))
         session.run_with_iobinding(binding, _run_options(graph_id))
         for name, have, want, first in zip(names, binding.copy_outputs_to_cpu(), wants, right[0], strict=True):

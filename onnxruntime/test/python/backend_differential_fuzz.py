@@ -2,20 +2,20 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Random permitted configurations on real EPs: what they may change is precision and speed, and nothing else.
+"""Checks that random permitted configurations change only precision and speed on real EPs.
 
     python backend_differential_fuzz.py [--examples 2000] [--seed 0]
 
-Each example draws a model, EPs with options, attributes, session and run config entries out of the allowlist's tables,
-prepares the model with them, runs it, and holds it to four promises:
+Each example selects a model. It selects EPs with options, attributes, and session and run config entries from the
+tables of the allowlist. It prepares and runs the model with these settings, and checks four conditions.
 
-- the outputs are those of an unconfigured session, within the precision that was asked for;
-- what is echoed is what was asked, and is known to be observable or listed as unconfirmed;
-- a configuration that cannot be had is refused with NotPermittedError, and nothing else is raised;
-- afterwards the process is as it was: floating point mode, threads, environment, current folder and what is in it,
-  open files, warning filters and numpy's error handling.
+1. The outputs are those of an unconfigured session, within the requested precision.
+2. The reported settings are the requested settings. Each is known to be observable, or is listed as unconfirmed.
+3. A configuration that cannot be applied raises NotPermittedError. No other error is raised.
+4. Afterwards, the process is unchanged. The check covers floating point mode, threads, environment, current folder and
+   its files, open files, warning filters and numpy's error handling.
 
-The EPs are the CPU's and, where this ORT was built with it, OpenVINO's. Needs nothing but ORT, onnx and numpy.
+The EPs are the CPU EP and, if this ORT contains it, the built-in OpenVINO EP. Only ORT, onnx and numpy are required.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def check_echo(rep: onnxruntime.backend.backend_rep.OnnxRuntimeBackendRep, keywo
 
 
 def state() -> dict[str, object]:
-    """What a session must leave as it was."""
+    """Return the state of the process that a session must not change."""
     tiny32, tiny64 = np.array([1e-20], np.float32), np.array([5e-324])
     descriptors = "/proc/self/fd"
     return {
@@ -219,7 +219,7 @@ def _target(descriptor: str) -> str:
         target = os.readlink(descriptor)
     except OSError:  # the one that listed the folder
         return ""
-    # ORT's telemetry sends what it has when it likes, unless ORT_DISABLE_TELEMETRY is set, as the Makefile does.
+    # ORT's telemetry sends data at any time, unless ORT_DISABLE_TELEMETRY is set, as the Makefile does.
     return "" if "DeveloperTools" in target or target.startswith("socket:") else target
 
 
@@ -234,7 +234,7 @@ def expect(condition: bool, message: str) -> None:
 
 
 def example(trial: Trial, keywords: dict, run_keywords: dict) -> str:
-    """Try one configuration; tell what became of it."""
+    """Try one configuration, and return the outcome."""
     try:
         rep = onnxruntime.backend.prepare(trial.serialized, **keywords)
     except onnxruntime.backend.NotPermittedError as refusal:
@@ -261,7 +261,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         everything = trials()
-        # Libraries keep thread pools once they were used: that of OpenVINO grows to what was asked of it.
+        # Libraries keep thread pools after first use. The pool of OpenVINO grows to the requested size.
         for _ in range(2):
             for providers in (None, {}, *([{OPENVINO: {"num_of_threads": 6}}] if _has_openvino() else [])):
                 onnxruntime.backend.run(everything[-1].serialized, everything[-1].feed, provider_options=providers)

@@ -100,7 +100,7 @@ def captured_ids(rep):
 class CaptureBehaviour:
     """The tests. A class inherits them together with ``unittest.TestCase``, and prepares models."""
 
-    # Whether each thread has graphs of its own.
+    # Whether each thread has its own graphs.
     by_thread = False
 
     # The lock of the EP's sessions.
@@ -150,7 +150,7 @@ class CaptureBehaviour:
         with watch:
             for model in (rep, onnxruntime.backend.prepare(rep.session)):
                 self.check(model.run([x]), expected(x))
-        self.assertEqual(set(watch.ids), {1025})  # what ORT may have captured under the first id is never replayed
+        self.assertEqual(set(watch.ids), {1025})  # a graph captured under the first id is never replayed
         self.interrupt(rep, x, run_config={"gpu_graph_id": 5})
         for _ in range(2):
             with self.assertRaisesRegex(RuntimeError, "first run with gpu_graph_id=5 failed: choose another id"):

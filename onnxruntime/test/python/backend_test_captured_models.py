@@ -307,9 +307,9 @@ _COPYING = (
 
 
 def random_model(seed: int) -> ModelProto:
-    """Return a model of 3 to about 60 nodes with inputs ``X`` of (N, 4, 6) and ``I`` of (N, 1), int32 indices up to 4.
+    """Return a model of 3 to about 60 nodes with inputs ``X`` of (N, 4, 6) and ``I`` of (N, 1).
 
-    Every third model has nodes that always copy.
+    The input ``I`` contains int32 indices up to 4. Every third model has nodes that always copy.
     """
     rng = np.random.default_rng(seed)
     g = _Graph(seed, 0.15 if seed % 3 == 0 else 0.0)

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""What the tests of execution providers share: a model that every EP can take whole, and how to see what really ran."""
+"""Shared by the tests of execution providers: a model that any EP can run alone, and checks of the EP that ran."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ def on_cpu(made: ModelProto, array: np.ndarray) -> np.ndarray:
 
 
 def share_of_busiest_thread(call: Callable[[], object], windows: int = 10) -> float:
-    """How much of the CPU time of some calls one thread of this process spent: 1.0 when it did all the work.
+    """Return the part of the CPU time of some calls that one thread of this process used; 1.0 for all of it.
 
-    CPU seconds per wall second would say it too, on a machine that does nothing else. A host that gives this machine
-    one processor for a while lets one thread do most of the work of two, so this is the least of several windows.
+    On an idle machine, CPU seconds per wall second show the same. If the host gives this machine one processor for a
+    while, one thread does most of the work of two. So the result is the minimum of several windows.
     """
     if not Path("/proc/self/task").exists():
         raise unittest.SkipTest("reads what Linux tells of threads")
@@ -127,7 +127,7 @@ def _thread_times() -> dict[str, int]:
 
 
 def run_in_a_new_process(code: str, *command: str, **environment: str) -> str:
-    """Run code in a process where no EP was loaded or registered yet, and return what it printed."""
+    """Run code in a process where no EP was loaded or registered yet, and return its output."""
     done = subprocess.run(
         [*command, sys.executable, "-c", code],
         env={**os.environ, **environment},

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""What the backend's tests share: small models, the proof that no session was opened, and a way to skip a file.
+"""Shared by the backend's tests: small models, the check that no session is created, and a function to skip a file.
 
 IR version and opset are fixed: the newest that onnx writes may be too new.
 """

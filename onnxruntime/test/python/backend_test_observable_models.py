@@ -89,7 +89,7 @@ def quantized_matmul(dtype: type = np.uint8) -> bytes:
 def dequantized_matmul(block: int = 0) -> bytes:
     """A MatMul of (4, 128) whose int4 weights are dequantized, which ORT turns into MatMulNBits.
 
-    :param block: weights with a scale of their own; 0: one scale for all.
+    :param block: the number of weights that share a scale; 0 for one scale for all.
     """
     random = _random()
     shape = (128 // block, 128) if block else ()

@@ -4,7 +4,8 @@
 # --------------------------------------------------------------------------
 """Random models for graph capture: many operators, inputs of any batch size, outputs on the device and on the CPU.
 
-:func:`random_model` makes models for CUDA. :func:`refused_variant` changes a model so that it may not capture.
+For CUDA, :func:`random_model` makes models. The function :func:`refused_variant` changes a model so that it may not
+capture.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Builder:
         same = [other for other in self.values if other.sizes == value.sizes]
         return same[self.random.integers(len(same))].name
 
-    # ---- what a step may add ----
+    # ---- the nodes that a step may add ----
 
     def unary(self) -> None:
         x = self.pick()

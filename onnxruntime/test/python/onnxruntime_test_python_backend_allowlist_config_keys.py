@@ -307,7 +307,7 @@ PARSER_ONLY = {
 }
 
 _OPTIMIZERS, _MINIMAL = "optimization.disable_specified_optimizers", "optimization.minimal_build_optimizations"
-# Entries that have no effect beside another entry with this value.
+# Entries that have no effect together with another entry with this value.
 CANCELED = (
     ("session.intra_op.spin_duration_us", "session.intra_op.allow_spinning", "0"),
     ("session.intra_op.spin_backoff_max", "session.intra_op.allow_spinning", "0"),
@@ -529,7 +529,7 @@ class TestWithoutEffect(unittest.TestCase):
                 self.assert_effect(session_config={key: value}, graph_optimization_level="ORT_ENABLE_EXTENDED")
 
     def test_entries_that_cancel_each_other(self):
-        """Each pair is observed: beside the other entry, the first one changes nothing."""
+        """Each pair is observed: with the second entry, the first entry changes nothing."""
         for key, other, value in CANCELED:
             rule, observation = SESSION_CONFIG[key], OBSERVED[key]
             # For keys whose observed value describes the session.

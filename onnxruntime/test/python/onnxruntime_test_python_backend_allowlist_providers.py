@@ -55,7 +55,7 @@ HARMLESS_NAMES = {
     "use_ep_level_unified_stream",
 }
 
-# What the kinds with a grammar of their own accept, and what they do not.
+# Values that the kinds with their own grammar accept, and values that they reject.
 EXAMPLES = {
     (OPENVINO, "device_type"): (
         ["CPU", "GPU", "GPU.1", "NPU", "AUTO:GPU,CPU", "HETERO:GPU.0,NPU", "MULTI:CPU", "AUTO:GPU.0,GPU.1"],
@@ -86,7 +86,7 @@ EXAMPLES = {
     ),
 }
 
-# What must stand beside an option for it to act.
+# The options that another option requires to have an effect.
 BESIDE = {
     (CUDA, "tunable_op_tuning_enable"): {"tunable_op_enable": 1, "tunable_op_max_tuning_duration_ms": 9},
     (CUDA, "tunable_op_max_tuning_duration_ms"): {"tunable_op_enable": 1, "tunable_op_tuning_enable": 1},
@@ -108,7 +108,7 @@ def permit(name: str, options: dict, kind: str, at: Circumstances = HERE) -> dic
 
 
 def texts(name: str, options: dict, kind: str = "built-in") -> dict[str, str]:
-    """What ORT would be sent."""
+    """Return the texts that ORT would receive."""
     return permits.sent(permit(name, options, kind)[name])
 
 
@@ -185,7 +185,7 @@ class TableTest(unittest.TestCase):
 
 
 class SpellingTest(unittest.TestCase):
-    """Every value is sent in a spelling that its EP parses, and read back as what was asked."""
+    """Every value is sent in a spelling that its EP parses, and read back as the requested value."""
 
     def assert_round_trip(self, rule: Rule, value: object) -> str:
         parsed = rule.kind.parse(value)
@@ -262,7 +262,7 @@ class SpellingTest(unittest.TestCase):
 
 
 class LookUpTest(unittest.TestCase):
-    """What a caller's options become."""
+    """Options of a caller are converted to settings."""
 
     def sample(self, name: str, option: str, rule: Rule) -> object:
         if (name, option) in EXAMPLES:

@@ -46,7 +46,7 @@ IN_FUNCTIONS = {
 _FILES = {"io", "pathlib", "shutil", "subprocess", "tempfile"}
 _REFUSALS = {f"{PACKAGE}.allowlist.refusals"}
 _SUGGESTIONS = {f"{PACKAGE}.allowlist.suggestions"}
-# What a folder or module never imports.
+# The modules that a folder or module never imports.
 NEVER = {
     # Judges names and values: creates no session and opens no file.
     "allowlist": {"ctypes", "onnxruntime.capi", *_FILES},

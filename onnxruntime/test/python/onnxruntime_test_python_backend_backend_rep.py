@@ -68,7 +68,7 @@ class ClosingTest(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, "(?i)the prepared model is closed"):
                 use()
         self.assertIn("closed", repr(rep))
-        self.assertEqual(dict(rep.provider_options), {CPU: {}})  # what became of it stays to be read
+        self.assertEqual(dict(rep.provider_options), {CPU: {}})  # the applied configuration stays available
 
     def test_others_on_the_same_session_stay_open(self) -> None:
         rep = onnxruntime.backend.prepare(two_nodes())

@@ -266,7 +266,7 @@ class ApiTest(unittest.TestCase):
         self.assertEqual(session.runs, 1)
 
     def test_a_run_that_fails_runs_once(self) -> None:
-        """What ORT's own run may repeat, on other EPs, is nobody else's to repeat."""
+        """Only ORT's own ``run`` may repeat a run on other EPs."""
 
         class Failing(onnxruntime.InferenceSession):
             runs = 0
@@ -306,7 +306,7 @@ class SubclassTest(unittest.TestCase):
             [("ModelProto", "CPU", given), ("bytes", "CPU", given), ("InferenceSession", "CPU", given[:1])],
         )
         self.assertEqual((dict(rep.session_config), dict(rep.run_config)), (session_config, run_config))
-        # What became of the configuration is not the session's for good.
+        # The session does not keep the applied configuration.
         self.assertEqual(dict(onnxruntime.backend.prepare(rep.session).run_config), {})
 
     def test_prepare_of_the_old_signature(self) -> None:
@@ -478,7 +478,7 @@ class AttributesTest(unittest.TestCase):
                     onnxruntime.backend.prepare(two_nodes(), **{name: value})
 
     def test_unknown_keywords_are_ignored(self) -> None:
-        """As by stock, but not in silence."""
+        """The stock backend ignores them, too, but silently."""
         with self.assertWarnsRegex(RuntimeWarning, "'no_such_keyword' is unknown and is ignored"):
             rep = onnxruntime.backend.prepare(two_nodes(), no_such_keyword=1, session=2, provider=3)
         with self.assertWarnsRegex(RuntimeWarning, "'no_such_keyword' is unknown and is ignored"):

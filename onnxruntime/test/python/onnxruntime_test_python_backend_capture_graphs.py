@@ -4,8 +4,8 @@
 # --------------------------------------------------------------------------
 """Tests graph capture on ORT's built-in CUDA EP, and the parts of it that need no device.
 
-The tests run on a GPU, or on the software CUDA of ``make test-cuda``, whose settings ``SOFTCUDA_LAZY`` and
-``SOFTCUDA_CAPTURE_US`` change when work is done and how long a capture takes.
+The tests run on a GPU, or on the software CUDA of ``make test-cuda``. Its settings ``SOFTCUDA_LAZY`` and
+``SOFTCUDA_CAPTURE_US`` change the time of the work and the duration of a capture.
 """
 
 from __future__ import annotations
@@ -353,7 +353,7 @@ class ThreadTest(OnCuda):
 
 @needs_cuda
 class BesideOthersTest(OnCuda):
-    """Captures beside other CUDA calls of the process. SOFTCUDA_CAPTURE_US makes them long."""
+    """Captures during other CUDA calls of the process. SOFTCUDA_CAPTURE_US makes captures long."""
 
     def beside_captures(self, work) -> None:
         """Capture in two threads, each in its own session, while a third thread calls ``work``."""

@@ -153,7 +153,7 @@ class ConfigurationTest(CommandTest):
         self.assertEqual(found[2]["error"]["value"], "x")
         self.assertEqual(found[3]["error"]["provider"], ABSENT)
         self.assertGreater(found[1]["latency_ms"]["ratio_to_first"], 0)
-        # Without a latency of the first configuration, there is no ratio.
+        # Without a latency of the first configuration, the ratio is null.
         found = json.loads(Ran("run", path, *arguments[6:], *arguments[:2], "--json", "--repeat", "2").out)
         self.assertIsNone(found["configurations"][1]["latency_ms"]["ratio_to_first"])
         failed = Ran("run", path, *arguments[4:])

@@ -5,8 +5,9 @@
 """Graph capture on the CUDA EP with whole models: random models, a transformer block, a convolutional net.
 
 Every captured run must return the outputs of a session without capture. Runs get arrays and values in device memory.
-Some sessions begin to capture when the test calls set_providers. Of each random model, a variant that may not capture
-must be refused. ``ORT_BACKEND_MODELS`` is the number of random models (default: 12); ``make campaign-cuda`` runs 120.
+Some sessions begin to capture when the test calls set_providers. For each random model, a variant that may not
+capture must be refused. The variable ``ORT_BACKEND_MODELS`` is the number of random models (default: 12). The target
+``make campaign-cuda`` runs 120.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Tests of errors.py: which errors are a NotPermittedError, what they state, and that other processes can read them."""
+"""Tests errors.py: the class of each error, its content, and that other processes can read it."""
 
 from __future__ import annotations
 

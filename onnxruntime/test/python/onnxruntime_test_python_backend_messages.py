@@ -586,7 +586,7 @@ OTHER_ERRORS = (
         "Extension './x.so' cannot be registered: expected the name of a Python package or an absolute path",
     ),
     (lambda: closed().run([X]), RuntimeError, "... prepared model is closed"),
-    (run([X], cancellation=cancelled()), RunCancelledError, "... run was cancelled"),
+    (run([X], cancellation=cancelled()), RunCancelledError, "... run was canceled"),
     (
         lambda: copy.deepcopy(prepare()),
         TypeError,

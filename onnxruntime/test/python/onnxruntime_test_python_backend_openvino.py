@@ -90,7 +90,7 @@ class BundledOpenVinoTest(unittest.TestCase):
             self.assertTrue(low <= share <= high, f"{share}: this needs a machine with two cores or more")
 
     def test_a_run_that_must_fail_fails(self) -> None:
-        """With one thread OpenVINO returns what the run before it returned."""
+        """With one thread, OpenVINO returns the outputs of the previous run."""
         made = model([helper.make_node("Add", ["a", "b"], ["y"])], {"a": ["N"], "b": ["M"]}, {"y": ["K"]})
         four, three = np.full(4, 21, np.float32), np.zeros(3, np.float32)
         permitted = ({}, {"num_of_threads": 2}, {"num_of_threads": 2, "num_streams": 2}, {"device_type": "AUTO:CPU"})

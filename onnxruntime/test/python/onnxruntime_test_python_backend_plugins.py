@@ -4,8 +4,8 @@
 # --------------------------------------------------------------------------
 """The plugin EPs of OpenVINO (onnxruntime-ep-openvino) and Qualcomm (onnxruntime-qnn), for real, alone and together.
 
-Qualcomm's EP computes on a simulator. OpenVINO's offers itself for Intel's hardware only: on another CPU these tests
-correct the vendor in ORT's record of it, because OpenVINO computes there as well.
+Qualcomm's EP computes on a simulator. The OpenVINO EP reports Intel hardware only. On
+another CPU, these tests correct the vendor in ORT's record of the CPU, because OpenVINO supports this CPU, too.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class PluginsTest(unittest.TestCase):
     def test_an_unknown_one_is_named_without_options(self) -> None:
         with no_session_opens(), self.assertRaises(NotPermittedError):
             prepare({UNKNOWN: HTP})
-        # What it says to {} is its own: it cannot do without an option.
+        # The error for {} comes from the EP, which requires an option.
         with self.assertRaisesRegex(RuntimeError, f"{UNKNOWN}.*default backend path"):
             prepare({UNKNOWN: {}})
 

@@ -47,7 +47,7 @@ def sent_run_config(rep, **keywords) -> dict[str, str]:
 
 
 class AppliedTest(unittest.TestCase):
-    """What is permitted is applied, and told as ORT reports it."""
+    """Permitted settings are applied, and returned as ORT reports them."""
 
     def test_session_config(self) -> None:
         rep = prepare(session_config={PREPACKING: True, SPINNING: "0"})

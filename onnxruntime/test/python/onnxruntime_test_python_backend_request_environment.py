@@ -105,7 +105,7 @@ class AppliedTest(unittest.TestCase):
 
     def test_a_callers_runner_without_keywords(self) -> None:
         # A conformance run: a process without any of the three keyword arguments. The node tests are left out, because
-        # onnx computes all of them anew.
+        # onnx computes all of them again.
         code = """
 import unittest, onnx.backend.test, onnxruntime.backend as backend
 onnx.backend.test.loader.load_node_model_tests = list

@@ -30,7 +30,7 @@ HAS_EXTENSIONS = importlib.util.find_spec("onnxruntime_extensions") is not None
 
 
 def held(rep) -> dict[str, object]:
-    """What the session's options hold of ``OPTIONS``."""
+    """Return the values of ``OPTIONS`` in the session's options."""
     options = rep.session.get_session_options()
     return {name: getattr(getattr(options, name), "name", getattr(options, name)) for name in OPTIONS}
 

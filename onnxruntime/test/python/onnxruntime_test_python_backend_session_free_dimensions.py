@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Tests of free dimension overrides: they are applied, verified, and limited in what they can cost."""
+"""Tests of free dimension overrides: they are applied, verified, and limited in memory and time."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
 
     @unittest.skipUnless(sys.platform == "linux", "reads the memory of a process from Linux")
     def test_a_size_does_not_make_the_session_fold_gigabytes(self) -> None:
-        """Masks of N x N, one with a chain of nodes, and their product with a batch, in a process of their own."""
+        """Masks of N x N, one with a chain of nodes, and their product with a batch, in a separate process."""
         code = """
             import os, resource, sys
             import onnxruntime.backend

@@ -37,7 +37,7 @@ from onnxruntime.backend.session import opening, presence, verification
 
 class AttachTest(unittest.TestCase):
     def test_bundled(self) -> None:
-        """By both doors of bundled EPs, entries first: one alone loses options of OpenVINO or of WebGPU."""
+        """Uses both APIs of built-in EPs, entries first: one API alone loses options of OpenVINO or of WebGPU."""
         with process_with(bundled=(CUDA, OPENVINO)):
             noted, keywords = opened({OPENVINO: {"num_of_threads": 2}, CUDA: {"use_tf32": False}})
         self.assertEqual(
@@ -181,7 +181,7 @@ class WhichTest(unittest.TestCase):
         self.assertEqual(verification.node_assignment(session), {CUDA: 0, CPU: 1, UNKNOWN: 4})
 
     def test_the_cpu_ep_may_be_idle(self) -> None:
-        """It is named to stand last, and a model that runs elsewhere altogether is what its caller hopes for."""
+        """The CPU EP comes last, and callers expect the other EPs to run the whole model."""
         session = SimpleNamespace(
             get_providers=lambda: [CUDA, CPU],
             get_provider_graph_assignment_info=lambda: [SimpleNamespace(ep_name=CUDA, get_nodes=lambda: [None])],

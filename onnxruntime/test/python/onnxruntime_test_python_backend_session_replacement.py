@@ -47,7 +47,7 @@ def renew(session: FakeSession) -> None:
 
 
 class ReplacementTest(unittest.TestCase):
-    """Runs beside each other at chosen moments, without an EP."""
+    """Parallel runs at chosen moments, without an EP."""
 
     def setUp(self) -> None:
         self.session = FakeSession()

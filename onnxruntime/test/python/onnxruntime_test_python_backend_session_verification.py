@@ -52,7 +52,7 @@ class ReadBackTest(unittest.TestCase):
             self.assertEqual(applied.provider_options, {CUDA: {"use_tf32": flag, "gpu_mem_limit": size}})
 
     def test_what_is_not_reported_is_compared_as_it_was_sent(self) -> None:
-        """Where an EP gives its text back all the same, any other text is not what was sent."""
+        """If the EP reports the text anyway, it must be the text that was sent."""
         option = "enable_skip_layer_norm_strict_mode"
         there = Circumstances((1, 27), "x86_64", system="Linux")
         with process_with(bundled=(CUDA,)), mock.patch.object(circumstances, "_this_machine", lambda: there):

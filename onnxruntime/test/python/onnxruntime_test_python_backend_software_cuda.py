@@ -245,7 +245,7 @@ class RuntimeTest(unittest.TestCase):
             cuda.call("cudaStreamSynchronize", stream)
 
     def ended(self, code: str) -> subprocess.CompletedProcess:
-        """Return the result of a program in a process of its own, in which ``cuda`` is the runtime."""
+        """Return the result of a program in its own process, with the runtime as ``cuda``."""
         lines = (f"import sys; sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})",)
         program = "\n".join((*lines, f"from {os.path.basename(__file__)[:-3]} import *", "cuda = Runtime()", code))
         command = [sys.executable, "-c", program]

@@ -30,13 +30,13 @@ from onnxruntime.backend import NotPermittedError
 
 EP = "WebGpuExecutionProvider"
 BUNDLED = EP in onnxruntime.get_available_providers()
-# An empty class of devices, and no driver for Vulkan: what a machine without a GPU has.
+# A machine without a GPU has an empty class of devices and no driver for Vulkan.
 WITHOUT_DEVICES = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=4k tmpfs /sys/class; exec "$@"', "sh")
 NO_DRIVER = {"VK_ICD_FILENAMES": "/nonexistent", "VK_DRIVER_FILES": "/nonexistent"}
 
 
 def register() -> str:
-    """Register the plugin where no EP is bundled; return what is missing for that."""
+    """Register the plugin unless the EP is built in. Return the problem, if any."""
     if EP not in onnxruntime.get_available_providers():
         try:
             import onnxruntime_ep_webgpu  # noqa: PLC0415

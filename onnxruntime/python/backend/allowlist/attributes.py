@@ -31,7 +31,7 @@ _SEVERAL = Need(
     idle=True,
 )
 OWN_THREADS = Need(
-    "thread pools of its own (use_per_session_threads)",
+    "per-session thread pools (use_per_session_threads)",
     lambda at, _: at.attributes.get("use_per_session_threads", True),
     idle=True,
     shared=True,
@@ -85,7 +85,7 @@ SESSION_ATTRIBUTES = Table("run: the SessionOptions of the session contain them,
     "log_verbosity_level": _VERBOSITY,
     "logid": Rule(_LOG_ID, "", "Prefix of the session's log lines."),
     "use_deterministic_compute": _switch("Whether ORT prefers deterministic kernels."),
-    "use_per_session_threads": _switch_on("Whether the session has thread pools of its own."),
+    "use_per_session_threads": _switch_on("Whether the session has its own thread pools."),
 }
 
 # --- Attributes of onnxruntime.RunOptions, as keyword arguments of run ---

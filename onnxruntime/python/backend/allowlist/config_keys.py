@@ -4,8 +4,8 @@
 # --------------------------------------------------------------------------
 """Permitted session config and run config keys, with the values that each accepts. All other keys are refused.
 
-``since`` is the first release whose CPU wheels contain the key (wheels of 1.24.1 to 1.31.1, x86-64 and Arm).
-``evidence`` is the observed difference; if it gives no release, ORT 1.31.1 on x86-64 shows it.
+The field ``since`` is the first release whose CPU wheels contain the key (wheels of 1.24.1 to 1.31.1, x86-64 and Arm).
+The field ``evidence`` is the observed difference. If it gives no release, ORT 1.31.1 on x86-64 shows the difference.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ _QDQ_FUSION = _beside(_NO_QDQ_FUSION, "1", what=f"{_NO_QDQ_FUSION}=0")
 _QDQ_FUSES = (_QDQ_FUSION, _enabled("QDQSelectorActionTransformer"))
 _QDQ_KEPT = _beside(_NO_QDQ_FUSION, None, "0", what=f"{_NO_QDQ_FUSION}=1")
 
-# At every level. An entry that turns work off asks for what a level without that work does anyway.
+# At every level: an entry that turns work off is met anyway by a level that does not do this work.
 SESSION_CONFIG |= {
     FOLDING_CAP: Rule(
         # 0 and values above the default would lift the cap, and a small model could fold gigabytes.

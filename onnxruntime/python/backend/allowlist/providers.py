@@ -92,7 +92,7 @@ _CUDA = Table("parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries") | {
     "tunable_op_max_tuning_duration_ms": Rule(
         Integer(1, 1000),
         "0",
-        "Maximum milliseconds for tuning one operator. ORT's default is no limit.",
+        "Maximum milliseconds for tuning one operator. By default, ORT sets no limit.",
         needs=(Need("tunable_op_tuning_enable=1", lambda at, _: at.beside.get("tunable_op_tuning_enable") == "1"),),
     ),
     "use_ep_level_unified_stream": _switch("Lets all runs of the session share one CUDA stream."),

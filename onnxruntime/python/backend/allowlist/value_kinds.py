@@ -108,7 +108,7 @@ _FLAGS = {0: False, 1: True, "0": False, "1": True}
 class Flag(Kind):
     """On or off, in the spelling that the option's parser accepts.
 
-    ``only_off`` is the reason why "on" is not permitted, ``only_on`` the reason why "off" is not.
+    The reason why "on" is not permitted is ``only_off``; the reason why "off" is not permitted is ``only_on``.
     """
 
     def __init__(self, off: str = "0", on: str = "1", *, only_off: str = "", only_on: str = "") -> None:
@@ -211,8 +211,8 @@ def threads_start(number: int) -> bool:
 class Threads(Kind):
     """A number of threads, from ``low`` to 16, or to four for each CPU that the process may use if that is more.
 
-    This bound protects a worker from its caller. More threads make no run faster, and they cost CPU time: on two CPUs,
-    one run with 128 threads burns four CPU seconds, and a session with 1024 threads takes over a minute to create.
+    This bound protects a worker from its caller. More threads make no run faster, and they cost CPU time. On two CPUs,
+    one run with 128 threads uses four CPU seconds, and a session with 1024 threads takes over a minute to create.
     """
 
     _ALWAYS, _PER_CPU = 16, 4

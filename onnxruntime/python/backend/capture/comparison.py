@@ -2,9 +2,9 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Compares a replay with a run without capture, and makes the data with which a graph is captured.
+"""Compares a replay with a run without capture, and makes the data for capturing a graph.
 
-The structure of a session decides whether it may capture (:mod:`.eligibility`). The comparison is the second line.
+The structure of a session decides whether it may capture (:mod:`.eligibility`). The comparison is an additional check.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 
 def other_data(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return inputs with which to capture a graph, so that a replay of ``feeds`` shows values that stay stale.
+    """Return inputs for capturing a graph. After the capture, a replay of ``feeds`` shows stale values.
 
     A value may be an index, or become one by Cast, and an index out of range crashes the process. So integers stay the
     same, because several of them may belong together. Floats stay between 0 and the caller's value; only 0 becomes
@@ -56,11 +56,12 @@ def _same(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def agree(got: np.ndarray, want: np.ndarray) -> bool:
-    """Return whether two runs of the same kernels on the same data, which add up terms in any order, can return these.
+    """Return whether two runs of the same kernels on the same data can return these values.
 
-    Floats agree if half of the digits of their type do. The difference is relative to the value, or to the median of
-    the tensor if terms cancel; a few values of a mask do not move the median. Stale data differs in the first digit.
-    NaN agrees with NaN, an infinity with itself, and other values with equal values.
+    Kernels add terms in any order. So floats agree if half of the digits of their type agree. The difference is
+    relative to the value, or to the median of the tensor if terms cancel. A few values of a mask do not move the
+    median. Stale data differs in the first digit. NaN agrees with NaN, an infinity with itself, and other values with
+    equal values.
     """
     if got.shape != want.shape or got.dtype != want.dtype:
         return False

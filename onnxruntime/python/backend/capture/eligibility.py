@@ -4,14 +4,14 @@
 # --------------------------------------------------------------------------
 """Decides which sessions may capture: by the operators, inputs and outputs of the graph that runs.
 
-``prepare`` checks the graph after all optimizers, as ORT writes it when the session is ready
-(``InferenceSession::Initialize`` in ``onnxruntime/core/session/inference_session.cc``). ORT's record of assigned nodes
-is not enough: it contains no node that is fused after partitioning. For a session that a caller created, and for
-TensorRT, whose compiled nodes ORT cannot write, the model itself is checked.
+When a session is ready, ORT writes its graph after all optimizers (``InferenceSession::Initialize`` in
+``onnxruntime/core/session/inference_session.cc``), and ``prepare`` checks this graph. ORT's record of assigned nodes is
+not enough: it contains no node that is fused after partitioning. If the caller created the session, or if TensorRT
+captures, the model itself is checked: ORT cannot write nodes that TensorRT compiled.
 
-- On WebGPU, every operator must be in the table of :mod:`.operators`.
-- On other EPs, no operator may draw random numbers: ORT's kernels take the seed on the host, which a replay repeats.
-- No output may be an initializer that nodes read: ORT copies it while it captures, which CUDA does not permit.
+On WebGPU, every operator must be in the table of :mod:`.operators`. On other EPs, no operator may draw random numbers:
+ORT's kernels take the seed on the host, which a replay repeats. No output may be an initializer that nodes read: ORT
+copies the initializer while it captures, which CUDA does not permit.
 """
 
 from __future__ import annotations
@@ -50,10 +50,6 @@ def open_session(
 ) -> InferenceSession:
     """Create a session. If it captures, check its final graph.
 
-    :param model: path or serialized model.
-    :param options: session options that contain the EPs.
-    :param granted: EP name to its granted options.
-    :param arguments: for :class:`onnxruntime.InferenceSession`.
     :raises NotPermittedError: for a model that cannot be captured.
     """
     # Skip TensorRT: ORT cannot save a graph that contains nodes compiled by an EP.
@@ -207,7 +203,7 @@ def problem(session: InferenceSession, eps: list[str]) -> str:
 
 
 def _as_opened(session: InferenceSession) -> onnx.ModelProto | None:
-    """Return the model from which a session was created; ``None`` if it cannot be read."""
+    """Return the model of a session before any optimizer; ``None`` if the model cannot be read."""
     content, path = getattr(session, "_model_bytes", None), getattr(session, "_model_path", None)
     try:
         if content is not None:
@@ -243,7 +239,7 @@ def _read(final: onnx.ModelProto) -> set[str]:
 
 
 def _not_repeatable(model: onnx.ModelProto) -> str:
-    """Return what a replay of a model does not repeat on any EP; empty if it repeats everything."""
+    """Return why a replay of a model is wrong on every EP; empty if it can be right."""
     graph = model.graph
     for nodes, initializers in ((graph.node, graph.initializer), *((f.node, ()) for f in model.functions)):
         node = next(_random(nodes, initializers), None)
@@ -285,7 +281,7 @@ def _is_off(tensor: onnx.TensorProto) -> bool:
 
 
 def _unknown(final: onnx.ModelProto) -> str:
-    """Return what of a graph is not known to be replayed on the WebGPU EP; empty if everything is."""
+    """Return the first part of a graph that the WebGPU EP is not known to replay; empty if there is none."""
     graph, read = final.graph, _read(final)
     if final.functions or graph.sparse_initializer:
         return "the final graph holds functions or sparse constants"

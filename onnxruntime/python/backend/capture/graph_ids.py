@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The graph ids of a session: which :meth:`Capture.run` uses, which callers use with their own bindings."""
+"""Assigns the graph ids of a session to :meth:`Capture.run` and to callers' own bindings."""
 
 from __future__ import annotations
 
@@ -32,10 +32,7 @@ class GraphIds:
     """Assigns a graph id to each pair of a caller's id, if any, and input shapes. Threads may share an object."""
 
     def __init__(self, once: bool, on_webgpu: bool) -> None:
-        """
-        :param once: whether the EP captures one graph for a session, whatever the id, as TensorRT does.
-        :param on_webgpu: whether the EP is WebGPU.
-        """
+        """If ``once``, the EP captures one graph for a session, whatever the id, as TensorRT does."""
         self._once, self._on_webgpu = once, on_webgpu
         # The number of graphs that were ever begun. ORT may have captured each, and keeps it as long as the session.
         self._begun = 0
@@ -81,9 +78,8 @@ class GraphIds:
             self._lent.add(graph_id)
 
     def check(self, key: tuple) -> None:
-        """Check that a graph may be captured.
+        """Check that the graph of a caller's id (or ``None``) and input shapes may be captured.
 
-        :param key: the caller's id, or ``None``, and the input shapes.
         :raises RuntimeError: if the graph may not be captured.
         """
         graph_id, *shapes = key
@@ -101,7 +97,7 @@ class GraphIds:
             raise RuntimeError(self._refused[key])
 
     def begin(self, key: tuple) -> str | None:
-        """Return the id of a new graph; ``None`` if the session has ``MOST_GRAPHS``, of which the first use warns."""
+        """Return the id of a new graph. If the session has ``MOST_GRAPHS``, return ``None``, and warn once."""
         graph_id, *shapes = key
         with self._state:
             if ORDINARY in self._lent and not self._on_webgpu:

@@ -4,21 +4,21 @@
 # --------------------------------------------------------------------------
 """Graph capture: fixed device buffers, one IO binding for each graph, capture and replay.
 
-A captured graph replays fixed addresses, so that ``InferenceSession.run`` is wrong on a session that captures: on CUDA
-it returns ``[]`` from the second call on, and replays freed host memory. This module copies inputs into the buffers
-of the graph, and outputs out of other buffers. A replay computes what the model does, because:
+A captured graph replays fixed addresses. So ``InferenceSession.run`` is wrong on a session that captures: on CUDA, it
+returns ``[]`` from the second call on, and replays freed host memory. This module copies inputs into the buffers of the
+graph, and outputs out of other buffers.
 
-- each input is in device memory, so that no node on the CPU reads a value of a caller;
-- ORT captures no session with copies between host and device among its nodes (``inference_session.cc``:
-  ``HasMemcpyNodes``), so that nodes on the CPU compute from shapes only. A graph has one set of shapes, and keeps the
-  outputs of these nodes;
-- no operator draws random numbers, and ORT copies no output while it captures (:mod:`.eligibility`);
-- no other thread calls CUDA while ORT captures (:mod:`.locks`);
-- other runs of the session are given the memory of a graph's intermediate values. So replays of a session follow each
-  other on one stream. Runs without capture, whose inputs and outputs lie in that memory, are alone, and leave no value
-  there.
+A replay returns the same outputs as a run without capture, for these reasons. Each input is in device memory, so no
+node on the CPU reads a value of a caller. ORT does not capture a session whose nodes include copies between host and
+device (``HasMemcpyNodes`` in ``inference_session.cc``). So nodes on the CPU compute from shapes only. A graph has one
+set of shapes, and keeps the outputs of these nodes. No operator draws random numbers, and ORT copies no output while it
+captures (:mod:`.eligibility`). No other thread calls CUDA while ORT captures (:mod:`.locks`).
 
-In addition, each graph is compared with a run without capture before its first answer.
+ORT gives the memory of a graph's intermediate values to other runs of the session. So replays of a session follow each
+other on one stream. Runs without capture, whose inputs and outputs are in that memory, are alone, and leave no value in
+that memory.
+
+In addition, each graph is compared with a run without capture before it returns its first outputs.
 
 Parts: :mod:`.graph_ids` assigns ids, :mod:`.threads` selects the thread that replays, :mod:`.replays` is the fast path.
 """
@@ -85,10 +85,6 @@ class Capture:
     """The captured graphs of one session. Any number of threads and prepared models may call :meth:`run`."""
 
     def __init__(self, session: InferenceSession, switched_on: list[str]) -> None:
-        """
-        :param session: the session.
-        :param switched_on: the EPs of the session that capture.
-        """
         ep = switched_on[0]
         self.inner = fast_path.inner_of(session)
         self._lock = locks.of(session)
@@ -127,12 +123,7 @@ class Capture:
     ) -> list[np.ndarray]:
         """Return the outputs, by capture and replay unless the run config contains ``gpu_graph_id=-1``.
 
-        :param session: the session of this state.
-        :param feeds: input name to array or :class:`onnxruntime.OrtValue`.
-        :param attributes: attributes of :class:`onnxruntime.RunOptions`.
-        :param entries: the run config entries of this run.
         :param limited: the options of a run with limits, which is not captured (:meth:`replays`).
-        :return: the outputs, in arrays of their own.
         """
         if self._lock.failure:
             raise RuntimeError(self._lock.failure)
@@ -157,10 +148,7 @@ class Capture:
         )
 
     def _check_ordinary(self, graph_id: str | None) -> None:
-        """Check that a run without capture can be right.
-
-        :raises RuntimeError: if it cannot.
-        """
+        """Check that a run without capture can be right. Otherwise, raise a ``RuntimeError``."""
         if self._once and not self._nothing:
             raise RuntimeError(self.problem or f"{GRAPH_ID}={ORDINARY} has no effect on {TENSORRT}: {ONE_GRAPH}")
         if self.problem and graph_id != ORDINARY:
@@ -246,7 +234,7 @@ class Capture:
         return outputs
 
     def _check_usable(self, error: Exception) -> None:
-        """After a failed capture, find out whether it still goes on: then every call of CUDA fails in this process.
+        """Check whether a failed capture goes on. If so, every CUDA call in this process fails.
 
         :raises RuntimeError: if CUDA can no longer be used. All later runs of CUDA sessions raise the same.
         """

@@ -4,20 +4,21 @@
 # --------------------------------------------------------------------------
 """The locks of sessions that may not be created, run or released at the same time in one process.
 
-:data:`WEBGPU`: two WebGPU sessions used by two threads fail or crash the process, and so does the creation of a session
-while another runs. This holds for the plugin EP of ORT 1.31.1 and the built-in EP of 1.27. So each call is alone.
+Each call on WebGPU is alone (:data:`WEBGPU`). If two threads use two WebGPU sessions, or one thread creates a session
+while another runs one, the calls fail or the process crashes. This holds for the plugin EP of ORT 1.31.1 and the
+built-in EP of 1.27.
 
-:data:`CUDA`: ORT captures CUDA graphs in the global mode (``cudaStreamCaptureModeGlobal`` in ``cuda_graph.cc``). In
-this mode, an allocation or a device synchronization of any thread fails and breaks the capture. So a capture is alone;
-all other calls go on side by side.
+On CUDA (:data:`CUDA`), a capture is alone, and all other calls run in parallel. ORT captures CUDA graphs in the global
+mode (``cudaStreamCaptureModeGlobal`` in ``cuda_graph.cc``). In this mode, an allocation or a device synchronization of
+any thread fails and breaks the capture.
 
-The backend takes these locks for its own calls. An application takes them for its own calls on such a device: a session
-of its own, an IO binding, an ``OrtValue`` in device memory ::
+The backend takes these locks for its own calls. An application must take them for its own sessions, IO bindings and
+``OrtValue`` objects on such a device::
 
     with onnxruntime.backend.capture.locks.CUDA.alone():
         ...
 
-**The locks of this folder, in the order in which a thread takes them**
+**Lock order**
 
 1. ``SessionLock._alone``, re-entrant, one for each of ``WEBGPU`` and ``CUDA``. A thread that is alone holds it. To add
    a run lock or to release sessions, a thread holds it for a moment.
@@ -25,26 +26,17 @@ of its own, an IO binding, an ``OrtValue`` in device memory ::
    each session that replays graphs (``Capture._replay_lock``). A thread that is alone holds all of them. So a run takes
    no lock that another session's run needs.
 3. ``GraphIds._state``, ``Threads._state``, ``_marking`` and ``graphs._dropping``, held for a few assignments. No thread
-   waits for a lock inside them.
+   waits for a lock while it holds one of these locks.
 
-A thread that holds a run lock never takes ``_alone``, which would be a deadlock with a thread that is alone.
+A thread that holds a run lock never takes ``_alone``: it would deadlock with a thread that is alone.
 
-==============================================  ========================  ===============================
-call                                            CUDA                      WebGPU
-==============================================  ========================  ===============================
-create a session                                the thread's run lock     alone
-run without capture                             the thread's run lock     alone
-capture (the first run of a graph)              alone                     alone
-run without capture of a session that captures  alone: the run may be     alone
-                                                given memory into which
-                                                graphs replay
-replay                                          the session's run lock:   alone
-                                                graphs of a session share
-                                                an arena
-release of a session                            ``_alone`` only           ``_alone`` only
-==============================================  ========================  ===============================
+**Locks of each call on CUDA**
 
-The worker of :mod:`onnxruntime.backend.capture.threads` takes no lock: the thread that waits for it holds them.
+A thread holds its run lock while it creates a session, or runs a session that does not capture. A replay holds the run
+lock of its session, because the graphs of a session share an arena. A capture (the first run of a graph) is alone. If a
+session captures, its runs without capture are alone, too: ORT may give them memory into which graphs replay. To release
+a session, a thread holds ``_alone`` only, also on WebGPU. The worker of :mod:`onnxruntime.backend.capture.threads`
+takes no lock: the thread that waits for the worker holds the locks.
 """
 
 from __future__ import annotations
@@ -71,10 +63,10 @@ _try, _try_for_a_moment = methodcaller("acquire", False), methodcaller("acquire"
 
 @contextmanager
 def _holding(locks: list, acquire: Callable) -> Iterator[list]:
-    """Hold those of the locks that ``acquire`` gets.
+    """Hold each lock that ``acquire`` gets.
 
-    One call of C code takes all locks, and another releases them. So Ctrl-C cannot come between a lock and the note of
-    it: a lock that nobody releases would stop every other thread.
+    One call of C code takes all locks, and another releases them. So Ctrl-C cannot interrupt between taking a lock and
+    recording it. A lock that no thread releases would block every other thread.
     """
     held: list = []
     let_go = partial(deque, map(_release, held), 0)
@@ -104,14 +96,11 @@ class SessionLock:
     """
     A re-entrant lock that one thread holds alone, or any number of threads hold side by side for a run each.
 
-    It also releases sessions. A session ends where its last reference ends, in the garbage collector too, where waiting
-    for a lock can hang. So its attributes are put aside, and released by the thread that is alone then or next.
+    It also releases sessions. The last reference to a session can end in the garbage collector, where waiting for a
+    lock can hang. So the attributes of the session are put aside. The thread that is alone, now or next, releases them.
     """
 
     def __init__(self, side_by_side: bool) -> None:
-        """
-        :param side_by_side: whether threads may run sessions at the same time.
-        """
         self._side_by_side = side_by_side
         self._alone = threading.RLock()
         self._taken = False
@@ -141,10 +130,7 @@ class SessionLock:
 
     @contextmanager
     def alone(self, options: RunOptions | None = None) -> Iterator[None]:
-        """Wait until no other thread creates, runs or releases a session, and keep other threads from it.
-
-        :param options: as of :meth:`for_a_run`.
-        """
+        """Wait until no other thread creates, runs or releases a session, and keep other threads from it."""
         try:
             with self._alone if options is None else _holding_all([self._alone], options):
                 outer, self._taken = self._taken, True
@@ -161,10 +147,7 @@ class SessionLock:
                 self.release_dead()
 
     def new_lock(self, options: RunOptions | None = None):
-        """Return a new run lock, which a thread that is alone holds. Keep it as long as it is used.
-
-        :param options: as of :meth:`for_a_run`.
-        """
+        """Return a new run lock, which a thread that is alone holds. Keep it as long as it is used."""
         with self._alone if options is None else _holding_all([self._alone], options):
             lock = threading.RLock()
             self._run_locks.add(lock)
@@ -176,7 +159,7 @@ class SessionLock:
         self._thread.releases_nothing = True
 
     def release_dead(self) -> None:
-        """Release the sessions that were put aside, unless another thread is to do so."""
+        """Release the sessions that were put aside, unless another thread will release them."""
         # A thread that does not get the lock leaves the release to the thread that holds the lock. That thread calls
         # this after it releases the lock.
         while self._dead and not hasattr(self._thread, "releases_nothing"):
@@ -223,7 +206,7 @@ class _Release:
 class Owner:
     """An object whose attributes own device memory, which is released under the lock wherever the object ends.
 
-    Nothing else may refer to what the attributes own, except for short calls.
+    Except for short calls, no other object may refer to the objects that the attributes own.
     """
 
     def __init__(self, lock: SessionLock) -> None:

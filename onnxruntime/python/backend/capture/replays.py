@@ -31,7 +31,7 @@ class Graph(locks.Owner):
         # The inner session that captured the graph, which set_providers replaces, and its binding.
         self.inner, self.inner_binding = session._sess, self.binding._iobinding
         self.inputs: list[tuple[str, OrtValue]] = []
-        # The run options of the last run, and the entries from which they were made.
+        # The run options of the last run, and their entries.
         self.options: RunOptions | None = None
         self.entries: Mapping[str, str] | None = None
 
@@ -71,13 +71,8 @@ def fast_path(
     The function omits the checks of ``InferenceSession``, as long as ``run_with_iobinding`` is ORT's own method.
 
     :param session: the session, exactly an :class:`InferenceSession`.
-    :param slots: name, dtype and type of each input.
-    :param threads: the graphs of each thread.
-    :param lock: the lock of the session.
-    :param replay_lock: what a replay holds; ``None`` if each run is alone.
-    :param graph_id: the graph id in ``entries``.
-    :param entries: the run config entries of these runs, always the same object.
-    :param options: run options made from ``entries``.
+    :param replay_lock: the lock of each replay; ``None`` if each run is alone.
+    :param entries: the run config entries of these runs, always the same object. ``options`` are made from them.
     """
     own, mine = vars(session), _OfThread()
     names = [name for name, _, _ in slots]
@@ -123,9 +118,7 @@ def replay_of(
 ) -> _Replay:
     """Return a function that replays a graph for plain arrays of its shapes, and returns ``None`` for other inputs.
 
-    Its names are local and it goes by index: an attribute or a ``zip`` takes a hundredth of the time of a replay.
-
-    :param own: the attributes of the session.
+    The function uses local names and indices: an attribute or a ``zip`` takes a hundredth of the time of a replay.
     """
     array, count = np.ndarray, len(slots)
     takes = []

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Which thread replays which graphs: ORT keeps CUDA graphs by thread."""
+"""Selects the thread that replays a graph, because ORT keeps CUDA graphs by thread."""
 
 from __future__ import annotations
 
@@ -21,18 +21,13 @@ MOST_THREADS = 8
 
 
 class Threads:
-    """The graphs of each thread of a session, and a worker thread for threads without graphs of their own.
+    """The graphs of each thread of a session, and a worker thread.
 
-    On CUDA, each of the first ``MOST_THREADS`` threads has graphs of its own. One worker runs for all other threads.
+    On CUDA, each of the first ``MOST_THREADS`` threads has its own graphs. The worker runs for all other threads.
     """
 
     def __init__(self, lock: locks.SessionLock, device_id: int, common: bool, worker: bool) -> None:
-        """
-        :param lock: the lock of the session.
-        :param device_id: the CUDA device of the session.
-        :param common: whether all threads share graphs, as on WebGPU.
-        :param worker: whether the worker makes all runs, as on TensorRT.
-        """
+        """If ``common``, all threads share graphs, as on WebGPU. If ``worker``, it makes all runs, as on TensorRT."""
         self._lock, self._device_id, self._common = lock, device_id, common
         self._own = threading.local()
         self._left = 0 if worker else MOST_THREADS

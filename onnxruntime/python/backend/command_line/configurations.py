@@ -112,7 +112,7 @@ def _problem(
 
 
 def _remove(specified: dict[str, object], refusal: NotPermittedError) -> None:
-    """Remove a refused setting, so that the next problem appears. An empty name is a name, too, if it is there."""
+    """Remove a refused setting, so that the next problem appears. An empty name is a name, too."""
     entries = specified[refusal.keyword]
     if refusal.provider and (refusal.key or "" in entries[refusal.provider]):
         entries = entries[refusal.provider]

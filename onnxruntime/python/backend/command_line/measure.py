@@ -16,7 +16,7 @@ _SECONDS, _FEWEST, _MOST = 2.0, 10, 1000
 
 
 def rounds(count: int | None, configurations: int) -> Iterator[int]:
-    """Count rounds, in each of which every configuration runs once; by default, for two seconds a configuration."""
+    """Count rounds. In each round, every configuration runs once. The default is two seconds for each configuration."""
     started = time.perf_counter()
     for index in range(_MOST if count is None else count):
         if count is None and index >= _FEWEST and time.perf_counter() - started > _SECONDS * configurations:

@@ -93,8 +93,8 @@ def replace_closed() -> None:
 def result_stream() -> Iterator[TextIO]:
     """Return a stream to stdout that only the result uses.
 
-    EP libraries print to file descriptor 1, some of them when the process ends. From here on, this descriptor is
-    permanently a copy of stderr, and the returned stream writes to the former stdout.
+    EP libraries print to file descriptor 1, some of them when the process ends. This function permanently
+    makes this descriptor a copy of stderr, and the returned stream writes to the former stdout.
     """
     out = sys.stdout
     out.flush()

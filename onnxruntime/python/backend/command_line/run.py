@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The ``run`` command: runs a model with one or more configurations, and reports what ORT applied."""
+"""The ``run`` command: runs a model with one or more configurations, and reports the applied settings."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import AZURE, CPU
 from onnxruntime.backend.session import extensions
 
-HELP = "run a model with a configuration and show what ORT applied"
-DESCRIPTION = """Run a model with a configuration, and show what ORT applied, the outputs, and the latency. With
+HELP = "run a model with a configuration and show the settings that ORT applied"
+DESCRIPTION = """Run a model with a configuration, and show the applied settings, the outputs, and the latency. With
 several --config options, runs alternate between the configurations, and each latency is compared with that of
 the first."""
 EPILOG = """Inputs without --input get random values that are the same in every invocation: floats from 0 to 1,

@@ -4,8 +4,8 @@
 # --------------------------------------------------------------------------
 """Fast path for runs whose inputs need no conversion: it calls the inner handle of the session directly.
 
-It omits the checks of ``InferenceSession.run``, whose conditions it checks itself. It is used only while that method is
-ORT's own, on the class and on the session: a tracer, a mock or an override receives every run.
+It checks the conditions of ``InferenceSession.run`` itself. It is used only while ``run`` is ORT's own method, on the
+class and on the session. So a tracer, a mock or an override receives every run.
 """
 
 from __future__ import annotations
@@ -43,12 +43,10 @@ def of(
 ) -> Callable[[object, RunOptions], list | None]:
     """Return a function of the inputs and the run options; it returns the outputs, or ``None`` if it cannot run them.
 
-    The outputs are arrays of the caller's own: ORT's ``run`` copies an output that shares memory with another value.
+    Each output owns its memory: ORT's ``run`` copies an output that shares memory with another value.
 
     :param session: the session, exactly an :class:`InferenceSession`. Numpy has the types of all of its outputs.
     :param slots: as :attr:`ModelInputs.slots`.
-    :param outputs: the names of all outputs.
-    :param lock: the lock of the session; ``None`` if it has none.
     """
     own, count, array, ort_value = vars(session), len(slots), _ARRAY, OrtValue
     inner = own.get("_providers")
@@ -95,8 +93,6 @@ def with_values(
     """Run a session with outputs of types that numpy does not have.
 
     :param feeds: input name to array or :class:`OrtValue`; ``None`` for an absent optional.
-    :param outputs: the names of all outputs.
-    :return: the outputs as arrays.
     """
     values = {name: tensors.to_ort_value(value) for name, value in feeds.items() if value is not None}
     if (

@@ -8,10 +8,10 @@ Both set ``RunOptions.terminate``, which ORT checks before each node
 (``onnxruntime/core/framework/sequential_executor.cc``). So a run ends when its current node ends; a node into which an
 EP compiled several nodes is one node. A thread that waits for the lock of its session checks this attribute, too.
 
-An exception such as ``KeyboardInterrupt`` can leave a function between any two instructions. So whatever belongs to a
-run is released by the end of the run's :class:`Limited`, in C code that no signal handler can interrupt: the callback
-of a weak reference removes the run from its ``Cancellation``, and another one wakes the thread that waits for the
-timeout. Neither takes a lock, so a signal handler can cancel a run at any moment.
+An exception such as ``KeyboardInterrupt`` can leave a function between any two instructions. So the end of the run's
+:class:`Limited` object releases the run, in C code that no signal handler can interrupt. The callback of a weak
+reference removes the run from its ``Cancellation``. Another callback wakes the thread that waits for the timeout. No
+callback takes a lock, so a signal handler can cancel a run at any moment.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class Limited:
     """Context manager for one run with limits.
 
     :raises TimeoutError: on exit, if the timeout ended before the run, whatever the run returned or raised.
-    :raises RunCancelledError: on exit, if the run was cancelled before it ended.
+    :raises RunCancelledError: on exit, if the cancellation came before the end of the run.
     """
 
     def __init__(self, options: RunOptions, timeout: object, cancellation: object) -> None:
         """
         :param options: the options of this run, which no other run uses.
         :param timeout: the maximum duration of the run in seconds; ``None`` for no limit.
-        :param cancellation: the :class:`Cancellation` of the run; ``None`` if the run cannot be cancelled.
+        :param cancellation: the :class:`Cancellation` of the run; ``None`` for no cancellation.
         :raises NotPermittedError: if a value has the wrong type or is out of range.
         """
         if isinstance(timeout, (np.floating, np.integer)):
@@ -108,7 +108,7 @@ class Limited:
         if self._late:
             raise TimeoutError(f"The run exceeded its timeout of {self._timeout} s and was ended") from error
         if self._options.terminate:
-            raise RunCancelledError("The run was cancelled") from error
+            raise RunCancelledError("The run was canceled") from error
 
 
 def _wait(run: weakref.ref[Limited], end: SimpleQueue, timeout: float) -> None:

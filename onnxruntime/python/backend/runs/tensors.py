@@ -125,7 +125,7 @@ def _numbers_of(value: object, dtype: np.dtype) -> np.ndarray:
     if dtype.kind == "b" or found.dtype.kind not in "biufO":
         raise ValueError(describe(value))
     if whole:
-        if found.dtype.kind in "fO":  # integers that numpy cannot combine in one of its own integer types
+        if found.dtype.kind in "fO":  # integers that numpy cannot combine in one integer type
             found = np.asarray(value, object)
         low, high = _bounds(dtype.name)
         if found.min() < low or found.max() > high:
@@ -239,8 +239,8 @@ def owned(value: object) -> object:
 def to_array(value: OrtValue) -> np.ndarray | None:
     """Copy a tensor to an array that owns its bytes, from CPU memory or from a device.
 
-    A result of a run can share the memory of an input, an initializer or another result. ``OrtValue.numpy()`` returns a
-    view of that memory, which nothing keeps alive, so only this function calls it.
+    A result of a run can share the memory of an input, an initializer or another result. The method ``OrtValue.numpy``
+    returns a view of that memory, which nothing keeps alive. So only this function calls the method.
 
     :return: an array of the dtype that ``onnx.helper`` specifies; ``None`` for an optional without a value.
     :raises RuntimeError: if the value is not a tensor.

@@ -24,7 +24,7 @@ _INSTALL_CUDA = (
     "Install CUDA and cuDNN, for example with pip install 'onnxruntime-gpu[cuda,cudnn]', and call "
     "onnxruntime.preload_dlls() before prepare"
 )
-# The advice for an EP whose library loads; "" stands for all EPs that have no entry.
+# The advice for an EP whose library loads; "" applies to all EPs that have no entry.
 _MISSING = {
     "": "The device, or a library that the EP needs, may be missing. The ORT log may contain details.",
     **dict.fromkeys(
@@ -37,7 +37,7 @@ _MISSING = {
 
 
 def missing(names: Iterable[str]) -> str:
-    """Return what is missing for these EPs, and the next step: the driver, a library, or else the usual causes."""
+    """Return why these EPs fail, and the next step: the driver or a library is missing, or else the usual causes."""
     needing = [name for name in names if name not in ON_ANY_DEVICE]
     if not set(ON_CUDA_DEVICE).isdisjoint(needing) and (driver := missing_driver()):
         return driver

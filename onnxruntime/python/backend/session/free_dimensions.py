@@ -34,9 +34,6 @@ _MOST_ELEMENTS, _MOST_ELEMENTS_UNCAPPED = 2**25, 2**24
 def apply(options: SessionOptions, permit: Permit, source: str | bytes) -> dict[str, dict[int, int]]:
     """Set the overrides of a permit on the options of a session.
 
-    :param options: the options.
-    :param permit: the permit.
-    :param source: the model's path or bytes.
     :return: input name to the size of each overridden axis, for :func:`verify`.
     :raises NotPermittedError: for a name that no input of the model has, and for a size that is too large.
     """

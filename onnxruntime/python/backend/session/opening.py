@@ -4,9 +4,9 @@
 # --------------------------------------------------------------------------
 """Creates a session with the execution providers (EPs) of a permit.
 
-ORT has three APIs that attach an EP from Python, and each silently loses options of some EP: ``providers=`` ignores a
-plugin EP, ``add_provider`` drops options that built-in OpenVINO reads only from session config entries, and built-in
-WebGPU reads only those entries. :func:`_attach` chooses.
+ORT has three APIs that attach an EP from Python, and each silently loses options of some EP. The argument
+``providers=`` ignores a plugin EP. The method ``add_provider`` drops options that built-in OpenVINO reads only from
+session config entries. Built-in WebGPU reads only such entries. So :func:`_attach` chooses an API for each EP.
 """
 
 from __future__ import annotations
@@ -32,10 +32,7 @@ def create(
     If EPs were specified, the session gets exactly these EPs in their order, then the CPU EP, without any fallback.
     Otherwise it gets all available EPs, as in ORT's own backend.
 
-    :param model: path or serialized model.
-    :param permit: the permitted settings.
     :param libraries: libraries of custom operators, from the trusted environment.
-    :param options: new session options, to which the settings are applied.
     :return: the session, and the names of the registered libraries.
     :raises RuntimeError: if an EP cannot be attached, or the session lacks the EP or the requested device.
     """
@@ -103,7 +100,7 @@ def _tensorrt_loads() -> bool:
     """Return whether TensorRT's libraries are on this machine.
 
     A build with TensorRT's EP has the EP on every machine. Without the libraries, ``InferenceSession`` prints an error
-    of five lines and continues, which is of no use to a caller who did not specify the EP.
+    of five lines and continues. That error is of no use to a caller who did not specify the EP.
     """
     load = getattr(_pybind_state, "register_tensorrt_plugins_as_custom_ops", None)
     try:

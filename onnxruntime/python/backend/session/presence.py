@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Which execution providers (EPs) this process has, and in which form."""
+"""Determines the execution providers (EPs) that this process has, and whether each is built-in or a plugin."""
 
 from __future__ import annotations
 

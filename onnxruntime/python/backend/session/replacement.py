@@ -9,7 +9,7 @@ fails runs whose inputs are right, and returns outputs for inputs that do not ma
 1.8.1 do so with any number of threads, and on AUTO and HETERO devices.
 
 Therefore an output is returned only if no other run failed in the same inner session before that output was complete.
-A run cannot know this until each run beside it has ended, so it waits for these runs. If one of them failed, the
+A run cannot know this until each parallel run has ended, so it waits for these runs. If one of these runs failed, the
 outcome is discarded and computed again, alone, in a new inner session.
 """
 
@@ -28,7 +28,7 @@ from onnxruntime.backend.provider_names import OPENVINO
 
 # The attribute of a session that contains its Replacement.
 _KEPT = "_replacement_of_backend"
-# Seconds between two checks of whether a waiting run was cancelled.
+# Seconds between two checks of whether a waiting run must end.
 _INTERVAL = 0.05
 # Errors that ORT and its Python API raise before the first node runs (``InferenceSession::ValidateInputsOutputs``).
 _BEFORE_FIRST_NODE = re.compile(
@@ -45,8 +45,7 @@ def watch(
 ) -> None:
     """Let a new session replace this one after a failed run, if it has the OpenVINO EP.
 
-    :param create: returns a new session with the same options.
-    :param lock: the lock that sessions with these EPs are created under.
+    :param create: returns a new session with the same options, under ``lock``.
     """
     if OPENVINO in session.get_providers():
         vars(session)[_KEPT] = Replacement(session, partial(_renew, model, _stamp(model), create, lock))
@@ -77,18 +76,16 @@ class Replacement:
     """
 
     def __init__(self, session: InferenceSession, renew: Callable[[InferenceSession], None] | None) -> None:
-        """
-        :param renew: replaces the inner session; ``None`` if the caller created the session.
-        """
+        """If the caller created the session, ``renew`` is ``None``. Otherwise, it replaces the inner session."""
         self._renew = renew
         self._inner = _Inner(session)
         self._alone: set = set()  # the run that computes alone, if any
         self._entering = RLock()
 
     def run(self, session: InferenceSession, options: RunOptions, compute: Callable, *arguments: object) -> object:
-        """Return what ``compute`` returns, or raise what it raises, unless the run of another caller influenced it.
+        """Return the outputs of ``compute``, or raise its error. If another run may have influenced them, run again.
 
-        :param options: the options of the run, which cancel it.
+        :param options: the options of the run, which can end it.
         """
         run = RLock()
         with run:
@@ -127,7 +124,7 @@ class Replacement:
                 self._alone.discard(run)
 
     def _usable(self, session: InferenceSession) -> _Inner:
-        """Return an inner session in which no run has failed."""
+        """Return an inner session without failed runs."""
         if self._inner.handle is not session._sess:  # the caller called set_providers
             self._inner, self._renew = _Inner(session), None
         if self._inner.failed:
@@ -156,7 +153,7 @@ def _attempt(inner: _Inner, run: object, compute: Callable, arguments: tuple) ->
 
 
 def _wait(runs: set, options: RunOptions) -> None:
-    """Wait until each of these runs has ended, or this run is cancelled."""
+    """Wait until each of these runs has ended. If the options terminate this run, raise an error."""
     for run in runs.copy():
         while run in runs:
             if run.acquire(timeout=_INTERVAL):  # held by the run, so the run has ended

@@ -161,7 +161,7 @@ class Runs:
         timeout: object = None,
         cancellation: object = None,
     ) -> list:
-        """Run within limits, with run options of its own and without the fast path."""
+        """Run within limits, with separate run options and without the fast path."""
         call, _ = self.permitted(run_config, attributes)
         limited = Limited(call.options, timeout, cancellation)
         if self.capture is not None and self.capture.replays(call.entries):

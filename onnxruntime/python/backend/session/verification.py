@@ -50,9 +50,6 @@ NOTHING_APPLIED = Applied()
 def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, ...] = ()) -> Applied:
     """Compare the values that ORT reports with the permitted values, and warn about settings without effect.
 
-    :param session: the session that was created from the permit.
-    :param permit: the permit.
-    :param extensions: the libraries that were registered.
     :raises RuntimeError: if ORT reports another value than was sent.
     """
     options = session.get_session_options()

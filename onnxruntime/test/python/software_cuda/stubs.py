@@ -2,12 +2,12 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Write the functions that an execution provider asks of a library and that its objects do not have.
+"""Write the functions that an execution provider requires of a library and that its objects do not have.
 
 ``python stubs.py PROVIDER REGEX OBJECT... > stubs.c``
 
-A function that only configures or destroys does nothing; any other ends the process with its name. What is asked for
-are the provider's undefined symbols, and cuDNN's names in its text, which it looks up when it runs.
+A function that only configures or destroys does nothing. Any other function terminates the process with its name. The
+functions are the provider's undefined symbols, and the cuDNN names in its data, which it looks up at run time.
 """
 
 import re

@@ -67,8 +67,8 @@ PLUGIN: dict[str, Refused] = {
     "load_config": Refused(
         READS_FILES,
         "the plugin also accepts the path of a file, and any property of a device, such as CACHE_DIR, "
-        "which writes files. The backend sends num_of_threads, num_streams and precision in a load_config "
-        "of its own",
+        "which writes files. The backend sends num_of_threads, num_streams and precision in its own "
+        "load_config",
         _RUN_PLUGIN,
     ),
     "dump_subgraphs": Refused(WRITES_FILES, "creates a folder of any name, and writes the model to it", _RUN_PLUGIN),
