@@ -56,7 +56,7 @@ EXAMPLES := scale-out
 ALONE := webgpu-plugin webgpu plugins cuda
 # A process for each CPU, and a file in one process. The longest files begin first.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
-LONGEST := documents stock_comparison option_drift allowlist_properties command_line_text command_line_processes
+LONGEST := documents stock_comparison option_drift allowlist_properties command_line_processes
 PACKAGES := pytest pytest-xdist hypothesis
 # Packages with the real models of the tests and examples. Their requirements are not needed, so they are installed into
 # a folder of their own.
