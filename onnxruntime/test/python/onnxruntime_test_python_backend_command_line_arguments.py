@@ -36,6 +36,7 @@ class MistakeTest(CommandTest):
             (["inf"], "inf"),
             (["--no-such"], "--no-such"),
             (["run", "m", "--no-such"], "--no-such (see python -m onnxruntime.backend run --help)"),
+            (["run", "m", "--ep", "CPU"], "--ep CPU (see python -m onnxruntime.backend run --help)"),
             (["run", "m", "--sesion-config", "a=1"], "--session-config?"),
             (["run", "m", "n"], "arguments: n (see python -m onnxruntime.backend run --help)"),
             (["run", "m", "--rep", "3"], "--repeat?"),

@@ -35,7 +35,8 @@ class _Parser(argparse.ArgumentParser):
 
     def refuse_unknown(self, arguments: list[str]) -> NoReturn:
         """Report arguments that this command does not have."""
-        near = nearest(arguments[0].partition("=")[0], self._option_string_actions, 0.6)
+        options = {*self._option_string_actions} - {"--help"}  # the error specifies it anyway
+        near = nearest(arguments[0].partition("=")[0], options, 0.7)
         self.error(f"unrecognized arguments: {' '.join(arguments)}{f'. Did you mean {near}?' if near else ''}")
 
 
