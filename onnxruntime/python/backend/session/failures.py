@@ -116,7 +116,7 @@ def explain(error: Exception) -> str | None:
             "run on the EP that captures, except those that compute shapes. Prepare the model without graph capture. "
             f"ORT error: {error}"
         )
-    if re.search(r"[Cc]annot get shape|dynamic shape", str(error)):  # of the QNN EP
+    if re.search(r"[Cc]annot get shape|[Dd]ynamic shape", str(error)):  # of the QNN EP
         advice = "Set the sizes of open dimensions with free_dimension_overrides={name: size}"
         return f"An execution provider requires fixed shapes. {advice}. ORT error: {error}"
     return model_versions.explain(error)
