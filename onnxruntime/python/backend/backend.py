@@ -124,7 +124,8 @@ class OnnxRuntimeBackend(Backend):
                 return cls.prepare(serialized, device, **keywords, **kwargs)
         source = _source(model)
         if device is not None and not cls.supports_device(device):
-            look_up.reject_device(device, get_device())
+            known = dict.fromkeys(["CPU", "CUDA", "GPU", *get_device().split("-")])
+            look_up.reject_device(device, [name for name in known if cls.supports_device(name)])
         requested = request.of_call(keywords, kwargs, device)
         with requested.telling_apart():
             at = circumstances.expected(presence.stock_list(get_available_providers()))

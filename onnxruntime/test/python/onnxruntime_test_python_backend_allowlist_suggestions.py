@@ -79,9 +79,12 @@ class SimilarNamesTest(unittest.TestCase):
 
     def test_devices(self) -> None:
         for given, meant in (("cuda", "CUDA"), ("cuda:1", "CUDA:1"), ("Cpu", "CPU"), (" CUDA", "CUDA")):
-            self.assertIn(f"'{meant}'", suggestions.device(given))
+            self.assertIn(f"'{meant}'", suggestions.device(given, ["CPU", "CUDA", "GPU"]))
         for given in ("CUDA", "TPU", "tpu", None, 1, "cuda" * 100):
-            self.assertEqual(suggestions.device(given), "")
+            self.assertEqual(suggestions.device(given, ["CPU", "CUDA", "GPU"]), "")
+        self.assertEqual(suggestions.device("cuda", ["CPU"]), "")
+        for given in ("CPU", "cpu"):  # as on a base with CUDA
+            self.assertIn("provider_options={'CPUExecutionProvider': {}}", suggestions.device(given, ["CUDA", "GPU"]))
 
 
 class FormsOfOtherApisTest(unittest.TestCase):

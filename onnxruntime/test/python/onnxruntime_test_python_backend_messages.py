@@ -410,8 +410,12 @@ NOT_APPLICABLE = (
     ),
     (lambda: prepare(device="NPU"), "device: 'NPU' is not supported. This ORT build supports: ..."),
     (
-        lambda: look_up.reject_device("cuda", "CPU"),
-        "device: 'cuda' is not supported. Did you mean 'CUDA'? This ORT build supports: CPU",
+        lambda: look_up.reject_device("cuda", ["CUDA", "GPU"]),
+        "device: 'cuda' is not supported. Did you mean 'CUDA'? This ORT build supports: CUDA, GPU",
+    ),
+    (
+        lambda: look_up.reject_device("cuda", ["CPU"]),
+        "device: 'cuda' is not supported. This ORT build supports: CPU",
     ),
     (
         permit(OPENVINO, {}, device="CUDA"),
@@ -591,8 +595,8 @@ OTHER_ERRORS = (
         lambda: copy.deepcopy(prepare()),
         TypeError,
         (
-            "Send functools.partial(onnxruntime.backend.prepare, path, **rep.configuration()) and call it in the "
-            "worker: a prepared model cannot be pickled or deep-copied. copy.copy shares the session"
+            "a prepared model cannot be pickled or deep-copied. Send functools.partial(onnxruntime.backend.prepare, "
+            "path, **rep.configuration()) and call it in the worker. copy.copy shares the session"
         ),
     ),
     (lambda: prepare(bytearray(MODEL)), TypeError, "model must be a path, bytes, ... not ...bytearray"),

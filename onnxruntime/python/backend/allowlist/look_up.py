@@ -105,13 +105,10 @@ def _check_device(request: Request, permitted: Permit) -> None:
             reject(f"{show(request.device + index)} {problem}", "device")
 
 
-def reject_device(device: object, supported: str) -> NoReturn:
-    """Raise the error for a device that this ORT does not support.
-
-    :param supported: the devices of the build, as text.
-    """
-    problem = f"{show(device)} is not supported. {suggestions.device(device)}This ORT build supports: {supported}"
-    reject(problem, "device")
+def reject_device(device: object, supported: list[str]) -> NoReturn:
+    """Raise the error for a device that is not one of the devices that this ORT supports."""
+    near = suggestions.device(device, supported)
+    reject(f"{show(device)} is not supported. {near}This ORT build supports: {', '.join(supported)}", "device")
 
 
 def refuse_while_model_configures(keywords: Iterable[str]) -> None:

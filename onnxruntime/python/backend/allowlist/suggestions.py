@@ -38,12 +38,17 @@ def provider_named(name: str) -> str:
     return ""
 
 
-def device(given: object) -> str:
-    """Return the sentence that suggests the device in upper case, such as ``'CUDA'`` for ``'cuda'``, or ``""``."""
+def device(given: object, supported: list[str]) -> str:
+    """Return the sentence that suggests a supported device, such as ``'CUDA'`` for ``'cuda'``, or ``""``.
+
+    ORT's own backend does not support the device ``'CPU'`` on a base with CUDA. The sentence suggests the CPU EP there.
+    """
     if type(given) is not str or len(given) > _LONGEST_NAME:
         return ""
     name = given.strip().upper()
-    return f"Did you mean {show(name)}? " if name != given and name.partition(":")[0] in ("CPU", "CUDA", "GPU") else ""
+    if name == "CPU" and "CPU" not in supported:
+        return "To use the CPU, pass provider_options={'CPUExecutionProvider': {}}. "
+    return f"Did you mean {show(name)}? " if name != given and name.partition(":")[0] in supported else ""
 
 
 def provider_options(names: object, options: object = None) -> str:
