@@ -105,7 +105,7 @@ class Row(NamedTuple):
 
     @property
     def met(self) -> bool | None:
-        """Whether the judged figure keeps its limit; ``None`` if the row is not judged."""
+        """Whether the judged figure keeps its limit, or ``None`` if the row is not judged."""
         if self.comparison.limit is None or self.judged is None or self.unsteady:
             return None
         return self.judged <= self.comparison.limit

@@ -4,8 +4,8 @@
 # --------------------------------------------------------------------------
 """Measures graph capture, and compares it with a hand-written IO binding loop: on CUDA, else on WebGPU.
 
-    with_software_cuda.sh python -m benchmarks graph_capture
-    with_software_gpu.sh python -m benchmarks graph_capture
+To use a software device, run ``with_software_cuda.sh python -m benchmarks graph_capture``, or the same command with
+``with_software_gpu.sh``.
 
 On the software CUDA, the benchmark measures the time of the host, which graphs reduce. The time of a GPU is not
 included.

@@ -166,7 +166,7 @@ class DocumentTest(unittest.TestCase):
         return ran.stdout
 
     def check_picture(self, picture: str) -> None:
-        """Check that the modules in a picture are there."""
+        """Check that the modules in a picture exist."""
         for name in re.findall(r"[\w*/]+\.py", picture):
             self.assertTrue(glob.glob(str(BACKEND / name)), name)
 

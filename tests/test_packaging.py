@@ -217,7 +217,7 @@ class TestBuild(unittest.TestCase):
         expected = {path.replace(INFO, info): content for path, content in STOCK.items() if "/backend/" not in path}
         expected |= {"onnxruntime/backend/__init__.py": b"ours = True\n", "onnxruntime/backend/backend.py": b""}
         expected["onnxruntime/backend/runs/inner/__init__.py"] = b""
-        # Only the first Version is a header; the other one stands in the description.
+        # Only the first Version is a header; the other one is in the description.
         version = b"Version: 1.31.1+backend.1\nRequires-Dist: onnx\n"
         expected[f"{info}/METADATA"] = METADATA.encode().replace(b"Version: 1.31.1\n", version, 1)
         expected[f"{info}/WHEEL"] = WHEEL.encode().replace(b"setuptools (80.9.0)", b"onnxruntime-backend (backend.1)")

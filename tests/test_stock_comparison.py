@@ -76,7 +76,7 @@ def outcomes(python: str, program: str = "stock_patterns.py", *arguments: str) -
 
 
 def worse(stock: dict, here: dict) -> str:
-    """Return the difference for a program that works with the stock backend; ``""`` for none."""
+    """Return the difference for a program that works with the stock backend, or ``""`` for none."""
     if "raised" in stock:
         # A call may succeed that fails in stock. If it fails, a handler of the class that stock raises must catch it.
         if "returned" in here or stock["raised"][0] in here["raised"]:

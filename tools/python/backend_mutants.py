@@ -40,7 +40,7 @@ from typing import NamedTuple
 TREE = Path(__file__).resolve().parents[2]
 EQUIVALENT = Path(__file__).with_name("backend_mutants_equivalent.tsv")
 BACKEND = TREE / "onnxruntime" / "python" / "backend"
-# Data, and __init__.py, which only imports. A folder stands for its modules.
+# Data, and __init__.py, which only imports. A folder means all its modules.
 TABLES = (
     "allowlist/attributes",
     "allowlist/config_keys",
@@ -154,7 +154,7 @@ class _Finder(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
-        """Python 3.11 does not tell where the expressions of an f-string stand."""
+        """Python 3.11 does not report the positions of the expressions in an f-string."""
 
     def visit_If(self, node: ast.If) -> None:
         self._condition(node.test)
@@ -389,7 +389,7 @@ def _judge(request: dict, said: Path) -> int:
 
 
 def _wait(child: int, limit: float) -> bool:
-    """Wait for a fork and end all of its group; tell whether it took too long."""
+    """Wait for a fork and end all of its group. Return whether it took too long."""
     until = time.monotonic() + limit
     while os.waitpid(child, os.WNOHANG) == (0, 0):
         if time.monotonic() > until:

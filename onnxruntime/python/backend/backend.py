@@ -47,7 +47,7 @@ class OnnxRuntimeBackend(Backend):
         Return whether a model can run on a device.
 
         :param model: ignored.
-        :param device: as for :meth:`supports_device`; ``None`` for the device of the build.
+        :param device: as for :meth:`supports_device`, or ``None`` for the device of the build.
         """
         return cls.supports_device(get_device() if device is None else device)
 

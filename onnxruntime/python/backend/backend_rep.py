@@ -239,7 +239,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         :param timeout: the maximum duration in seconds, waiting for other sessions included; ``None`` for no limit. A
             run ends when its current node ends.
         :param cancellation: an :class:`onnxruntime.backend.Cancellation`, which lets another thread or a signal handler
-            end the run; ``None`` for no cancellation.
+            end the run, or ``None`` for no cancellation.
         :param run_config: ``{key: value}`` of run config entries for this run. They override prepared entries with the
             same key.
         :param kwargs: permitted attributes of :class:`onnxruntime.RunOptions`. Other names are ignored, with a

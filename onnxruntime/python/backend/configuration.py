@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from onnxruntime.backend.errors import name_of, nearest, show
 
-# The keyword arguments that hold settings. JSON text can contain these and "extensions".
+# The keyword arguments that contain settings. JSON text can contain these and "extensions".
 KEYWORDS = ("provider_options", "session_config", "run_config", "session_options", "free_dimension_overrides")
 # The keyword arguments that limit a run.
 LIMITS = frozenset({"timeout", "cancellation"})

@@ -125,9 +125,6 @@ def refuse(reason: str, keyword: str, provider: str = "", key: str = "") -> NoRe
     For all other problems with a setting, use :func:`reject` and the functions after it.
 
     :param reason: the reason, as the end of a sentence.
-    :param keyword: the keyword argument.
-    :param provider: the EP, for a provider option.
-    :param key: the option, key or name inside the keyword argument.
     """
     _raise(f"{name_of(keyword, provider, key)} {NOT_PERMITTED}: {reason}", keyword, provider, key, reason)
 

@@ -84,10 +84,8 @@ def of_call(
 ) -> Request:
     """Read a call's arguments once, and add the environment's configuration.
 
-    :param keywords: those of ``KEYWORDS`` that the caller passed.
-    :param attributes: all other keyword arguments.
-    :param device: ONNX's name of the device, perhaps with an index.
-    :param environment: those of ``KEYWORDS`` that the environment may add to; if empty, the environment is not read.
+    :param attributes: the keyword arguments that are not in ``KEYWORDS``.
+    :param environment: the keywords that the environment may add to. If empty, the environment is not read.
     :raises NotPermittedError: if a keyword cannot be read.
     :raises RuntimeError: if the environment's configuration cannot be read.
     """
@@ -171,7 +169,7 @@ def read(keyword: str, given: object, provider: str = "", beside: Mapping[str, o
 def split_device(device: object) -> tuple[str, int | None]:
     """Split a device such as ``'CUDA:1'``, the syntax of :class:`onnx.backend.base.Device`.
 
-    :return: the name and the index; ``""`` for a value that is not a device, ``None`` without an index.
+    :return: the name, ``""`` for a value that is not a device, and the index, if any.
     """
     if not isinstance(device, str) or str.__len__(device) > _LONGEST_DEVICE:
         return "", None

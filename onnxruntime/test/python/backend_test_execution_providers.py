@@ -104,7 +104,7 @@ def share_of_busiest_thread(call: Callable[[], object], windows: int = 10) -> fl
     while, one thread does most of the work of two. So the result is the minimum of several windows.
     """
     if not Path("/proc/self/task").exists():
-        raise unittest.SkipTest("reads what Linux tells of threads")
+        raise unittest.SkipTest("reads the threads of a process from Linux")
     call()
     return min(_share_of_busiest_thread(call) for _ in range(windows))
 

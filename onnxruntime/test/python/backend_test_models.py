@@ -23,7 +23,7 @@ import onnxruntime
 IR_VERSION = 10
 OPSET = 21
 
-reads_linux = unittest.skipUnless(sys.platform == "linux", "reads what Linux tells of a process")
+reads_linux = unittest.skipUnless(sys.platform == "linux", "reads the state of a process from Linux")
 
 
 def model(

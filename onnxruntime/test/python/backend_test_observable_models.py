@@ -50,7 +50,7 @@ FUNCTION = model(
 STRINGS = model("(string[1] x) => (string[1] y) { y = StringConcat(x, x) }")
 # The declared output shape contradicts the inferred one.
 CONTRADICTORY = model("(float[4] x) => (float[3] y) { y = Relu(x) }")
-# Allocates as many floats as it is told.
+# Allocates the requested number of floats.
 ALLOCATING = model("(int64[1] n) => (float y) { big = ConstantOfShape(n) y = ReduceMax<keepdims=0>(big) }")
 TWO_QDQ_PAIRS = model(
     """(float[4] x) => (float[4] y) {

@@ -18,7 +18,7 @@ import onnxruntime.backend
 
 PACKAGE = "onnxruntime.backend"
 FOLDER = Path(onnxruntime.backend.__file__).parent
-# From the top to the bottom. A module imports modules of its own layer and of the layers below it.
+# From the top to the bottom. A module imports modules of its layer and of the layers below it.
 LAYERS = (
     "__main__",
     "command_line",
@@ -137,7 +137,7 @@ def is_within(name: str, other: str) -> bool:
 
 
 def is_one_of(name: str, others: set[str]) -> bool:
-    """Return whether a name is in one of these modules; ``onnxruntime`` stands for ORT without this package."""
+    """Return whether a name is in one of these modules; ``onnxruntime`` means ORT without this package."""
     return any(is_within(name, other) and is_within(name, PACKAGE) == is_within(other, PACKAGE) for other in others)
 
 
@@ -171,7 +171,7 @@ class ArchitectureTest(unittest.TestCase):
         )
 
     def test_imports_in_functions(self) -> None:
-        """Other imports stand at the top of the module."""
+        """Other imports are at the top of the module."""
         found = [(module, one) for module, one in each_import() if one.in_function]
         self.assertEqual([(module, one) for module, one in found if not allowed_in_function(module, one.name)], [])
         for _, one in found:

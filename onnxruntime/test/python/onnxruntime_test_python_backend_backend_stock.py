@@ -31,7 +31,7 @@ X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 
 
 class ModelsTest(unittest.TestCase):
-    """Everything that may stand for a model."""
+    """All forms of a model."""
 
     def setUp(self) -> None:
         self.model = two_nodes()

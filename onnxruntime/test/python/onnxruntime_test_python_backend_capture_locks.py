@@ -189,7 +189,7 @@ class InterruptTest(unittest.TestCase):
 
     def test_at_random_moments(self) -> None:
         if sys.gettrace() is not None:
-            self.skipTest("a tracer such as a coverage tool would be interrupted too, and keep a lock of its own")
+            self.skipTest("a tracer such as a coverage tool would be interrupted too, and keep its own lock")
         lock = SessionLock(side_by_side=True)
         holders = [Held(lock.for_a_run) for _ in range(3)]  # so that there are locks to take
         for holder in holders:

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The ``run`` command: configurations, and the report of what ORT applied."""
+"""The ``run`` command: configurations, and the report of the applied settings."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The ``schema`` command: the JSON Schema accepts what the allowlist permits."""
+"""The ``schema`` command: the JSON Schema accepts all settings that the allowlist permits."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Tests that the WebGPU EP replays what the table of operators permits: real blocks, hidden copies, random models.
+"""Tests that the WebGPU EP replays the operators that the table permits: real blocks, hidden copies, random models.
 
 The tests run on a GPU, or under ``with_software_gpu.sh``. ``ORT_BACKEND_CAPTURED_MODELS`` is the number of random
 models (default: 24). ``backend_captured_operators.py`` runs many variants of each operator.
@@ -201,7 +201,7 @@ class OperatorTest(unittest.TestCase):
     def see(
         self, variant: operators.Variant, made: ModelProto, attributes: dict | None = None
     ) -> operators.Seen | None:
-        """Return the result of a captured variant; ``None`` if ORT does not capture or run it."""
+        """Return the result of a captured variant, or ``None`` if ORT does not capture or run it."""
         try:
             session, final = operators.open_session(made, GraphOptimizationLevel.ORT_DISABLE_ALL, attributes)
             return operators.replay(session, final, operators.data_sets(variant.feeds))

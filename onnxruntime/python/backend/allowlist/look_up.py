@@ -170,7 +170,6 @@ def attributes(
 ) -> tuple[dict[str, object], dict[str, str]]:
     """Look up the attributes among the keyword arguments of a call.
 
-    :param table: ``SESSION_ATTRIBUTES`` or ``RUN_ATTRIBUTES``.
     :param given: the keyword arguments. Names that are not attributes are left out, as in the stock backend.
     :param session_options: attributes only. Keyword arguments win over them.
     :return: the value of each attribute, and a sentence about each attribute that has no effect in this session.
@@ -301,7 +300,6 @@ def _check_needs(
     """Check the conditions of permitted settings.
 
     :param without_effect: this function adds a sentence about each setting that has no effect.
-    :param changes: changes of the circumstances by the settings.
     """
     for key, setting in settings.items():
         if not setting.rule.needs or key in without_effect:

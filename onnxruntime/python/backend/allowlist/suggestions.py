@@ -83,10 +83,7 @@ def _mapping(options: object) -> str:
 
 
 def instead_of_container(keyword: str, given: object, others: Mapping[str, object]) -> str:
-    """Return the sentence that suggests what to write for a keyword argument that is not a mapping, or ``""``.
-
-    :param others: the other keyword arguments of the call.
-    """
+    """Return the sentence that suggests the form of a keyword argument that is not a mapping, or ``""``."""
     if keyword != "provider_options":
         return _instead_of_keyword(keyword, given, others) if type(given) in (SessionOptions, RunOptions) else ""
     names = others.get("providers")
@@ -95,10 +92,7 @@ def instead_of_container(keyword: str, given: object, others: Mapping[str, objec
 
 
 def ignored_keyword(name: str, value: object, others: Mapping[str, object] = MappingProxyType({})) -> str:
-    """Return the warning about a keyword argument that has no effect in this call.
-
-    :param others: all keyword arguments of the call.
-    """
+    """Return the warning about a keyword argument that has no effect in this call."""
     keyword = f"Keyword argument {show(name)}"
     if name in SESSION_ATTRIBUTES:
         return f"{keyword} is ignored, because the session already exists. Pass it to prepare together with the model"
@@ -110,7 +104,7 @@ def ignored_keyword(name: str, value: object, others: Mapping[str, object] = Map
 
 
 def _instead_of_keyword(name: str, value: object, others: Mapping[str, object]) -> str:
-    """Return the sentence that suggests what to write for a keyword argument of another API, or ``""``."""
+    """Return the sentence that suggests the replacement of a keyword argument of another API, or ``""``."""
     if name in ("providers", "provider", "execution_providers", "eps"):
         return f"Use {provider_options(value, others.get('provider_options')) or 'provider_options={EP: {...}}'}"
     if name in ("sess_options", "session_options", "so") or type(value) is SessionOptions:
@@ -157,12 +151,7 @@ def similar_provider(name: str) -> str:
 
 
 def similar_name(keyword: str, provider: str, name: str, known: Iterable[str]) -> str:
-    """Return the sentence that suggests where an unknown name belongs: names of the same table, or of other tables.
-
-    :param keyword: the keyword argument that contains the name.
-    :param provider: the EP, for an option.
-    :param known: the names of the table.
-    """
+    """Return the sentence that suggests names for an unknown name: names of the same table, or of other tables."""
     if found := _near(name, known) or _containing(name, known):
         return _did_you_mean([f"'{other}'" for other in found])
     tables = {

@@ -108,7 +108,7 @@ _FLAGS = {0: False, 1: True, "0": False, "1": True}
 class Flag(Kind):
     """On or off, in the spelling that the option's parser accepts.
 
-    The reason why "on" is not permitted is ``only_off``; the reason why "off" is not permitted is ``only_on``.
+    If "on" is not permitted, ``only_off`` is the reason. If "off" is not permitted, ``only_on`` is the reason.
     """
 
     def __init__(self, off: str = "0", on: str = "1", *, only_off: str = "", only_on: str = "") -> None:

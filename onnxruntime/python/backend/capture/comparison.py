@@ -40,9 +40,7 @@ def differing(
 ) -> list[int]:
     """Return the positions of the outputs of a replay that no run without capture returns.
 
-    :param got: the outputs of the replay.
-    :param want: the outputs of a run without capture of the same inputs.
-    :param again: makes another run without capture. If that repeats every bit, a replay has to do so, too.
+    :param again: makes another run without capture. If this run repeats every bit, a replay must repeat every bit, too.
     """
     wrong = [i for i, (one, other) in enumerate(zip(got, want, strict=True)) if not _same(one, other)]
     if wrong:

@@ -72,8 +72,8 @@ def open_session(
 def written(options: SessionOptions) -> Iterator[Path]:
     """Make ORT write the final graph of the session that is created in this context.
 
-    The folder is the user's alone and is removed afterwards. On POSIX systems, weights are written to the null device;
-    on other systems, to the same folder.
+    The folder is the user's alone and is removed afterwards. On POSIX systems, weights are written to the null device.
+    On other systems, they are written to the same folder.
 
     :param options: the options of the session. Afterwards, they write no graph. (The session's own copy,
         ``get_session_options()``, still contains the path.)
@@ -100,8 +100,6 @@ def written(options: SessionOptions) -> Iterator[Path]:
 def check(session: InferenceSession, ep: str, path: Path) -> None:
     """Check that a replay of a session's graph computes the same as a run without capture.
 
-    :param session: a session that captures.
-    :param ep: the EP that captures.
     :param path: the final graph, from :func:`written`.
     :raises NotPermittedError: if the release, a node, a value or an input is not known to be replayed.
     """
@@ -165,9 +163,8 @@ def _entry(session: InferenceSession, key: str) -> str | None:
 
 
 def problem(session: InferenceSession, eps: list[str]) -> str:
-    """Return why a session cannot capture correctly; empty if it can.
+    """Return why a session, which a caller may have created, cannot capture correctly; empty if it can.
 
-    :param session: the session, which a caller may have created.
     :param eps: the EPs that :func:`switched_on` returned.
     """
     ep = eps[0]
@@ -203,7 +200,7 @@ def problem(session: InferenceSession, eps: list[str]) -> str:
 
 
 def _as_opened(session: InferenceSession) -> onnx.ModelProto | None:
-    """Return the model of a session before any optimizer; ``None`` if the model cannot be read."""
+    """Return the model of a session before any optimizer, or ``None`` if the model cannot be read."""
     content, path = getattr(session, "_model_bytes", None), getattr(session, "_model_path", None)
     try:
         if content is not None:
@@ -214,7 +211,7 @@ def _as_opened(session: InferenceSession) -> onnx.ModelProto | None:
 
 
 def dtype(value_type: str) -> np.dtype | None:
-    """Return the dtype of tensors that ORT copies between numpy and a device; ``None`` for all other types."""
+    """Return the dtype of tensors that ORT copies between numpy and a device, or ``None`` for all other types."""
     element = tensors.element_type(value_type)
     found = None if element is None else tensors.dtype_of(element)
     return found if found is not None and found.kind in "biuf" and tensors.numpy_has(found) else None

@@ -22,9 +22,9 @@ The backend takes these locks for its own calls. An application must take them f
 
 1. ``SessionLock._alone``, re-entrant, one for each of ``WEBGPU`` and ``CUDA``. A thread that is alone holds it. To add
    a run lock or to release sessions, a thread holds it for a moment.
-2. Run locks, re-entrant, in ``SessionLock._run_locks`` (CUDA only). Each thread that has run a session has a lock, and
-   each session that replays graphs (``Capture._replay_lock``). A thread that is alone holds all of them. So a run takes
-   no lock that another session's run needs.
+2. Run locks, re-entrant, in ``SessionLock._run_locks`` (CUDA only). Each thread that has created or run a session
+   has a lock, and each session that replays graphs (``Capture._replay_lock``). A thread that is alone holds all run
+   locks. So a run takes no lock that another session's run needs.
 3. ``GraphIds._state``, ``Threads._state``, ``_marking`` and ``graphs._dropping``, held for a few assignments. No thread
    waits for a lock while it holds one of these locks.
 

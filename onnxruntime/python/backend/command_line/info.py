@@ -94,7 +94,7 @@ def _two_nodes() -> bytes:
 
 
 def in_child(arguments: list[str], plugins: list[str]) -> tuple[dict, str]:
-    """Return the result of a command in another process, because an EP may crash it; or the reason of the failure."""
+    """Return the result of a command in another process, which an EP may crash, and the reason if it fails."""
     command = [sys.executable, "-m", "onnxruntime.backend", *arguments, "--json"]
     command += [word for plugin in plugins for word in ("--plugin", plugin)]
     environment = {key: value for key, value in os.environ.items() if key != ENVIRONMENT}

@@ -41,7 +41,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Execute one command; return 0, 1 if it fails or its answer is no, 2 for wrong arguments, 130 if interrupted."""
+    """Execute one command. Return 0, 1 if it fails or its answer is no, 2 for wrong arguments, 130 if interrupted."""
     output.replace_closed()
     parser = _parser()
     chosen, unknown = parser.parse_known_args(arguments)

@@ -19,15 +19,12 @@ from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.backend.runs import tensors
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
-# A message lists so many inputs of a model.
+# The maximum number of inputs that a message lists.
 _MOST_LISTED = 16
 
 
 class ModelInputs:
-    """The inputs of a session's model.
-
-    :param session: the session.
-    """
+    """The inputs of a session's model."""
 
     def __init__(self, session: InferenceSession) -> None:
         self._session = session
@@ -112,7 +109,6 @@ class ModelInputs:
     def problem(self, feeds: Mapping[str, object], kind: type[Exception]) -> InputError | None:
         """Return the error for feeds that do not match the model, after ORT raised an error; ``None`` if they match.
 
-        :param feeds: the result of :meth:`feeds`.
         :param kind: the class of ORT's error.
         """
         missing = [

@@ -67,8 +67,8 @@ class Limited:
     def __init__(self, options: RunOptions, timeout: object, cancellation: object) -> None:
         """
         :param options: the options of this run, which no other run uses.
-        :param timeout: the maximum duration of the run in seconds; ``None`` for no limit.
-        :param cancellation: the :class:`Cancellation` of the run; ``None`` for no cancellation.
+        :param timeout: the maximum duration of the run in seconds, or ``None`` for no limit.
+        :param cancellation: the :class:`Cancellation` of the run, or ``None`` for no cancellation.
         :raises NotPermittedError: if a value has the wrong type or is out of range.
         """
         if isinstance(timeout, (np.floating, np.integer)):
@@ -85,10 +85,7 @@ class Limited:
         self._cancellation = cancellation
 
     def terminate(self, late: bool = False) -> None:
-        """Have ORT end the run.
-
-        :param late: whether the reason is the timeout.
-        """
+        """Make ORT end the run. If ``late``, the reason is the timeout."""
         self._late = self._late or late
         self._options.terminate = True
 

@@ -51,12 +51,9 @@ def permitted(
     run_config: Mapping[str, object] | None,
     attributes: Mapping[str, object],
 ) -> tuple[RunSettings, dict[str, str]]:
-    """Look up the settings of one run, and warn about those without effect.
+    """Look up the settings of one run, and warn about settings without effect.
 
     :param prepared: the settings of every run, which the settings of this run override.
-    :param at: the session.
-    :param run_config: the entries of this run.
-    :param attributes: all other keyword arguments.
     :return: the settings, and a warning for each key that has no effect in this session.
     :raises NotPermittedError: for a setting that is not permitted.
     """

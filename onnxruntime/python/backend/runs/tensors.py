@@ -41,7 +41,7 @@ _ELEMENT_TYPES = {name.lower(): number for name, number in TensorProto.DataType.
 def element_type(value_type: str) -> int | None:
     """Return the ONNX element type of a tensor type that ORT reports, such as ``'tensor(float)'``.
 
-    :return: a ``TensorProto.DataType``; ``None`` if the type is not a tensor or onnx does not know its element type.
+    :return: a ``TensorProto.DataType``, or ``None`` if the type is not a tensor or onnx does not know its element type.
     """
     match = re.fullmatch(r"tensor\((\w+)\)", value_type)
     return _ELEMENT_TYPES.get(match[1]) if match else None
@@ -242,14 +242,14 @@ def to_array(value: OrtValue) -> np.ndarray | None:
     A result of a run can share the memory of an input, an initializer or another result. The method ``OrtValue.numpy``
     returns a view of that memory, which nothing keeps alive. So only this function calls the method.
 
-    :return: an array of the dtype that ``onnx.helper`` specifies; ``None`` for an optional without a value.
+    :return: an array of the dtype that ``onnx.helper`` specifies, or ``None`` for an optional without a value.
     :raises RuntimeError: if the value is not a tensor.
     """
     if not value.has_value():
         return None
     if not value.is_tensor():
         raise RuntimeError(
-            f"ORT's Python API cannot return {value.data_type()} beside outputs of a type that numpy does not have"
+            f"ORT's Python API cannot return {value.data_type()} with outputs of a type that numpy does not have"
         )
     element = value.element_type()
     device = value.device_name()

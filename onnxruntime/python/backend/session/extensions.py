@@ -39,7 +39,6 @@ def check(names: Iterable[str]) -> list[str]:
 def register(options: SessionOptions, names: Iterable[str]) -> tuple[str, ...]:
     """Register custom operator libraries with the options of a session, each library once.
 
-    :param options: the options of the session.
     :param names: installed packages that have a ``get_library_path``, such as ``onnxruntime_extensions``, and absolute
         paths of libraries.
     :return: the registered packages, and the file names of the registered paths.

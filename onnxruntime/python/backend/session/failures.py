@@ -48,7 +48,7 @@ def missing(names: Iterable[str]) -> str:
 
 
 def missing_driver() -> str:
-    """Return the system loader's message about the library of NVIDIA's driver; ``""`` if it loads."""
+    """Return the system loader's message about the library of NVIDIA's driver, or ``""`` if it loads."""
     file = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:
         ctypes.CDLL(file)
@@ -61,7 +61,7 @@ def missing_driver() -> str:
 
 
 def missing_library(name: str) -> str:
-    """Return the system loader's message about a built-in EP's library; ``""`` if it loads or is not ORT's.
+    """Return the system loader's message about a built-in EP's library, or ``""`` if it loads or is not ORT's.
 
     ORT writes the message into its log and not into the exception
     (``onnxruntime/core/session/provider_bridge_ort.cc``, ``ProviderLibrary::Get``). This function loads the library

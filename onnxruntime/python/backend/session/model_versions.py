@@ -50,7 +50,7 @@ def missing_operator(error: Exception) -> str:
 
 
 def explain(error: Exception) -> str | None:
-    """Return a clearer message for ORT's error about a model that is too new; ``None`` for any other error."""
+    """Return a clearer message for ORT's error about a model that is too new, or ``None`` for any other error."""
     if match := re.search(_IR, str(error)):
         version, newest = match.groups()
         return f"The model has IR version {version}, but ONNX Runtime {__version__} supports IR versions up to {newest}"

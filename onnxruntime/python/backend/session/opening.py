@@ -185,7 +185,6 @@ def _attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] |
 def _choose_device(name: str, devices: list, settings: Mapping[str, Setting], texts: dict[str, str]) -> object:
     """Return a plugin EP's device: the one with the index ``device_id``, else the first. The WebGPU EP rejects two.
 
-    :param settings: the EP's options.
     :param texts: the texts to send. ``device_id`` is removed: the EP would ignore or reject it.
     """
     index = int(texts.pop("device_id", 0))

@@ -105,7 +105,6 @@ def supports_device(device: str, built_for: str) -> bool:
     :param device: ``'CPU'``, ``'CUDA'`` (or ``'GPU'``), ``'CUDA:1'``, or a part of :func:`onnxruntime.get_device`
         before or after a hyphen, as in ``'CPU-OPENVINO_CPU'``: ORT's own backend accepts it, and conformance runs use
         ``'OPENVINO'``.
-    :param built_for: the result of :func:`onnxruntime.get_device`.
     """
     if not isinstance(device, str):
         return False

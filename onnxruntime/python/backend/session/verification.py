@@ -147,7 +147,7 @@ def _same(reported: str, text: str, setting: Setting | None) -> bool:
 
 
 def node_assignment(session: InferenceSession) -> Mapping[str, int] | None:
-    """Return the number of nodes that each EP of a session took; ``None`` if ORT has no record."""
+    """Return the number of nodes that each EP of a session took, or ``None`` if ORT has no record."""
     try:
         subgraphs = session.get_provider_graph_assignment_info()
     except Exception:  # ORT raises its own Fail if the record is off

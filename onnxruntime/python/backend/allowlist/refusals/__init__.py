@@ -83,8 +83,6 @@ def find(where: str, provider: str, name: str, kind: str = "") -> Refused | None
     """Return the verdict on a refused name, if there is one.
 
     :param where: ``"provider_options"``, or a key of ``_TABLES``.
-    :param provider: the EP, for an option.
-    :param kind: ``"built-in"`` or ``"plugin"``, for an option.
     """
     if where == "provider_options":
         return EVERY_PROVIDER.get(name) or PROVIDERS.get(provider, {}).get(kind, {}).get(name)
