@@ -183,13 +183,15 @@ scale-out: .venv-scale-out/$(READY)
 # the folder of this tree in place of its backend.
 TRY := $(CURDIR)/build/try
 ENV ?= cpu
+# Without files, pytest would run all tests.
+TRIED = $(or $(call tests_ending,$(FILE)),$(error no test file ends with _$(or $(FILE),FILE).py))
 try: $(if $(wildcard .venv-$(ENV)/ready-*),,.venv-$(ENV)/$(READY))
 	rm -rf $(TRY)
 	mkdir -p $(TRY)/onnxruntime
 	ln -s $(CURDIR)/.venv-$(ENV)/lib/python3*/site-packages/onnxruntime/* $(TRY)/onnxruntime
 	rm $(TRY)/onnxruntime/backend
 	ln -s $(CURDIR)/onnxruntime/python/backend $(TRY)/onnxruntime/backend
-	PYTHONPATH=$(TRY) $(UNDER_$(ENV)) .venv-$(ENV)/bin/python -m pytest $(call tests_ending,$(FILE)) $(TEST)
+	PYTHONPATH=$(TRY) $(UNDER_$(ENV)) .venv-$(ENV)/bin/python -m pytest $(TRIED) $(TEST)
 
 bench: .venv-cpu/$(READY) .venv-stock/$(STOCK)
 	.venv-cpu/bin/python -m pip install --quiet --constraint constraints.txt matplotlib
