@@ -44,6 +44,11 @@ class LimitTest(unittest.TestCase):
                 self.rep.run([self.values], timeout=timeout)
         self.still_right()
 
+    def test_a_timeout_that_ends_before_its_thread_waits(self) -> None:
+        for _ in range(20):
+            with self.assertRaises(TimeoutError):
+                self.rep.run([self.values], timeout=1e-9)
+
     def test_the_prepared_model_is_usable_afterwards(self) -> None:
         nodes = [helper.make_node("Loop", ["n", "go", "X"], ["Y"], body=self.body())]
         looping = model(nodes, {"n": (), "X": (2,)}, {"Y": (2,)})

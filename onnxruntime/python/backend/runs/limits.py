@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import weakref
 from _thread import start_new_thread  # threading.Thread.start waits for an Event, whose lock an interrupt leaves taken
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 import numpy as np
@@ -110,6 +111,11 @@ class Limited:
 
 def _wait(run: weakref.ref[Limited], end: SimpleQueue, timeout: float) -> None:
     """Terminate a run after its timeout, unless the run ends first."""
+    # The first get acquires the lock of the queue. In Python 3.11 and 3.12, a get that acquires it after its timeout
+    # waits indefinitely (Modules/_queuemodule.c). Therefore, the first get does not wait.
+    with suppress(Empty):
+        end.get(block=False)
+        return
     try:
         end.get(timeout=timeout)
     except Empty:
