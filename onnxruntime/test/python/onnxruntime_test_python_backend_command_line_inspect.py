@@ -75,6 +75,12 @@ class InspectTest(CommandTest):
                 self.assertEqual(words[6::2], shapes)
                 self.assertEqual(Ran(*words[3:], "--repeat", "1").status, 0)
 
+    def test_the_printed_command_can_be_copied(self) -> None:
+        path = self.put(f"{'m' * 40}.onnx", self.matmul([None, None], 64))
+        command = self.show("inspect", path).partition("inputs:\n")[2].replace("\\\n", " ")
+        self.assertEqual(len(command.splitlines()), 1)
+        self.assertEqual(Ran(*shlex.split(command)[3:], "--repeat", "1").status, 0)
+
     def test_inputs_that_it_cannot_determine(self) -> None:
         reshape = self.made([helper.make_node("Reshape", ["X", "i"], ["Y"])], {"X": [2, 3], "i": [1]})
         found = self.inspect(reshape)["run"]

@@ -92,7 +92,8 @@ def _proposal(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> dict[st
     unknown = [*shaped, *valued] if error else []
     flags = (("--shape", shapes), ("--extension", chosen.extension), ("--plugin", chosen.plugin))
     pairs = [shlex.join((flag, value)) for flag, values in flags for value in values]
-    parts = [f"python -m onnxruntime.backend run {shlex.quote(chosen.model)}", *pairs]
+    # A shell cannot run a command that is wrapped without a backslash, so the path has a line of its own.
+    parts = ["python -m onnxruntime.backend run", shlex.quote(chosen.model), *pairs]
     return {"command": " ".join(parts), "parts": parts, "error": error, "unknown": unknown}
 
 
