@@ -198,6 +198,18 @@ class ValuesTest(InputTestCase):
             with self.subTest(value=repr(value)):
                 self.refused(rep, [value])
 
+    def test_text_that_utf_8_cannot_represent(self) -> None:
+        text = "\ud800"
+        rep = identity(tensor(TensorProto.STRING))
+        for value in ([text], text, np.array(["a", text]), np.array([text], object)):
+            for keywords in ({}, {"timeout": 60}):
+                with self.subTest(value=ascii(value), **keywords):
+                    with self.assertRaises(InputError) as caught:
+                        rep.run([value], **keywords)
+                    self.assertEqual(caught.exception.input, "X")
+        self.refused(rep, {"X": [text]})
+        self.refused(identity(helper.make_sequence_type_proto(tensor(TensorProto.STRING))), [[["a"], [text]]])
+
     def test_objects_become_text(self) -> None:
         rep = identity(tensor(TensorProto.STRING))
         for value in (

@@ -128,6 +128,8 @@ class ModelInputs:
             node = self._nodes.get(name) or self._overridable[name]
             if not _fits(node, value):
                 wrong.append((node, _describe(_required(node.type), value)))
+            elif kind is UnicodeEncodeError and not _is_utf8(value):
+                wrong.append((node, "text that UTF-8 cannot represent"))
         return self._error(wrong, kind) if wrong else None
 
     def _error(self, wrong: list[tuple[NodeArg, str]], kind: type[Exception]) -> InputError:
@@ -235,6 +237,21 @@ def _misfits(value_type: str, value: Mapping) -> Iterator[tuple[str, object]]:
             yield "the key", name
         if not isinstance(each, item):
             yield "the value", each
+
+
+def _is_utf8(value: object) -> bool:
+    """Return whether UTF-8 can represent all text in a converted value: it cannot represent a lone surrogate."""
+    if isinstance(value, np.ndarray):
+        return value.dtype != object or _is_utf8(value.ravel().tolist())
+    if isinstance(value, Mapping):
+        return _is_utf8([*value, *value.values()])
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_utf8, value))
+    try:
+        str(value).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _describe(value_type: str, value: object) -> str:
