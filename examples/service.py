@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import sys
 import threading
 from collections import OrderedDict
@@ -107,7 +108,7 @@ def parse(body: bytes) -> dict:
     if len(body) > LONGEST_BODY:
         raise BadRequest(413, f"the body is longer than {LONGEST_BODY} bytes")
     try:
-        request = json.loads(body, object_pairs_hook=unique, parse_constant=no_constant)
+        request = json.loads(body, object_pairs_hook=unique, parse_constant=no_constant, parse_float=finite)
     except RecursionError:
         raise BadRequest(400, "the JSON is nested too deeply") from None
     except ValueError as error:
@@ -132,6 +133,13 @@ def unique(pairs: list[tuple[str, object]]) -> dict:
 def no_constant(name: str) -> None:
     """Reject NaN and Infinity, which are not JSON."""
     raise ValueError(f"{name} is not JSON. Send the array as base64")
+
+
+def finite(text: str) -> float:
+    """Return a number. ``json.loads`` alone reads a number that is too large, such as 1e999, as infinity."""
+    if math.isinf(number := float(text)):
+        raise ValueError("a number is out of range")
+    return number
 
 
 def decode(name: str, value: object) -> object:

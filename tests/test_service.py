@@ -80,6 +80,7 @@ BAD_BODIES = {
     "unknown key": b'{"inputs": {}, "x": 1}',
     "duplicate key": b'{"inputs": {}, "inputs": {}}',
     "NaN": b'{"inputs": {"X": [[NaN, 1, 1], [1, 1, 1]]}}',
+    "infinite number": b'{"inputs": {"X": [[1e999, 1, 1], [1, 1, 1]]}}',
     "deep": b'{"inputs": ' + b"[" * 200_000,
     "deep and complete": b"[" * 100_000 + b"]" * 100_000,
     "long number": b'{"inputs": {"X": ' + b"1" * 10_000 + b"}}",
