@@ -169,11 +169,11 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
         branches = {"then_branch": graph("a", "Neg"), "else_branch": graph("b", "Abs")}
         branching = model([helper.make_node("If", ["C"], ["Y"], **branches)], {"X": (2,), "C": ()}, {"Y": (2,)})
         branching.graph.input[1].type.tensor_type.elem_type = TensorProto.BOOL
-        with self.assertRaisesRegex(RuntimeError, "there may be no If, Loop or Scan.*control flow nodes"):
+        with self.assertRaisesRegex(RuntimeError, "cannot be captured.*control flow nodes"):
             self.prepare(branching)
 
         elsewhere = model([helper.make_node("Det", ["X"], ["Y"])], {"X": (2, 2)}, {"Y": ()})
-        with self.assertRaisesRegex(RuntimeError, "every node must run on the EP that captures"):
+        with self.assertRaisesRegex(RuntimeError, "cannot be captured"):
             self.prepare(elsewhere)
 
         nodes = [helper.make_node("Reshape", ["X", "S"], ["T"]), helper.make_node("Neg", ["T"], ["Y"])]
