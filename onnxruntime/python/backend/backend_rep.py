@@ -185,8 +185,9 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(
-            "a prepared model cannot be pickled or deep-copied. Send functools.partial(onnxruntime.backend.prepare, "
-            "path, **rep.configuration()) and call it in the worker. copy.copy shares the session"
+            # The advice first: frameworks cut the message.
+            "Send functools.partial(onnxruntime.backend.prepare, path, **rep.configuration()) and call it in the "
+            "worker: a prepared model cannot be pickled or deep-copied. copy.copy shares the session"
         )
 
     def run_options(self, run_config: Mapping[str, object] | None = None) -> RunOptions:
