@@ -145,7 +145,8 @@ def reject_value(
     :param expected: the accepted values, as the end of "Expected ...".
     :param why: the reason, if the accepted values do not make it obvious.
     """
-    reject(f"invalid value {show(value)}{f' ({why})' if why else ''}. Expected {expected}", keyword, provider, key)
+    shown = show(value).removeprefix("a value ")  # "invalid value of type list"
+    reject(f"invalid value {shown}{f' ({why})' if why else ''}. Expected {expected}", keyword, provider, key)
 
 
 def reject_type(value: object, expected: str, keyword: str, provider: str = "", *, advice: str = "") -> NoReturn:

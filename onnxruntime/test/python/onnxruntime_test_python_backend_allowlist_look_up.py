@@ -272,12 +272,12 @@ class TestSessionAndRunConfig(unittest.TestCase):
                 self.assertLess(len(str(self.assert_refused({key: value}, "invalid value"))), 400)
 
     def test_no_foreign_code_runs_in_messages(self):
-        self.assert_refused({"session.disable_prepacking": Loud()}, "a value of type Loud")
-        self.assert_refused({"session.disable_prepacking": Loud}, "a value of type LoudType")
+        self.assert_refused({"session.disable_prepacking": Loud()}, "of type Loud")
+        self.assert_refused({"session.disable_prepacking": Loud}, "of type LoudType")
         with self.assertRaisesRegex(TypeError, "must be a mapping such as a dict, not Loud"):
             run_config(Loud(), NEWEST)
         evil = type("a\nb" + "x" * 200, (), {})
-        self.assert_refused({"session.disable_prepacking": evil()}, "a value of type a\\nbxxx")
+        self.assert_refused({"session.disable_prepacking": evil()}, "of type a\\nbxxx")
 
     def test_values_are_shown_escaped_and_cut(self):
         self.assertEqual(errors.show("a\n\u202e\ud800"), r"'a\n\u202e\ud800'")
