@@ -28,8 +28,8 @@ import shlex
 import subprocess
 import sys
 import tempfile
-import threading
 import textwrap
+import threading
 import unittest
 from functools import cache
 from pathlib import Path
