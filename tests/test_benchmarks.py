@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import sys
 import tempfile
 import unittest
@@ -52,6 +52,7 @@ class JudgingTest(unittest.TestCase):
             with self.subTest(one):
                 self.assertIs(one.met, met)
 
+    @unittest.skipUnless(importlib.util.find_spec("magika"), "needs the models of magika")
     def test_every_row_has_the_figure_of_its_limit(self) -> None:
         names = []
         for subject in SUBJECTS:
