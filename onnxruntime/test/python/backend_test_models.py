@@ -91,3 +91,21 @@ def no_session_opens():
     """A context in which opening a session fails the test."""
     opened = AssertionError("a session was opened")
     return mock.patch.object(onnxruntime.InferenceSession, "__init__", side_effect=opened)
+
+
+def sent_run_config(rep, **keywords) -> dict[str, str]:
+    """Return the run config entries that ORT receives from ``rep.run``, on the fast path and without it."""
+    x = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
+    with mock.patch.object(rep.session, "_sess", wraps=rep.session._sess) as inner:
+        rep.run([x], **keywords)
+        rep.run([x.tolist()], **keywords)
+    fast, converted = ({}, {})
+    for found, call in zip((fast, converted), inner.run.call_args_list, strict=True):
+        options = call.args[2]
+        for key in ("gpu_graph_id", "memory.enable_memory_arena_shrinkage"):
+            try:
+                found[key] = options.get_run_config_entry(key)
+            except (AttributeError, RuntimeError):  # no run options, or no such entry
+                continue
+    assert fast == converted, (fast, converted)
+    return fast

@@ -13,7 +13,7 @@ import unittest
 from unittest import mock
 
 import numpy as np
-from backend_test_models import IR_VERSION, no_session_opens, two_nodes
+from backend_test_models import IR_VERSION, no_session_opens, sent_run_config, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
@@ -27,23 +27,6 @@ SPINNING = "session.intra_op.allow_spinning"
 
 def prepare(**keywords):
     return onnxruntime.backend.prepare(two_nodes(), **keywords)
-
-
-def sent_run_config(rep, **keywords) -> dict[str, str]:
-    """The watched run config entries that ORT was given by ``rep.run``, whichever way the inputs took."""
-    with mock.patch.object(rep.session, "_sess", wraps=rep.session._sess) as inner:
-        rep.run([X], **keywords)
-        rep.run([X.tolist()], **keywords)
-    straight, prepared = ({}, {})
-    for found, call in zip((straight, prepared), inner.run.call_args_list, strict=True):
-        options = call.args[2]
-        for key in ("gpu_graph_id", "memory.enable_memory_arena_shrinkage"):
-            try:
-                found[key] = options.get_run_config_entry(key)
-            except (AttributeError, RuntimeError):  # no run options, or no such entry
-                continue
-    assert straight == prepared, (straight, prepared)
-    return straight
 
 
 class AppliedTest(unittest.TestCase):

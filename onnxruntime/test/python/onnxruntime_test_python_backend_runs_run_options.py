@@ -15,11 +15,10 @@ import unittest
 import warnings
 import weakref
 from collections.abc import Callable
-from unittest import mock
 
 import numpy as np
 import onnx
-from backend_test_models import model, no_session_opens, reads_linux, two_nodes
+from backend_test_models import model, no_session_opens, reads_linux, sent_run_config, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
@@ -32,23 +31,6 @@ SHRINKAGE = "memory.enable_memory_arena_shrinkage"
 
 def prepare(**keywords):
     return onnxruntime.backend.prepare(two_nodes(), **keywords)
-
-
-def sent_run_config(rep, **keywords) -> dict[str, str]:
-    """Return the run config entries that ORT receives from ``rep.run``, on the fast path and without it."""
-    with mock.patch.object(rep.session, "_sess", wraps=rep.session._sess) as inner:
-        rep.run([X], **keywords)
-        rep.run([X.tolist()], **keywords)
-    fast, converted = ({}, {})
-    for found, call in zip((fast, converted), inner.run.call_args_list, strict=True):
-        options = call.args[2]
-        for key in ("gpu_graph_id", SHRINKAGE):
-            try:
-                found[key] = options.get_run_config_entry(key)
-            except (AttributeError, RuntimeError):  # no run options, or no such entry
-                continue
-    assert fast == converted, (fast, converted)
-    return fast
 
 
 class RunConfigTest(unittest.TestCase):
