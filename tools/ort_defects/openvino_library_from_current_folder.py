@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """OpenVINO loads a library from the current folder.
 
-onnxruntime-openvino 1.24.1. For a model with an open dimension on the CPU, the EP loads
+onnxruntime-openvino 1.24.1. For a model with a free dimension on the CPU, the EP loads
 `libopenvino_auto_batch_plugin.so`. The wheel does not contain it, so the EP loads it from the current folder. The
 simulator of onnxruntime-qnn looks for `libnative_tls.conf` in the current folder.
 

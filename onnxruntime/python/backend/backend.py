@@ -105,7 +105,7 @@ class OnnxRuntimeBackend(Backend):
         :param run_config: ``{key: value}`` of run config entries for every run.
         :param session_options: ``{attribute: value}`` of :class:`onnxruntime.SessionOptions`. In Python, attributes can
             also be keyword arguments, which take precedence.
-        :param free_dimension_overrides: ``{name: size}`` of named dimensions that the model's inputs leave open.
+        :param free_dimension_overrides: ``{name: size}`` of named free dimensions of the model's inputs.
         :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions`. Other names are ignored, with a
             ``RuntimeWarning``.
         :return: the prepared model.

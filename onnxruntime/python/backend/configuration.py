@@ -76,15 +76,16 @@ def faults(config: dict[str, object]) -> Iterator[Fault]:
                 problem = f"extensions must be a list of package names and absolute paths, not {show(value)}"
                 yield Fault(keyword, "", problem)
         elif keyword not in KEYWORDS:
-            near = nearest(keyword, KEYWORDS, 0.6)
-            advice = f"Did you mean {near}?" if near else f"Expected one of {', '.join(KEYWORDS)}"
+            parts = (*KEYWORDS, "extensions")
+            near = nearest(keyword, parts, 0.6)
+            advice = f"Did you mean {near}?" if near else f"Expected one of {', '.join(parts)}"
             yield Fault(keyword, "", f"{show(keyword)} is not a part of a configuration. {advice}")
         elif type(value) is not dict:
             yield Fault(keyword, "", f"{keyword} {_not_an_object(value)}")
         elif keyword == "provider_options":
             for name, options in value.items():
                 if type(options) is not dict:
-                    yield Fault(keyword, name, f"{name_of(keyword, name, '')} {_not_an_object(options)}")
+                    yield Fault(keyword, name, f"{name_of(keyword, name)} {_not_an_object(options)}")
 
 
 def _not_an_object(value: object) -> str:

@@ -119,7 +119,7 @@ def _is_ort(kind: type[Exception]) -> bool:
     return kind.__module__ == InvalidArgument.__module__
 
 
-def refuse(reason: str, keyword: str, provider: str = "", key: str = "") -> NoReturn:
+def refuse(reason: str, keyword: str, provider: str = "", key: str | None = None) -> NoReturn:
     """Raise the error for a setting that the allowlist does not permit: "... is not permitted via the backend API".
 
     For all other problems with a setting, use :func:`reject` and the functions after it.
@@ -129,7 +129,7 @@ def refuse(reason: str, keyword: str, provider: str = "", key: str = "") -> NoRe
     _raise(f"{name_of(keyword, provider, key)} {NOT_PERMITTED}: {reason}", keyword, provider, key, reason)
 
 
-def reject(problem: str, keyword: str, provider: str = "", key: str = "") -> NoReturn:
+def reject(problem: str, keyword: str, provider: str = "", key: str | None = None) -> NoReturn:
     """Raise the error for a setting that cannot be applied in this call, such as an EP that is not available.
 
     :param problem: the problem and the next step, as sentences that follow the setting and a colon.
@@ -138,14 +138,15 @@ def reject(problem: str, keyword: str, provider: str = "", key: str = "") -> NoR
 
 
 def reject_value(
-    value: object, expected: str, keyword: str, provider: str = "", key: str = "", *, why: str = ""
+    value: object, expected: str, keyword: str, provider: str = "", key: str | None = None, *, why: str = ""
 ) -> NoReturn:
     """Raise the error for an invalid value of a permitted setting.
 
     :param expected: the accepted values, as the end of "Expected ...".
     :param why: the reason, if the accepted values do not make it obvious.
     """
-    shown = show(value).removeprefix("a value ")  # "invalid value of type list"
+    # "invalid value of type list", "invalid value of 133 bits"
+    shown = show(value).removeprefix("a value ").removeprefix("an integer ")
     reject(f"invalid value {shown}{f' ({why})' if why else ''}. Expected {expected}", keyword, provider, key)
 
 
@@ -156,25 +157,34 @@ def reject_type(value: object, expected: str, keyword: str, provider: str = "", 
     :param advice: what to write, as a sentence.
     """
     problem = f"must be {expected}, not {type_name(value)}{f'. {advice}' if advice else ''}"
-    _raise(f"{name_of(keyword, provider, '')} {problem}", keyword, provider, "", problem, WrongTypeError)
+    _raise(f"{name_of(keyword, provider)} {problem}", keyword, provider, None, problem, WrongTypeError)
 
 
 def reject_key(key: object, keyword: str, provider: str = "") -> NoReturn:
     """Raise the error for a key of a mapping that is not a ``str``."""
     problem = f"a key must be a str, not {type_name(key)}"
-    place = name_of(keyword, provider, "") + (f"[{show(key)}]" if type(key) in _SHOWN else "")
+    place = name_of(keyword, provider) + (f"[{show(key)}]" if type(key) in _SHOWN else "")
     _raise(f"{place}: {problem}", keyword, provider, show(key), problem)
 
 
 def _raise(
-    message: str, keyword: str, provider: str, key: str, reason: str, error: type[NotPermittedError] = NotPermittedError
+    message: str,
+    keyword: str,
+    provider: str,
+    key: str | None,
+    reason: str,
+    error: type[NotPermittedError] = NotPermittedError,
 ) -> NoReturn:
-    raise error(message, keyword=keyword, provider=provider, key=key, reason=reason) from None
+    raise error(message, keyword=keyword, provider=provider, key=key or "", reason=reason) from None
 
 
-def name_of(keyword: str, provider: str, key: str) -> str:
-    """Return the expression for a setting, such as ``session_config['session.disable_prepacking']``."""
-    return keyword + "".join(f"[{show(name)}]" for name in (provider, key) if name)
+def name_of(keyword: str, provider: str = "", key: str | None = None) -> str:
+    """Return the expression for a setting, such as ``session_config['session.disable_prepacking']``.
+
+    :param key: the key, which can be empty, or ``None`` if the setting is not a key.
+    """
+    names = ([provider] if provider else []) + ([] if key is None else [key])
+    return keyword + "".join(f"[{show(name)}]" for name in names)
 
 
 def show(value: object) -> str:

@@ -58,7 +58,7 @@ class InputsTest(CommandTest):
         self.assertEqual(values[1].shape, (4,))
         np.testing.assert_array_equal(values[2], np.array([1, 2, 3, 4], np.float32))
 
-    def test_open_shapes(self) -> None:
+    def test_free_shapes(self) -> None:
         path = self.put("open.onnx", two_nodes((None, 3)))
         self.assertIn("--shape X=1x3\n", self.mistake("run", path))
         self.assertEqual(self.run_one(path, "--shape", "X=5x3")["outputs"][0]["shape"], [5, 3])
@@ -78,9 +78,9 @@ class InputsTest(CommandTest):
         )
         made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
         nodes = onnxruntime.InferenceSession(made.SerializeToString()).get_inputs()
-        self.assertEqual(inputs.open_shapes(nodes), ["A=1x1x3x1", "B=1x1"])
-        self.assertEqual(inputs.open_shapes(nodes, 9), ["A=1x1x3x9", "B=9x9"])
-        self.assertEqual(inputs.open_shapes(nodes, 9, only_last=False), ["A=1x9x3x9", "B=9x9"])
+        self.assertEqual(inputs.free_shapes(nodes), ["A=1x1x3x1", "B=1x1"])
+        self.assertEqual(inputs.free_shapes(nodes, 9), ["A=1x1x3x9", "B=9x9"])
+        self.assertEqual(inputs.free_shapes(nodes, 9, only_last=False), ["A=1x9x3x9", "B=9x9"])
 
 
 if __name__ == "__main__":

@@ -284,15 +284,26 @@ class MistakeTest(CommandTest):
                 self.assertIn(why, self.mistake("run", *arguments))
         self.assertFalse((self.folder / "stats").exists())
 
+    def test_json_describes_the_input_of_an_error(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        np.save(self.folder / "double.npy", np.zeros((2, 3)))
+        for value, got in ((f"{self.folder}/double.npy", "float64[2, 3]"), ("[[1],[2,3]]", "a list of lists")):
+            ran = Ran("run", path, "--input", f"X={value}", "--json")
+            found = json.loads(ran.out)
+            found = found["error"] if "error" in found else found["configurations"][0]["error"]
+            self.assertEqual((found["input"], ran.status), ("X", 1))
+            self.assertIn("float32[2, 3]", found["expected"])
+            self.assertTrue(found["got"].startswith(got), found)
+
     def test_inputs_that_are_not_tensors(self) -> None:
         sequence = helper.make_tensor_sequence_value_info("X", TensorProto.FLOAT, [2])
         length = helper.make_tensor_value_info("Y", TensorProto.INT64, [])
         graph = helper.make_graph([helper.make_node("SequenceLength", ["X"], ["Y"])], "test", [sequence], [length])
         made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
         path = self.put("sequence.onnx", made)
-        self.assertIn("seq(tensor(float))", self.mistake("run", path))
+        self.assertIn("seq(float32)", self.mistake("run", path))
         found = json.loads(self.show("inspect", path, "--json"))["run"]
-        self.assertIn("seq(tensor(float))", found["error"])
+        self.assertIn("seq(float32)", found["error"])
 
 
 if __name__ == "__main__":

@@ -176,6 +176,14 @@ REFUSALS = (
         ),
     ),
     (
+        lambda: prepare(session_options={"": 1}),
+        "session_options[''] is not permitted via the backend API: unknown attribute...",
+    ),
+    (
+        options("", {}),
+        "provider_options[''] is not permitted via the backend API: unknown execution provider. Known: ...",
+    ),
+    (
         session_config("foo"),
         (
             "session_config['foo'] is not permitted via the backend API: unknown key. "
@@ -322,6 +330,10 @@ WRONG_VALUES = (
     (
         attribute("intra_op_num_threads", 10**6),
         "intra_op_num_threads: invalid value 1000000... Expected an integer ...",
+    ),
+    (
+        attribute("intra_op_num_threads", 1 << 200),
+        "intra_op_num_threads: invalid value of 201 bits (out of range...). Expected an integer ...",
     ),
     (
         attribute("graph_optimization_level", "ALL"),
@@ -504,7 +516,7 @@ IGNORED = (
     ),
     (
         run([X, X]),
-        "Got 2 inputs, but the model has 1: X: tensor(float)[2, 3]. The surplus inputs are ignored",
+        "Got 2 inputs, but the model has 1: X: float32[2, 3]. The surplus inputs are ignored",
     ),
     (
         existing(intra_op_num_threads=2),
@@ -526,22 +538,22 @@ IGNORED = (
 
 # Errors that are not about a setting of the caller.
 OTHER_ERRORS = (
-    (run([]), InputError, "Missing input 'X'. The model has 1 input: X: tensor(float)[2, 3]"),
-    (run({"Z": X}), InputError, "Unknown input 'Z'. The model has 1 input: X: tensor(float)[2, 3]"),
-    (run([X.astype(np.float64)]), InputError, "Input 'X' expects tensor(float)[2, 3], got float64[2, 3]"),
-    (run([X[:1]]), InputError, "Input 'X' expects tensor(float)[2, 3], got float32[1, 3]"),
-    (run([[[None] * 3] * 2]), InputError, "Input 'X' expects tensor(float)[2, 3], got a list that contains None"),
+    (run([]), InputError, "Missing input 'X'. The model has 1 input: X: float32[2, 3]"),
+    (run({"Z": X}), InputError, "Unknown input 'Z'. The model has 1 input: X: float32[2, 3]"),
+    (run([X.astype(np.float64)]), InputError, "Input 'X' expects float32[2, 3], got float64[2, 3]"),
+    (run([X[:1]]), InputError, "Input 'X' expects float32[2, 3], got float32[1, 3]"),
+    (run([[[None] * 3] * 2]), InputError, "Input 'X' expects float32[2, 3], got a list that contains None"),
     (
         run([[[1e300] * 3] * 2]),
         InputError,
-        "Input 'X' expects tensor(float)[2, 3], got a list that contains 1e+300, which is out of range",
+        "Input 'X' expects float32[2, 3], got a list that contains 1e+300, which is out of range",
     ),
     (
         run([[[1, 2], [3]]]),
         InputError,
-        "Input 'X' expects tensor(float)[2, 3], got a list of lists of different lengths",
+        "Input 'X' expects float32[2, 3], got a list of lists of different lengths",
     ),
-    (with_text([b"\xff"]), InputError, "Input 'X' expects tensor(string)[1], got bytes that are not UTF-8 text"),
+    (with_text([b"\xff"]), InputError, "Input 'X' expects string[1], got bytes that are not UTF-8 text"),
     (
         lambda: prepare(newer(ir_version=99).SerializeToString()),
         RuntimeError,
@@ -600,7 +612,11 @@ OTHER_ERRORS = (
         ),
     ),
     (lambda: prepare(bytearray(MODEL)), TypeError, "model must be a path, bytes, ... not ...bytearray"),
-    (in_environment('{"a": 1}'), RuntimeError, f"...nvironment variable {VARIABLE} ...: 'a' ...provider_options, ..."),
+    (
+        in_environment('{"a": 1}'),
+        RuntimeError,
+        f"...nvironment variable {VARIABLE} ...: 'a' ...provider_options, ...extensions",
+    ),
     (in_environment('{"run_config": {"x": 1, "x": 2}}'), RuntimeError, f"... {VARIABLE} ...: duplicate key 'x'..."),
     (in_environment("{"), RuntimeError, f"... {VARIABLE} ...not JSON: ..."),
     (

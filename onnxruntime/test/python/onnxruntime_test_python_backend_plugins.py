@@ -181,7 +181,7 @@ class QnnPluginTest(unittest.TestCase):
             with self.subTest(options), no_session_opens(), self.assertRaises(NotPermittedError):
                 prepare({QNN: options})
 
-    def test_open_shapes_are_named_in_the_advice(self) -> None:
+    def test_the_advice_contains_the_free_dimensions(self) -> None:
         made = two_nodes(("N", 4))
         with self.assertWarnsRegex(RuntimeWarning, f"{QNN}.*free_dimension_overrides={{'N': ...}}"):
             prepare({QNN: HTP}, made)

@@ -93,11 +93,11 @@ class MissingLibraryTest(unittest.TestCase):
 
 
 class OpenShapesTest(unittest.TestCase):
-    """The advice for the QNN EP, which takes no node of a model with open dimensions."""
+    """The advice for the QNN EP, which takes no node of a model with free dimensions."""
 
     def advice(self, *shapes: list) -> str:
         inputs = [SimpleNamespace(shape=shape) for shape in shapes]
-        return failures.open_shapes(SimpleNamespace(get_inputs=lambda: inputs))
+        return failures.free_shapes(SimpleNamespace(get_inputs=lambda: inputs))
 
     def test_open_dimensions_are_listed_once(self) -> None:
         self.assertIn("{'N': ..., 'M': ...}", self.advice(["N", 4, None], [2, "M", "N"]))

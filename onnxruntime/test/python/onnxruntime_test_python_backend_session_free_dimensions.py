@@ -32,7 +32,7 @@ MOST = 2**24 if CAPPED else 2**12
 
 
 def open_model():
-    """Create ``Y = X + W`` with the open dimensions N and M, and Z in the output only."""
+    """Create ``Y = X + W`` with the free dimensions N and M, and Z in the output only."""
     nodes = [helper.make_node("Add", ["X", "W"], ["S"]), helper.make_node("NonZero", ["S"], ["I"])]
     nodes.append(helper.make_node("Cast", ["I"], ["Y"], to=1))
     return model(nodes, {"X": ("N", "M"), "W": ("N", 1)}, {"Y": (2, "Z")})

@@ -42,8 +42,8 @@ from onnxruntime.backend.provider_names import ON_CUDA_DEVICE
 if TYPE_CHECKING:
     from onnxruntime.backend.request import Request
 
-# The name of a setting in a refusal: the keyword argument, the EP, and the key, each "" if there is none.
-Place = tuple[str, str, str]
+# The name of a setting in a refusal: the keyword argument, the EP or "", and the key or None.
+Place = tuple[str, str, str | None]
 _WITHOUT_OPTIONS = "Use provider_options={{'{}': {{}}}}"
 
 
@@ -182,7 +182,7 @@ def attributes(
         if type(name) is not str:  # a subclass could be looked up as one name and set as another
             reject_key(name, "keyword argument")
         if name in table:
-            settings[name] = _look_up(table, name, value, at, (name, "", ""))
+            settings[name] = _look_up(table, name, value, at, (name, "", None))
         elif not is_attribute(name):
             where, owner = ("run", RunOptions) if table is RUN_ATTRIBUTES else ("session", SessionOptions)
             reason = _reason_of(f"{where} attributes", "", name)
@@ -224,7 +224,8 @@ def _options_of(
         table = tables.get(kind, ANY_PLUGIN if kind == "plugin" else NO_OPTION)
         return _options_of_kind(name, kind, table, options, at)
     if not tables:
-        refuse(f"unknown execution provider{suggestions.similar_provider(name)}", "provider_options", name)
+        reason = f"unknown execution provider{suggestions.similar_provider(name)}"
+        refuse(reason, "provider_options", name, None if name else "")
     errors = []
     for kind, table in tables.items():
         try:

@@ -22,8 +22,8 @@ class Setting(NamedTuple):
     """The value as parsed."""
     text: str
     """The value as ORT receives it."""
-    place: tuple[str, str, str]
-    """The keyword argument, the EP and the option, each ``""`` if there is none."""
+    place: tuple[str, str, str | None]
+    """The keyword argument, the EP or ``""``, and the option or ``None``."""
 
 
 @dataclass(eq=False)

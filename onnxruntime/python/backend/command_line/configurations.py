@@ -20,7 +20,7 @@ from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.command_line.output import MistakeError, one_line
 from onnxruntime.backend.command_line.providers import kinds
 from onnxruntime.backend.configuration import KEYWORDS
-from onnxruntime.backend.errors import NotPermittedError, show, warn
+from onnxruntime.backend.errors import InputError, NotPermittedError, show, warn
 from onnxruntime.backend.session import extensions, presence
 
 HELP = """an object such as '{"session_config": {"session.intra_op.allow_spinning": false}}', which can contain
@@ -94,7 +94,12 @@ def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[st
 
 
 def problem(error: object, specified: Mapping[str, object] | None = None) -> dict[str, object]:
-    """Return an error as data, with the setting that it concerns and the setting's value in a configuration."""
+    """Return an error as data, with the setting that it concerns and the setting's value in a configuration.
+
+    An ``InputError`` adds the name of the input, its declaration and the value.
+    """
+    if isinstance(error, InputError):
+        return _problem(error) | {"input": error.input, "expected": error.expected, "got": error.got}
     if not isinstance(error, NotPermittedError):
         return _problem(error)
     value = (specified or {}).get(error.keyword)

@@ -11,6 +11,7 @@ import json
 import numpy as np
 
 from onnxruntime.backend.command_line.output import MistakeError
+from onnxruntime.backend.errors import InputError
 from onnxruntime.backend.runs import tensors
 
 
@@ -21,9 +22,9 @@ def values(nodes: list, given: list[str], shapes: list[str]) -> list[object]:
     random = [node for node in nodes if texts.get(node.name, "random") == "random"]
     for name in sizes.keys() - {node.name for node in random}:
         raise MistakeError(f"--shape {name}: the input has a value. Expected a shape of a random input only")
-    if missing := open_shapes([node for node in random if node.name not in sizes]):
+    if missing := free_shapes([node for node in random if node.name not in sizes]):
         found, needed = "; ".join(map(declaration, nodes)), " ".join(f"--shape {text}" for text in missing)
-        raise MistakeError(f"inputs have open dimensions ({found}). Specify their shapes, for example {needed}")
+        raise MistakeError(f"inputs have free dimensions ({found}). Specify their shapes, for example {needed}")
     return [
         _random(node, sizes.get(node.name, node.shape), seed) if node in random else _value(node, texts[node.name])
         for seed, node in enumerate(nodes)
@@ -31,15 +32,15 @@ def values(nodes: list, given: list[str], shapes: list[str]) -> list[object]:
 
 
 def declaration(node) -> str:
-    """Return the name, type and shape of an input or output, such as ``X: tensor(float)[batch, 3]``."""
+    """Return the name, type and shape of an input or output, such as ``X: float32[batch, 3]``."""
     shape = ", ".join("?" if size is None else str(size) for size in node.shape or ())
-    return f"{node.name}: {node.type}[{shape}]"
+    return f"{node.name}: {tensors.readable(node.type)}[{shape}]"
 
 
-def open_shapes(nodes: list, size: int = 1, *, only_last: bool = True) -> list[str]:
-    """Return a ``--shape`` value for each input with open dimensions; equal names have equal sizes.
+def free_shapes(nodes: list, size: int = 1, *, only_last: bool = True) -> list[str]:
+    """Return a ``--shape`` value for each input with free dimensions; equal names have equal sizes.
 
-    The last open dimension has ``size``, or without ``only_last``, all but the first. The others have the size 1.
+    The last free dimension has ``size``, or without ``only_last``, all but the first. The others have the size 1.
     """
     sizes: dict[object, int] = {}
     texts = []
@@ -78,7 +79,9 @@ def _random(node, shape: tuple[int, ...], seed: int) -> np.ndarray:
     """Return random values that are the same in every invocation: floats from 0 to 1, and integers 0 or 1."""
     element = tensors.element_type(node.type)
     if element is None:
-        raise MistakeError(f"input {node.name} has the type {node.type}. This command creates plain tensors only")
+        raise MistakeError(
+            f"input {node.name} has the type {tensors.readable(node.type)}. This command creates plain tensors only"
+        )
     dtype, generator = tensors.dtype_of(element), np.random.default_rng(seed)
     try:
         if dtype.kind == "O":
@@ -105,8 +108,10 @@ def _value(node, text: str) -> object:
         raise MistakeError(f"--input {node.name}: invalid value {text!a}. Expected {expected}")
     try:
         return tensors.as_array(value, tensors.dtype_of(element))
-    except ValueError:
-        raise MistakeError(f"--input {node.name}: invalid value {text!a}. Expected {declaration(node)}") from None
+    except ValueError as reason:
+        expected = declaration(node)
+        error = InputError("", input=node.name, expected=expected, got=str(reason))
+        raise MistakeError(f"--input {node.name}: invalid value {text!a} ({reason}). Expected {expected}") from error
 
 
 def described(value: object) -> dict[str, object]:

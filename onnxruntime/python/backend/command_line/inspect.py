@@ -19,11 +19,12 @@ from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import configurations, info, inputs, providers, run
 from onnxruntime.backend.command_line.output import MistakeError, Page, one_line
 from onnxruntime.backend.provider_names import AZURE, CPU
+from onnxruntime.backend.runs import tensors
 
 HELP = "show a model's inputs, outputs and execution providers, and a run command for it"
 DESCRIPTION = """Show the inputs and outputs of a model, the number of nodes that each EP of this process takes,
 and a run command that works. The command tries input shapes on the CPU EP, for 20 s at most."""
-# Sizes to try for open dimensions, and the time for all tries in seconds.
+# Sizes to try for free dimensions, and the time for all tries in seconds.
 _SIZES, _SECONDS = (1, 2, 16, 32, 64, 128, 224, 256, 512, 640, 1024), 20.0
 
 
@@ -49,7 +50,10 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
         "model": chosen.model,
         **_of_file(Path(chosen.model)),
         **{
-            title: [{"name": node.name, "type": node.type, "shape": list(node.shape or ())} for node in nodes_of]
+            title: [
+                {"name": node.name, "type": tensors.readable(node.type), "shape": list(node.shape or ())}
+                for node in nodes_of
+            ]
             for title, nodes_of in values.items()
         },
         "providers": [one | nodes[one["name"]] for one in providers.with_kind(nodes)],
@@ -75,7 +79,7 @@ def _of_file(path: Path) -> dict[str, object]:
 def _proposal(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> dict[str, object]:
     """Return a run command, the error if it fails, and the inputs that can be the reason."""
     nodes, until = rep.session.get_inputs(), time.monotonic() + _SECONDS
-    tries = [inputs.open_shapes(nodes, size, only_last=last) for size in _SIZES for last in (True, False)]
+    tries = [inputs.free_shapes(nodes, size, only_last=last) for size in _SIZES for last in (True, False)]
     shapes, error = tries[0], ""
     for tried in dict.fromkeys(map(tuple, tries)):
         try:
@@ -86,8 +90,8 @@ def _proposal(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> dict[st
             error = error or one_line(failed)
             if isinstance(failed, MistakeError) or time.monotonic() > until:
                 break
-    is_open = [text.partition("=")[0] for text in tries[0]]
-    shaped = [f"shape of {inputs.declaration(node)}" for node in nodes if node.name in is_open]
+    is_free = [text.partition("=")[0] for text in tries[0]]
+    shaped = [f"shape of {inputs.declaration(node)}" for node in nodes if node.name in is_free]
     valued = [f"value of {inputs.declaration(node)}" for node in nodes if "float" not in node.type]
     unknown = [*shaped, *valued] if error else []
     flags = (("--shape", shapes), ("--extension", chosen.extension), ("--plugin", chosen.plugin))

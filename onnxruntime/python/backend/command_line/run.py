@@ -40,7 +40,7 @@ _FLAGS = {
     "session_config": ("--session-config", "KEY=VALUE", "set a session config entry", SESSION_CONFIG),
     "run_config": ("--run-config", "KEY=VALUE", "set a run config entry", RUN_CONFIG),
     "session_options": ("--session-option", "NAME=VALUE", "set a SessionOptions attribute", SESSION_ATTRIBUTES),
-    "free_dimension_overrides": ("--free-dimension", "NAME=SIZE", "set the size of a named open dimension", ()),
+    "free_dimension_overrides": ("--free-dimension", "NAME=SIZE", "set the size of a named free dimension", ()),
 }
 
 
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--config", metavar="FILE|JSON|-", help=use, **several)
     use = "set an input to VALUE: FILE.npy, a number or list such as 16000 or [1,2], or random (default: random)"
     add("--input", metavar="NAME=VALUE", help=use, **several)
-    use = "set the shape of a random input whose dimensions the model leaves open"
+    use = "set the shape of a random input with free dimensions"
     add("--shape", metavar="NAME=1x3x224x224", help=use, **several)
     use = f"measure N runs after {_WARM_UP} others; 0 only creates the session (default: runs for 2 s, 10 to 1000)"
     add("--repeat", metavar="N", type=_count, help=use)

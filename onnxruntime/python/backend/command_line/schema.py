@@ -42,7 +42,7 @@ def schema() -> dict[str, object]:
         "properties": {
             "session_options": _table("Attributes of onnxruntime.SessionOptions.", SESSION_ATTRIBUTES),
             "free_dimension_overrides": {
-                "description": "Sizes of named dimensions that the model's inputs leave open.",
+                "description": "Sizes of named free dimensions of the model's inputs.",
                 "type": "object",
                 "maxProperties": MOST_ENTRIES,
                 "propertyNames": {"minLength": 1},

@@ -273,9 +273,10 @@ def _listed(nodes: Iterable[NodeArg]) -> str:
 
 
 def _type(node: NodeArg) -> str:
-    """Return the declared type and shape of an input, with the names of its open dimensions."""
+    """Return the declared type and shape of an input, with the names of its free dimensions."""
     shape = ", ".join("?" if dimension is None else _printable(dimension) for dimension in node.shape)
-    return f"{_printable(node.type)}[{shape}]" if node.shape else node.type
+    value_type = _printable(tensors.readable(node.type))
+    return f"{value_type}[{shape}]" if node.shape else value_type
 
 
 def _printable(name: object) -> str:

@@ -47,6 +47,17 @@ def element_type(value_type: str) -> int | None:
     return _ELEMENT_TYPES.get(match[1]) if match else None
 
 
+@lru_cache
+def readable(value_type: str) -> str:
+    """Return a type that ORT reports with the dtype's name for each tensor: ``'float32'`` for ``'tensor(float)'``."""
+
+    def name(match: re.Match) -> str:
+        element = element_type(match[0])
+        return match[0] if element is None else "string" if match[1] == "string" else dtype_of(element).name
+
+    return re.sub(r"\btensor\((\w+)\)", name, value_type)
+
+
 def dtype_of(element: int) -> np.dtype:
     """Return the dtype of arrays of an ONNX element type."""
     return helper.tensor_dtype_to_np_dtype(element)
@@ -249,7 +260,8 @@ def to_array(value: OrtValue) -> np.ndarray | None:
         return None
     if not value.is_tensor():
         raise RuntimeError(
-            f"ORT's Python API cannot return {value.data_type()} with outputs of a type that numpy does not have"
+            f"ORT's Python API cannot return {readable(value.data_type())} with outputs of a type that numpy does not "
+            "have"
         )
     element = value.element_type()
     device = value.device_name()
@@ -270,7 +282,7 @@ def to_array(value: OrtValue) -> np.ndarray | None:
 def describe(value: object) -> str:
     """Describe a value for a message: its type, and its shape or the value itself."""
     if isinstance(value, OrtValue):
-        return f"OrtValue {value.data_type()}{value.shape() if value.is_tensor() else ''}"
+        return f"OrtValue {readable(value.data_type())}{value.shape() if value.is_tensor() else ''}"
     if isinstance(value, (np.ndarray, np.generic)):
         return f"{value.dtype.name}{list(value.shape)}"
     if value is None:

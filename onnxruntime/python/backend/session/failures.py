@@ -80,7 +80,7 @@ def missing_library(name: str) -> str:
     return ""
 
 
-def open_shapes(session: InferenceSession) -> str:
+def free_shapes(session: InferenceSession) -> str:
     """Return the advice for an EP that requires fixed shapes; ``""`` if the inputs of the session have no open one."""
     dimensions = [size for node in session.get_inputs() for size in node.shape if type(size) is not int]
     if not dimensions:
@@ -117,6 +117,6 @@ def explain(error: Exception) -> str | None:
             f"ORT error: {error}"
         )
     if re.search(r"[Cc]annot get shape|[Dd]ynamic shape", str(error)):  # of the QNN EP
-        advice = "Set the sizes of open dimensions with free_dimension_overrides={name: size}"
+        advice = "Set the sizes of free dimensions with free_dimension_overrides={name: size}"
         return f"An execution provider requires fixed shapes. {advice}. ORT error: {error}"
     return model_versions.explain(error)

@@ -59,7 +59,7 @@ def apply(options: SessionOptions, permit: Permit, source: str | bytes) -> dict[
         node: {axis: sizes[name] for axis, name in enumerate(shape) if name in sizes} for node, shape in shapes.items()
     }
     for node, shape in shapes.items():
-        # A dimension that is open, or has no elements, counts as one.
+        # A free dimension, or one without elements, counts as one.
         elements = math.prod(
             max(expected[node].get(axis, 1 if type(size) is str else size), 1) for axis, size in enumerate(shape)
         )
