@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -208,6 +209,22 @@ class OnnxRuntimeBackendRep(BackendRep):
         if runs.capture is not None:
             runs.capture.lend(settings.entries)
         return run_options.make({}, settings.entries)
+
+    def device_lock(self) -> AbstractContextManager[None]:
+        """
+        Return a context in which no other thread creates, runs or releases a session on the device of this session.
+
+        Hold it while you use the device without :meth:`run`: for ``OrtValue`` objects in device memory, for IO
+        bindings, and for your own sessions. All prepared models of a process on CUDA have one lock, and all on WebGPU
+        have another. Other devices need no lock.
+
+        ::
+
+            with rep.device_lock():
+                rep.session.run_with_iobinding(binding, rep.run_options())
+        """
+        lock = self._ready().lock
+        return nullcontext() if lock is None else lock.alone()
 
     def with_run_config(self, run_config: Mapping[str, object]) -> Self:
         """

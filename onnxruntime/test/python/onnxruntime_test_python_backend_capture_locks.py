@@ -19,6 +19,7 @@ from unittest import mock
 import numpy as np
 from backend_test_capture import chain
 
+import onnxruntime.backend
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.capture import locks
 from onnxruntime.backend.capture.locks import SessionLock
@@ -371,6 +372,14 @@ class WhichTest(unittest.TestCase):
                     self.assertEqual(alone.entered.wait(SOON if lock else LATE), lock is None)
                 self.assertTrue(alone.entered.wait(LATE))
                 alone.let_go()
+
+    def test_of_a_prepared_model(self) -> None:
+        with onnxruntime.backend.prepare(chain(2), provider_options={}) as rep:
+            with rep.device_lock():  # the CPU needs none
+                pass
+            lock = SessionLock(side_by_side=False)
+            with mock.patch.object(rep._runs, "lock", lock), rep.device_lock():
+                self.assertTrue(lock._taken)
 
     def test_a_session_goes_with_its_last_user(self) -> None:
         session = InferenceSession(chain().SerializeToString(), providers=["CPUExecutionProvider"])

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import tempfile
 import unittest
 from pathlib import Path
@@ -24,7 +26,8 @@ from backend_test_processes import (
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.session import failures, opening, presence
+from onnxruntime.backend.provider_names import QNN
+from onnxruntime.backend.session import failures, opening, presence, verification
 
 
 class MissingTest(unittest.TestCase):
@@ -67,9 +70,42 @@ class MissingTest(unittest.TestCase):
 
     def test_no_global_thread_pools(self) -> None:
         for keywords in ({"provider_options": {CPU: {}}}, {"provider_options": {}}, {}):
-            with self.assertRaises(onnxruntime.backend.NotPermittedError) as raised:
+            printed = io.StringIO()
+            with (
+                self.assertRaises(onnxruntime.backend.NotPermittedError) as raised,
+                contextlib.redirect_stdout(printed),
+            ):
                 onnxruntime.backend.prepare(two_nodes(), use_per_session_threads=False, **keywords)
             self.assertEqual(raised.exception.keyword, "use_per_session_threads")
+            self.assertEqual(printed.getvalue(), "")
+
+    def test_a_session_with_global_thread_pools_falls_back(self) -> None:
+        """ORT's fallback to the CPU EP, in a process with global thread pools."""
+        tried = []
+
+        def fails_first(model, options, *, enable_fallback=True, **_):
+            tried.append(bool(enable_fallback))
+            if not enable_fallback:
+                raise RuntimeError("an EP's library is missing")
+            return onnxruntime.InferenceSession(model, providers=[CPU])
+
+        with (
+            mock.patch.object(opening, "InferenceSession", fails_first),
+            mock.patch.object(verification, "read_back", return_value=verification.NOTHING_APPLIED),
+        ):
+            rep = onnxruntime.backend.prepare(two_nodes(), use_per_session_threads=False)
+        self.assertEqual(tried, [False, True])
+        self.assertEqual(rep.providers, (CPU,))
+
+    def test_a_registered_plugin_that_is_not_specified(self) -> None:
+        with (
+            mock.patch.object(presence, "stock_list", return_value=[QNN, CPU]),
+            mock.patch.object(presence, "plugin_devices", lambda name: [name] if name == QNN else []),
+            mock.patch.object(opening, "InferenceSession", on_the_cpu),
+            self.assertWarnsRegex(RuntimeWarning, "provider_options.*'QNNExecutionProvider'"),
+        ):
+            rep = onnxruntime.backend.prepare(two_nodes())
+        self.assertEqual(len(rep.warnings), 1)
 
 
 def on_the_cpu(model, options, **_):

@@ -13,10 +13,7 @@ mode (``cudaStreamCaptureModeGlobal`` in ``cuda_graph.cc``). In this mode, an al
 any thread fails and breaks the capture.
 
 The backend takes these locks for its own calls. An application must take them for its own sessions, IO bindings and
-``OrtValue`` objects on such a device::
-
-    with onnxruntime.backend.capture.locks.CUDA.alone():
-        ...
+``OrtValue`` objects on such a device, with ``rep.device_lock()`` of a prepared model.
 
 **Lock order**
 

@@ -87,7 +87,15 @@ def _creator(model: str | bytes, options: SessionOptions, permit: Permit) -> Cal
         providers.remove(TENSORRT)
 
     def create_session() -> InferenceSession:
-        session = InferenceSession(model, options, providers=providers)
+        # Without fallback, ORT prints no banner about EPs if the process lacks global thread pools.
+        first = {} if options.use_per_session_threads else {"enable_fallback": 0}
+        try:
+            session = InferenceSession(model, options, providers=providers, **first)
+        except RuntimeError as error:
+            failures.refuse_missing_thread_pools(error)
+            if not first:
+                raise
+            session = InferenceSession(model, options, providers=providers)
         # A run that fails must fail, not run on another EP: the API's first use is testing.
         session.disable_fallback()
         return session

@@ -15,7 +15,7 @@ from onnxruntime.backend.allowlist.circumstances import NOTHING
 from onnxruntime.backend.allowlist.permits import Permit, Setting, sent
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, QNN
-from onnxruntime.backend.session import failures
+from onnxruntime.backend.session import failures, presence
 
 
 @dataclass(eq=False)
@@ -162,9 +162,17 @@ def _fallback(session: InferenceSession, available: list[str]) -> Iterator[str]:
     """Return a warning if ORT, which the caller let choose, uses the CPU EP in place of an EP on a device."""
     got = session.get_providers()
     missing = [name for name in available if name not in got]
-    if missing and ON_ANY_DEVICE.issuperset(got):
-        cause = failures.missing(missing)
-        yield f"The session runs on the CPU, because ORT could not use {', '.join(missing)}. {cause}"
+    if not missing or not ON_ANY_DEVICE.issuperset(got):
+        return
+    plugins = [name for name in missing if presence.plugin_devices(name)]
+    if plugins == missing:
+        yield (
+            "The session runs on the CPU, because it uses a plugin EP only if provider_options specifies the EP. "
+            f"Use provider_options={{{plugins[0]!r}: {{}}}}, or provider_options={{}} for the CPU EP"
+        )
+        return
+    cause = failures.missing(missing)
+    yield f"The session runs on the CPU, because ORT could not use {', '.join(missing)}. {cause}"
 
 
 def _without_nodes(session: InferenceSession, specified: list[str]) -> Iterator[str]:
