@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Programs that work with the stock backend work with this one, except for the differences that README.md lists.
+"""Programs that work with the stock backend work with this one, except for the differences in docs/configuration.md.
 
 The patterns of ``stock_patterns.py`` and the calls of ``stock_sequences.py`` run with this backend, and with the stock
 wheel of the same release. The variable ``ORT_STOCK_PYTHON`` is the Python of an environment with that wheel (``make
@@ -21,9 +21,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 STOCK = os.environ.get("ORT_STOCK_PYTHON", "")
-HEADING = "Compatibility with the stock backend"
+HEADING = "From the stock backend"
 
-# A pattern, or how several begin, to the difference in the README that it belongs to: how that one begins.
+# The patterns that differ, and how the difference begins in docs/configuration.md.
 DIFFERENCES = {
     "a model: None": "**A model of an unsupported type",
     "a model: a number": "**A model of an unsupported type",
@@ -51,7 +51,7 @@ DIFFERENCES = {
 
 SEQUENCES = os.environ.get("ORT_BACKEND_SEQUENCES", "40")
 
-# The warnings that the stock backend does not give, each with the difference in the README that it belongs to.
+# The warnings that the stock backend does not give, and how the listed difference begins.
 NEW_WARNINGS = {
     r"RuntimeWarning: .*ignored": "**Surplus inputs and unknown keyword arguments",
     r"RuntimeWarning: .* has no effect in this session": "**A setting without effect",
@@ -90,7 +90,7 @@ def worse(stock: dict, here: dict) -> str:
 
 
 def new_warnings(stock: dict, here: dict) -> list[str]:
-    """Return the warnings that only this backend gives and that the README does not list."""
+    """Return the warnings that only this backend gives and that the document does not list."""
     return [
         text
         for text in here["warnings"]
@@ -99,9 +99,9 @@ def new_warnings(stock: dict, here: dict) -> list[str]:
 
 
 def listed() -> list[str]:
-    """The differences that the README lists."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (section,) = re.findall(rf"^## {HEADING}\n(.*?)(?=^## )", text, re.MULTILINE | re.DOTALL)
+    """Return the differences that docs/configuration.md lists."""
+    text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    (section,) = re.findall(rf"^## {HEADING}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     return re.findall(r"^- (.*)", section, re.MULTILINE)
 
 
@@ -130,7 +130,7 @@ class ComparisonTest(unittest.TestCase):
                 self.assertTrue(not text or any(re.match(known, text) for known in IN_SEQUENCES), text)
                 self.assertEqual(new_warnings(stock[name], here[name]), [])
 
-    def test_each_difference_is_in_the_readme(self) -> None:
+    def test_each_difference_is_in_the_document(self) -> None:
         differences = listed()
         for beginning in {*DIFFERENCES.values(), *NEW_WARNINGS.values(), *IN_SEQUENCES.values()}:
             self.assertEqual(sum(text.startswith(beginning) for text in differences), 1, beginning)
