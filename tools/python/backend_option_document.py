@@ -44,7 +44,8 @@ The backend refuses every name that is not in a table. The columns of permitted 
     option.
   - *ORT before 1.28*: 1.28 and newer releases ignore the option. On these releases, the option is refused.
   - *No effect unless ...*: if the condition does not hold, the option is accepted with a warning and listed in
-    `rep.unconfirmed`.
+    `rep.unconfirmed`. A value that such a session has anyway gives no warning. For example, a session with one thread
+    does not spin, so `session.intra_op.allow_spinning=0` gives none.
   - *Unconfirmed*: the execution provider (EP) cannot report the option. It is listed in `rep.unconfirmed`.
 
 To link to an option, use its name as the anchor: `options.md#session.intra_op.allow_spinning`, `options.md#run.logid`,

@@ -252,12 +252,12 @@ class OnnxRuntimeBackendRep(BackendRep):
         ``onnx.helper.tensor_dtype_to_np_dtype``). Python numbers, texts and lists are converted to the declared type.
 
         :param inputs: a list or tuple in the order of the model's inputs, a mapping by name, or the value of the only
-            input. A value is an array, a list for a sequence, a mapping for a map, ``None`` for an absent optional, or
-            an :class:`onnxruntime.OrtValue`.
+            input (``[value]`` if that is a list). A value is an array, a list for a sequence, a mapping for a map,
+            ``None`` for an absent optional, or an :class:`onnxruntime.OrtValue`.
         :param timeout: the maximum duration in seconds, waiting for other sessions included; ``None`` for no limit. A
             run ends when its current node ends.
-        :param cancellation: an :class:`onnxruntime.backend.Cancellation`, which lets another thread or a signal handler
-            end the run, or ``None`` for no cancellation.
+        :param cancellation: an :class:`onnxruntime.backend.Cancellation`, which lets another thread end the run, or
+            ``None`` for no cancellation.
         :param run_config: ``{key: value}`` of run config entries for this run. They override prepared entries with the
             same key.
         :param kwargs: permitted attributes of :class:`onnxruntime.RunOptions`. Other names are ignored, with a

@@ -92,10 +92,10 @@ class RunCancelledError(_PortableError, RuntimeError):
 
 @cache
 def _also_ort(base: type[Exception], kind: type[Exception]) -> type[Exception]:
-    """Return a class derived from ``base`` and from ORT's class ``kind``, with the name of the latter."""
-    members = {"__module__": kind.__module__, "_made_of": (base, kind)}
-    portable = () if issubclass(base, _PortableError) else (_PortableError,)
-    return type(kind.__name__, (*portable, base, kind), members)
+    """Return a class derived from ``base`` and from ORT's class ``kind``, with the name of the public class."""
+    public, portable = (base, ()) if issubclass(base, _PortableError) else (kind, (_PortableError,))
+    members = {"__module__": public.__module__, "_made_of": (base, kind)}
+    return type(public.__name__, (*portable, base, kind), members)
 
 
 def reworded(kind: type[Exception], message: str) -> RuntimeError:

@@ -516,7 +516,10 @@ IGNORED = (
     ),
     (
         run([X, X]),
-        "Got 2 inputs, but the model has 1: X: float32[2, 3]. The surplus inputs are ignored",
+        (
+            "Got 2 inputs, but the model has 1: X: float32[2, 3]. The surplus inputs are ignored. To pass a list as "
+            "the only input, put it in a list: [value]"
+        ),
     ),
     (
         existing(intra_op_num_threads=2),
@@ -542,6 +545,14 @@ OTHER_ERRORS = (
     (run({"Z": X}), InputError, "Unknown input 'Z'. The model has 1 input: X: float32[2, 3]"),
     (run([X.astype(np.float64)]), InputError, "Input 'X' expects float32[2, 3], got float64[2, 3]"),
     (run([X[:1]]), InputError, "Input 'X' expects float32[2, 3], got float32[1, 3]"),
+    (
+        run([[1, 2, 3]]),
+        InputError,
+        (
+            "Input 'X' expects float32[2, 3], got float32[3]. To pass a list as the only input, put it in a list: "
+            "[value]"
+        ),
+    ),
     (run([[[None] * 3] * 2]), InputError, "Input 'X' expects float32[2, 3], got a list that contains None"),
     (
         run([[[1e300] * 3] * 2]),

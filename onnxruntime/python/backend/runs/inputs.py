@@ -21,6 +21,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 # The maximum number of inputs that a message lists.
 _MOST_LISTED = 16
+_LIST_AS_INPUT = "To pass a list as the only input, put it in a list: [value]"
 
 
 class ModelInputs:
@@ -73,6 +74,8 @@ class ModelInputs:
         # Old models list initializers among the inputs of the graph. ORT does not report their positions, so a position
         # in the caller's list does not identify an initializer.
         hint = ". To override an initializer, pass a mapping by name" if self._overridable else ""
+        if len(self.slots) == 1:
+            hint += f". {_LIST_AS_INPUT}"
         takes = f"{len(self.slots)}: {self._signature()}" if self.slots else "none"
         warn(f"Got {count} inputs, but the model has {takes}. The surplus inputs are ignored{hint}")
 
@@ -123,22 +126,25 @@ class ModelInputs:
             )
             one = missing[0].name if len(missing) == 1 else None
             return input_error(kind, message, input=one, expected=_listed(missing), got="nothing")
-        wrong = []
+        wrong, hint = [], ""
         for name, value in feeds.items():
             node = self._nodes.get(name) or self._overridable[name]
             if not _fits(node, value):
                 wrong.append((node, _describe(_required(node.type), value)))
+                if len(self._nodes) == 1 and isinstance(value, np.ndarray) and value.ndim == len(node.shape) - 1:
+                    hint = _LIST_AS_INPUT
             elif kind is UnicodeEncodeError and not _is_utf8(value):
                 wrong.append((node, "text that UTF-8 cannot represent"))
-        return self._error(wrong, kind) if wrong else None
+        return self._error(wrong, kind, hint) if wrong else None
 
-    def _error(self, wrong: list[tuple[NodeArg, str]], kind: type[Exception]) -> InputError:
+    def _error(self, wrong: list[tuple[NodeArg, str]], kind: type[Exception], hint: str = "") -> InputError:
         """Return the error for inputs with values that do not fit, each with a description of its value."""
         sentences = [
             f"Input {_printable(node.name)!r} expects {_type(node)}, got {got}" for node, got in wrong[:_MOST_LISTED]
         ]
         if len(self._nodes) + len(self._overridable) > 1:
             sentences.append(f"Model inputs: {self._signature()}")
+        sentences += [hint] if hint else []
         if len(wrong) > 1:
             expected, got = _listed(node for node, _ in wrong), ", ".join(text for _, text in wrong[:_MOST_LISTED])
             return input_error(kind, ". ".join(sentences), expected=expected, got=got)

@@ -32,12 +32,13 @@ _LONGEST = 1e6
 
 class Cancellation:
     """
-    Lets any thread, or a signal handler, cancel runs::
+    Lets any thread cancel runs::
 
         cancellation = Cancellation()
         rep.run(inputs, cancellation=cancellation)  # in one thread
         cancellation.cancel()  # in another thread
 
+    A signal handler can cancel runs of other threads. Python calls the handler after the main thread's current run.
     """
 
     def __init__(self) -> None:
