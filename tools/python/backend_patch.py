@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import ast
 import fnmatch
+import functools
 import os
 import shutil
 import subprocess
@@ -170,6 +171,7 @@ def _reached(file: str, imports: dict[str, set[str]]) -> set[str]:
     return reached
 
 
+@functools.cache  # the files do not change while the patches are made
 def _imports(file: str) -> set[str]:
     """The files that an import statement of a file can mean, in ORT's tree."""
     return {place for name in _imported_names(file) for place in _places(name)}
