@@ -4,6 +4,18 @@
 # --------------------------------------------------------------------------
 """ONNX's backend API on top of ONNX Runtime."""
 
-from .backend import is_compatible, prepare, run, supports_device  # noqa: F401
-from .errors import InputError, NotPermittedError, RunCancelledError  # noqa: F401
-from .runs.limits import Cancellation  # noqa: F401
+from .backend import is_compatible, prepare, run, supports_device
+from .errors import InputError, NotPermittedError, RunCancelledError
+from .runs.limits import Cancellation
+
+# For help(), which lists the modules only otherwise.
+__all__ = [
+    "Cancellation",
+    "InputError",
+    "NotPermittedError",
+    "RunCancelledError",
+    "is_compatible",
+    "prepare",
+    "run",
+    "supports_device",
+]

@@ -23,6 +23,7 @@ from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATT
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.configuration import KEYWORDS, LIMITS
 from onnxruntime.backend.errors import reject, show
+from onnxruntime.backend.provider_names import CUDA
 from onnxruntime.backend.session import model_versions, opening, presence, verification
 
 # The attribute of a new session that passes its configuration through cls.prepare to the prepared model.
@@ -66,7 +67,10 @@ class OnnxRuntimeBackend(Backend):
     @classmethod
     def supports_device(cls, device: str) -> bool:
         """
-        Return whether this ORT supports a device.
+        Return whether this ORT build supports a device.
+
+        The build decides, not the machine: if a driver or a device is missing, :meth:`prepare` raises an error. On a
+        build for CUDA, the result for ``'CPU'`` is ``False``, as in the stock backend.
 
         :param device: ``'CPU'``, ``'CUDA'`` or ``'GPU'``, with an index as in ``'CUDA:1'``, or another name from
             :func:`onnxruntime.get_device`.
@@ -125,7 +129,9 @@ class OnnxRuntimeBackend(Backend):
         source = _source(model)
         if device is not None and not cls.supports_device(device):
             known = dict.fromkeys(["CPU", "CUDA", "GPU", *get_device().split("-")])
-            look_up.reject_device(device, [name for name in known if cls.supports_device(name)])
+            supported = [name for name in known if cls.supports_device(name)]
+            advice = presence.advice(CUDA) if request.split_device(device)[0] in ("CUDA", "GPU") else ""
+            look_up.reject_device(device, supported, advice)
         requested = request.of_call(keywords, kwargs, device)
         with requested.telling_apart():
             at = circumstances.expected(presence.stock_list(get_available_providers()))

@@ -28,7 +28,14 @@ def of_environment(text: str) -> dict[str, dict]:
     :raises OSError: if the file cannot be read.
     :raises ValueError: if the value is not a configuration.
     """
-    return parse_file(text[1:]) if text.startswith("@") else parse(text)
+    if text.startswith("@"):
+        return parse_file(text[1:])
+    try:
+        return parse(text)
+    except ValueError as error:
+        if text.lstrip()[:1] in ("{", "["):
+            raise
+        raise ValueError(f"{error}. To specify a file, write @ and its path") from None
 
 
 def parse(text: str) -> dict[str, dict]:
@@ -78,7 +85,7 @@ def faults(config: dict[str, object]) -> Iterator[Fault]:
         elif keyword not in KEYWORDS:
             parts = (*KEYWORDS, "extensions")
             near = nearest(keyword, parts, 0.6)
-            advice = f"Did you mean {near}?" if near else f"Expected one of {', '.join(parts)}"
+            advice = f"Did you mean {near}?" if near else f"Expected one of {', '.join(parts)}, with settings inside"
             yield Fault(keyword, "", f"{show(keyword)} is not a part of a configuration. {advice}")
         elif type(value) is not dict:
             yield Fault(keyword, "", f"{keyword} {_not_an_object(value)}")

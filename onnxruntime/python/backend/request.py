@@ -24,6 +24,8 @@ from onnxruntime.backend.errors import NotPermittedError, reject, reject_key, re
 from onnxruntime.backend.provider_names import CUDA, ON_CUDA_DEVICE
 
 ENVIRONMENT = "ORT_ONNX_BACKEND_CONFIG"
+# The end of an error about a setting that only the environment specifies.
+FROM_ENVIRONMENT = f" (from the environment variable {ENVIRONMENT})"
 # More entries than ORT has keys.
 MOST_ENTRIES = 256
 _LONGEST_DEVICE = 64
@@ -71,7 +73,7 @@ class Request:
             yield
         except NotPermittedError as refusal:
             if (refusal.keyword, refusal.provider, refusal.key) in self.from_environment:
-                raise RuntimeError(f"{refusal} (from the environment variable {ENVIRONMENT})") from None
+                raise RuntimeError(f"{refusal}{FROM_ENVIRONMENT}") from None
             raise
 
 

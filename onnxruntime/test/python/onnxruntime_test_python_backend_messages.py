@@ -32,6 +32,7 @@ from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.rules import Need
 from onnxruntime.backend.errors import InputError, RunCancelledError
 from onnxruntime.backend.request import of_call
+from onnxruntime.backend.session import presence
 
 CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"
@@ -110,6 +111,11 @@ def excluding(name: str) -> Callable:
             return prepare(provider_options={CPU: {}})
 
     return with_the_variable
+
+
+def excluding_the_cpu() -> None:
+    with setting(ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS=CPU):
+        prepare()
 
 
 def on_one_core() -> None:
@@ -420,6 +426,14 @@ NOT_APPLICABLE = (
             "computes size-dependent values when it loads the model"
         ),
     ),
+    (
+        lambda: look_up.reject_device("CUDA", ["CPU"], presence.advice(CUDA)),
+        (
+            "device: 'CUDA' is not supported. This ORT build supports: CPU. CUDAExecutionProvider is in the base "
+            "onnxruntime-gpu. Replace the installed base, in a checkout of this package: pip uninstall -y "
+            "onnxruntime... && ORT_BACKEND_BASE=onnxruntime-gpu pip install ."
+        ),
+    ),
     (lambda: prepare(device="NPU"), "device: 'NPU' is not supported. This ORT build supports: ..."),
     (
         lambda: look_up.reject_device("cuda", ["CUDA", "GPU"]),
@@ -483,6 +497,10 @@ IGNORED = (
         "Keyword argument 'providers' is ignored. Use provider_options={'CPUExecutionProvider': {}}",
     ),
     (
+        attribute("providers", [(CUDA, {"use_tf32": 0, "user_compute_stream": 1})]),
+        ("Keyword argument 'providers' is ignored. Use provider_options={'CUDAExecutionProvider': {'use_tf32': 0}}"),
+    ),
+    (
         attribute("sess_options", onnxruntime.SessionOptions()),
         (
             "Keyword argument 'sess_options' is ignored. Pass attributes as keyword arguments, such as "
@@ -512,6 +530,13 @@ IGNORED = (
         (
             "Environment variable ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS excludes an unknown execution provider, 'NoEP'. "
             "Check its name"
+        ),
+    ),
+    (
+        excluding_the_cpu,
+        (
+            "Environment variable ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS cannot exclude CPUExecutionProvider, which every "
+            "session has"
         ),
     ),
     (
@@ -605,12 +630,15 @@ OTHER_ERRORS = (
     (
         in_environment('{"extensions": ["no_such_package"]}'),
         RuntimeError,
-        "Extension 'no_such_package' cannot be registered: ...",
+        "Extension 'no_such_package' cannot be registered: ... (from the environment variable ORT_ONNX_BACKEND_CONFIG)",
     ),
     (
         in_environment('{"extensions": ["./x.so"]}'),
         RuntimeError,
-        "Extension './x.so' cannot be registered: expected the name of a Python package or an absolute path",
+        (
+            "Extension './x.so' cannot be registered: expected the name of a Python package or an absolute path "
+            "(from the environment variable ORT_ONNX_BACKEND_CONFIG)"
+        ),
     ),
     (lambda: closed().run([X]), RuntimeError, "... prepared model is closed"),
     (run([X], cancellation=cancelled()), RunCancelledError, "... run was canceled"),
@@ -626,9 +654,14 @@ OTHER_ERRORS = (
     (
         in_environment('{"a": 1}'),
         RuntimeError,
-        f"...nvironment variable {VARIABLE} ...: 'a' ...provider_options, ...extensions",
+        f"...nvironment variable {VARIABLE} ...: 'a' ...provider_options, ...extensions, with settings inside",
     ),
     (in_environment('{"run_config": {"x": 1, "x": 2}}'), RuntimeError, f"... {VARIABLE} ...: duplicate key 'x'..."),
+    (
+        in_environment("config.json"),
+        RuntimeError,
+        f"... {VARIABLE} ...not JSON: ... To specify a file, write @ and its path",
+    ),
     (in_environment("{"), RuntimeError, f"... {VARIABLE} ...not JSON: ..."),
     (
         in_environment('{"session_config": {"foo": 1}}'),

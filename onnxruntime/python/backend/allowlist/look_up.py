@@ -105,10 +105,11 @@ def _check_device(request: Request, permitted: Permit) -> None:
             reject(f"{show(request.device + index)} {problem}", "device")
 
 
-def reject_device(device: object, supported: list[str]) -> NoReturn:
+def reject_device(device: object, supported: list[str], advice: str = "") -> NoReturn:
     """Raise the error for a device that is not one of the devices that this ORT supports."""
     near = suggestions.device(device, supported)
-    reject(f"{show(device)} is not supported. {near}This ORT build supports: {', '.join(supported)}", "device")
+    listed = f"This ORT build supports: {', '.join(supported)}{f'. {advice}' if advice else ''}"
+    reject(f"{show(device)} is not supported. {near}{listed}", "device")
 
 
 def refuse_while_model_configures(keywords: Iterable[str]) -> None:

@@ -56,7 +56,7 @@ def provider_options(names: object, options: object = None) -> str:
 
     :param names: its ``providers``: a list of names, or of pairs of a name and options.
     :param options: its ``provider_options``: a list with the options of each EP, in the same order.
-    :return: ``provider_options={...}``, or ``""``.
+    :return: ``provider_options={...}`` without options that the EP's tables do not contain, or ``""``.
     """
     lone_pair = type(names) is tuple and tuple(map(type, names)) == (str, dict)
     if type(names) is str or lone_pair:
@@ -71,7 +71,11 @@ def provider_options(names: object, options: object = None) -> str:
             name, own = entry
         if type(name) is not str or len(name) > _LONGEST_NAME:
             return ""
-        found[show(provider_named(name) or name)] = _mapping(own)
+        name = provider_named(name) or name
+        tables = PROVIDERS.get(name, {}).values()
+        if tables and type(own) is dict and len(own) <= _MOST:
+            own = {key: value for key, value in own.items() if any(key in table for table in tables)}
+        found[show(name)] = _mapping(own)
     text = "provider_options={" + ", ".join(f"{name}: {own}" for name, own in found.items()) + "}"
     return text if len(text) <= _LONGEST else ""
 

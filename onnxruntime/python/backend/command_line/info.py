@@ -23,6 +23,7 @@ import onnxruntime
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.command_line import configurations, providers
 from onnxruntime.backend.command_line.output import MistakeError, Page
+from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import AZURE
 from onnxruntime.backend.request import ENVIRONMENT
 from onnxruntime.backend.session import presence
@@ -56,9 +57,12 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
         asked = [["run", str(model), "--provider-option", name, "--repeat", "1"] for name in kinds]
         reasons = workers.map(lambda arguments: in_child(arguments, chosen.plugin)[1], asked)
         failures = dict(zip(kinds, reasons, strict=True))
+    wheels = _wheels()
+    if len(wheels) > 1:
+        warn(f"Several bases in one environment overwrite each other: {', '.join(wheels)}. Uninstall all, install one")
     result = {
         "onnxruntime": onnxruntime.__version__,
-        "wheels": _wheels(),
+        "wheels": wheels,
         **{name: importlib.metadata.version(name) for name in ("onnx", "numpy")},
         "python": platform.python_version(),
         "system": platform.system(),

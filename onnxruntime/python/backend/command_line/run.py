@@ -24,6 +24,7 @@ from onnxruntime.backend.command_line import configurations, inputs, measure, pr
 from onnxruntime.backend.command_line.output import MistakeError, Page, one_line
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import AZURE, CPU
+from onnxruntime.backend.request import FROM_ENVIRONMENT
 from onnxruntime.backend.session import extensions
 
 HELP = "run a model with a configuration and show the settings that ORT applied"
@@ -189,7 +190,9 @@ def prepare(
         except Exception as error:
             custom = "is not a registered function/op" in str(error)
             hint = ". Use --extension to register custom operators" if custom else ""
-            raise MistakeError(f"{error}{hint}") from error
+            # The command puts its own libraries into the environment's configuration.
+            text = str(error).removesuffix(FROM_ENVIRONMENT) if chosen.extension else error
+            raise MistakeError(f"{text}{hint}") from error
     for name in rep.providers:  # a built-in EP of the same name must not pass for the plugin EP
         if chosen.registered.get(name) is False:
             raise MistakeError(f"{name}: {providers.NO_DEVICE}. The session has the built-in EP instead")

@@ -18,6 +18,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 
 from onnxruntime import SessionOptions
 from onnxruntime.backend.errors import show
+from onnxruntime.backend.request import FROM_ENVIRONMENT
 
 _NO_FILE = "the file does not exist"
 
@@ -52,7 +53,8 @@ def register(options: SessionOptions, names: Iterable[str]) -> tuple[str, ...]:
                 options.register_custom_ops_library(path)
         except (Exception, SystemExit) as error:  # a package can raise anything
             problem = str(error) or type(error).__name__
-            raise RuntimeError(f"Extension {show(name)} cannot be registered: {problem}") from error
+            text = f"Extension {show(name)} cannot be registered: {problem}{FROM_ENVIRONMENT}"
+            raise RuntimeError(text) from error
         registered.setdefault(path, os.path.basename(name))
     return tuple(registered.values())
 

@@ -14,8 +14,9 @@ import onnxruntime
 from onnxruntime.backend.allowlist.permits import Permit
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.errors import nearest, reject, show, warn
-from onnxruntime.backend.provider_names import CPU, CUDA, ON_CUDA_DEVICE
+from onnxruntime.backend.provider_names import CPU, CUDA, ON_CUDA_DEVICE, TENSORRT
 from onnxruntime.backend.request import split_device
+from onnxruntime.capi import build_and_package_info
 
 _EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
 _NO_LIBRARY_PATH = ("1.24.0", "1.24.1", "1.24.2", "1.24.3")
@@ -29,12 +30,14 @@ def _excluded() -> list[str]:
 def stock_list(available: Iterable[str]) -> list[str]:
     """Return the EPs for a caller who specifies none: all available EPs except those that the environment excludes.
 
-    Warn about an excluded name that no EP has. A plugin EP whose name ORT does not know is not in the list, because ORT
-    would attach it after the CPU EP.
+    Warn about an excluded name that no EP has, and about the CPU EP. A plugin EP whose name ORT does not know is not in
+    the list, because ORT would attach it after the CPU EP.
     """
     excluded, known, available = _excluded(), _all_providers(), list(available)
     for name in excluded:
-        if name not in known and name not in PROVIDERS and name not in available:
+        if name == CPU:
+            warn(f"Environment variable {_EXCLUDE} cannot exclude {CPU}, which every session has")
+        elif name not in known and name not in PROVIDERS and name not in available:
             near = nearest(name, PROVIDERS, 0.8)
             advice = f"Did you mean {near!r}?" if near else "Check its name"
             warn(f"Environment variable {_EXCLUDE} excludes an unknown execution provider, {show(name)}. {advice}")
@@ -76,8 +79,12 @@ def kind_of(name: str) -> str:
 
 def advice(name: str) -> str:
     """Return the next step for an EP that this process does not have."""
-    if name == CUDA:
-        return "Install this package on a base with CUDA: ORT_BACKEND_BASE=onnxruntime-gpu pip install ."
+    if name in (CUDA, TENSORRT):
+        base = build_and_package_info.package_name
+        return (
+            f"{name} is in the base onnxruntime-gpu. Replace the installed base, in a checkout of this package: "
+            f"pip uninstall -y {base} && ORT_BACKEND_BASE=onnxruntime-gpu pip install ."
+        )
     return "A plugin EP becomes available when its library is registered and supports a device on this machine"
 
 
