@@ -50,7 +50,8 @@ class Service:
     def __init__(self, model: str) -> None:
         self._model = model
         self._free = threading.BoundedSemaphore(MOST_RUNS)
-        self._preparing = threading.Lock()
+        self._lock = threading.Lock()  # for the tables, never held while a model is prepared
+        self._preparing: dict[bytes, threading.Lock] = {}  # for each digest that a thread prepares or waits for
         self._known: OrderedDict[bytes, str] = OrderedDict()  # digest of the settings to the permitted configuration
         self._prepared: OrderedDict[str, object] = OrderedDict()  # permitted configuration to prepared model
 
@@ -85,21 +86,38 @@ class Service:
     def _rep(self, settings: dict):
         """Return the prepared model for a client's settings."""
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).digest()
-        with self._preparing:
-            rep = self._prepared.get(self._known.get(digest, ""))
-            if rep is None:
+        with self._lock:
+            if rep := self._find(digest):
+                return rep
+            preparing = self._preparing.setdefault(digest, threading.Lock())
+        # Clients with the same settings wait for one model. Clients with other settings do not wait.
+        with preparing:
+            try:
+                with self._lock:
+                    if rep := self._find(digest):
+                        return rep
                 rep = onnxruntime.backend.prepare(self._model, **settings)
                 # Clients write one configuration in several ways: False, 0, "0".
                 permitted = json.dumps(rep.configuration(), sort_keys=True)
-                rep = self._prepared.setdefault(permitted, rep)
-                self._known[digest] = permitted
+                with self._lock:
+                    self._known[digest] = permitted
+                    self._prepared.setdefault(permitted, rep)
+                    # A session is released when the last run that uses it has ended.
+                    while len(self._prepared) > MOST_MODELS:
+                        self._prepared.popitem(last=False)
+                    while len(self._known) > 16 * MOST_MODELS:
+                        self._known.popitem(last=False)
+                    return self._find(digest) or rep
+            finally:
+                with self._lock:
+                    self._preparing.pop(digest, None)
+
+    def _find(self, digest: bytes):
+        """Return the prepared model for a digest of settings, if the service has it."""
+        rep = self._prepared.get(self._known.get(digest, ""))
+        if rep is not None:
             self._known.move_to_end(digest)
             self._prepared.move_to_end(self._known[digest])
-            # A session is released when the last run that uses it has ended.
-            while len(self._prepared) > MOST_MODELS:
-                self._prepared.popitem(last=False)
-            while len(self._known) > 16 * MOST_MODELS:
-                self._known.popitem(last=False)
         return rep
 
 
@@ -145,16 +163,36 @@ def finite(text: str) -> float:
 def decode(name: str, value: object) -> object:
     """Return the value of an input. ``{"dtype": ..., "shape": [...], "base64": "..."}`` is an array."""
     if type(value) is not dict:
+        if contains_null(value):
+            raise BadRequest(422, f"inputs: {name!a}: null is not a value")
         return value
     try:
         if value.keys() != {"dtype", "shape", "base64"} or value["dtype"] not in DTYPES:
             raise ValueError(f"expected dtype (one of {', '.join(sorted(DTYPES))}), shape, and base64")
         if any(type(size) is not int or size < 0 for size in value["shape"]):
             raise ValueError("shape: expected a list of integers that are not negative")
+        data = from_base64(value["base64"])
         dtype = np.dtype(value["dtype"]).newbyteorder("<")
-        return np.frombuffer(base64.b64decode(value["base64"], validate=True), dtype).reshape(value["shape"])
+        size = math.prod(value["shape"]) * dtype.itemsize
+        if len(data) != size:
+            raise ValueError(f"base64: expected {size} bytes for this dtype and shape, got {len(data)}")
+        return np.frombuffer(data, dtype).reshape(value["shape"])
     except (TypeError, ValueError, OverflowError) as error:
         raise BadRequest(422, f"inputs: {name!a}: {error}") from None
+
+
+def from_base64(text: object) -> bytes:
+    """Return the bytes of a base64 text."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (TypeError, ValueError):
+        expected = "the bytes of the array in base64 (A-Z, a-z, 0-9, +, /, and = at the end)"
+        raise ValueError(f"base64: expected {expected}") from None
+
+
+def contains_null(value: object) -> bool:
+    """Return whether a list contains a null. The backend and ORT read it as the text 'None' in a string input."""
+    return value is None or (type(value) is list and any(map(contains_null, value)))
 
 
 def encode(value: object) -> object:

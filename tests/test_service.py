@@ -15,7 +15,9 @@ import threading
 import unittest
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
@@ -90,6 +92,7 @@ BAD_INPUTS = {
     "unknown": {"Z": GOOD},
     "null": {"X": None},
     "null inside": {"X": [[1, 2, None], [4, 5, 6]]},
+    "null at depth": {"X": json.loads("[" * 60 + "null" + "]" * 60)},
     "text": {"X": "text"},
     "text inside": {"X": [["1", 2, 3], [4, 5, 6]]},
     "rank": {"X": [1, 2, 3]},
@@ -169,6 +172,38 @@ class TestService(unittest.TestCase):
         self.assertEqual((status, answer), (200, {"outputs": {"Y": GOOD}}))
         status, answer = self.service.answer(request({"X": array([[np.nan, np.inf, 1], [0, 0, -2]])}))
         self.assertEqual((status, answer), (200, {"outputs": {"Y": [["NaN", "Infinity", 1.0], [0.0, 0.0, 2.0]]}}))
+
+    def test_the_message_about_base64(self) -> None:
+        for name, wrong in (
+            ("not base64", "base64: expected"),
+            ("too short", "24 bytes"),
+            ("other shape", "100 bytes"),
+        ):
+            with self.subTest(name):
+                self.assertIn(wrong, self.service.answer(request(BAD_INPUTS[name]))[1]["error"])
+
+    def test_a_slow_model_delays_only_requests_with_its_settings(self) -> None:
+        slow = {"session_options": {"intra_op_num_threads": 1}}
+        made, started, go_on = service.Service(self.service._model), threading.Event(), threading.Event()
+        self.addCleanup(go_on.set)
+        prepare, prepared = service.onnxruntime.backend.prepare, []
+
+        def waiting(model: str, **settings: object):
+            prepared.append(settings)
+            if settings == slow:
+                started.set()
+                go_on.wait(60)
+            return prepare(model, **settings)
+
+        with mock.patch.object(service.onnxruntime.backend, "prepare", waiting), ThreadPoolExecutor(2) as pool:
+            runs = [pool.submit(made.answer, request(settings=slow)) for _ in range(2)]
+            self.assertTrue(started.wait(60))
+            self.assertEqual(made.answer(request())[0], 200)
+            self.assertFalse(any(run.done() for run in runs))
+            go_on.set()
+            self.assertEqual([run.result()[0] for run in runs], [200, 200])
+        self.assertEqual(prepared.count(slow), 1)
+        self.assertEqual(made._preparing, {})
 
     def test_models_are_kept_and_limited(self) -> None:
         spinning = [self.service._rep(session(**{"session.intra_op.allow_spinning": off})) for off in (False, 0, "0")]
