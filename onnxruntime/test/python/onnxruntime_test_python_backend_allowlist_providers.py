@@ -366,7 +366,7 @@ class LookUpTest(unittest.TestCase):
 
     def test_amd_precisions_that_switch_each_other_off(self) -> None:
         on = {"migraphx_fp16_enable": 1, "migraphx_bf16_enable": 1}
-        with self.assertRaisesRegex(RuntimeError, "it requires migraphx_bf16_enable off"):
+        with self.assertRaisesRegex(RuntimeError, "it requires migraphx_bf16_enable=0"):
             texts(MIGRAPHX, on)
         texts(MIGRAPHX, on | {"migraphx_bf16_enable": 0})
 

@@ -154,7 +154,7 @@ class TestValueKinds(unittest.TestCase):
                     self.assertEqual(rule.kind.render(rule.kind.parse(rule.default)), rule.default)
 
     def test_names_without_a_description_are_listed(self) -> None:
-        self.assertEqual(value_kinds.Names({"a", "b"}).accepts, "names joined by ';', of: a, b")
+        self.assertEqual(value_kinds.Names({"a", "b"}).accepts, "names from this list, joined by ';': a, b")
         self.assertEqual(value_kinds.Names({"a", "b"}, accepts="letters").accepts, "letters joined by ';'")
 
     def test_each_kind_gives_a_schema_of_the_values_that_it_accepts(self) -> None:

@@ -380,7 +380,7 @@ WRONG_VALUES = (
         look_up_key("optimization.disable_specified_optimizers", "Nope"),
         (
             "session_config['optimization.disable_specified_optimizers']: invalid value 'Nope' "
-            "(it contains an unknown name). Expected names joined by ';', of: ..."
+            "(it contains an unknown name). Expected names from this list, joined by ';': ..."
         ),
     ),
     (

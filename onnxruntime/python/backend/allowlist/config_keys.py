@@ -90,7 +90,7 @@ _KNOWN_OPTIMIZERS = Need(
 )
 _OVERRIDES_PASS = "FreeDimensionOverrideTransformer"
 _OVERRIDES_APPLIED = Need(
-    f"free_dimension_overrides to be empty if it disables {_OVERRIDES_PASS}",
+    f"no free_dimension_overrides if the value contains {_OVERRIDES_PASS}",
     lambda at, text: not at.sizes or _OVERRIDES_PASS not in text.split(";"),
     without="ORT ignores the overrides",
 )
@@ -141,7 +141,7 @@ SESSION_CONFIG |= {
     _DISABLED: Rule(
         Names(_OPTIMIZERS, empty=True, shown=map(_with_release, sorted(_OPTIMIZERS))),
         "",
-        "Skips these graph optimizers. ORT would skip unknown names silently.",
+        "Disables these graph optimizers. ORT itself silently ignores unknown names.",
         needs=(_KNOWN_OPTIMIZERS, _OVERRIDES_APPLIED),
         evidence="each name tried on its own",
     ),
@@ -183,7 +183,7 @@ SESSION_CONFIG |= {
     "session.gqa_value_layout": Rule(
         Choice("BNSH", "BNHS"),
         "BNSH",
-        "Layout of the value cache of GroupQueryAttention, and so the shape of that input and output.",
+        "Layout of the value cache of GroupQueryAttention, which determines the shape of this input and output.",
         since=(1, 30),
         evidence="'BNHS' refuses an ORT-format model",
     ),
@@ -192,7 +192,7 @@ SESSION_CONFIG |= {
 # By passes that run from ORT_ENABLE_BASIC on.
 SESSION_CONFIG |= Table(needs=(_BASIC,)) | {
     "optimization.enable_cast_chain_elimination": _switch(
-        "Removes chains of Cast nodes, with their rounding.",
+        "Removes chains of Cast nodes, and the rounding that they cause.",
         needs=(_enabled("CastChainElimination", "Level1_RuleBasedTransformer"),),
         evidence="Cast, Cast, Relu becomes Relu",
     ),
@@ -219,7 +219,7 @@ SESSION_CONFIG |= Table(needs=(_EXTENDED,)) | {
         evidence="Gelu becomes FastGelu",
     ),
     "session.enable_quant_qdq_cleanup": _switch(
-        "Removes remaining Q-DQ pairs, with their rounding.",
+        "Removes remaining Q-DQ pairs, and the rounding that they cause.",
         needs=(_enabled("QDQFinalCleanupTransformer"),),
         evidence="outputs change",
     ),
@@ -261,7 +261,7 @@ SESSION_CONFIG |= Table(needs=(_EXTENDED,)) | {
 # --- Session config entries: threads ----------------------------------------------------------------------------------
 
 _INTRA_THREADS = Need(
-    "more than one intra-op thread", lambda at, _: at.attributes.get("intra_op_num_threads") != 1, idle=True
+    "two or more intra-op threads", lambda at, _: at.attributes.get("intra_op_num_threads") != 1, idle=True
 )
 
 
@@ -373,7 +373,7 @@ _NO_CPU_EP = Need(
     lambda at, text: text == "0" or (bool(at.providers) and CPU not in at.providers),
 )
 _BY_NAME_ALONE = Need(
-    "session.layer_assignment_settings not to be specified as well",
+    "no session.layer_assignment_settings in the same configuration",
     lambda at, _: "session.layer_assignment_settings" not in at.beside,
 )
 _DEVICES = Need("an execution provider in the session for every device in its value", _devices_exist)
@@ -388,7 +388,7 @@ SESSION_CONFIG |= {
         evidence="emulated Arm CPU: outputs of a 4-bit MatMulNBits change",
     ),
     "mlas.enable_gemm_fastmath_arm64_bfloat16": _switch(
-        "Lets float matmul compute in bfloat16, with its precision.",
+        "Lets MatMul of float32 compute in bfloat16, which is less precise.",
         needs=(_ARM64_BF16,),
         evidence="emulated Arm CPU: outputs of a MatMul change",
     ),
@@ -426,20 +426,23 @@ SESSION_CONFIG |= {
     ),
     # Strictness.
     "session.disable_cpu_ep_fallback": _switch(
-        "Fails if a node would be assigned to the CPU EP.",
+        "Raises an error if ORT would assign a node to the CPU EP.",
         needs=(_NO_CPU_EP,),
         evidence="OpenVINO 1.24.1 alone; ORT rejects it together with the CPU EP",
     ),
     "session.disable_model_compile": _switch(
-        "Fails if an EP would have to compile.",
+        "Raises an error if an EP would have to compile the model.",
         needs=(_has(*COMPILING),),
         evidence="OpenVINO 1.24.1: MODEL_REQUIRES_COMPILATION",
     ),
     "session.strict_shape_type_inference": _switch(
-        "Fails if a declared shape or type contradicts inference.", evidence="refuses such a model"
+        "Raises an error if a declared shape or type contradicts the inferred shape or type.",
+        evidence="refuses such a model",
     ),
     "session.strict_workspace_verification": _switch(
-        "Fails if workspace estimates do not match.", since=(1, 31), evidence="'1' refuses an ORT-format model"
+        "Raises an error if estimates of workspace memory do not match.",
+        since=(1, 31),
+        evidence="'1' refuses an ORT-format model",
     ),
     # Placement.
     "session.layer_assignment_settings": Rule(

@@ -51,7 +51,9 @@ def _tuning_bounded(at: Circumstances, text: str) -> bool:
 
 
 _CUDA = Table("parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries") | {
-    "device_id": Rule(_DEVICE_INDEX, "0", "Index of the CUDA device. ORT compares it with the number of devices."),
+    "device_id": Rule(
+        _DEVICE_INDEX, "0", "Index of the CUDA device. ORT raises an error if the device does not exist."
+    ),
     "gpu_mem_limit": _ARENA_LIMIT,
     "arena_extend_strategy": _ARENA_GROWTH,
     "cudnn_conv_algo_search": Rule(
@@ -87,7 +89,7 @@ _CUDA = Table("parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries") | {
     "tunable_op_enable": _switch("Uses TunableOp kernels."),
     "tunable_op_tuning_enable": _switch(
         "Measures TunableOp kernels in runs and keeps the fastest. Timing and last bits depend on earlier runs.",
-        needs=(Need("tunable_op_enable=1 and tunable_op_max_tuning_duration_ms, which limits it", _tuning_bounded),),
+        needs=(Need("tunable_op_enable=1, and tunable_op_max_tuning_duration_ms as its limit", _tuning_bounded),),
     ),
     "tunable_op_max_tuning_duration_ms": Rule(
         Integer(1, 1000),
@@ -103,11 +105,13 @@ _CUDA = Table("parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries") | {
 
 # Unlike CUDA's parser, TensorRT's parser accepts neither 1 nor 0.
 _trt_switch = partial(Rule, Flag("False", "True"), "0")
-_DLA = Need("trt_dla_enable", lambda at, _: at.beside.get("trt_dla_enable") == "True")
+_DLA = Need("trt_dla_enable=1", lambda at, _: at.beside.get("trt_dla_enable") == "True")
 _TACTIC_SOURCES = ("CUBLAS", "CUBLAS_LT", "CUDNN", "EDGE_MASK_CONVOLUTIONS")
 
 _TENSORRT = Table("parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT libraries") | {
-    "device_id": Rule(_DEVICE_INDEX, "0", "Index of the CUDA device. A missing device is an error of CUDA."),
+    "device_id": Rule(
+        _DEVICE_INDEX, "0", "Index of the CUDA device. CUDA raises an error if the device does not exist."
+    ),
     "trt_max_partition_iterations": Rule(Integer(1, 10000), "1000", "Maximum number of partitioning iterations."),
     "trt_min_subgraph_size": Rule(Integer(1, 1000000), "1", "Minimum number of nodes of a subgraph for TensorRT."),
     "trt_max_workspace_size": Rule(
@@ -166,11 +170,11 @@ _TENSORRT_RTX = Table("parser run: onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0 on 
 
 def _not_beside(other: str) -> tuple[Need, ...]:
     # Together, they disable each other without an error.
-    return (Need(f"{other} off", lambda at, text: text == "0" or at.beside.get(other) != "1"),)
+    return (Need(f"{other}=0", lambda at, text: text == "0" or at.beside.get(other) != "1"),)
 
 
 _MIGRAPHX = Table("parser run: onnxruntime-migraphx 1.27.1 on stub HIP and MIGraphX libraries") | {
-    "device_id": Rule(_DEVICE_INDEX, "0", "Index of the GPU. ORT compares it with the number of devices."),
+    "device_id": Rule(_DEVICE_INDEX, "0", "Index of the GPU. ORT raises an error if the device does not exist."),
     "migraphx_fp16_enable": _switch("Computes in float16.", needs=_not_beside("migraphx_bf16_enable")),
     "migraphx_bf16_enable": _switch("Computes in bfloat16.", needs=_not_beside("migraphx_fp16_enable")),
     "migraphx_fp8_enable": _switch("Computes in float8.", needs=_not_beside("migraphx_int8_enable")),
@@ -181,7 +185,7 @@ _MIGRAPHX = Table("parser run: onnxruntime-migraphx 1.27.1 on stub HIP and MIGra
 # --- CANN -------------------------------------------------------------------------------------------------------------
 
 _CANN = Table("parser run: onnxruntime-cann 1.24.4 on stub ACL libraries") | {
-    "device_id": Rule(_DEVICE_INDEX, "0", "Index of the NPU. ORT compares it with the number of devices."),
+    "device_id": Rule(_DEVICE_INDEX, "0", "Index of the NPU. ORT raises an error if the device does not exist."),
     "npu_mem_limit": _ARENA_LIMIT,
     "arena_extend_strategy": _ARENA_GROWTH,
     "enable_cann_graph": _switch_on("Compiles each subgraph as a unit. See dump_om_model."),
@@ -200,10 +204,10 @@ def _device(at: Circumstances) -> str:
     return at.beside.get("device_type", "CPU")
 
 
-_FP16_ON_GPU = Need("device_type='GPU' for FP16", lambda at, text: text != "FP16" or _device(at) == "GPU")
-_WITH_CPU = Need("a device_type with the CPU", lambda at, _: "CPU" in _device(at))
-_WITHOUT_CPU = Need("a device_type without the CPU", lambda at, _: "CPU" not in _device(at))
-_CPU_OR_GPU = Need("device_type CPU or GPU", lambda at, _: _device(at).startswith(("CPU", "GPU")))
+_FP16_ON_GPU = Need("device_type='GPU' for the value FP16", lambda at, text: text != "FP16" or _device(at) == "GPU")
+_WITH_CPU = Need("a device_type that contains CPU", lambda at, _: "CPU" in _device(at))
+_WITHOUT_CPU = Need("a device_type that does not contain CPU", lambda at, _: "CPU" not in _device(at))
+_CPU_OR_GPU = Need("a device_type that begins with CPU or GPU", lambda at, _: _device(at).startswith(("CPU", "GPU")))
 _STREAMS = "Parallel streams. They share the CPU threads, and each run uses one stream."
 _OPENVINO_DEVICE = r"(?:CPU|GPU(?:\.[0-9])?|NPU)"
 

@@ -302,9 +302,9 @@ class Names(Kind):
         self._source = known
         self._separator = separator
         self._empty = empty
-        self.accepts = f"{accepts or 'names'} joined by '{separator}'"
+        self.accepts = f"{accepts or 'names from this list,'} joined by '{separator}'"
         if not accepts:
-            self.accepts += f", of: {', '.join(shown or sorted(self._known))}"
+            self.accepts += f": {', '.join(shown or sorted(self._known))}"
 
     @cached_property
     def _known(self) -> frozenset[str]:

@@ -23,12 +23,12 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
 
 # Reasons that several keys share.
 _SAVED_MODEL = "applies only if an optimized model is saved, which requires optimized_model_filepath"
-_MODEL_BYTES = "in Python the initializers dangle even while the model's bytes exist: outputs change, then become NaN"
+_MODEL_BYTES = "in Python, the initializers point to released memory, and outputs change and become NaN"
 _C_API_ONLY = "ORT's C API maps it to a SessionOptions field, but Python's SessionOptions only stores it"
 _EP_CONTEXT = "an execution provider writes its compiled model to a file of any name"
 _WEIGHTLESS = "makes an execution provider read weights from a location that the model specifies"
 _EXPERTS = "counting experts makes concurrent runs of a session fail, and Python cannot read the counters"
-_CUDA_UNRUN = "a switch of CUDA kernels that has not been run on a GPU"
+_CUDA_UNRUN = "an option for CUDA kernels that was not tested on a GPU"
 _CUDA_OPTION = "an option of the CUDA execution provider. Pass it in provider_options"
 _CUDA_CACHE = "specifies files of a tactic cache in releases after 1.31"
 _LATER = "ORT up to 1.31 ignores it. Later releases act on it"
@@ -125,7 +125,7 @@ SESSION_CONFIG: dict[str, Refused] = {
     "session.allow_released_opsets_only": Refused(
         NO_EFFECT, "never read in sessions that Python creates", "opset 99 fails either way"
     ),
-    "session.compile_only": Refused(NO_EFFECT, "internal: a session with it cannot run", "error seen"),
+    "session.compile_only": Refused(NO_EFFECT, "internal. A session with this key cannot run", "error seen"),
     "session.fail_on_suboptimal_compiled_model": Refused(
         NO_EFFECT, "never read in sessions that Python creates", "absent from a trace of look-ups"
     ),

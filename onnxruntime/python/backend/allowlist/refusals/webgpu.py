@@ -19,7 +19,7 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
 _RUN_BUILT_IN = "run: onnxruntime-webgpu 1.27.0 on a software GPU"
 _RUN_PLUGIN = "run: onnxruntime-ep-webgpu 0.4.0 on a software GPU"
 _ONE_CONTEXT = (
-    "it configures the GPU context, which all sessions of a process share: the first one sets the "
+    "it configures the GPU context, which all sessions of a process share: the first session sets the "
     "value, and values of later sessions are ignored"
 )
 
@@ -38,7 +38,9 @@ def _of_both(evidence: str) -> dict[str, Refused]:
             "gives wrong results",
             evidence,
         ),
-        "enablePIXCapture": Refused(NO_EFFECT, "marks for a debugger, which no released build supports", evidence),
+        "enablePIXCapture": Refused(
+            NO_EFFECT, "adds marks for the debugger PIX, which no released build supports", evidence
+        ),
         "deviceId": Refused(
             NEEDS_REFUSED, "any context except 0 is created from webgpuInstance and webgpuDevice", evidence
         ),
