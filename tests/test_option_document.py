@@ -14,6 +14,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python"))
 
 import backend_option_document as document
+from backend_option_evidence import CONFIG_KEYS
+
+from onnxruntime.backend.allowlist import config_keys
 
 
 class TestDocuments(unittest.TestCase):
@@ -52,6 +55,10 @@ class TestDocuments(unittest.TestCase):
             cells = re.findall(r"(?m)[^|]*", document.documents()[name])
             # Names in code can have capital letters: CUDA_VISIBLE_DEVICES.
             self.assertEqual([cell for cell in cells if re.match(r" [A-Z][a-z]+_[a-z]", cell)], [])
+
+    def test_each_permitted_config_key_has_evidence(self):
+        permitted = config_keys.SESSION_CONFIG | config_keys.RUN_CONFIG
+        self.assertEqual({*CONFIG_KEYS}, {*permitted}, "the keys of tools/python/backend_option_evidence.py")
 
     def test_evidence_is_listed(self):
         text = document.documents()["options-evidence.md"]

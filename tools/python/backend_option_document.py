@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from backend_option_evidence import CONFIG_KEYS
+
 from onnxruntime.backend.allowlist import attributes, config_keys, refusals
 from onnxruntime.backend.allowlist.config_keys import FREE_DIMENSION, SESSION_FAMILIES
 from onnxruntime.backend.allowlist.refusals import Refused
@@ -233,7 +235,9 @@ def _named(prefix: str, name: str) -> str:
 
 
 def _evidence(rules: Rules, name: str) -> str:
-    return rules.how_known(name) if isinstance(rules, Table) else rules[name].evidence
+    if isinstance(rules, Table):
+        return rules.how_known(name)
+    return rules[name].evidence if isinstance(rules[name], Refused) else CONFIG_KEYS[name]
 
 
 def _requires(rule: Rule) -> str:

@@ -10,7 +10,6 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from onnxruntime.backend.errors import name_of, nearest, show
 
@@ -29,31 +28,24 @@ def of_environment(text: str) -> dict[str, dict]:
     :raises ValueError: if the value is not a configuration.
     """
     if text.startswith("@"):
-        return parse_file(text[1:])
+        return parse(text_of(text[1:]))
     try:
         return parse(text)
     except ValueError as error:
-        if text.lstrip()[:1] in ("{", "["):
-            raise
-        raise ValueError(f"{error}. To specify a file, write @ and its path") from None
+        advice = "" if text.lstrip()[:1] in ("{", "[") else ". To specify a file, write @ and its path"
+        raise ValueError(f"{error}{advice}") from None
 
 
 def parse(text: str) -> dict[str, dict]:
-    """Read a configuration from JSON text: an object with any of ``KEYWORDS``, and ``"extensions"``.
-
-    :raises ValueError: if the text is not a configuration, contains a duplicate key, or a number that is not finite.
-    """
+    """Read a configuration from JSON text: an object with any of ``KEYWORDS``, and ``"extensions"``."""
     config = load(text)
-    for fault in faults(config):
-        raise ValueError(fault.problem)
+    for _, _, problem in faults(config):
+        raise ValueError(problem)
     return config
 
 
 def load(text: str) -> dict[str, object]:
-    """Read a JSON object whose keys are unique and whose numbers are finite.
-
-    :raises ValueError: for any other text.
-    """
+    """Read a JSON object whose keys are unique and whose numbers are finite, or raise ``ValueError``."""
     try:
         config = json.loads(text, object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
     except json.JSONDecodeError as error:
@@ -65,54 +57,31 @@ def load(text: str) -> dict[str, object]:
     return config
 
 
-class Fault(NamedTuple):
-    """A part of a JSON object that does not have the form of a configuration."""
-
-    keyword: str
-    provider: str
-    """The EP, if the fault is in its options."""
-    problem: str
-    """The sentence about it."""
-
-
-def faults(config: dict[str, object]) -> Iterator[Fault]:
-    """Return the parts of a JSON object that do not have the form of a configuration."""
+def faults(config: dict[str, object]) -> Iterator[tuple[str, str, str]]:
+    """Return the keyword, the EP (or ``""``) and the problem of each part that a configuration cannot have."""
     for keyword, value in config.items():
         if keyword == "extensions":
             if type(value) is not list or not all(type(name) is str and name for name in value):
-                problem = f"extensions must be a list of package names and absolute paths, not {show(value)}"
-                yield Fault(keyword, "", problem)
+                yield keyword, "", f"extensions must be a list of package names and absolute paths, not {show(value)}"
         elif keyword not in KEYWORDS:
             parts = (*KEYWORDS, "extensions")
             near = nearest(keyword, parts, 0.6)
             advice = f"Did you mean {near}?" if near else f"Expected one of {', '.join(parts)}, with settings inside"
-            yield Fault(keyword, "", f"{show(keyword)} is not a part of a configuration. {advice}")
+            yield keyword, "", f"{show(keyword)} is not a part of a configuration. {advice}"
         elif type(value) is not dict:
-            yield Fault(keyword, "", f"{keyword} {_not_an_object(value)}")
+            yield keyword, "", f"{keyword} {_not_an_object(value)}"
         elif keyword == "provider_options":
             for name, options in value.items():
                 if type(options) is not dict:
-                    yield Fault(keyword, name, f"{name_of(keyword, name)} {_not_an_object(options)}")
+                    yield keyword, name, f"{name_of(keyword, name)} {_not_an_object(options)}"
 
 
 def _not_an_object(value: object) -> str:
     return f"must be an object, as in {{...}}, not {show(value)}"
 
 
-def parse_file(path: str) -> dict[str, dict]:
-    """Read a configuration from a JSON file, as :func:`parse` does from text.
-
-    :raises OSError: if the file cannot be read.
-    """
-    return parse(text_of(path))
-
-
 def text_of(path: str) -> str:
-    """Return the text of a JSON file.
-
-    :raises OSError: if the file cannot be read.
-    :raises ValueError: if the file is too long.
-    """
+    """Return the text of a JSON file, or raise ``OSError``, or ``ValueError`` if the file is too long."""
     with Path(path).open(encoding="utf-8-sig") as file:
         text = file.read(MOST_CHARACTERS + 1)
     if len(text) > MOST_CHARACTERS:

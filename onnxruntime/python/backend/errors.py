@@ -25,10 +25,14 @@ _SHOWN = frozenset({bool, int, float, str, bytes, type(None)})
 
 
 class _PortableError(Exception):
-    """An exception that keeps its attributes when it is pickled or copied, whatever its constructor requires."""
+    """An exception that keeps its attributes when it is pickled or copied."""
 
     # The base class and ORT's class, for a class that :func:`_also_ort` makes.
     _made_of: tuple[type, type] | None = None
+
+    def __init__(self, message: str, **attributes: object) -> None:
+        super().__init__(message)
+        vars(self).update(attributes)
 
     def __reduce__(self) -> tuple:
         return _restore, (self._made_of or type(self), self.args, vars(self))
@@ -47,20 +51,16 @@ class NotPermittedError(_PortableError, RuntimeError):
 
     A service that passes on its clients' settings can distinguish this error from all other errors, which are not about
     a setting.
-
-    :param message: the whole sentence.
-    :param keyword: the keyword argument, such as ``"session_config"``.
-    :param provider: the EP, for a provider option.
-    :param key: the option, key or name inside the keyword argument.
-    :param reason: the reason.
     """
 
-    def __init__(self, message: str, *, keyword: str, provider: str, key: str, reason: str) -> None:
-        super().__init__(message)
-        self.keyword = keyword
-        self.provider = provider
-        self.key = key
-        self.reason = reason
+    keyword: str
+    """The keyword argument, such as ``"session_config"``."""
+    provider: str
+    """The EP, for a provider option."""
+    key: str
+    """The option, key or name inside the keyword argument."""
+    reason: str
+    """The reason."""
 
 
 class WrongTypeError(NotPermittedError, TypeError):
@@ -72,18 +72,14 @@ class InputError(_PortableError, RuntimeError):
     An input that does not match the model: missing, unknown, or of a wrong type, rank, shape or range.
 
     It is an instance of ORT's own class, too, if the stock backend raises that (``InvalidArgument`` or ``Fail``).
-
-    :param message: the whole sentence.
-    :param input: the input's name, ``None`` if the error concerns no single input.
-    :param expected: the declaration in the model, as text.
-    :param got: the value, as text.
     """
 
-    def __init__(self, message: str, *, input: str | None = None, expected: str = "", got: str = "") -> None:
-        super().__init__(message)
-        self.input = input
-        self.expected = expected
-        self.got = got
+    input: str | None = None
+    """The input's name, ``None`` if the error concerns no single input."""
+    expected: str = ""
+    """The declaration in the model, as text."""
+    got: str = ""
+    """The value, as text."""
 
 
 class RunCancelledError(_PortableError, RuntimeError):
@@ -98,64 +94,44 @@ def _also_ort(base: type[Exception], kind: type[Exception]) -> type[Exception]:
     return type(public.__name__, (*portable, base, kind), members)
 
 
-def reworded(kind: type[Exception], message: str) -> RuntimeError:
-    """Return an exception of ORT's class ``kind`` that is also a ``RuntimeError``, or a plain one for any other class.
+def reworded(
+    kind: type[Exception], message: str, base: type[Exception] = RuntimeError, **attributes: object
+) -> Exception:
+    """Return an exception of class ``base`` that is also one of ``kind``, if ``kind`` is a class of ORT.
 
     ORT's classes, such as ``InvalidArgument`` and ``Fail``, derive from ``Exception`` alone. Callers of the stock
     backend catch them, while the rest of the backend API raises ``RuntimeError``.
     """
-    return _also_ort(RuntimeError, kind)(message) if _is_ort(kind) else RuntimeError(message)
+    is_ort = kind.__module__ == InvalidArgument.__module__
+    return (_also_ort(base, kind) if is_ort else base)(message, **attributes)
 
 
-def input_error(
-    kind: type[Exception], message: str, *, input: str | None = None, expected: str = "", got: str = ""
-) -> InputError:
+def input_error(kind: type[Exception], message: str, **attributes: object) -> InputError:
     """Return an :class:`InputError` that is an instance of ORT's class ``kind``, too."""
-    made = _also_ort(InputError, kind) if _is_ort(kind) else InputError
-    return made(message, input=input, expected=expected, got=got)
-
-
-def _is_ort(kind: type[Exception]) -> bool:
-    return kind.__module__ == InvalidArgument.__module__
+    return reworded(kind, message, InputError, **attributes)
 
 
 def refuse(reason: str, keyword: str, provider: str = "", key: str | None = None) -> NoReturn:
-    """Raise the error for a setting that the allowlist does not permit: "... is not permitted via the backend API".
-
-    For all other problems with a setting, use :func:`reject` and the functions after it.
-
-    :param reason: the reason, as the end of a sentence.
-    """
+    """Raise the error for a setting that the allowlist does not permit. For other problems, see :func:`reject`."""
     _raise(f"{name_of(keyword, provider, key)} {NOT_PERMITTED}: {reason}", keyword, provider, key, reason)
 
 
 def reject(problem: str, keyword: str, provider: str = "", key: str | None = None) -> NoReturn:
-    """Raise the error for a setting that cannot be applied in this call, such as an EP that is not available.
-
-    :param problem: the problem and the next step, as sentences that follow the setting and a colon.
-    """
+    """Raise the error for a setting that cannot be applied in this call, such as an EP that is not available."""
     _raise(f"{name_of(keyword, provider, key)}: {problem}", keyword, provider, key, problem)
 
 
 def reject_value(
     value: object, expected: str, keyword: str, provider: str = "", key: str | None = None, *, why: str = ""
 ) -> NoReturn:
-    """Raise the error for an invalid value of a permitted setting.
-
-    :param expected: the accepted values, as the end of "Expected ...".
-    :param why: the reason, if the accepted values do not make it obvious.
-    """
+    """Raise the error for an invalid value of a permitted setting; ``expected`` ends the sentence "Expected ..."."""
     # "invalid value of type list", "invalid value of 133 bits"
     shown = show(value).removeprefix("a value ").removeprefix("an integer ")
     reject(f"invalid value {shown}{f' ({why})' if why else ''}. Expected {expected}", keyword, provider, key)
 
 
 def reject_type(value: object, expected: str, keyword: str, provider: str = "", *, advice: str = "") -> NoReturn:
-    """Raise the error for a keyword argument of the wrong type.
-
-    :param expected: the accepted types, as the middle of "must be ..., not list".
-    :param advice: what to write, as a sentence.
-    """
+    """Raise the error for a keyword argument of the wrong type; ``advice`` is a sentence about the next step."""
     problem = f"must be {expected}, not {type_name(value)}{f'. {advice}' if advice else ''}"
     _raise(f"{name_of(keyword, provider)} {problem}", keyword, provider, None, problem, WrongTypeError)
 
@@ -168,30 +144,20 @@ def reject_key(key: object, keyword: str, provider: str = "") -> NoReturn:
 
 
 def _raise(
-    message: str,
-    keyword: str,
-    provider: str,
-    key: str | None,
-    reason: str,
-    error: type[NotPermittedError] = NotPermittedError,
+    message: str, keyword: str, provider: str, key: str | None, reason: str, error=NotPermittedError
 ) -> NoReturn:
     raise error(message, keyword=keyword, provider=provider, key=key or "", reason=reason) from None
 
 
 def name_of(keyword: str, provider: str = "", key: str | None = None) -> str:
-    """Return the expression for a setting, such as ``session_config['session.disable_prepacking']``.
-
-    :param key: the key, which can be empty, or ``None`` if the setting is not a key.
-    """
-    names = ([provider] if provider else []) + ([] if key is None else [key])
-    return keyword + "".join(f"[{show(name)}]" for name in names)
+    """Return the expression for a setting, such as ``session_config['session.disable_prepacking']``."""
+    # A key can be empty. The name of an EP cannot.
+    names = (provider or None, key)
+    return keyword + "".join(f"[{show(name)}]" for name in names if name is not None)
 
 
 def show(value: object) -> str:
-    """Describe a caller's value without running any of the caller's code, such as a ``__repr__``.
-
-    :return: ASCII text of at most 80 characters.
-    """
+    """Describe a caller's value in at most 80 ASCII characters, without running any code of the caller's."""
     kind = type(value)
     if kind is int and value.bit_length() > 128:
         return f"an integer of {value.bit_length()} bits"

@@ -39,15 +39,10 @@ class Request:
     """
 
     provider_options: dict[str, dict[str, object]] | None = None
-    """EP to option to value."""
     session_config: dict[str, object] | None = None
-    """Key to value."""
     run_config: dict[str, object] | None = None
-    """Key to value."""
     session_options: dict[str, object] | None = None
-    """Attribute of SessionOptions to value."""
     free_dimension_overrides: dict[str, object] | None = None
-    """Dimension name to size."""
     attributes: Mapping[str, object] = field(default_factory=dict)
     """All other keyword arguments of the call."""
     device: str = ""
@@ -65,10 +60,7 @@ class Request:
 
     @contextmanager
     def telling_apart(self) -> Iterator[None]:
-        """Raise a refusal of a setting of the environment as a plain error with the name of the environment variable.
-
-        The caller did not specify the setting, so the error is not the caller's.
-        """
+        """Raise a plain error for a refused setting of the environment, because the caller did not specify it."""
         try:
             yield
         except NotPermittedError as refusal:
@@ -88,8 +80,6 @@ def of_call(
 
     :param attributes: the keyword arguments that are not in ``KEYWORDS``.
     :param environment: the keywords that the environment may add to. If empty, the environment is not read.
-    :raises NotPermittedError: if a keyword cannot be read.
-    :raises RuntimeError: if the environment's configuration cannot be read.
     """
     name, index = split_device(device)
     request = Request(attributes=attributes, device=name, device_index=index)
@@ -122,11 +112,10 @@ def _add_environment(request: Request, text: str, keywords: Iterable[str]) -> No
     for keyword in keywords:
         if keyword not in specified:
             continue
-        given = getattr(request, keyword)
-        if given is None:
-            given = {}
-            setattr(request, keyword, given)
+        if getattr(request, keyword) is None:
+            setattr(request, keyword, {})
             added.add((keyword, "", ""))
+        given = getattr(request, keyword)
         if keyword != "provider_options":
             added.update((keyword, "", key) for key in _merge(given, specified[keyword]))
             continue
@@ -144,17 +133,13 @@ def _merge(given: dict[str, object], entries: Mapping[str, object]) -> list[str]
 
 
 def read(keyword: str, given: object, provider: str = "", beside: Mapping[str, object] = NOTHING) -> dict[str, object]:
-    """Return a copy of a caller's mapping whose keys are exact ``str``.
-
-    :raises WrongTypeError: if it is not a mapping.
-    :raises NotPermittedError: if it has too many entries, or a name that is not a ``str``.
-    """
+    """Return a copy of a caller's mapping, or refuse a value that is not a short mapping with exact ``str`` as keys."""
+    pairs = None
     try:
         if type(given) is dict and len(given) <= MOST_ENTRIES:
             given = given.copy()  # another thread may change it
-        pairs = list(islice(given.items(), MOST_ENTRIES + 1)) if isinstance(given, Mapping) else None
-        if pairs is not None:
-            pairs = [(key, value) for key, value in pairs]
+        if isinstance(given, Mapping):
+            pairs = [(key, value) for key, value in islice(given.items(), MOST_ENTRIES + 1)]
     except Exception:
         reject_type(given, "a mapping that can be read", keyword, provider)
     if pairs is None:
@@ -169,13 +154,10 @@ def read(keyword: str, given: object, provider: str = "", beside: Mapping[str, o
 
 
 def split_device(device: object) -> tuple[str, int | None]:
-    """Split a device such as ``'CUDA:1'``, the syntax of :class:`onnx.backend.base.Device`.
-
-    :return: the name, ``""`` for a value that is not a device, and the index, if any.
-    """
-    if not isinstance(device, str) or str.__len__(device) > _LONGEST_DEVICE:
-        return "", None
-    match = re.fullmatch(r"([A-Z0-9_]+)(?::([0-9]{1,2}))?", str.__str__(device), re.ASCII)
+    """Return the name (``""`` for a value that is not a device) and the index of a device such as ``'CUDA:1'``."""
+    match = None
+    if isinstance(device, str) and str.__len__(device) <= _LONGEST_DEVICE:
+        match = re.fullmatch(r"([A-Z0-9_]+)(?::([0-9]{1,2}))?", str.__str__(device), re.ASCII)
     if match is None:
         return "", None
     return match[1], None if match[2] is None else int(match[2])

@@ -49,12 +49,10 @@ _LOG_ID = Text(f"({_WORD}( {_WORD})*)?", "words of ASCII letters, digits and _ .
 # set them with onnxruntime.set_default_logger_severity.
 _SEVERITY = Integer(among=(-1, 2, 3, 4))
 _VERBOSITY = Rule(Integer(among=(0,)), "0", "Verbosity of a debug build at severity 0. Release builds do not read it.")
-_LEVEL = Member(GraphOptimizationLevel, GraphOptimizationLevel.__members__)
-_MODE = Member(ExecutionMode, ExecutionMode.__members__)
+_LEVEL = Member(*GraphOptimizationLevel.__members__.values())
+_MODE = Member(*ExecutionMode.__members__.values())
 # Not MEMORY_EFFICIENT: with it, builds without training cannot create a session.
-_ORDER = Member(
-    ExecutionOrder, {order.name: order for order in (ExecutionOrder.DEFAULT, ExecutionOrder.PRIORITY_BASED)}
-)
+_ORDER = Member(ExecutionOrder.DEFAULT, ExecutionOrder.PRIORITY_BASED)
 
 # Switches that are off and on by default.
 _switch = partial(Rule, Flag(), "False")

@@ -5,12 +5,12 @@
 """Permitted session config and run config keys, with the values that each accepts. All other keys are refused.
 
 The field ``since`` is the first release whose CPU wheels contain the key (wheels of 1.24.1 to 1.31.1, x86-64 and Arm).
-The field ``evidence`` is the observed difference. If it gives no release, ORT 1.31.1 on x86-64 shows the difference.
+The tests of this module observe the effect of each key. docs/options-evidence.md lists the effects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from onnxruntime import GraphOptimizationLevel
@@ -96,10 +96,11 @@ _OVERRIDES_APPLIED = Need(
 )
 
 
-def _with_release(name: str) -> str:
-    """Return the name of an optimizer with the releases that have it."""
-    since = "{}.{}".format(*_OPTIMIZERS[name])
-    return name if since == "1.24" else f"{name} ({since}{' only' if name in _ONLY_IN_1_27 else ' and later'})"
+def _with_releases() -> Iterator[str]:
+    """Return the names of the optimizers with the releases that have them."""
+    for name, since in sorted(_OPTIMIZERS.items()):
+        releases = "{}.{} {}".format(*since, "only" if name in _ONLY_IN_1_27 else "and later")
+        yield name if since == (1, 24) else f"{name} ({releases})"
 
 
 def _optimizes(level: GraphOptimizationLevel) -> Need:
@@ -136,56 +137,41 @@ SESSION_CONFIG |= {
         "1073741824",
         "Maximum size of a folded constant. With free_dimension_overrides, the backend sets 16777216 by default.",
         since=(1, 27),
-        evidence="'8' keeps ConstantOfShape in the graph",
     ),
     _DISABLED: Rule(
-        Names(_OPTIMIZERS, empty=True, shown=map(_with_release, sorted(_OPTIMIZERS))),
+        Names(_OPTIMIZERS, f"names from this list, joined by ';': {', '.join(_with_releases())}", empty=True),
         "",
         "Disables these graph optimizers. ORT itself silently ignores unknown names.",
         needs=(_KNOWN_OPTIMIZERS, _OVERRIDES_APPLIED),
-        evidence="each name tried on its own",
     ),
     _MINIMAL: Rule(
         Choice("", "apply"),  # ORT's third value, 'save', is for saving a model
         "",
         "Restricts optimization to the passes of a minimal build.",
-        evidence="'apply': Conv and Relu become FusedConv, without NCHWc",
     ),
-    "session.disable_aot_function_inlining": _switch(
-        "Inlines model-local functions late instead of ahead of time.", evidence="log of the inlining"
-    ),
-    "session.disable_double_qdq_remover": _switch(
-        "Keeps the inner pair of Q-DQ-Q-DQ chains.", evidence="outputs change"
-    ),
+    "session.disable_aot_function_inlining": _switch("Inlines model-local functions late instead of ahead of time."),
+    "session.disable_double_qdq_remover": _switch("Keeps the inner pair of Q-DQ-Q-DQ chains."),
     "session.disable_qdq_constant_folding": _switch(
-        f"Keeps DequantizeLinear of a constant if {_NO_QDQ_FUSION} is 1, too.",
-        since=(1, 26),
-        needs=(_QDQ_KEPT,),
-        evidence="log: ConstantFolding leaves the node",
+        f"Keeps DequantizeLinear of a constant if {_NO_QDQ_FUSION} is 1, too.", since=(1, 26), needs=(_QDQ_KEPT,)
     ),
-    _NO_QDQ_FUSION: _switch(
-        "Skips the fusion of QDQ groups.", evidence="MatMul stays where QLinearMatMul is without the key"
-    ),
+    _NO_QDQ_FUSION: _switch("Skips the fusion of QDQ groups."),
     "session.function_expansion_byte_limit": Rule(
         Integer(1, 2**30),
         "1073741824",
         "Limits the bytes that function inlining can create. It can only be lowered.",
         since=(1, 31),
-        evidence="'1' refuses a model with a function",
     ),
     "session.function_expansion_node_limit": Rule(
         Integer(1, 1_000_000),
         "1000000",
         "Limits the nodes that function inlining can create. It can only be lowered.",
         since=(1, 31),
-        evidence="'1' refuses a model with a function",
     ),
     "session.gqa_value_layout": Rule(
         Choice("BNSH", "BNHS"),
         "BNSH",
         "Layout of the value cache of GroupQueryAttention, which determines the shape of this input and output.",
         since=(1, 30),
-        evidence="'BNHS' refuses an ORT-format model",
     ),
 }
 
@@ -194,34 +180,25 @@ SESSION_CONFIG |= Table(needs=(_BASIC,)) | {
     "optimization.enable_cast_chain_elimination": _switch(
         "Removes chains of Cast nodes, and the rounding that they cause.",
         needs=(_enabled("CastChainElimination", "Level1_RuleBasedTransformer"),),
-        evidence="Cast, Cast, Relu becomes Relu",
     ),
     "session.enable_dq_matmulnbits_fusion": _switch(
         "Adds a pass that fuses DequantizeLinear and MatMul into MatMulNBits for EPs that keep QDQ groups.",
         since=(1, 25),
         needs=(_QDQ_FUSION, _enabled("DQMatMulNBitsFusion")),
-        evidence="log: DQMatMulNBitsFusion runs (the CPU EP leaves nothing to fuse); in wheels from 1.24.3 on",
     ),
     "session.graph_optimizations_loop_level": Rule(
-        Integer(among=(0, 1, 2)),
-        "1",
-        "Whether ORT repeats optimization passes.",
-        anyway=("0", "1"),
-        evidence="log of the loop level",
+        Integer(among=(0, 1, 2)), "1", "Whether ORT repeats optimization passes.", anyway=("0", "1")
     ),
 }
 
 # By passes that run from ORT_ENABLE_EXTENDED on.
 SESSION_CONFIG |= Table(needs=(_EXTENDED,)) | {
     "optimization.enable_gelu_approximation": _switch(
-        "Replaces Gelu by its tanh approximation.",
-        needs=(_enabled("GeluApproximation"), _FULL),
-        evidence="Gelu becomes FastGelu",
+        "Replaces Gelu by its tanh approximation.", needs=(_enabled("GeluApproximation"), _FULL)
     ),
     "session.enable_quant_qdq_cleanup": _switch(
         "Removes remaining Q-DQ pairs, and the rounding that they cause.",
         needs=(_enabled("QDQFinalCleanupTransformer"),),
-        evidence="outputs change",
     ),
     "session.qdq_matmulnbits_accuracy_level": Rule(
         Integer(0, 4),
@@ -229,7 +206,6 @@ SESSION_CONFIG |= Table(needs=(_EXTENDED,)) | {
         "Accuracy level if DequantizeLinear and MatMul become MatMulNBits.",
         needs=_QDQ_FUSES,
         anyway=("4",),
-        evidence="outputs change",
     ),
     "session.qdq_matmulnbits_block_size": Rule(
         Integer(among=(-1, 0, 16, 32, 64, 128, 256)),
@@ -239,7 +215,6 @@ SESSION_CONFIG |= Table(needs=(_EXTENDED,)) | {
         since=(1, 25),
         needs=_QDQ_FUSES,
         anyway=("0",),
-        evidence="outputs change",
     ),
     "session.qdqisint8allowed": Rule(
         Flag(),
@@ -247,14 +222,12 @@ SESSION_CONFIG |= Table(needs=(_EXTENDED,)) | {
         "Keeps signed int8 QDQ instead of rewriting it to uint8.",
         needs=(_QDQ_FUSION, _enabled("QDQS8ToU8Transformer"), _FULL),
         anyway=("1",),
-        evidence="log of the rewrite",
     ),
     "session.x64quantprecision": _switch(
         "Rewrites int8 weights to uint8, which x86-64 CPUs without VNNI multiply without saturation.",
         # 1.24 reads it on CPUs without VNNI only (on an emulated CPU), and ignores it on other CPUs.
         since=(1, 25),
         needs=(_X86_64, _enabled("Avx2WeightS8ToU8Transformer"), _FULL),
-        evidence="log: Avx2WeightS8ToU8Transformer runs",
     ),
 }
 
@@ -265,77 +238,51 @@ _INTRA_THREADS = Need(
 )
 
 
-def _spins(threads: str) -> Need:
-    """Return the need that idle threads of a pool spin."""
-    key = f"session.{threads}.allow_spinning"
-    return _beside(key, "0", what=f"{key}=1")
+_POOLS = {"intra_op": (_INTRA_THREADS, OWN_THREADS), "inter_op": (PARALLEL, OWN_THREADS)}
 
 
-def _spin_backoff(threads: str, effect: str, evidence: str) -> Rule:
-    needs = (_spins(threads),)
-    return Rule(Integer(1, 64), "1", effect, since=(1, 26), needs=needs, anyway=("1",), evidence=evidence)
+def _spins(pool: str) -> tuple[Need, ...]:
+    key = f"session.{pool}.allow_spinning"
+    return (_beside(key, "0", what=f"{key}=1"),)
 
 
-def _spin_duration(threads: str, effect: str) -> Rule:
-    return Rule(
-        Integer(-1, 10_000),  # from 1000000 on, idle threads keep all cores busy
-        "-1",
-        effect,
-        since=(1, 26),
-        needs=(_spins(threads),),
-        anyway=("-1", "0"),
-        evidence="idle CPU seconds go to zero with 0",
-    )
+def _spin_backoff(pool: str) -> Rule:
+    effect = f"Maximum back-off in the spin loop of {pool.replace('_', '-')} threads."
+    return Rule(Integer(1, 64), "1", effect, since=(1, 26), needs=_spins(pool), anyway=("1",))
+
+
+def _spin_duration(pool: str) -> Rule:
+    effect = f"Microseconds that idle {pool.replace('_', '-')} threads spin. -1: ORT counts iterations."
+    # From 1000000 on, idle threads keep all cores busy.
+    return Rule(Integer(-1, 10_000), "-1", effect, since=(1, 26), needs=_spins(pool), anyway=("-1", "0"))
 
 
 # Within an operator.
-SESSION_CONFIG |= Table(needs=(_INTRA_THREADS, OWN_THREADS)) | {
+SESSION_CONFIG |= Table(needs=_POOLS["intra_op"]) | {
     "session.dynamic_block_base": Rule(
         # 1000000000 makes a run ten times slower, 2147483647 makes it fail.
         Integer(0, 128),
         "0",
         "Splits parallel loops into shrinking blocks. 0: off.",
         anyway=("0",),
-        evidence="log of the block base",
     ),
-    "session.force_spinning_stop": Rule(
-        Flag(),
-        "0",
-        "Stops spinning when the last concurrent run returns.",
-        anyway=("0", "1"),
-        evidence="idle CPU seconds go to zero",
-    ),
-    "session.intra_op.allow_spinning": _switch_on(
-        "Lets idle intra-op threads spin before they block.", evidence="idle CPU seconds go to zero"
-    ),
-    "session.intra_op.spin_backoff_max": _spin_backoff(
-        "intra_op", "Maximum back-off in the spin loop of intra-op threads.", "log: ORT reads it"
-    ),
-    "session.intra_op.spin_duration_us": _spin_duration(
-        "intra_op", "Microseconds that idle intra-op threads spin. -1: ORT counts iterations."
-    ),
+    "session.force_spinning_stop": _switch("Stops spinning when the last concurrent run returns.", anyway=("0", "1")),
+    "session.intra_op.allow_spinning": _switch_on("Lets idle intra-op threads spin before they block."),
+    "session.intra_op.spin_backoff_max": _spin_backoff("intra_op"),
+    "session.intra_op.spin_duration_us": _spin_duration("intra_op"),
 }
 
 # Between operators.
-SESSION_CONFIG |= Table(needs=(PARALLEL, OWN_THREADS)) | {
-    "session.inter_op.allow_spinning": _switch_on(
-        "Lets idle inter-op threads spin before they block.", evidence="idle CPU seconds go to zero"
-    ),
-    "session.inter_op.spin_backoff_max": _spin_backoff(
-        "inter_op", "Maximum back-off in the spin loop of inter-op threads.", "log: ORT reads it in parallel mode"
-    ),
-    "session.inter_op.spin_duration_us": _spin_duration(
-        "inter_op", "Microseconds that idle inter-op threads spin. -1: ORT counts iterations."
-    ),
+SESSION_CONFIG |= Table(needs=_POOLS["inter_op"]) | {
+    "session.inter_op.allow_spinning": _switch_on("Lets idle inter-op threads spin before they block."),
+    "session.inter_op.spin_backoff_max": _spin_backoff("inter_op"),
+    "session.inter_op.spin_duration_us": _spin_duration("inter_op"),
 }
 
 # Other keys with these prefixes. No effect of theirs is known, so each causes a warning.
 SESSION_FAMILIES: tuple[Family, ...] = tuple(
-    Family(Integer(0, 64, flags=True), "", "", prefix=prefix, rest="[a-z_]{1,40}", most=16, needs=needs)
-    for prefix, needs in (
-        ("session.intra_op.", (_INTRA_THREADS, OWN_THREADS)),
-        ("session.inter_op.", (PARALLEL, OWN_THREADS)),
-    )
+    Family(Integer(0, 64, flags=True), "", "", prefix=f"session.{pool}.", rest="[a-z_]{1,40}", most=16, needs=needs)
+    for pool, needs in _POOLS.items()
 )
 
 # --- Session config entries: kernels, memory, strictness, placement ---------------------------------------------------
@@ -381,68 +328,37 @@ _PREPACKING = _beside(_NO_PREPACKING, "1", what=f"{_NO_PREPACKING}=0")
 
 SESSION_CONFIG |= {
     # Kernels.
-    "mlas.disable_kleidiai": _switch(
-        "Disables KleidiAI kernels.",
-        since=(1, 25),
-        needs=(_ARM64,),
-        evidence="emulated Arm CPU: outputs of a 4-bit MatMulNBits change",
-    ),
+    "mlas.disable_kleidiai": _switch("Disables KleidiAI kernels.", since=(1, 25), needs=(_ARM64,)),
     "mlas.enable_gemm_fastmath_arm64_bfloat16": _switch(
-        "Lets MatMul of float32 compute in bfloat16, which is less precise.",
-        needs=(_ARM64_BF16,),
-        evidence="emulated Arm CPU: outputs of a MatMul change",
+        "Lets MatMul of float32 compute in bfloat16, which is less precise.", needs=(_ARM64_BF16,)
     ),
     "mlas.nchwc_depthwise_sliding": _switch_on(
         "Uses the sliding-window kernel for depthwise convolution.",
         since=(1, 31),
         needs=(_X86_64,),  # tried on no other CPU
-        evidence="run time of a 3x3 depthwise convolution differs by 15 %, outputs do not",
     ),
-    "mlas.qnbit.force_fp32": _switch(
-        "Computes n-bit MatMulNBits in float32.",
-        since=(1, 31),
-        needs=(_X86_64,),
-        evidence="outputs of a 4-bit MatMulNBits change; not on an emulated Arm CPU",
-    ),
-    "mlas.use_lut_gemm": _switch(
-        "Uses lookup-table kernels for 2-bit MatMulNBits.",
-        needs=(_X86_64, _PREPACKING),
-        evidence="outputs change; not on an emulated Arm CPU",
-    ),
+    "mlas.qnbit.force_fp32": _switch("Computes n-bit MatMulNBits in float32.", since=(1, 31), needs=(_X86_64,)),
+    "mlas.use_lut_gemm": _switch("Uses lookup-table kernels for 2-bit MatMulNBits.", needs=(_X86_64, _PREPACKING)),
     # Memory and loading.
-    _NO_PREPACKING: _switch(
-        "Skips the repacking of constant weights at load time.", evidence="log of the initializers' memory"
-    ),
+    _NO_PREPACKING: _switch("Skips the repacking of constant weights at load time."),
     "session.prepack.enable_parallel": _switch(
-        "Repacks constant weights on the intra-op threads.",
-        since=(1, 31),
-        needs=(_INTRA_THREADS, _PREPACKING),
-        evidence="log of the repacking",
+        "Repacks constant weights on the intra-op threads.", since=(1, 31), needs=(_INTRA_THREADS, _PREPACKING)
     ),
     "session.use_device_allocator_for_initializers": _switch(
-        "Allocates initializers outside the device's arena.",
-        needs=(_has(*GPU),),
-        evidence="ORT 1.31.1 reads it; no difference on the CPU EP, whose arena reserves them one by one anyway",
+        "Allocates initializers outside the device's arena.", needs=(_has(*GPU),)
     ),
     # Strictness.
     "session.disable_cpu_ep_fallback": _switch(
-        "Raises an error if ORT would assign a node to the CPU EP.",
-        needs=(_NO_CPU_EP,),
-        evidence="OpenVINO 1.24.1 alone; ORT rejects it together with the CPU EP",
+        "Raises an error if ORT would assign a node to the CPU EP.", needs=(_NO_CPU_EP,)
     ),
     "session.disable_model_compile": _switch(
-        "Raises an error if an EP would have to compile the model.",
-        needs=(_has(*COMPILING),),
-        evidence="OpenVINO 1.24.1: MODEL_REQUIRES_COMPILATION",
+        "Raises an error if an EP would have to compile the model.", needs=(_has(*COMPILING),)
     ),
     "session.strict_shape_type_inference": _switch(
-        "Raises an error if a declared shape or type contradicts the inferred shape or type.",
-        evidence="refuses such a model",
+        "Raises an error if a declared shape or type contradicts the inferred shape or type."
     ),
     "session.strict_workspace_verification": _switch(
-        "Raises an error if estimates of workspace memory do not match.",
-        since=(1, 31),
-        evidence="'1' refuses an ORT-format model",
+        "Raises an error if estimates of workspace memory do not match.", since=(1, 31)
     ),
     # Placement.
     "session.layer_assignment_settings": Rule(
@@ -453,7 +369,6 @@ SESSION_CONFIG |= {
         "Places nodes by the layer annotations in the model's metadata.",
         since=(1, 25),
         needs=(_DEVICES,),
-        evidence="log of the parsed rules",
     ),
     "session.name_based_layer_assignment": Rule(
         _placement(r"[\w./:-]+", "rules such as cpu(embed,norm);gpu(attention) over parts of node names"),
@@ -461,11 +376,8 @@ SESSION_CONFIG |= {
         "Places nodes by parts of their names.",
         since=(1, 28),
         needs=(_DEVICES, _BY_NAME_ALONE),
-        evidence="log of the parsed rules",
     ),
-    "session.record_ep_graph_assignment_info": _switch(
-        "Records the nodes of each EP.", evidence="get_provider_graph_assignment_info returns them"
-    ),
+    "session.record_ep_graph_assignment_info": _switch("Records the nodes of each EP."),
 }
 
 # --- Run config entries -----------------------------------------------------------------------------------------------
@@ -501,24 +413,17 @@ _NO_GRAPHS = Need(
 
 RUN_CONFIG: dict[str, Rule] = {
     "gpu_graph_id": Rule(
-        Integer(-1, 1023),
-        "not set",
-        "The captured graph that a run uses. -1: none, for this run.",
-        needs=(_CAPTURING,),
-        evidence="ORT parses it in every run, on the CPU EP too",
+        Integer(-1, 1023), "not set", "The captured graph that a run uses. -1: none, for this run.", needs=(_CAPTURING,)
     ),
     "memory.enable_memory_arena_shrinkage": Rule(
         Text(r"(cpu:0|gpu:[0-9]{1,2})(;(cpu:0|gpu:[0-9]{1,2})){0,7}", "devices such as cpu:0 or cpu:0;gpu:0"),
         "not set",
         "Releases unused arena memory after the run.",
         needs=(_ARENAS, _NO_GRAPHS),
-        evidence="memory of the process falls after the run",
     ),
 }
 
 # --- Free dimension overrides -----------------------------------------------------------------------------------------
 
 # The sizes of one named dimension. session/free_dimensions.py bounds their product for each input.
-FREE_DIMENSION = Rule(
-    Integer(1, 2**24), "open", "The size of a named dimension.", evidence="the shapes of the session's inputs"
-)
+FREE_DIMENSION = Rule(Integer(1, 2**24), "open", "The size of a named dimension.")

@@ -32,7 +32,7 @@ _ARENA_LIMIT = Rule(
 _ARENA_GROWTH = Rule(Choice("kNextPowerOfTwo", "kSameAsRequested"), "kNextPowerOfTwo", "How the memory arena grows.")
 # An operator type that does not exist excludes nothing, and ORT does not report this.
 _OPERATORS = Names(
-    lambda: {schema.name for schema in get_all_schemas()}, ",", accepts="operator types of ONNX, such as 'Conv',"
+    lambda: {schema.name for schema in get_all_schemas()}, "operator types of ONNX, such as 'Conv', joined by ','", ","
 )
 _PLUGIN_DEVICE = Rule(
     _DEVICE_INDEX,
@@ -106,7 +106,7 @@ _CUDA = Table("parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries") | {
 # Unlike CUDA's parser, TensorRT's parser accepts neither 1 nor 0.
 _trt_switch = partial(Rule, Flag("False", "True"), "0")
 _DLA = Need("trt_dla_enable=1", lambda at, _: at.beside.get("trt_dla_enable") == "True")
-_TACTIC_SOURCES = ("CUBLAS", "CUBLAS_LT", "CUDNN", "EDGE_MASK_CONVOLUTIONS")
+_TACTICS = [sign + name for sign in "+-" for name in ("CUBLAS", "CUBLAS_LT", "CUDNN", "EDGE_MASK_CONVOLUTIONS")]
 
 _TENSORRT = Table("parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT libraries") | {
     "device_id": Rule(
@@ -133,7 +133,7 @@ _TENSORRT = Table("parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT 
         "Maximum additional CUDA streams for each inference stream. -1: TensorRT chooses. 0 saves memory.",
     ),
     "trt_tactic_sources": Rule(
-        Names({sign + name for sign in "+-" for name in _TACTIC_SOURCES}, ","),
+        Names(_TACTICS, f"names from this list, joined by ',': {', '.join(_TACTICS)}", ","),
         "none",
         "Kernel libraries that TensorRT uses (+) or does not use (-).",
     ),
@@ -231,10 +231,7 @@ _OPENVINO_BUNDLED = Table("run: onnxruntime-openvino 1.24.1 on a CPU", reported=
         needs=(_FP16_ON_GPU,),
     ),
     "num_of_threads": Rule(
-        Threads(2),
-        "0, OpenVINO decides",
-        "CPU threads, and the number of concurrent runs.",
-        needs=(_WITH_CPU,),
+        Threads(2), "0, OpenVINO decides", "CPU threads, and the number of concurrent runs.", needs=(_WITH_CPU,)
     ),
     "num_streams": Rule(Threads(1), "1", _STREAMS, needs=(_CPU_OR_GPU,)),
     "model_priority": Rule(
@@ -306,9 +303,7 @@ _QNN_PLUGIN = Table("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported=
         Integer(0, 1000), "0", "Requested latency of the device in microseconds. No effect on the simulator."
     ),
     "vtcm_mb": Rule(
-        Integer(1, 16),
-        "the device's own",
-        "Mebibytes of on-chip memory for a graph. No effect on the simulator.",
+        Integer(1, 16), "the device's own", "Mebibytes of on-chip memory for a graph. No effect on the simulator."
     ),
 }
 
@@ -317,30 +312,25 @@ _QNN_PLUGIN = Table("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported=
 _INT64 = Need(
     "enableGraphCapture=0 for the value 0", lambda at, text: text == "1" or at.beside.get("enableGraphCapture") != "1"
 )
-
-
-def _webgpu(no_capture: str = "") -> dict[str, Rule]:
-    """Return the options of both WebGPU EPs.
-
-    :param no_capture: the reason why the EP cannot capture graphs.
-    """
-    return {
-        "preferredLayout": Rule(Choice("NHWC", "NCHW"), "NHWC", "Layout of operators that have one."),
-        "enableInt64": _switch("Keeps int64 operators on the GPU.", since=(1, 25), needs=(_INT64,)),
-        "enableGraphCapture": Rule(
-            Flag(only_off=no_capture), "0", "Captures the GPU commands of a run and replays them in later runs."
-        ),
-    }
-
+_WEBGPU = {
+    "preferredLayout": Rule(Choice("NHWC", "NCHW"), "NHWC", "Layout of operators that have one."),
+    "enableInt64": _switch("Keeps int64 operators on the GPU.", since=(1, 25), needs=(_INT64,)),
+}
+_CAPTURE = "Captures the GPU commands of a run and replays them in later runs."
+_NO_CAPTURE = Flag(
+    only_off="a replay would use memory that a run without capture has freed, and return zeros. The built-in WebGPU "
+    "EP, up to 1.29, cannot allocate the device memory that captured runs need"
+)
 
 # It reports no options.
-_WEBGPU_BUNDLED = Table("run: onnxruntime-webgpu 1.27.0 on a software GPU", reported=False) | _webgpu(
-    "a replay would use memory that a run without capture has freed, and return zeros. The built-in WebGPU EP, up to "
-    "1.29, cannot allocate the device memory that captured runs need"
-)
+_WEBGPU_BUNDLED = Table("run: onnxruntime-webgpu 1.27.0 on a software GPU", reported=False) | {
+    **_WEBGPU,
+    "enableGraphCapture": Rule(_NO_CAPTURE, "0", _CAPTURE),
+}
 _WEBGPU_PLUGIN = Table("run: onnxruntime-ep-webgpu 0.4.0 on a software GPU", reported=False) | {
     "device_id": _PLUGIN_DEVICE,
-    **_webgpu(),
+    **_WEBGPU,
+    "enableGraphCapture": _switch(_CAPTURE),
 }
 
 # --- All of them ------------------------------------------------------------------------------------------------------

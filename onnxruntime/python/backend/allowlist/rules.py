@@ -23,11 +23,9 @@ class Need:
     met: Callable[[Circumstances, str], bool]
     """Returns whether the condition holds, from the circumstances and the rendered value."""
     idle: bool = False
-    """Whether the entry is accepted anyway if the condition does not hold. It then has no effect in this session: the
-    backend warns and lists the entry as unconfirmed, except for a value in :attr:`Rule.anyway`."""
+    """Whether the entry is accepted with a warning if the condition does not hold, because it then has no effect."""
     shared: bool = False
-    """Whether something outside the session decides if the condition does not hold. :attr:`Rule.anyway` is then not
-    used, because the effective value is unknown."""
+    """Whether something outside the session decides if the condition does not hold. Each value then has a warning."""
     without: str = "ORT ignores or rejects it"
     """The consequence if the condition does not hold, as the end of "Otherwise, ..."."""
 

@@ -27,7 +27,19 @@ _MOST = 16
 _SHORTEST_PART = 5
 _MOST_SUGGESTED = 3
 _SUFFIX = "executionprovider"
-_NAMES_OF_CONTAINERS = {"session_config": "session", "run_config": "run"}
+_CONFIGS = {"session_config": SESSION_CONFIG, "run_config": RUN_CONFIG}
+_SCOPES = {"session_config": "session", "run_config": "run"}
+_FOR_SESSION_OPTIONS = (
+    "Pass attributes as keyword arguments, such as intra_op_num_threads=2, and config entries in "
+    "session_config={...}. Or create an InferenceSession with these options and pass it as the model"
+)
+_FOR_RUN_OPTIONS = "Pass attributes as keyword arguments, and config entries in run_config={...}"
+# What replaces a keyword argument of another API, by its type or name.
+_INSTEAD = {
+    **dict.fromkeys((SessionOptions, "sess_options", "session_options", "so"), _FOR_SESSION_OPTIONS),
+    **dict.fromkeys((RunOptions, "run_options", "ro"), _FOR_RUN_OPTIONS),
+    "output_names": "run() returns all outputs. Select outputs from the list",
+}
 
 
 def provider_named(name: str) -> str:
@@ -39,36 +51,26 @@ def provider_named(name: str) -> str:
 
 
 def device(given: object, supported: list[str]) -> str:
-    """Return the sentence that suggests a supported device, such as ``'CUDA'`` for ``'cuda'``, or ``""``.
-
-    ORT's own backend does not support the device ``'CPU'`` on a base with CUDA. The sentence suggests the CPU EP there.
-    """
+    """Return the sentence that suggests a supported device, such as ``'CUDA'`` for ``'cuda'``, or ``""``."""
     if type(given) is not str or len(given) > _LONGEST_NAME:
         return ""
     name = given.strip().upper()
-    if name == "CPU" and "CPU" not in supported:
+    if name == "CPU" and "CPU" not in supported:  # ORT's own backend does not support it on a base with CUDA
         return "To use the CPU, pass provider_options={'CPUExecutionProvider': {}}. "
     return f"Did you mean {show(name)}? " if name != given and name.partition(":")[0] in supported else ""
 
 
 def provider_options(names: object, options: object = None) -> str:
-    """Return the equivalent of the ``providers`` and ``provider_options`` of ``InferenceSession``.
-
-    :param names: its ``providers``: a list of names, or of pairs of a name and options.
-    :param options: its ``provider_options``: a list with the options of each EP, in the same order.
-    :return: ``provider_options={...}`` without options that the EP's tables do not contain, or ``""``.
-    """
+    """Return ``provider_options={...}`` for the arguments of ``InferenceSession``, with known options, or ``""``."""
     lone_pair = type(names) is tuple and tuple(map(type, names)) == (str, dict)
     if type(names) is str or lone_pair:
         names = [names]
-    if type(names) not in (list, tuple) or not names or len(names) > _MOST:
+    if type(names) not in (list, tuple) or not 0 < len(names) <= _MOST:
         return ""
-    given = list(options) if type(options) in (list, tuple) and len(options) == len(names) else [None] * len(names)
+    given = options if type(options) in (list, tuple) and len(options) == len(names) else [None] * len(names)
     found: dict[str, str] = {}
     for entry, of_entry in zip(names, given, strict=True):
-        name, own = entry, of_entry
-        if type(entry) in (tuple, list) and len(entry) == 2:
-            name, own = entry
+        name, own = entry if type(entry) in (tuple, list) and len(entry) == 2 else (entry, of_entry)
         if type(name) is not str or len(name) > _LONGEST_NAME:
             return ""
         name = provider_named(name) or name
@@ -89,7 +91,7 @@ def _mapping(options: object) -> str:
 def instead_of_container(keyword: str, given: object, others: Mapping[str, object]) -> str:
     """Return the sentence that suggests the form of a keyword argument that is not a mapping, or ``""``."""
     if keyword != "provider_options":
-        return _instead_of_keyword(keyword, given, others) if type(given) in (SessionOptions, RunOptions) else ""
+        return _INSTEAD.get(type(given), "")
     names = others.get("providers")
     form = provider_options(given) if names is None else provider_options(names, given)
     return f"Use {form}" if form else ""
@@ -111,25 +113,18 @@ def _instead_of_keyword(name: str, value: object, others: Mapping[str, object]) 
     """Return the sentence that suggests the replacement of a keyword argument of another API, or ``""``."""
     if name in ("providers", "provider", "execution_providers", "eps"):
         return f"Use {provider_options(value, others.get('provider_options')) or 'provider_options={EP: {...}}'}"
-    if name in ("sess_options", "session_options", "so") or type(value) is SessionOptions:
-        return (
-            "Pass attributes as keyword arguments, such as intra_op_num_threads=2, and config entries in "
-            "session_config={...}. Or create an InferenceSession with these options and pass it as the model"
-        )
-    if name in ("run_options", "ro") or type(value) is RunOptions:
-        return "Pass attributes as keyword arguments, and config entries in run_config={...}"
+    if advice := _INSTEAD.get(type(value)) or _INSTEAD.get(name):
+        return advice
     if name == "device_id":
         return f"Use device='CUDA:{value if type(value) is int and 0 <= value < 64 else 0}'"
-    if name == "output_names":
-        return "run() returns all outputs. Select outputs from the list"
-    for keyword, table in (("session_config", SESSION_CONFIG), ("run_config", RUN_CONFIG)):
+    for keyword, table in _CONFIGS.items():
         for key in table:
             if name in (key, key.replace(".", "_"), key.rpartition(".")[2]):
                 return f"Use {keyword}={{{key!r}: {show(value)}}}"
     if provider_named(name):
         return f"Use provider_options={{'{provider_named(name)}': {_mapping(value)}}}"
     for ep in (CUDA, *PROVIDERS):
-        if any(name in table for table in PROVIDERS.get(ep, {}).values()):
+        if any(name in table for table in PROVIDERS[ep].values()):
             return f"Use provider_options={{'{ep}': {{'{name}': {show(value)}}}}}"
     return ""
 
@@ -140,9 +135,8 @@ def _similar_keyword(name: str, value: object) -> str:
     near = nearest(name, known, 0.75)
     found = [near] if near else _containing(name, known)
     forms = [f"{other}={_mapping(value) if other in KEYWORDS else show(value)}" for other in found]
-    if not forms:
-        for keyword, table in (("session_config", SESSION_CONFIG), ("run_config", RUN_CONFIG)):
-            forms += [f"{keyword}={{{key!r}: {show(value)}}}" for key in _containing(name, table, at_end=True)]
+    for keyword, table in _CONFIGS.items() if not forms else ():
+        forms += [f"{keyword}={{{key!r}: {show(value)}}}" for key in _containing(name, table, at_end=True)]
     return _did_you_mean(forms)
 
 
@@ -158,23 +152,17 @@ def similar_name(keyword: str, provider: str, name: str, known: Iterable[str]) -
     """Return the sentence that suggests names for an unknown name: names of the same table, or of other tables."""
     if found := _near(name, known) or _containing(name, known):
         return _did_you_mean([f"'{other}'" for other in found])
-    tables = {
-        "session_config": SESSION_CONFIG,
-        "run_config": RUN_CONFIG,
-        "session_options": SESSION_ATTRIBUTES,
-    }
     forms = []
-    for other, table in tables.items():
+    for other, table in {**_CONFIGS, "session_options": SESSION_ATTRIBUTES}.items():
         if other != keyword:
-            found = _near(name, table) or _containing(name, table, at_end=True)
-            forms += [name_of(other, "", key) for key in found]
-    for ep, kinds in PROVIDERS.items() if not forms and not provider else ():
-        if any(name in table for table in kinds.values()):
-            forms.append(name_of("provider_options", ep, name))
-    if forms:
+            forms += [name_of(other, "", key) for key in _near(name, table) or _containing(name, table, at_end=True)]
+    if not forms and not provider:
+        eps = [ep for ep, kinds in PROVIDERS.items() if any(name in table for table in kinds.values())]
+        forms = [name_of("provider_options", ep, name) for ep in eps]
+    scope = _SCOPES.get(keyword, provider)
+    if forms or not scope:
         return _did_you_mean(forms)
-    scope = _NAMES_OF_CONTAINERS.get(keyword, provider)
-    return f". To list the permitted names, run `python -m onnxruntime.backend options {scope}`" if scope else ""
+    return f". To list the permitted names, run `python -m onnxruntime.backend options {scope}`"
 
 
 def _near(name: str, known: Iterable[str]) -> list[str]:

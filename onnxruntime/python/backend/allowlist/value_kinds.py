@@ -14,7 +14,6 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
 
@@ -24,10 +23,7 @@ _NUMPY_SCALARS = frozenset({*(np.dtype(code).type for code in "?bhilqBHILQefd"),
 
 
 def plain(value: object) -> bool | int | float | str:
-    """Convert a value to its exact builtin type.
-
-    :raises ValueError: if the value has another type, such as a subclass of an accepted type.
-    """
+    """Convert a value to its exact builtin type, or raise ``ValueError`` for a value of another type."""
     kind = type(value)
     if kind is str or kind is int or kind is bool or kind is float:
         return value
@@ -46,12 +42,8 @@ def _text(value: object) -> str:
 def whole(value: object) -> int:
     """Convert an int, or a string of at most 20 ASCII decimal digits, to an int."""
     value = plain(value)
-    if type(value) is int:
-        return value
-    if type(value) is str:
-        digits = value.removeprefix("-")
-        if len(digits) <= 20 and digits.isascii() and digits.isdecimal():
-            return int(value)
+    if type(value) is int or (type(value) is str and re.fullmatch("-?[0-9]{1,20}", value)):
+        return int(value)
     raise ValueError("not an integer")
 
 
@@ -64,12 +56,11 @@ class Kind:
 
     accepts: str
     """The accepted values, for messages and documents."""
+    schema: Mapping[str, object]
+    """A JSON Schema of the accepted JSON values. It accepts strings of digits that are out of range, too."""
 
     def parse(self, value: object) -> object:
-        """Convert a caller's value to a parsed value.
-
-        :raises ValueError: if the value is not accepted, with the reason.
-        """
+        """Convert a caller's value to a parsed value, or raise ``ValueError`` with the reason."""
         raise NotImplementedError
 
     def render(self, parsed: object) -> str:
@@ -80,30 +71,6 @@ class Kind:
         """Convert the string that ORT reports to a parsed value."""
         return self.parse(text)
 
-    def schema(self) -> dict[str, object]:
-        """Return a JSON Schema of the accepted JSON values.
-
-        The schema accepts each value that :meth:`parse` accepts, and strings of digits that are out of range, too.
-        """
-        raise NotImplementedError
-
-    def _accepted(self, values: Iterable[object]) -> list[object]:
-        accepted = []
-        for value in values:
-            with suppress(ValueError):
-                self.parse(value)
-                accepted.append(value)
-        return accepted
-
-
-def _number_schema(bounds: Mapping[str, int], flags: list[object]) -> dict[str, object]:
-    """Return the schema of an integer within bounds, or its digits, or one of ``flags``."""
-    digits = {"type": "string", "pattern": "^-?[0-9]{1,20}$"}
-    return {"anyOf": [{"type": "integer", **bounds}, digits, *([{"enum": flags}] if flags else [])]}
-
-
-_FLAGS = {0: False, 1: True, "0": False, "1": True}
-
 
 class Flag(Kind):
     """On or off, in the spelling that the option's parser accepts.
@@ -111,18 +78,22 @@ class Flag(Kind):
     If "on" is not permitted, ``only_off`` is the reason. If "off" is not permitted, ``only_on`` is the reason.
     """
 
+    _VALUES = MappingProxyType({0: False, 1: True, "0": False, "1": True})
+
     def __init__(self, off: str = "0", on: str = "1", *, only_off: str = "", only_on: str = "") -> None:
         self._spelling = (off, on)
         self._refused = (only_on, only_off)
         self.accepts = "True/False, 0/1 or '0'/'1'"
         if only_off or only_on:
             self.accepts = "False, 0 or '0'" if only_off else "True, 1 or '1'"
+        on_and_off = (True, False, 1, 0, "1", "0")
+        self.schema = {"enum": [value for value in on_and_off if not self._refused[self._VALUES[value]]]}
 
     def parse(self, value: object) -> bool:
         value = plain(value)
-        on = None if type(value) is float else _FLAGS.get(value)
-        if on is None:
+        if type(value) is float or value not in self._VALUES:
             raise ValueError("not a flag")
+        on = self._VALUES[value]
         if self._refused[on]:
             raise ForbiddenError(self._refused[on])
         return on
@@ -135,20 +106,20 @@ class Flag(Kind):
             raise ValueError("not a flag")
         return text.lower() in ("1", "true")
 
-    def schema(self) -> dict[str, object]:
-        return {"enum": self._accepted((True, False, 1, 0, "1", "0"))}
-
 
 class Integer(Kind):
     """An integer from ``low`` to ``high``, or one of ``among``. With ``flags``, booleans are accepted, too."""
 
     def __init__(self, low: int = 0, high: int = 0, *, among: tuple[int, ...] = (), flags: bool = False) -> None:
-        self._among = among
         self._low, self._high = (min(among), max(among)) if among else (low, high)
-        self._flags = flags
-        self.accepts = f"one of {', '.join(map(str, among))}" if among else f"an integer from {low} to {high}"
-        if flags:
-            self.accepts = f"True/False or {self.accepts}"
+        self._among, self._flags = among, flags
+        accepts = f"one of {', '.join(map(str, among))}" if among else f"an integer from {low} to {high}"
+        self.accepts = f"True/False or {accepts}" if flags else accepts
+        self.schema = _digits(minimum=low, maximum=high)
+        if among:
+            self.schema = {"enum": [*among, *map(str, among)]}
+        elif flags:
+            self.schema["anyOf"].append({"enum": [True, False]})
 
     def parse(self, value: object) -> int:
         if self._flags and type(value) in (bool, np.bool_):
@@ -158,31 +129,45 @@ class Integer(Kind):
             raise ValueError("out of range")
         return number
 
-    def schema(self) -> dict[str, object]:
-        flags = self._accepted((True, False))
-        if self._among:
-            return {"enum": [*self._among, *map(str, self._among), *flags]}
-        return _number_schema({"minimum": self._low, "maximum": self._high}, flags)
+
+def _digits(**bounds: int) -> dict[str, list[object]]:
+    """Return the schema of an integer within bounds, or of its digits."""
+    return {"anyOf": [{"type": "integer", **bounds}, {"type": "string", "pattern": "^-?[0-9]{1,20}$"}]}
+
+
+class Threads(Kind):
+    """A number of threads, from ``low`` to 16, or to four for each CPU that the process may use if that is more.
+
+    This bound protects a worker from its caller. More threads make no run faster, and they cost CPU time. On two CPUs,
+    one run with 128 threads uses four CPU seconds, and a session with 1024 threads takes over a minute to create.
+    """
+
+    def __init__(self, low: int = 0) -> None:
+        self._low = low
+        self.accepts = f"an integer from {low} to 16 (or to 4 for each usable CPU, if that is more)"
+        self.schema = _digits(minimum=low)  # the maximum depends on the machine
+
+    def parse(self, value: object) -> int:
+        number, high = whole(value), max(16, 4 * usable_cpus())
+        if not self._low <= number <= high:
+            raise ValueError(f"out of range, which is {self._low} to {high} on this machine")
+        return number
 
 
 def usable_cpus() -> int:
     """Return the number of CPUs that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def usable_cores() -> int:
     """Return the number of CPU cores that this process may use; the hyper-threads of one core count once."""
-    if not hasattr(os, "sched_getaffinity"):
-        return (usable_cpus() + 1) // 2  # the minimum, if each core has two hyper-threads
     cores = set()
-    for cpu in os.sched_getaffinity(0):
-        try:
+    try:
+        for cpu in os.sched_getaffinity(0):
             with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list", encoding="ascii") as file:
                 cores.add(file.read())
-        except OSError:
-            return (usable_cpus() + 1) // 2
+    except (AttributeError, OSError):  # not Linux, or its list cannot be read
+        return (usable_cpus() + 1) // 2  # the minimum, if each core has two hyper-threads
     return len(cores)
 
 
@@ -192,8 +177,7 @@ def threads_start(number: int) -> bool:
     This check protects a worker from its caller. If the system refuses a thread, ORT waits for the thread indefinitely,
     and the worker never answers again.
     """
-    end = threading.Event()
-    started = []
+    end, started = threading.Event(), []
     try:
         for _ in range(number):
             thread = threading.Thread(target=end.wait, daemon=True)
@@ -208,40 +192,13 @@ def threads_start(number: int) -> bool:
     return True
 
 
-class Threads(Kind):
-    """A number of threads, from ``low`` to 16, or to four for each CPU that the process may use if that is more.
-
-    This bound protects a worker from its caller. More threads make no run faster, and they cost CPU time. On two CPUs,
-    one run with 128 threads uses four CPU seconds, and a session with 1024 threads takes over a minute to create.
-    """
-
-    _ALWAYS, _PER_CPU = 16, 4
-
-    def __init__(self, low: int = 0) -> None:
-        self._low = low
-        self.accepts = (
-            f"an integer from {low} to {self._ALWAYS} (or to {self._PER_CPU} for each usable CPU, if that is more)"
-        )
-
-    def parse(self, value: object) -> int:
-        number = whole(value)
-        if self._low <= number <= self._ALWAYS:
-            return number
-        high = max(self._ALWAYS, self._PER_CPU * usable_cpus())
-        if not self._low <= number <= high:
-            raise ValueError(f"out of range, which is {self._low} to {high} on this machine")
-        return number
-
-    def schema(self) -> dict[str, object]:
-        return _number_schema({"minimum": self._low}, [])  # the maximum depends on the machine
-
-
 class Choice(Kind):
     """One of a few exact names; ``spelled`` maps names to the strings that ORT receives instead."""
 
     def __init__(self, *names: str, spelled: Mapping[str, str] = MappingProxyType({})) -> None:
         self._spelling = {name: name for name in names} | dict(spelled)
         self.accepts = "one of " + ", ".join(map(repr, self._spelling))
+        self.schema = {"enum": list(self._spelling)}
 
     def parse(self, value: object) -> str:
         value = _text(value)
@@ -255,19 +212,17 @@ class Choice(Kind):
     def read(self, text: str) -> str:
         return self.parse({sent: name for name, sent in self._spelling.items()}.get(text, text))
 
-    def schema(self) -> dict[str, object]:
-        return {"enum": list(self._spelling)}
-
 
 class Member(Kind):
     """A member of one of ORT's enums, or its exact name."""
 
-    def __init__(self, enum_type: type, members: Mapping[str, object]) -> None:
-        self._type = enum_type
-        self._by_name = dict(members)
+    def __init__(self, *members: object) -> None:
+        self._type = type(members[0])
+        self._by_name = {member.name: member for member in members}
         # ORT's enums create an object from any number, such as ExecutionMode(77), and ORT accepts the object.
-        self._by_number = {int(member): member for member in members.values()}
-        self.accepts = f"a member of {enum_type.__name__} or its name: {', '.join(self._by_name)}"
+        self._by_number = {int(member): member for member in members}
+        self.accepts = f"a member of {self._type.__name__} or its name: {', '.join(self._by_name)}"
+        self.schema = {"enum": list(self._by_name)}
 
     def parse(self, value: object) -> object:
         member = None
@@ -279,32 +234,25 @@ class Member(Kind):
             raise ValueError("not a member of this enum")
         return member
 
-    def schema(self) -> dict[str, object]:
-        return {"enum": list(self._by_name)}
-
 
 class Names(Kind):
     """Known names joined by ``separator``. ORT and the EPs skip unknown names silently.
 
     ``known`` can be a function, called when the names are first needed. With ``empty``, the empty string is accepted,
-    too. ``shown`` replaces the list of names in :attr:`accepts`.
+    too.
     """
 
     def __init__(
         self,
         known: Iterable[str] | Callable[[], Iterable[str]],
+        accepts: str,
         separator: str = ";",
         *,
-        accepts: str = "",
         empty: bool = False,
-        shown: Iterable[str] = (),
     ) -> None:
-        self._source = known
-        self._separator = separator
-        self._empty = empty
-        self.accepts = f"{accepts or 'names from this list,'} joined by '{separator}'"
-        if not accepts:
-            self.accepts += f": {', '.join(shown or sorted(self._known))}"
+        self._source, self._separator, self._empty = known, separator, empty
+        self.accepts = accepts
+        self.schema = {"type": "string", "$comment": accepts}
 
     @cached_property
     def _known(self) -> frozenset[str]:
@@ -322,18 +270,14 @@ class Names(Kind):
     def render(self, parsed: object) -> str:
         return self._separator.join(parsed)
 
-    def schema(self) -> dict[str, object]:
-        return {"type": "string", "$comment": self.accepts}
-
 
 class Text(Kind):
     """ASCII text that matches a pattern completely. A part that matches ``once`` can appear only once."""
 
     def __init__(self, pattern: str, accepts: str, *, max_bytes: int = 256, once: str = "") -> None:
-        self._pattern = pattern
-        self._max_bytes = max_bytes
-        self._once = once
+        self._pattern, self._max_bytes, self._once = pattern, max_bytes, once
         self.accepts = f"{accepts}, at most {max_bytes} bytes"
+        self.schema = {"type": "string", "maxLength": max_bytes, "pattern": f"^(?:{pattern})$"}
 
     def parse(self, value: object) -> str:
         value = _text(value)
@@ -343,6 +287,3 @@ class Text(Kind):
         if len(parts) != len({*parts}):
             raise ValueError("a part appears twice")
         return value
-
-    def schema(self) -> dict[str, object]:
-        return {"type": "string", "maxLength": self._max_bytes, "pattern": f"^(?:{self._pattern})$"}

@@ -47,8 +47,8 @@ def load(text: str) -> dict[str, object]:
 def read(text: str) -> dict[str, object]:
     """Return a configuration with ``None`` for each missing keyword; see :func:`load`."""
     config = load(text)
-    for fault in configuration.faults(config):
-        raise MistakeError(fault.problem)
+    for _, _, fault in configuration.faults(config):
+        raise MistakeError(fault)
     return {**dict.fromkeys(KEYWORDS), "extensions": [], **config}
 
 
@@ -58,10 +58,10 @@ def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[st
     The environment's configuration does not count. The function removes invalid parts from the object.
     """
     problems = []
-    for fault in list(configuration.faults(config)):
-        parts = config[fault.keyword] if fault.provider else config
-        value = parts.pop(fault.provider or fault.keyword)
-        problems.append(_problem(fault.problem, fault.keyword, fault.provider, value=value, reason=fault.problem))
+    for keyword, provider, text in list(configuration.faults(config)):
+        parts = config[keyword] if provider else config
+        value = parts.pop(provider or keyword)
+        problems.append(_problem(text, keyword, provider, value=value, reason=text))
     for name in config.get("extensions", ()):
         problems += [_problem(text, "extensions", key=name, reason=text) for text in extensions.check([name])]
     specified = {keyword: config.get(keyword) for keyword in KEYWORDS}

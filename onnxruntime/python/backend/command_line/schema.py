@@ -33,7 +33,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
 
 def schema() -> dict[str, object]:
     """Return a JSON Schema, draft 2020-12, of all configurations that are permitted on some machine."""
-    families = {_pattern(family): family.kind.schema() for family in SESSION_FAMILIES}
+    families = {_pattern(family): family.kind.schema for family in SESSION_FAMILIES}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"Configurations of onnxruntime.backend, as of ONNX Runtime {onnxruntime.__version__}",
@@ -46,7 +46,7 @@ def schema() -> dict[str, object]:
                 "type": "object",
                 "maxProperties": MOST_ENTRIES,
                 "propertyNames": {"minLength": 1},
-                "additionalProperties": FREE_DIMENSION.kind.schema(),
+                "additionalProperties": FREE_DIMENSION.kind.schema,
             },
             "provider_options": {
                 "description": "Execution providers in order, each with its options.",
@@ -84,4 +84,4 @@ def _table(description: str, rules: Mapping[str, Rule]) -> dict[str, object]:
 def _rule(rule: Rule) -> dict[str, object]:
     requires = conditions(rule)
     effect = rule.effect + (f" Requires {'; and '.join(requires)}." if requires else "")
-    return {"description": f"{effect} Default: {rule.default or 'empty'}."} | rule.kind.schema()
+    return {"description": f"{effect} Default: {rule.default or 'empty'}."} | rule.kind.schema
