@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import io
 import json
@@ -22,6 +23,7 @@ from unittest import mock
 import onnx
 
 import onnxruntime
+from onnxruntime.backend.command_line import info
 from onnxruntime.backend.command_line.main import main
 
 CPU = "CPUExecutionProvider"
@@ -50,6 +52,14 @@ class Ran:
                 self.status = left.code
         onnxruntime.set_default_logger_severity(2)
         self.out, self.err = (bytes(stream.buffer.getbuffer()).decode() for stream in streams if not stream.flush())
+
+
+@contextlib.contextmanager
+def each_child_once() -> Iterator[None]:
+    """Let ``info`` and ``inspect`` start one child process for the same arguments, however often they are executed."""
+    started = functools.cache(lambda texts, start=info.in_child: start(*json.loads(texts)))
+    with mock.patch.object(info, "in_child", lambda *lists: started(json.dumps(lists))):
+        yield
 
 
 class CommandTest(unittest.TestCase):

@@ -12,7 +12,7 @@ import unittest
 
 import numpy as np
 import onnx
-from backend_test_command_line import CPU, CommandTest, Ran
+from backend_test_command_line import CPU, CommandTest, Ran, each_child_once
 from backend_test_models import two_nodes
 from onnx import TensorProto, helper, numpy_helper
 
@@ -21,8 +21,9 @@ import onnxruntime
 
 class InspectTest(CommandTest):
     def inspect(self, model: onnx.ModelProto) -> dict:
-        self.show("inspect", self.put("model.onnx", model))
-        return json.loads(self.show("inspect", self.folder / "model.onnx", "--json"))
+        with each_child_once():
+            self.show("inspect", self.put("model.onnx", model))
+            return json.loads(self.show("inspect", self.folder / "model.onnx", "--json"))
 
     def made(self, nodes: list, shapes: dict, **initializers: np.ndarray) -> onnx.ModelProto:
         """Return a model with float32 inputs, and int64 inputs if their name begins with ``i``; its output is ``Y``."""

@@ -16,7 +16,7 @@ import unittest
 from unittest import mock
 
 import onnx
-from backend_test_command_line import CPU, SPINNING, VARIABLE, WRITES, CommandTest, Ran
+from backend_test_command_line import CPU, SPINNING, VARIABLE, WRITES, CommandTest, Ran, each_child_once
 from backend_test_models import model, two_nodes
 from onnx import TensorProto, helper
 
@@ -73,7 +73,7 @@ runpy.run_module("onnxruntime.backend", run_name="__main__")
         if os.name == "posix":
             path = path.rename(evil)
         config = json.dumps({"session_config": {"\x1b[2J": "\x1b]0;x\x07"}})
-        for arguments in (
+        commands = (
             ["run", path],
             ["run", path, "--input", "z=1"],
             ["run", path, "--input", f"{name}=[1]"],
@@ -86,12 +86,30 @@ runpy.run_module("onnxruntime.backend", run_name="__main__")
             ["options", "\x1b[2J"],
             ["options", "--search", "\x1b[2J"],
             ["info", "--plugin", "\x1b[2J"],
-        ):
+        )
+        # One process executes all commands. A line separates their texts, after stdout is what it was before.
+        code = """
+import json, os, sys
+from onnxruntime.backend.command_line.main import main
+stdout = os.dup(1)
+for arguments in json.loads(sys.argv[1]):
+    try:
+        main(arguments)
+    except SystemExit:
+        pass
+    os.dup2(stdout, 1)
+    for stream in (sys.stdout, sys.stderr):
+        print("----", file=stream, flush=True)
+"""
+        command = [sys.executable, "-c", code, json.dumps([[str(word) for word in words] for words in commands])]
+        environment = {**os.environ, VARIABLE: json.dumps({"run_config": {}})}
+        ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=self.folder, env=environment)
+        texts = [stream.split("----\n")[:-1] for stream in (ran.stdout, ran.stderr)]
+        for arguments, *both in zip(commands, *texts, strict=True):
             with self.subTest(arguments):
-                ran = self.start(*arguments, env={**os.environ, VARIABLE: json.dumps({"run_config": {}})})
-                for line in (ran.stdout + ran.stderr).splitlines():
+                for line in "".join(both).splitlines():
                     self.assertTrue(line.isprintable(), ascii(line))
-                self.assertTrue(ran.stdout or ran.stderr)
+                self.assertTrue(any(both))
 
     def gathering(self) -> onnx.ModelProto:
         """Return a model whose run fails for an index of 2 or more."""
@@ -224,6 +242,7 @@ class TerminalTest(CommandTest):
                         self.assertIn(str(arguments[1]), shown)
             self.assertEqual(longest > 120, width == 200)
 
+    @each_child_once()
     def test_every_command_at_every_width(self) -> None:
         for width in (60, 80, 200):
             with mock.patch.dict(os.environ, {"COLUMNS": str(width)}):
