@@ -1,4 +1,4 @@
-# Targets. They require Python 3.11 or newer, make and git.
+# The targets require Python 3.11 or newer, make and git.
 #
 # Try the backend:
 #   make demo                 classify this repository's files with a real model
@@ -22,22 +22,22 @@
 #   make bench-capture        measure graph capture on CUDA and on the WebGPU plugin
 #   make campaign-cuda        capture 120 random models on CUDA, in 12,000 runs
 #   make captured-operators   capture each operator on the WebGPU plugin
-#   make conformance-keys     run ONNX's tests with each permitted config key away from its default
-#   make conformance-numbers  compare ONNX's tests on this backend, the stock backend and bare sessions, for each $(ONNX)
+#   make conformance-keys     run ONNX's tests once for each permitted config key, with a value that is not its default
+#   make conformance-numbers  compare this backend, the stock backend and InferenceSession in the tests of $(ONNX)
 #   make fuzz                 test the allowlist with 50,000 examples, and compare outputs with 2,000 configurations on the
 #                             CPU EP and 2,000 on the OpenVINO EP (30 minutes)
-#   make mutants              change the backend in 200 small ways, and list changes that no test notices (an hour)
+#   make mutants              change the backend in 200 small ways, and list changes that no test detects (an hour)
 #
 # Maintain it:
-#   make document             write docs/options.md and docs/provider-options.md from the allowlist
+#   make document             write docs/options.md and two similar documents from the tables of the allowlist
 #   make drift RELEASES=onnxruntime==1.31.1          list option names of a release that the allowlist does not contain
 #   make patch CHECKOUT=FOLDER                       write the patches for an ORT source tree into build/patch;
 #                             PATCH=--test also runs the tests of each step
-#   make upstream-tests CHECKOUT=FOLDER              compare ORT's own backend tests with the stock wheel
+#   make upstream-tests CHECKOUT=FOLDER              run ORT's own backend tests, and compare the results with the stock wheel
 #   make clean                remove every environment and cache
 #
-# Each environment is a folder .venv-NAME with a wheel of this tree on the base of the environment. A variable selects
-# another base: make test BASE_cpu=onnxruntime==1.30.0
+# Each environment is a folder .venv-NAME. It contains a wheel that setup.py builds from this tree and a stock wheel, the
+# base. To select another base, set a variable: make test BASE_cpu=onnxruntime==1.30.0
 
 PYTHON ?= python3
 

@@ -34,8 +34,8 @@ class OnnxRuntimeBackend(Backend):
     """
     `ONNX's backend API <https://github.com/onnx/onnx/blob/main/docs/ImplementingAnOnnxBackend.md>`_ on ONNX Runtime.
 
-    Keyword arguments are untrusted. A setting that is not permitted raises an error before ORT receives it; all other
-    settings are applied and verified. Trusted code that needs other settings can create its own
+    Keyword arguments are untrusted. If a setting is not permitted, the call raises an error before ORT receives the
+    setting. All other settings are applied and verified. Trusted code that needs other settings can create its own
     :class:`onnxruntime.InferenceSession` and pass it to :meth:`prepare`.
     """
 
@@ -55,7 +55,7 @@ class OnnxRuntimeBackend(Backend):
     @classmethod
     def is_opset_supported(cls, model) -> tuple[bool, str]:
         """
-        Return whether the installed onnx has released the ONNX opsets that a model imports, and why not.
+        Return whether the installed onnx has released the ONNX opsets that a model imports, and the reason if not.
 
         :param model: an :class:`onnx.ModelProto`, or any object with ``opset_import``.
         :return: ``(True, "")``, or ``False`` and the reason. Always ``(True, "")`` if the environment variable
@@ -96,8 +96,8 @@ class OnnxRuntimeBackend(Backend):
         A ``ModelProto`` becomes bytes, and bytes become a session. Each form passes through ``cls.prepare``, which a
         subclass can override.
 
-        The environment variable ``ORT_ONNX_BACKEND_CONFIG`` adds settings that the caller does not specify. They are
-        checked against the same allowlist.
+        The environment variable ``ORT_ONNX_BACKEND_CONFIG`` adds settings that the caller does not specify. The same
+        allowlist applies to these settings.
 
         :param model: a path, a serialized model, an :class:`onnx.ModelProto`, an :class:`onnxruntime.InferenceSession`
             or a prepared model.
@@ -113,8 +113,8 @@ class OnnxRuntimeBackend(Backend):
         :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions`. Other names are ignored, with a
             ``RuntimeWarning``.
         :return: the prepared model.
-        :raises NotPermittedError: if the caller specifies a setting that is not permitted or cannot be applied. It is
-            a ``TypeError``, too, if a keyword argument is not a mapping.
+        :raises NotPermittedError: if the caller specifies a setting that is not permitted or cannot be applied. If a
+            keyword argument is not a mapping, the error is also a ``TypeError``.
         :raises RuntimeError: if ORT does not apply a permitted setting.
         :raises unittest.SkipTest: if a ``ModelProto`` imports an opset that the installed onnx has not released, or
             ORT lacks one of its operators. Both are errors if ``ALLOW_RELEASED_ONNX_OPSET_ONLY`` is set and not ``1``.
@@ -180,7 +180,7 @@ class OnnxRuntimeBackend(Backend):
     @classmethod
     def run_node(cls, node, inputs, device=None, outputs_info=None, **kwargs):
         """
-        Not implemented, because a session for each node would take much longer than one for the model.
+        Not implemented, because running a model node by node takes much longer than running the model.
 
         :raises NotImplementedError: always.
         """

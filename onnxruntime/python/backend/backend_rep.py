@@ -84,16 +84,16 @@ class OnnxRuntimeBackendRep(BackendRep):
     @property
     def unconfirmed(self) -> Mapping[str, Mapping[str, object]]:
         """
-        The settings that were sent and could not be verified, with the values that were sent.
+        The settings that ORT received but that could not be verified, with their values.
 
-        Keys are EPs (options that the EP cannot report) and keyword arguments (settings without effect in this
-        session).
+        A key is an EP, for options that the EP cannot report, or a keyword argument, for settings that have no effect
+        in this session.
         """
         return self._applied.unconfirmed
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The warnings given while the model was prepared."""
+        """The warnings of ``prepare``."""
         return self._applied.warnings
 
     @property
@@ -130,8 +130,8 @@ class OnnxRuntimeBackendRep(BackendRep):
         """
         Return the specified configuration as plain data, in the form of ``ORT_ONNX_BACKEND_CONFIG``.
 
-        ``prepare(model, **rep.configuration())`` repeats it, also in another process. Custom operator libraries are
-        not included, because only the environment can specify them.
+        ``prepare(model, **rep.configuration())`` applies it again, also in another process. It does not contain custom
+        operator libraries, because only the environment can specify them.
         """
         found = {keyword: dict(entries) for keyword, entries in self._applied.configuration.items()}
         if "provider_options" in found:
@@ -144,15 +144,15 @@ class OnnxRuntimeBackendRep(BackendRep):
         """
         The session, for your own IO binding with :meth:`run_options`.
 
-        Its ``run`` does not use the run config. Do not call it on a session that captures graphs. On the OpenVINO EP,
-        prepare the model again after a failed run of your own; a failed :meth:`run` ends the use of existing bindings.
+        ``session.run`` does not use the run config. Do not call it on a session that captures graphs. On the OpenVINO
+        EP, prepare the model again if a run of your own fails. If :meth:`run` fails, create your IO bindings again.
         """
         return self._session if self._session is not _CLOSED else _CLOSED.session
 
     def close(self) -> None:
         """
-        Release the session. Its memory is free when no other object refers to the session. Such an object is another
-        prepared model on the same session, or a run that has not ended.
+        Release the session. Its memory is free when no other object refers to the session, such as another prepared
+        model on the same session, or a run that has not ended.
         """
         self._session = _CLOSED
         self._runs = NOT_READY
@@ -214,9 +214,9 @@ class OnnxRuntimeBackendRep(BackendRep):
         """
         Return a context in which no other thread creates, runs or releases a session on the device of this session.
 
-        Hold it while you use the device without :meth:`run`: for ``OrtValue`` objects in device memory, for IO
-        bindings, and for your own sessions. All prepared models of a process on CUDA have one lock, and all on WebGPU
-        have another. Other devices need no lock.
+        Use it while you use the device without :meth:`run`: for ``OrtValue`` objects in device memory, for IO bindings,
+        and for your own sessions. All prepared models of a process on CUDA share one lock, and all prepared models on
+        WebGPU share another lock. Other devices do not need a lock.
 
         ::
 
@@ -245,8 +245,8 @@ class OnnxRuntimeBackendRep(BackendRep):
         """
         Compute the outputs. See :meth:`onnxruntime.InferenceSession.run`.
 
-        Any number of threads may call this method. Runs of all WebGPU sessions of the process follow one another. On
-        CUDA, a run that captures a graph is the only one in the process.
+        Any number of threads may call this method. WebGPU sessions of a process run one after the other. On CUDA, no
+        other run is in progress while a run captures a graph.
 
         Arrays have the declared element type. Types that numpy lacks are ml_dtypes arrays (the dtypes of
         ``onnx.helper.tensor_dtype_to_np_dtype``). Python numbers, texts and lists are converted to the declared type.
@@ -254,8 +254,8 @@ class OnnxRuntimeBackendRep(BackendRep):
         :param inputs: a list or tuple in the order of the model's inputs, a mapping by name, or the value of the only
             input (``[value]`` if that is a list). A value is an array, a list for a sequence, a mapping for a map,
             ``None`` for an absent optional, or an :class:`onnxruntime.OrtValue`.
-        :param timeout: the maximum duration in seconds, waiting for other sessions included; ``None`` for no limit. A
-            run ends when its current node ends.
+        :param timeout: the maximum duration in seconds, which includes the time to wait for other sessions; ``None``
+            for no limit. A run that exceeds its limit stops at the end of its current node.
         :param cancellation: an :class:`onnxruntime.backend.Cancellation`, which lets another thread end the run, or
             ``None`` for no cancellation.
         :param run_config: ``{key: value}`` of run config entries for this run. They override prepared entries with the

@@ -47,10 +47,9 @@ def _restore(made_of: type | tuple[type, type], arguments: tuple, attributes: di
 
 class NotPermittedError(_PortableError, RuntimeError):
     """
-    A setting that the caller specified and cannot have.
+    Raised if the caller specifies a setting that is not permitted, not valid, or not available.
 
-    A service that passes on its clients' settings can distinguish this error from all other errors, which are not about
-    a setting.
+    Other errors do not concern a setting of the call. A service can therefore return this error to its client.
     """
 
     keyword: str
@@ -69,7 +68,7 @@ class WrongTypeError(NotPermittedError, TypeError):
 
 class InputError(_PortableError, RuntimeError):
     """
-    An input that does not match the model: missing, unknown, or of a wrong type, rank, shape or range.
+    Raised if an input does not match the model: it is missing, unknown, or of a wrong type, rank, shape or range.
 
     It is an instance of ORT's own class, too, if the stock backend raises that (``InvalidArgument`` or ``Fail``).
     """
@@ -83,7 +82,7 @@ class InputError(_PortableError, RuntimeError):
 
 
 class RunCancelledError(_PortableError, RuntimeError):
-    """A run that a ``Cancellation`` ended. It returned no outputs, and the prepared model is unchanged."""
+    """Raised if a ``Cancellation`` stopped the run. The prepared model is unchanged."""
 
 
 @cache

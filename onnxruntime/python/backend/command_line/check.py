@@ -17,9 +17,9 @@ from onnxruntime.backend.command_line.output import Page
 
 HELP = "validate a configuration without a model"
 DESCRIPTION = """Validate a configuration for this ORT version and this machine. No model is needed, and the EPs
-do not have to be available. The command imports and loads nothing that the configuration specifies. Each
-problem is printed on its own line; the exit status is 1 if there are any. To validate the environment variable,
-run: check "$ORT_ONNX_BACKEND_CONFIG"."""
+do not have to be available. The command does not import or load packages and libraries that the
+configuration contains. It prints each problem on one line. If there are problems, the exit status is 1. To
+validate the environment variable, run: check "$ORT_ONNX_BACKEND_CONFIG"."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

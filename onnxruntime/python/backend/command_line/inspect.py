@@ -22,8 +22,8 @@ from onnxruntime.backend.provider_names import AZURE, CPU
 from onnxruntime.backend.runs import tensors
 
 HELP = "show a model's inputs, outputs and execution providers, and a run command for it"
-DESCRIPTION = """Show the inputs and outputs of a model, the number of nodes that each EP of this process takes,
-and a run command that works. The command tries input shapes on the CPU EP, for 20 s at most."""
+DESCRIPTION = """Show the inputs and outputs of a model, the number of nodes that ORT assigns to each EP, and a run
+command for the model. To find valid input shapes, the command tries shapes on the CPU EP for at most 20 s."""
 # Sizes to try for free dimensions, and the time for all tries in seconds.
 _SIZES, _SECONDS = (1, 2, 16, 32, 64, 128, 224, 256, 512, 640, 1024), 20.0
 

@@ -48,19 +48,19 @@ _FLAGS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add, several = parser.add_argument, {"action": "append", "default": []}
     add("model", metavar="MODEL", help="an ONNX or ORT file")
-    add("--device", metavar="DEVICE", help="request DEVICE, such as CPU or CUDA:1 (default: the build's own)")
-    use = "use EP with this option. EP without an option uses its defaults"
+    add("--device", metavar="DEVICE", help="request DEVICE, such as CPU or CUDA:1 (default: the device of the wheel)")
+    use = "use EP with this option; EP alone uses the defaults of all options"
     add("--provider-option", metavar="EP.OPTION=VALUE", help=use, **several)
     for keyword, (flag, form, use, _) in _FLAGS.items():
         add(flag, metavar=form, dest=keyword, help=use, **several)
     add_extension(parser)
-    use = "use a configuration, as for check. Repeat to compare several configurations"
+    use = "use a configuration, in a form that check accepts; repeat the option to compare configurations"
     add("--config", metavar="FILE|JSON|-", help=use, **several)
     use = "set an input to VALUE: FILE.npy, a number or list such as 16000 or [1,2], or random (default: random)"
     add("--input", metavar="NAME=VALUE", help=use, **several)
     use = "set the shape of a random input with free dimensions"
     add("--shape", metavar="NAME=1x3x224x224", help=use, **several)
-    use = f"measure N runs after {_WARM_UP} others; 0 only creates the session (default: runs for 2 s, 10 to 1000)"
+    use = f"measure N runs after {_WARM_UP} warm-up runs; 0 only creates the session (default: 10 to 1000, for 2 s)"
     add("--repeat", metavar="N", type=_count, help=use)
     use = "compare the outputs with the CPU EP in its default configuration; exit with 1 if they differ"
     add("--compare", action="store_true", help=use)

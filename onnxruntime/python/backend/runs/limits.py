@@ -51,7 +51,7 @@ class Cancellation:
         return self._cancelled
 
     def cancel(self) -> None:
-        """Cancel the current runs with this object, and all later ones. Returns immediately."""
+        """Cancel all current and later runs with this object. Return immediately."""
         self._cancelled = True
         for reference in self._runs.copy():
             run = reference()
