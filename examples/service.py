@@ -75,8 +75,9 @@ class Service:
             return 400, {"error": str(error), "keyword": error.keyword, "key": error.key}
         except onnxruntime.backend.InputError as error:
             return 422, {"error": str(error), "input": error.input}
-        except InvalidArgument as error:  # an operator rejected the values
-            return 422, {"error": str(error)}
+        except InvalidArgument as error:
+            print(type(error).__name__, error, file=sys.stderr)
+            return 422, {"error": "inputs: an operator of the model rejected the values"}
         except TimeoutError:
             return 504, {"error": f"the run took longer than {SECONDS} s"}
         except Exception as error:
@@ -136,6 +137,9 @@ def parse(body: bytes) -> dict:
     settings = request.get("settings", {})
     if type(settings) is not dict or not settings.keys() <= KEYWORDS:
         raise BadRequest(400, f"settings: expected an object with any of {', '.join(sorted(KEYWORDS))}")
+    for keyword, part in settings.items():
+        if type(part) is not dict:
+            raise BadRequest(400, f"settings: {keyword}: expected an object")
     if type(request.get("inputs")) is not dict:
         raise BadRequest(422, "inputs: expected an object with a value for each input's name")
     return request

@@ -62,6 +62,7 @@ BAD_SETTINGS = {
     "unknown EP": {"provider_options": {"FooExecutionProvider": {}}},
     "absent EP": {"provider_options": {"MIGraphXExecutionProvider": {}}},
     "pointer": {"provider_options": {"CUDAExecutionProvider": {"user_compute_stream": 1}}},
+    "null as a part": {"session_config": None},
     "list of EPs": {"provider_options": ["CPUExecutionProvider"]},
     "text as EPs": {"provider_options": "CPUExecutionProvider"},
     "unknown dimension": {"free_dimension_overrides": {"batch": 1}},

@@ -23,6 +23,11 @@ class OptionsTest(CommandTest):
         found = json.loads(self.show("options", *arguments, "--json"))
         return [entry["name"] for table in found["tables"] for entry in table["entries"]]
 
+    def test_scopes_in_other_words(self) -> None:
+        """The names of keyword arguments are scopes; an unknown scope gets the command that searches for it."""
+        self.assertIn("intra_op_num_threads", self.show("options", "session_options"))
+        self.assertIn("--search spinning", self.mistake("options", "spinning"))
+
     def test_overview(self) -> None:
         permitted = sum(type(rule) is Rule for rule in SESSION_CONFIG.values())
         out = self.show("options")

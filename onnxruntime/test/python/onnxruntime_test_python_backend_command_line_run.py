@@ -302,8 +302,43 @@ class MistakeTest(CommandTest):
         made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
         path = self.put("sequence.onnx", made)
         self.assertIn("seq(float32)", self.mistake("run", path))
+        self.assertEqual(self.run_one(path, "--input", "X=[[1, 2], [3, 4]]")["outputs"][0]["shape"], [])
         found = json.loads(self.show("inspect", path, "--json"))["run"]
         self.assertIn("seq(float32)", found["error"])
+
+    def test_maps_optional_values_and_texts(self) -> None:
+        number = helper.make_tensor_type_proto(TensorProto.FLOAT, [])
+        for kind, node, value in (
+            (
+                helper.make_map_type_proto(TensorProto.STRING, number),
+                helper.make_node("DictVectorizer", ["X"], ["Y"], domain="ai.onnx.ml", string_vocabulary=["a", "b"]),
+                '{"a": 1}',
+            ),
+            (
+                helper.make_map_type_proto(TensorProto.INT64, number),
+                helper.make_node("CastMap", ["X"], ["Y"], domain="ai.onnx.ml"),
+                '{"1": 1}',
+            ),
+            (helper.make_optional_type_proto(number), helper.make_node("OptionalHasElement", ["X"], ["Y"]), "null"),
+            (
+                helper.make_tensor_type_proto(TensorProto.STRING, ["N"]),
+                helper.make_node("Identity", ["X"], ["Y"]),
+                '["text"]',
+            ),
+        ):
+            element = {"OptionalHasElement": TensorProto.BOOL, "Identity": TensorProto.STRING}
+            output = helper.make_tensor_value_info("Y", element.get(node.op_type, TensorProto.FLOAT), None)
+            graph = helper.make_graph([node], "test", [helper.make_value_info("X", kind)], [output])
+            opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 3)]
+            path = self.put("made.onnx", helper.make_model(graph, opset_imports=opsets, ir_version=10))
+            with self.subTest(node.op_type):
+                self.assertEqual(len(self.run_one(path, "--input", f"X={value}")["outputs"]), 1)
+                self.assertIn("JSON", self.mistake("run", path, "--input", "X=text"))
+
+    def test_a_flag_for_an_attribute(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        for flag in ("--intra-op-num-threads=2", "--threads=2"):
+            self.assertIn("--session-option intra_op_num_threads", self.mistake("run", path, flag))
 
 
 if __name__ == "__main__":

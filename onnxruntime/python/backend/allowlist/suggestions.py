@@ -140,6 +140,16 @@ def _similar_keyword(name: str, value: object) -> str:
     return _did_you_mean(forms)
 
 
+def session_attributes(name: str) -> list[str]:
+    """Return the ``SessionOptions`` attributes that a flag such as ``threads`` or ``intra-op-num-threads`` means."""
+    name = name.replace("-", "_")
+    return (
+        [name]
+        if name in SESSION_ATTRIBUTES
+        else _near(name, SESSION_ATTRIBUTES) or _containing(name, SESSION_ATTRIBUTES)
+    )
+
+
 def similar_provider(name: str) -> str:
     """Return the sentence that suggests an EP with a similar name, or that lists the known EPs."""
     names = {known.lower().removesuffix(_SUFFIX): known for known in PROVIDERS}

@@ -79,6 +79,8 @@ def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[st
     for texts in permit.without_effect.values():
         for text in texts.values():
             warn(text)
+    if permit.attributes.get("use_per_session_threads") is False:
+        warn("use_per_session_threads=False requires onnxruntime.set_global_thread_pool_sizes in the process")
     providers = []
     for name, settings in permit.providers.items() if permit.explicit else ():
         kind = present.get(name) or next(iter(PROVIDERS[name]))

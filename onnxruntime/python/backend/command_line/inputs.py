@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import numpy as np
 
@@ -34,7 +35,8 @@ def values(nodes: list, given: list[str], shapes: list[str]) -> list[object]:
 def declaration(node) -> str:
     """Return the name, type and shape of an input or output, such as ``X: float32[batch, 3]``."""
     shape = ", ".join("?" if size is None else str(size) for size in node.shape or ())
-    return f"{node.name}: {tensors.readable(node.type)}[{shape}]"
+    # ORT reports an empty shape for a scalar, for any rank, and for a type without a shape.
+    return f"{node.name}: {tensors.readable(node.type)}{f'[{shape}]' if shape else ''}"
 
 
 def free_shapes(nodes: list, size: int = 1, *, only_last: bool = True) -> list[str]:
@@ -79,9 +81,8 @@ def _random(node, shape: tuple[int, ...], seed: int) -> np.ndarray:
     """Return random values that are the same in every invocation: floats from 0 to 1, and integers 0 or 1."""
     element = tensors.element_type(node.type)
     if element is None:
-        raise MistakeError(
-            f"input {node.name} has the type {tensors.readable(node.type)}. This command creates plain tensors only"
-        )
+        random = f"input {node.name} has the type {tensors.readable(node.type)}. Random values are tensors only"
+        raise MistakeError(f"{random}. Specify the value in JSON, for example --input {node.name}={_example(node)}")
     dtype, generator = tensors.dtype_of(element), np.random.default_rng(seed)
     try:
         if dtype.kind == "O":
@@ -103,8 +104,11 @@ def _value(node, text: str) -> object:
     if isinstance(value, np.ndarray):
         return value
     element = tensors.element_type(node.type)
-    if not isinstance(value, (int, float, list)) or element is None:
-        expected = "a .npy file with one array, random, a number or a list"
+    if element is None and not isinstance(value, Exception):
+        return _with_keys(node.type, value)
+    kinds = (int, float, list, str) if node.type == "tensor(string)" else (int, float, list)
+    if not isinstance(value, kinds):
+        expected = f"a .npy file with one array, random, or JSON such as {_example(node)}"
         raise MistakeError(f"--input {node.name}: invalid value {text!a}. Expected {expected}")
     try:
         return tensors.as_array(value, tensors.dtype_of(element))
@@ -112,6 +116,27 @@ def _value(node, text: str) -> object:
         expected = declaration(node)
         error = InputError("", input=node.name, expected=expected, got=str(reason))
         raise MistakeError(f"--input {node.name}: invalid value {text!a} ({reason}). Expected {expected}") from error
+
+
+def _with_keys(value_type: str, value: object) -> object:
+    """Return a value in JSON with integers as the keys of its maps, if the type of an input requires integers."""
+    if isinstance(value, list):
+        return [_with_keys(value_type, item) for item in value]
+    if isinstance(value, dict) and "map(int64," in value_type:
+        return {int(key) if key.lstrip("-").isdecimal() else key: item for key, item in value.items()}
+    return value
+
+
+def _example(node) -> str:
+    """Return JSON text of the form of an input's values, for a shell."""
+    value_type = tensors.readable(node.type)
+    if value_type.startswith("optional("):
+        return "null"
+    if "map(" in value_type:
+        example = '{"1": 1}' if "map(int64," in value_type else '{"key": 1}'
+        return shlex.quote(f"[{example}]" if value_type.startswith("seq(") else example)
+    value, rank = '"text"' if "string" in value_type else "1", len(node.shape or ()) + 2 * value_type.count("seq(")
+    return shlex.quote("[" * rank + value + "]" * rank)
 
 
 def described(value: object) -> dict[str, object]:

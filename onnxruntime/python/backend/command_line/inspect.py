@@ -92,7 +92,10 @@ def _proposal(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> dict[st
                 break
     is_free = [text.partition("=")[0] for text in tries[0]]
     shaped = [f"shape of {inputs.declaration(node)}" for node in nodes if node.name in is_free]
-    valued = [f"value of {inputs.declaration(node)}" for node in nodes if "float" not in node.type]
+    # The command has random values for tensors only. Random integers and texts can be invalid.
+    needed = [node for node in nodes if tensors.element_type(node.type) is None]
+    needed = needed or [node for node in nodes if "float" not in node.type]
+    valued = [f"value of {inputs.declaration(node)}" for node in needed]
     unknown = [*shaped, *valued] if error else []
     flags = (("--shape", shapes), ("--extension", chosen.extension), ("--plugin", chosen.plugin))
     pairs = [shlex.join((flag, value)) for flag, values in flags for value in values]

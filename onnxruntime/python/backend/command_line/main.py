@@ -15,6 +15,7 @@ import warnings
 from typing import NoReturn
 
 import onnxruntime
+from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.command_line import check, info, inspect, options, output, providers, run, schema
 from onnxruntime.backend.command_line.configurations import problem
 from onnxruntime.backend.command_line.output import MistakeError, Page, columns, one_line
@@ -37,7 +38,12 @@ class _Parser(argparse.ArgumentParser):
         """Report arguments that this command does not have."""
         options = {*self._option_string_actions} - {"--help"}  # the error specifies it anyway
         near = nearest(arguments[0].partition("=")[0], options, 0.7)
-        self.error(f"unrecognized arguments: {' '.join(arguments)}{f'. Did you mean {near}?' if near else ''}")
+        forms = [near] if near else []
+        if not near and "--session-option" in options:
+            attributes = suggestions.session_attributes(arguments[0].partition("=")[0].lstrip("-"))
+            forms = [f"--session-option {name}=VALUE" for name in attributes]
+        hint = f". Did you mean {' or '.join(forms)}?" if forms else ""
+        self.error(f"unrecognized arguments: {' '.join(arguments)}{hint}")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Iterator, Mapping
 
 from onnxruntime.backend.allowlist import attributes, config_keys, refusals
@@ -18,6 +19,8 @@ from onnxruntime.backend.command_line.output import MistakeError, Page
 
 HELP = "list permitted options and their values, or refused options and the reasons"
 DESCRIPTION = "List options with their values, default and effect."
+# The keyword arguments of prepare.
+_ALIASES = {"session_config": "session", "session_options": "session", "run_config": "run"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +44,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
 
 def _tables(scope: str | None) -> Iterator[tuple[str, str, Mapping[str, Rule | refusals.Refused]]]:
     """Return title, EP (or ``""``) and entries of each table in a scope; ``None`` is the scope of all tables."""
+    scope = _ALIASES.get(scope, scope)
     if scope in (None, "session"):
         yield "session_config", "", config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
         yield "keyword arguments of prepare", "", attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
@@ -52,7 +56,9 @@ def _tables(scope: str | None) -> Iterator[tuple[str, str, Mapping[str, Rule | r
     name = scope and providers.full_name(scope)
     if name and name not in PROVIDERS:
         if name not in providers.kinds():
-            raise MistakeError(f"unknown scope {scope!a}. Expected session, run or an EP{similar_provider(scope)}")
+            search = f"To search all tables, use --search {shlex.quote(scope)}"
+            expected = f"Expected session, run or an EP{similar_provider(scope)}"
+            raise MistakeError(f"unknown scope {scope!a}. {search}. {expected}")
         yield name, name, {}
     for known, kinds in refusals.provider_tables().items():
         for kind in ("built-in", "plugin"):

@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_extension(parser)
     use = "use a configuration, in a form that check accepts; repeat the option to compare configurations"
     add("--config", metavar="FILE|JSON|-", help=use, **several)
-    use = "set an input to VALUE: FILE.npy, a number or list such as 16000 or [1,2], or random (default: random)"
+    use = "set an input to VALUE: FILE.npy, JSON such as 16000, [1,2] or '[\"text\"]', or random (default: random)"
     add("--input", metavar="NAME=VALUE", help=use, **several)
     use = "set the shape of a random input with free dimensions"
     add("--shape", metavar="NAME=1x3x224x224", help=use, **several)

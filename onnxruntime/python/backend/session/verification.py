@@ -147,7 +147,15 @@ def _same(reported: str, text: str, setting: Setting | None) -> bool:
 
 
 def node_assignment(session: InferenceSession) -> Mapping[str, int] | None:
-    """Return the number of nodes that each EP of a session took, or ``None`` if ORT has no record."""
+    """Return the number of nodes that each EP of a session took, or ``None`` if ORT has no record.
+
+    ORT records nothing for a model in ORT format, for example.
+    """
+    counts = _recorded_nodes(session)
+    return MappingProxyType(counts) if counts and any(counts.values()) else None
+
+
+def _recorded_nodes(session: InferenceSession) -> dict[str, int] | None:
     try:
         subgraphs = session.get_provider_graph_assignment_info()
     except Exception:  # ORT raises its own Fail if the record is off
@@ -155,7 +163,7 @@ def node_assignment(session: InferenceSession) -> Mapping[str, int] | None:
     counts = dict.fromkeys(session.get_providers(), 0)
     for subgraph in subgraphs:
         counts[subgraph.ep_name] = counts.get(subgraph.ep_name, 0) + len(subgraph.get_nodes())
-    return MappingProxyType(counts)
+    return counts
 
 
 def _fallback(session: InferenceSession, available: list[str]) -> Iterator[str]:
@@ -179,7 +187,7 @@ def _without_nodes(session: InferenceSession, specified: list[str]) -> Iterator[
     """Return a warning for each specified EP without a node, which ORT permits silently."""
     if specified in ([], [CPU]):  # counting takes time that grows with the model
         return
-    counts = node_assignment(session)
+    counts = _recorded_nodes(session)
     if counts is None:
         return
     # ORT's record is partial for WebGPU in NHWC layout; an input or output in the EP's own memory is proof too.
