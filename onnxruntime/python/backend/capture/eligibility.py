@@ -23,7 +23,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import numpy_helper
@@ -57,13 +56,10 @@ def open_session(
     ep = next((ep for ep, grant in switches if grant is not None and grant.value), None)
     if ep is None:
         return InferenceSession(model, options, **arguments)
-    # The argument replaces the entry.
-    try:
-        disabled = options.get_session_config_entry("optimization.disable_specified_optimizers").split(";")
-    except RuntimeError:  # no such entry
-        disabled = []
+    entry = _entry(options, "optimization.disable_specified_optimizers")  # the argument replaces the entry
+    disabled = [*(entry.split(";") if entry else ()), *DISABLED_OPTIMIZERS]
     with written(options) as path:
-        session = InferenceSession(model, options, disabled_optimizers=[*disabled, *DISABLED_OPTIMIZERS], **arguments)
+        session = InferenceSession(model, options, disabled_optimizers=disabled, **arguments)
         check(session, ep, path)
     return session
 
@@ -146,7 +142,8 @@ def switched_on(session: InferenceSession) -> list[str]:
     if WEBGPU in providers:
         # As ORT's own Python layer does: a provider option does not show whether it took effect.
         captures = getattr(session._sess, "is_webgpu_graph_capture_enabled", None)
-        if captures() if captures else _on(_entry(session, f"ep.{WEBGPU.lower()}.enableGraphCapture")):
+        key = f"ep.{WEBGPU.lower()}.enableGraphCapture"
+        if captures() if captures else _on(_entry(session.get_session_options(), key)):
             found.append(WEBGPU)
     return found
 
@@ -155,9 +152,9 @@ def _on(text: str | None) -> bool:
     return text in ("1", "true", "True")
 
 
-def _entry(session: InferenceSession, key: str) -> str | None:
+def _entry(options: SessionOptions, key: str) -> str | None:
     try:
-        return session.get_session_options().get_session_config_entry(key)
+        return options.get_session_config_entry(key)
     except RuntimeError:  # no such entry
         return None
 
@@ -175,7 +172,7 @@ def problem(session: InferenceSession, eps: list[str]) -> str:
             f"graph capture on WebGPU needs ORT 1.30 or newer: ORT {onnxruntime.__version__} cannot allocate device "
             "memory for inputs and outputs, and returns zeros from captured runs without it"
         )
-    if _on(_entry(session, "session.use_env_allocators")):
+    if _on(_entry(session.get_session_options(), "session.use_env_allocators")):
         return "graph capture needs device memory that no other session uses: leave out session.use_env_allocators"
     inputs, outputs = session.get_inputs(), session.get_outputs()
     both = {value.name for value in inputs} & {value.name for value in outputs}
@@ -187,7 +184,7 @@ def problem(session: InferenceSession, eps: list[str]) -> str:
         return f"graph capture needs outputs of different names; {twice!a} is listed twice"
     for what, values in (("input", inputs), ("output", outputs)):
         for value in values:
-            if dtype(value.type) is None:
+            if tensors.number_dtype(value.type) is None:
                 return f"graph capture needs tensors of numbers that numpy has; {what} {value.name!a} is {value.type}"
     if unread(session) is None:
         if ep == WEBGPU:
@@ -208,13 +205,6 @@ def _as_opened(session: InferenceSession) -> onnx.ModelProto | None:
         return onnx.load_model(path, load_external_data=False) if path else None
     except (OSError, DecodeError):
         return None
-
-
-def dtype(value_type: str) -> np.dtype | None:
-    """Return the dtype of tensors that ORT copies between numpy and a device, or ``None`` for all other types."""
-    element = tensors.element_type(value_type)
-    found = None if element is None else tensors.dtype_of(element)
-    return found if found is not None and found.kind in "biuf" and tensors.numpy_has(found) else None
 
 
 def _refuse(ep: str, reason: str) -> NoReturn:

@@ -89,9 +89,10 @@ class GraphIds:
             raise RuntimeError(f"{TENSORRT} has captured other input shapes, or failed to: {ONE_GRAPH}")
         captured = self._shapes.get(graph_id, shapes)
         if captured != shapes:
+            before, now = (", ".join(map(str, listed)) for listed in (captured, shapes))
             raise RuntimeError(
-                f"{GRAPH_ID}={graph_id} was captured with inputs of shape {_listed(captured)}, and this run has "
-                f"{_listed(shapes)}: choose another id, or none, which selects an id for each set of shapes"
+                f"{GRAPH_ID}={graph_id} was captured with inputs of shape {before}, and this run has {now}: "
+                "choose another id, or none, which selects an id for each set of shapes"
             )
         if key in self._refused:
             raise RuntimeError(self._refused[key])
@@ -131,7 +132,3 @@ class GraphIds:
         """
         self._refused[key] = reason
         raise RuntimeError(reason)
-
-
-def _listed(shapes: list) -> str:
-    return ", ".join(map(str, shapes))

@@ -93,7 +93,7 @@ class Capture:
         # TensorRT captures one graph, in the second run of the session, whatever the id.
         self._once = ep == TENSORRT
         self._device_id = int(session.get_provider_options()[ep].get("device_id", 0))
-        self._slots = [(value.name, eligibility.dtype(value.type), value.type) for value in session.get_inputs()]
+        self._slots = [(value.name, tensors.number_dtype(value.type), value.type) for value in session.get_inputs()]
         self._output_names = [value.name for value in session.get_outputs()]
         memories = [memory.name for memory in session.get_output_memory_infos()]
         # On WebGPU, ORT accepts only device memory for outputs.

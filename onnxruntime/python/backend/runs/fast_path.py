@@ -21,7 +21,6 @@ from onnxruntime.backend.runs import tensors
 if TYPE_CHECKING:
     from onnxruntime.backend.capture.locks import SessionLock
 
-_ARRAY = np.ndarray
 _RUN = InferenceSession.run
 _RUN_WITH_ORT_VALUES = InferenceSession.run_with_ort_values
 
@@ -48,7 +47,7 @@ def of(
     :param session: the session, exactly an :class:`InferenceSession`. Numpy has the types of all of its outputs.
     :param slots: as :attr:`ModelInputs.slots`.
     """
-    own, count, array, ort_value = vars(session), len(slots), _ARRAY, OrtValue
+    own, count, array, ort_value = vars(session), len(slots), np.ndarray, OrtValue
     inner = own.get("_providers")
 
     def run(inputs: object, options: RunOptions) -> list | None:

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from types import SimpleNamespace
 from typing import NoReturn
 
@@ -29,13 +30,12 @@ class ModelInputs:
 
     def __init__(self, session: InferenceSession) -> None:
         self._session = session
-        self._declared = [_with_type(node) for node in session.get_inputs()]
+        self._nodes = {node.name: _with_type(node) for node in session.get_inputs()}
         #: The index and name of each input, and the dtype of arrays that ORT accepts without conversion, if any.
-        self.slots = [(index, node.name, _fed_as_is(node.type)) for index, node in enumerate(self._declared)]
-
-    @cached_property
-    def _nodes(self) -> dict[str, NodeArg]:
-        return {node.name: node for node in self._declared}
+        self.slots = [
+            (index, name, tensors.number_dtype(_required(node.type)))
+            for index, (name, node) in enumerate(self._nodes.items())
+        ]
 
     @cached_property
     def _overridable(self) -> dict[str, NodeArg]:
@@ -100,11 +100,9 @@ class ModelInputs:
     def _refuse_name(self, name: object, value: object) -> NoReturn:
         near = nearest(name, self._nodes, 0.6) if type(name) is str else ""
         hint = f" Did you mean {near!a}?" if near else ""
-        count = len(self._nodes)
-        has = f"The model has {count} input{'' if count == 1 else 's'}{': ' if count else ''}{self._signature()}"
         # With one input, the stock backend passes the mapping itself to ORT, which reads a mapping of numbers as a map.
-        kind = InvalidArgument if count == 1 and isinstance(value, (int, float)) else Fail
-        message = f"Unknown input {show(name)}.{hint} {has}"
+        kind = InvalidArgument if len(self._nodes) == 1 and isinstance(value, (int, float)) else Fail
+        message = f"Unknown input {show(name)}.{hint} {self._inventory()}"
         raise input_error(
             kind, message, input=name if type(name) is str else None, expected=self._signature(), got=show(name)
         ) from None
@@ -119,22 +117,19 @@ class ModelInputs:
         ]
         if missing:
             names = ", ".join(repr(_printable(node.name)) for node in missing[:_MOST_LISTED])
-            count = len(self._nodes)
-            message = (
-                f"Missing input{'' if len(missing) == 1 else 's'} {names}. "
-                f"The model has {count} input{'' if count == 1 else 's'}: {self._signature()}"
-            )
+            message = f"Missing input{'' if len(missing) == 1 else 's'} {names}. {self._inventory()}"
             one = missing[0].name if len(missing) == 1 else None
             return input_error(kind, message, input=one, expected=_listed(missing), got="nothing")
         wrong, hint = [], ""
         for name, value in feeds.items():
             node = self._nodes.get(name) or self._overridable[name]
-            if not _fits(node, value):
-                wrong.append((node, _describe(_required(node.type), value)))
+            got = _misfit(node, value)
+            if not got and kind is UnicodeEncodeError and not _is_utf8(value):
+                got = "text that UTF-8 cannot represent"
+            if got:
+                wrong.append((node, got))
                 if len(self._nodes) == 1 and isinstance(value, np.ndarray) and value.ndim == len(node.shape) - 1:
                     hint = _LIST_AS_INPUT
-            elif kind is UnicodeEncodeError and not _is_utf8(value):
-                wrong.append((node, "text that UTF-8 cannot represent"))
         return self._error(wrong, kind, hint) if wrong else None
 
     def _error(self, wrong: list[tuple[NodeArg, str]], kind: type[Exception], hint: str = "") -> InputError:
@@ -151,6 +146,10 @@ class ModelInputs:
         ((node, got),) = wrong
         return input_error(kind, ". ".join(sentences), input=node.name, expected=_type(node), got=got)
 
+    def _inventory(self) -> str:
+        count = len(self._nodes)
+        return f"The model has {count} input{'' if count == 1 else 's'}{': ' if count else ''}{self._signature()}"
+
     def _signature(self) -> str:
         overrides = f". Overridable: {_listed(self._overridable.values())}" if self._overridable else ""
         return _listed(self._nodes.values()) + overrides
@@ -161,15 +160,6 @@ def _with_type(node: object) -> object:
     if isinstance(getattr(node, "type", None), str) and hasattr(node, "shape"):
         return node
     return SimpleNamespace(name=node.name, type="optional()", shape=())
-
-
-@lru_cache
-def _fed_as_is(value_type: str) -> np.dtype | None:
-    """Return the dtype of arrays that ORT accepts for a type without conversion, if any."""
-    element = tensors.element_type(_required(value_type))
-    dtype = None if element is None else tensors.dtype_of(element)
-    # Text is converted first: ORT would use the Python representation of bytes.
-    return dtype if dtype is not None and dtype.kind in "biuf" and tensors.numpy_has(dtype) else None
 
 
 def _required(value_type: str) -> str:
@@ -207,22 +197,19 @@ def _item(value_type: str, value: object) -> object:
         raise ValueError(f"a list that contains {reason}") from None
 
 
-def _fits(node: NodeArg, value: object) -> bool:
-    """Return whether a converted value has the declared type and shape, as far as ORT reports them."""
+def _misfit(node: NodeArg, value: object) -> str:
+    """Describe a converted value that does not have the declared type or shape; ``""`` for any other value."""
     value_type = _required(node.type)
     if isinstance(value, OrtValue):
-        if value.data_type() != value_type:
-            return False
-        shape = value.shape() if value.is_tensor() else []
+        fits = value.data_type() == value_type and _has_shape(node, value.shape() if value.is_tensor() else ())
     elif isinstance(value, np.ndarray) and value_type.startswith("tensor("):
-        shape = value.shape
-    elif value_type.startswith("seq(map("):
-        item_type = value_type[len("seq(") : -1]
-        return isinstance(value, (list, tuple)) and all(_fits_map(item_type, item) for item in value)
-    elif value_type.startswith("map("):
-        return _fits_map(value_type, value)
+        fits = _has_shape(node, value.shape)
     else:
-        return True
+        return _misfit_of_map(value_type, value)
+    return "" if fits else tensors.describe(value)
+
+
+def _has_shape(node: NodeArg, shape: Sequence[int]) -> bool:
     # ORT reports an empty shape for a scalar and for any rank, and accepts any shape for both.
     return not node.shape or (
         len(shape) == len(node.shape)
@@ -230,19 +217,23 @@ def _fits(node: NodeArg, value: object) -> bool:
     )
 
 
-def _fits_map(value_type: str, value: object) -> bool:
-    return isinstance(value, Mapping) and bool(value) and next(_misfits(value_type, value), None) is None
-
-
-def _misfits(value_type: str, value: Mapping) -> Iterator[tuple[str, object]]:
-    """Return the keys and values of a mapping that do not have the types of a map."""
+def _misfit_of_map(value_type: str, value: object) -> str:
+    """Describe a value that does not fit a map type or a type of lists of maps; ``""`` for any other type."""
+    if value_type.startswith("seq(map(") and isinstance(value, (list, tuple)):
+        wrong = next(filter(None, (_misfit_of_map(value_type[len("seq(") : -1], item) for item in value)), "")
+        return wrong and f"a list that contains {wrong}"
+    if not value_type.startswith(("map(", "seq(map(")):
+        return ""
+    if not isinstance(value, Mapping) or value_type.startswith("seq("):
+        return tensors.describe(value)
     key = str if value_type.startswith("map(string,") else (int, np.integer)
     item = str if value_type.endswith(",tensor(string))") else (int, float, np.number)
     for name, each in value.items():
         if not isinstance(name, key):
-            yield "the key", name
+            return f"a mapping with the key {tensors.describe(name)}"
         if not isinstance(each, item):
-            yield "the value", each
+            return f"a mapping with the value {tensors.describe(each)}"
+    return "" if value else "an empty mapping"
 
 
 def _is_utf8(value: object) -> bool:
@@ -253,23 +244,7 @@ def _is_utf8(value: object) -> bool:
         return _is_utf8([*value, *value.values()])
     if isinstance(value, (list, tuple)):
         return all(map(_is_utf8, value))
-    try:
-        str(value).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _describe(value_type: str, value: object) -> str:
-    """Describe a value that does not fit a type."""
-    if value_type.startswith("seq(map(") and isinstance(value, (list, tuple)):
-        value_type = value_type[len("seq(") : -1]
-        wrong = next(item for item in value if not _fits_map(value_type, item))
-        return f"a list that contains {_describe(value_type, wrong)}"
-    if value_type.startswith("map(") and isinstance(value, Mapping):
-        kind, wrong = next(_misfits(value_type, value), ("", None))
-        return f"a mapping with {kind} {tensors.describe(wrong)}" if kind else "an empty mapping"
-    return tensors.describe(value)
+    return re.search("[\ud800-\udfff]", str(value)) is None
 
 
 def _listed(nodes: Iterable[NodeArg]) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache, lru_cache
 from itertools import chain
@@ -26,9 +26,8 @@ from onnxruntime import OrtValue, copy_tensors
 from onnxruntime.backend.errors import show
 
 _STRING = np.dtype(object)
-_NOT_NESTED = (str, bytes, bytearray, memoryview)
 # The Python representation of a container is not text that a caller means.
-_CONTAINERS = (list, tuple, Mapping, AbstractSet, np.ndarray)
+_CONTAINERS = (Mapping, AbstractSet, np.ndarray)
 _BOOLS, _WHOLE = (bool, np.bool_), (bool, int, np.bool_, np.integer)
 _RAGGED = "a list of lists of different lengths"
 # numpy supports no more (32 before 2.0). A list that contains itself is nested deeper.
@@ -68,6 +67,14 @@ def numpy_has(dtype: np.dtype) -> bool:
     return dtype.isbuiltin == 1
 
 
+@lru_cache
+def number_dtype(value_type: str) -> np.dtype | None:
+    """Return the dtype of arrays that ORT accepts for a type without conversion; ``None`` for text and other types."""
+    element = element_type(value_type)
+    dtype = None if element is None else dtype_of(element)
+    return dtype if dtype is not None and dtype.kind in "biuf" and numpy_has(dtype) else None
+
+
 def as_array(value: object, dtype: np.dtype) -> np.ndarray:
     """Convert a value to an array of exactly this dtype, in native byte order.
 
@@ -94,11 +101,7 @@ def _texts_of(value: object) -> np.ndarray:
     if isinstance(value, (bool, int, float)):
         raise ValueError(describe(value))
     _check_leaves(value, (object,))
-    try:
-        array = np.asarray(value, dtype=object)
-    except ValueError:
-        raise ValueError(_RAGGED) from None
-    return _texts(array)
+    return _texts(_stacked(value, object))
 
 
 def _texts(array: np.ndarray) -> np.ndarray:
@@ -125,10 +128,7 @@ def _numbers_of(value: object, dtype: np.dtype) -> np.ndarray:
     whole = dtype.name.startswith(("int", "uint"))
     fitting = _BOOLS if dtype.kind == "b" else _WHOLE if whole else (*_WHOLE, float, np.floating)
     _check_leaves(value, (*fitting, dtype.type))
-    try:
-        found = np.asarray(value)
-    except ValueError:
-        raise ValueError(_RAGGED) from None
+    found = _stacked(value)
     if found.size == 0:
         return found.astype(dtype)
     if found.dtype == dtype:
@@ -136,17 +136,17 @@ def _numbers_of(value: object, dtype: np.dtype) -> np.ndarray:
     if dtype.kind == "b" or found.dtype.kind not in "biufO":
         raise ValueError(describe(value))
     if whole:
-        if found.dtype.kind in "fO":  # integers that numpy cannot combine in one integer type
+        if found.dtype.kind == "f":  # integers that numpy cannot combine in one integer type
             found = np.asarray(value, object)
         low, high = _bounds(dtype.name)
         if found.min() < low or found.max() > high:
-            _refuse_out_of_range(value, (one for one in found.flat if not low <= one <= high))
+            _refuse_out_of_range(value, found[(found < low) | (found > high)])
         return found.astype(dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         try:
             numbers = found.astype(np.float64) if found.dtype.kind == "O" else found
         except OverflowError:  # an integer of more than 1024 bits
-            _refuse_out_of_range(value, (one for one in found.flat if abs(one) >= 1 << 1023))
+            _refuse_out_of_range(value, found[abs(found) >= 1 << 1023])
         array = numbers.astype(dtype)
         if dtype.itemsize > 1 and np.isfinite(array).all():
             return array
@@ -154,44 +154,47 @@ def _numbers_of(value: object, dtype: np.dtype) -> np.ndarray:
         size = np.abs(array.astype(np.float64))
         lost = np.isfinite(numbers) & (np.isinf(size) | ((size != 0) & ~(size * 2 >= np.abs(numbers))))
     if lost.any():
-        _refuse_out_of_range(value, iter(found[lost]))
+        _refuse_out_of_range(value, found[lost])
     return array
 
 
 def _check_leaves(value: object, fitting: tuple[type, ...]) -> None:
     """Check the types in nested lists before numpy makes an array: numpy makes every text as long as the longest."""
-    level: list[Sequence] = [(value,)]
+    accepted, wrong_arrays = (*fitting, memoryview), "" if object in fitting else "OSUMm"
+    items: list = [value]
     for _ in range(_MOST_DIMENSIONS):
-        items = list(chain.from_iterable(level))
         kinds = set(map(type, items))
-        nested = {kind for kind in kinds if issubclass(kind, Sequence) and not issubclass(kind, _NOT_NESTED)}
-        for kind in kinds - nested:
-            if not issubclass(kind, (*fitting, memoryview)) and not hasattr(kind, "__array__"):
-                _refuse_leaf(value, next(item for item in items if type(item) is kind))
-        if np.ndarray in kinds and object not in fitting:
-            for item in items:
-                if type(item) is np.ndarray and item.dtype.kind in "OSUMm":
-                    _refuse_leaf(value, item)
+        nested = set(filter(_is_nested, kinds))
+        leaves = kinds - nested
+        wrong = {kind for kind in leaves if not (issubclass(kind, accepted) or hasattr(kind, "__array__"))}
+        for item in items if wrong or np.ndarray in kinds else ():
+            if (wrong and type(item) in wrong) or (type(item) is np.ndarray and item.dtype.kind in wrong_arrays):
+                raise ValueError(describe(value) if item is value else f"a list that contains {describe(item)}")
         if not nested:
             return
-        if any(issubclass(kind, fitting) and not issubclass(kind, np.ndarray) for kind in kinds - nested):
-            raise ValueError(_RAGGED)
-        if nested != kinds:
-            items = [item for item in items if type(item) in nested]
         # Each list once: otherwise, a list that contains another one several times takes exponential time.
-        level = list(dict(zip(map(id, items), items, strict=True)).values())
-        if len(set(map(len, level))) > 1:
-            raise ValueError(_RAGGED)  # before 1.24, numpy makes an array of objects
+        lists = {id(item): item for item in items if type(item) in nested}.values()
+        # numpy before 1.24 makes an array of objects of such lists, and numpy 2.4 crashes on [[1, range(2)], range(2)].
+        beside_lists = any(issubclass(kind, fitting) and not issubclass(kind, np.ndarray) for kind in leaves)
+        if beside_lists or len(set(map(len, lists))) > 1:
+            raise ValueError(_RAGGED)
+        items = list(chain.from_iterable(lists))
     raise ValueError("a list that is nested too deeply")
 
 
-def _refuse_leaf(value: object, leaf: object) -> NoReturn:
-    raise ValueError(describe(value) if leaf is value else f"a list that contains {describe(leaf)}")
+def _is_nested(kind: type) -> bool:
+    return issubclass(kind, Sequence) and not issubclass(kind, (str, bytes, bytearray, memoryview))
 
 
-def _refuse_out_of_range(value: object, numbers: Iterator[object]) -> NoReturn:
-    number = next(numbers)
-    number = number.item() if isinstance(number, np.generic) else number
+def _stacked(value: object, dtype: type | None = None) -> np.ndarray:
+    try:
+        return np.asarray(value, dtype)
+    except ValueError:
+        raise ValueError(_RAGGED) from None
+
+
+def _refuse_out_of_range(value: object, numbers: np.ndarray) -> NoReturn:
+    number = numbers[0].item() if isinstance(numbers[0], np.generic) else numbers[0]
     contains = "a list that contains " if isinstance(value, (list, tuple)) else ""
     raise ValueError(f"{contains}{show(number)}, which is out of range")
 

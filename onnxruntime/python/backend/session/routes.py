@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # The types whose equal values are the same value, unlike 0.0 and -0.0.
 _COMPARABLE = frozenset({str, int, bool})
-_MOST_KEPT = 64
+_MOST_KEPT, _LONGEST_KEPT = 64, 256
 
 
 @dataclass(eq=False)
@@ -71,10 +71,10 @@ class Runs:
         if self.capture is not None:
             self.route = _run_captured
             return
-        if self.lock is not None:
-            self.route = _run_locked if plain else _run_values_locked
-        elif not plain:
+        if not plain:
             self.route = _run_values
+        if self.lock is not None:
+            self.route = partial(_run_locked, self.route)
         # A subclass of InferenceSession can override run.
         if plain and type(session) is InferenceSession:
             self.direct = fast_path.of(session, self.inputs.slots, self.output_names, self.lock)
@@ -134,17 +134,11 @@ class Runs:
             return found
         settings, without_effect = self.permitted(None if run_config is None else config, attributes)
         # A setting that is ignored or has no effect is warned about each time, and a caller's text may be long.
-        if comparable and not without_effect and len(settings.attributes) == len(attributes):
-            texts = {
-                *settings.entries,
-                *settings.entries.values(),
-                *settings.attributes,
-                *map(str, settings.attributes.values()),
-            }
-            if texts.issuperset(value for value in given if type(value) is str):
-                if len(self.kept) >= _MOST_KEPT:
-                    self.kept.clear()
-                self.kept[types, given] = settings
+        without_warning = not without_effect and len(settings.attributes) == len(attributes)
+        if comparable and without_warning and len(repr(given)) <= _LONGEST_KEPT:
+            if len(self.kept) >= _MOST_KEPT:
+                self.kept.clear()
+            self.kept[types, given] = settings
         return settings
 
     def blame_inputs(self, error: Exception, feeds: Mapping[str, object]) -> None:
@@ -194,18 +188,13 @@ def _run_session(runs: Runs, feeds: dict[str, object], call: RunSettings) -> lis
     return [outputs[name] for name in runs.output_names] if isinstance(outputs, Mapping) else outputs
 
 
-def _run_locked(runs: Runs, feeds: dict[str, object], call: RunSettings) -> list:
-    with runs.lock.for_a_run():
-        return _run_session(runs, feeds, call)
-
-
 def _run_values(runs: Runs, feeds: dict[str, object], call: RunSettings) -> list:
     return fast_path.with_values(runs.session, feeds, runs.output_names, call.options)
 
 
-def _run_values_locked(runs: Runs, feeds: dict[str, object], call: RunSettings) -> list:
+def _run_locked(route: Callable, runs: Runs, feeds: dict[str, object], call: RunSettings) -> list:
     with runs.lock.for_a_run():
-        return _run_values(runs, feeds, call)
+        return route(runs, feeds, call)
 
 
 def _run_copying(

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -39,7 +39,7 @@ class Applied:
 
     def and_without_effect(self, keyword: str, values: Mapping[str, object], sentences: Mapping[str, str]) -> Applied:
         """Add settings without effect, each with the sentence that was warned with."""
-        settings = {**self.unconfirmed.get(keyword, NOTHING), **_sent_values(sentences, values)}
+        settings = {**self.unconfirmed.get(keyword, NOTHING), **{name: values[name] for name in sentences}}
         unconfirmed = MappingProxyType({**self.unconfirmed, keyword: MappingProxyType(settings)})
         return replace(self, unconfirmed=unconfirmed, warnings=(*self.warnings, *sentences.values()))
 
@@ -57,10 +57,10 @@ def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, 
     for key, text in permit.session_config.items():
         if (held := options.get_session_config_entry(key)) != text:
             raise RuntimeError(f"session_config[{key!r}] was sent as {text!r}, but ORT holds {held!r}")
+    providers = permit.providers if permit.explicit else {}
     reported, unconfirmed = {}, {}
-    everything = session.get_provider_options() if permit.explicit else NOTHING
-    for name, settings in permit.providers.items() if permit.explicit else ():
-        reported[name], silent = _reported(name, settings, everything.get(name, NOTHING))
+    for name, settings in providers.items():
+        reported[name], silent = _reported(name, settings, session.get_provider_options().get(name, NOTHING))
         if silent:
             unconfirmed[name] = silent
     without_effect = dict(permit.without_effect)
@@ -75,14 +75,21 @@ def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, 
     values = {
         "session_config": permit.session_config,
         "run_config": permit.run_config,
-        "session_options": {name: _plain(value) for name, value in permit.attributes.items()},
+        # A member of an enum is named.
+        "session_options": {name: getattr(value, "name", value) for name, value in permit.attributes.items()},
     }
     for keyword, sentences in without_effect.items():
         if sentences:
-            unconfirmed[keyword] = MappingProxyType(_sent_values(sentences, values[keyword]))
+            unconfirmed[keyword] = MappingProxyType({name: values[keyword][name] for name in sentences})
             warnings += sentences.values()
     for text in warnings:
         warn(text)
+    plain = {**values, "free_dimension_overrides": permit.sizes}
+    configuration = {keyword: entries for keyword, entries in plain.items() if entries and keyword != "run_config"}
+    if permit.explicit:
+        configuration["provider_options"] = {
+            name: {option: setting.text for option, setting in settings.items()} for name, settings in providers.items()
+        }
     return Applied(
         MappingProxyType(reported),
         MappingProxyType(dict(permit.session_config)),
@@ -90,33 +97,8 @@ def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, 
         MappingProxyType(unconfirmed),
         (*permit.warnings, *warnings),
         extensions,
-        _configuration(permit, values),
+        configuration,
     )
-
-
-def _sent_values(names: Iterable[str], values: Mapping[str, object]) -> dict[str, object]:
-    return {name: values[name] for name in names}
-
-
-def _plain(value: object) -> object:
-    """Return the name of a member of an enum, and any other value of an attribute as it is."""
-    return getattr(value, "name", value)
-
-
-def _configuration(permit: Permit, values: Mapping[str, Mapping[str, object]]) -> dict[str, Mapping]:
-    """Return the settings of a permit, without the run config, as plain data."""
-    configuration = {
-        "session_config": values["session_config"],
-        "session_options": values["session_options"],
-        "free_dimension_overrides": permit.sizes,
-    }
-    configuration = {keyword: entries for keyword, entries in configuration.items() if entries}
-    if permit.explicit:
-        configuration["provider_options"] = {
-            name: {option: setting.text for option, setting in settings.items()}
-            for name, settings in permit.providers.items()
-        }
-    return configuration
 
 
 def _reported(
