@@ -47,10 +47,7 @@ _GRAPH, _WEIGHTS = "graph.onnx", "weights"
 def open_session(
     model: str | bytes, options: SessionOptions, granted: Mapping[str, Mapping[str, Setting]], **arguments: object
 ) -> InferenceSession:
-    """Create a session. If it captures, check its final graph.
-
-    :raises NotPermittedError: for a model that cannot be captured.
-    """
+    """Create a session. If it captures, check its final graph."""
     # Skip TensorRT: ORT cannot save a graph that contains nodes compiled by an EP.
     switches = ((ep, granted.get(ep, {}).get(CAPTURE_SWITCHES[ep])) for ep in (WEBGPU, CUDA))
     ep = next((ep for ep, grant in switches if grant is not None and grant.value), None)
@@ -71,10 +68,7 @@ def written(options: SessionOptions) -> Iterator[Path]:
     The folder is the user's alone and is removed afterwards. On POSIX systems, weights are written to the null device.
     On other systems, they are written to the same folder.
 
-    :param options: the options of the session. Afterwards, they write no graph. (The session's own copy,
-        ``get_session_options()``, still contains the path.)
-    :return: the path that :func:`check` reads.
-    :raises RuntimeError: if the folder cannot be created.
+    Afterwards, the options write no graph. The session's own copy, ``get_session_options()``, still contains the path.
     """
     try:
         made = tempfile.TemporaryDirectory(prefix="onnxruntime-captured-graph-", ignore_cleanup_errors=True)
@@ -94,11 +88,7 @@ def written(options: SessionOptions) -> Iterator[Path]:
 
 
 def check(session: InferenceSession, ep: str, path: Path) -> None:
-    """Check that a replay of a session's graph computes the same as a run without capture.
-
-    :param path: the final graph, from :func:`written`.
-    :raises NotPermittedError: if the release, a node, a value or an input is not known to be replayed.
-    """
+    """Check that a replay of the final graph at ``path`` is known to compute the same as a run without capture."""
     if ep == WEBGPU:
         _check_release()
     try:
@@ -160,10 +150,7 @@ def _entry(options: SessionOptions, key: str) -> str | None:
 
 
 def problem(session: InferenceSession, eps: list[str]) -> str:
-    """Return why a session, which a caller may have created, cannot capture correctly; empty if it can.
-
-    :param eps: the EPs that :func:`switched_on` returned.
-    """
+    """Return why a session, which a caller may have created, cannot capture on these EPs; empty if it can."""
     ep = eps[0]
     if len(eps) > 1:
         return f"{' and '.join(eps)} both capture, and ORT replays the graph of one: leave it to one of them"
@@ -240,10 +227,7 @@ def _not_repeatable(model: onnx.ModelProto) -> str:
 
 
 def _random(nodes: Iterable, initializers: Iterable, outer: frozenset[str] = frozenset()) -> Iterator[onnx.NodeProto]:
-    """Yield the nodes that draw random numbers, in subgraphs too.
-
-    :param outer: the names of flags that are off in the graph around these nodes.
-    """
+    """Yield the nodes that draw random numbers, in subgraphs too. The flags ``outer`` are off around these nodes."""
     values = [(tensor.name, tensor) for tensor in initializers]
     values += [
         (node.output[0], attribute.t)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from typing import NoReturn
 
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import TENSORRT
@@ -47,10 +48,7 @@ class GraphIds:
         self._state = threading.Lock()
 
     def claim(self, entries: Mapping[str, str]) -> None:
-        """Reserve the graph id of a prepared run config, if it contains one.
-
-        :raises RuntimeError: if :meth:`lend` reserved the id for a caller's binding.
-        """
+        """Reserve the graph id of a prepared run config, if any, unless :meth:`lend` reserved it for a binding."""
         if GRAPH_ID in entries:
             with self._state:
                 self._claim(entries[GRAPH_ID])
@@ -78,10 +76,7 @@ class GraphIds:
             self._lent.add(graph_id)
 
     def check(self, key: tuple) -> None:
-        """Check that the graph of a caller's id (or ``None``) and input shapes may be captured.
-
-        :raises RuntimeError: if the graph may not be captured.
-        """
+        """Check that the graph of a caller's id (or ``None``) and input shapes may be captured."""
         graph_id, *shapes = key
         if self._once and graph_id is not None:
             raise RuntimeError(f"{GRAPH_ID}={graph_id} has no effect on {TENSORRT}: {ONE_GRAPH}")
@@ -125,10 +120,7 @@ class GraphIds:
         """Note that the first run of a graph succeeded."""
         self._refused.pop(key, None)
 
-    def refuse(self, key: tuple, reason: str) -> None:
-        """Note why a graph is never captured, and raise.
-
-        :raises RuntimeError: always.
-        """
+    def refuse(self, key: tuple, reason: str) -> NoReturn:
+        """Note why a graph is never captured, and raise."""
         self._refused[key] = reason
         raise RuntimeError(reason)

@@ -62,10 +62,7 @@ def of(session: InferenceSession) -> Capture | None:
 
 
 def require(session: InferenceSession) -> None:
-    """Check that a session can capture correctly.
-
-    :raises RuntimeError: if it cannot. For a session that a caller created, :meth:`Capture.run` raises the error.
-    """
+    """Check that a session can capture. For a session that a caller created, :meth:`Capture.run` raises the error."""
     state = of(session)
     if state is not None and state.problem:
         raise RuntimeError(f"{state.problem}. Prepare the model without graph capture")
@@ -123,7 +120,7 @@ class Capture:
     ) -> list[np.ndarray]:
         """Return the outputs, by capture and replay unless the run config contains ``gpu_graph_id=-1``.
 
-        :param limited: the options of a run with limits, which is not captured (:meth:`replays`).
+        A run with limits, whose options are ``limited``, is not captured (:meth:`replays`).
         """
         if self._lock.failure:
             raise RuntimeError(self._lock.failure)
@@ -234,10 +231,7 @@ class Capture:
         return outputs
 
     def _check_usable(self, error: Exception) -> None:
-        """Check whether a failed capture goes on. If so, every CUDA call in this process fails.
-
-        :raises RuntimeError: if CUDA can no longer be used. All later runs of CUDA sessions raise the same.
-        """
+        """Check whether a failed capture goes on. If so, all CUDA calls of this process fail: raise, now and later."""
         if self._on_webgpu:
             return
         try:

@@ -76,10 +76,7 @@ def _holding(locks: list, acquire: Callable) -> Iterator[list]:
 
 @contextmanager
 def _holding_all(locks: list, options: RunOptions | None) -> Iterator[None]:
-    """Hold all of the locks. If run options are given, stop waiting when they terminate the run.
-
-    :raises RuntimeError: if the run is terminated while the thread waits.
-    """
+    """Hold all of the locks. If run options are given, raise an error when they terminate the run that waits."""
     while True:
         with _holding(locks, _acquire if options is None else _try_for_a_moment) as held:
             if len(held) == len(locks):
@@ -114,8 +111,7 @@ class SessionLock:
     def for_a_run(self, options: RunOptions | None = None) -> AbstractContextManager:
         """Return the lock for creating or running a session. A thread that holds it may not call :meth:`alone`.
 
-        :param options: the options of a run with limits. When they terminate the run, the thread stops waiting.
-        :raises RuntimeError: if no session of this process can run, or the run is terminated.
+        The options are those of a run with limits. When they terminate the run, the thread stops waiting.
         """
         if self.failure:
             raise RuntimeError(self.failure)

@@ -70,7 +70,6 @@ def fast_path(
 
     The function omits the checks of ``InferenceSession``, as long as ``run_with_iobinding`` is ORT's own method.
 
-    :param session: the session, exactly an :class:`InferenceSession`.
     :param replay_lock: the lock of each replay, or ``None`` if each run is alone.
     :param entries: the run config entries of these runs, always the same object. ``options`` are made from them.
     """

@@ -42,10 +42,8 @@ def of(
 ) -> Callable[[object, RunOptions], list | None]:
     """Return a function of the inputs and the run options; it returns the outputs, or ``None`` if it cannot run them.
 
-    Each output owns its memory: ORT's ``run`` copies an output that shares memory with another value.
-
-    :param session: the session, exactly an :class:`InferenceSession`. Numpy has the types of all of its outputs.
-    :param slots: as :attr:`ModelInputs.slots`.
+    The session is exactly an :class:`InferenceSession`, and numpy has the types of all of its outputs. Each output owns
+    its memory: ORT's ``run`` copies an output that shares memory with another value.
     """
     own, count, array, ort_value = vars(session), len(slots), np.ndarray, OrtValue
     inner = own.get("_providers")
@@ -89,10 +87,7 @@ def of(
 def with_values(
     session: InferenceSession, feeds: Mapping[str, object], outputs: Sequence[str], options: RunOptions
 ) -> list:
-    """Run a session with outputs of types that numpy does not have.
-
-    :param feeds: input name to array or :class:`OrtValue`; ``None`` for an absent optional.
-    """
+    """Run a session with outputs of types that numpy does not have. A feed is ``None`` for an absent optional."""
     values = {name: tensors.to_ort_value(value) for name, value in feeds.items() if value is not None}
     if (
         type(session) is not InferenceSession

@@ -108,10 +108,7 @@ class ModelInputs:
         ) from None
 
     def problem(self, feeds: Mapping[str, object], kind: type[Exception]) -> InputError | None:
-        """Return the error for feeds that do not match the model, after ORT raised an error; ``None`` if they match.
-
-        :param kind: the class of ORT's error.
-        """
+        """Return the error for feeds that do not match the model, after ORT raised ``kind``; ``None`` if they match."""
         missing = [
             node for name, node in self._nodes.items() if name not in feeds and not node.type.startswith("optional(")
         ]
@@ -168,10 +165,7 @@ def _required(value_type: str) -> str:
 
 
 def _value(value_type: str, value: object) -> object:
-    """Convert a value to an object that ORT's Python API accepts for a type.
-
-    :raises ValueError: if the value does not fit the type; the message describes the value.
-    """
+    """Convert a value to an object that ORT's Python API accepts for a type, or describe it in a ``ValueError``."""
     if isinstance(value, OrtValue):
         return value
     if value is None:

@@ -67,12 +67,7 @@ class Limited:
     """
 
     def __init__(self, options: RunOptions, timeout: object, cancellation: object) -> None:
-        """
-        :param options: the options of this run, which no other run uses.
-        :param timeout: the maximum duration of the run in seconds, or ``None`` for no limit.
-        :param cancellation: the :class:`Cancellation` of the run, or ``None`` for no cancellation.
-        :raises NotPermittedError: if a value has the wrong type or is out of range.
-        """
+        """Check the limits of a run in seconds and by a :class:`Cancellation`. No other run uses ``options``."""
         if isinstance(timeout, (np.floating, np.integer)):
             timeout = timeout.item()
         if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout <= _LONGEST):

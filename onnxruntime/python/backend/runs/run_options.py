@@ -51,11 +51,9 @@ def permitted(
     run_config: Mapping[str, object] | None,
     attributes: Mapping[str, object],
 ) -> tuple[RunSettings, dict[str, str]]:
-    """Look up the settings of one run, and warn about settings without effect.
+    """Look up the settings of one run, which override the prepared ones. Warn about settings without effect.
 
-    :param prepared: the settings of every run, which the settings of this run override.
     :return: the settings, and a warning for each key that has no effect in this session.
-    :raises NotPermittedError: for a setting that is not permitted.
     """
     for keyword in KEYWORDS:
         if attributes.get(keyword) is not None:

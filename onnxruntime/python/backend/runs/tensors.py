@@ -38,10 +38,7 @@ _ELEMENT_TYPES = {name.lower(): number for name, number in TensorProto.DataType.
 
 @lru_cache
 def element_type(value_type: str) -> int | None:
-    """Return the ONNX element type of a tensor type that ORT reports, such as ``'tensor(float)'``.
-
-    :return: a ``TensorProto.DataType``, or ``None`` if the type is not a tensor or onnx does not know its element type.
-    """
+    """Return the ONNX element type of a type such as ``'tensor(float)'``; ``None`` if it is not a tensor or unknown."""
     match = re.fullmatch(r"tensor\((\w+)\)", value_type)
     return _ELEMENT_TYPES.get(match[1]) if match else None
 
@@ -217,8 +214,7 @@ def to_ort_value(value: object, element: int = TensorProto.UNDEFINED) -> OrtValu
     """Convert an array to a tensor, which shares its memory unless ORT packs several elements in a byte.
 
     :param value: an array, which must not change while the result is in use; or an ``OrtValue``, which is returned.
-    :param element: the ONNX element type, a ``TensorProto.DataType``, if numpy does not have this type.
-    :raises RuntimeError: if ORT's Python API cannot convert the value.
+    :param element: the ONNX element type, if numpy does not have it.
     """
     if isinstance(value, OrtValue):
         return value
@@ -256,8 +252,7 @@ def to_array(value: OrtValue) -> np.ndarray | None:
     A result of a run can share the memory of an input, an initializer or another result. The method ``OrtValue.numpy``
     returns a view of that memory, which nothing keeps alive. So only this function calls the method.
 
-    :return: an array of the dtype that ``onnx.helper`` specifies, or ``None`` for an optional without a value.
-    :raises RuntimeError: if the value is not a tensor.
+    :return: ``None`` for an optional without a value.
     """
     if not value.has_value():
         return None

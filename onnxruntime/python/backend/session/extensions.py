@@ -20,8 +20,6 @@ from onnxruntime import SessionOptions
 from onnxruntime.backend.errors import show
 from onnxruntime.backend.request import FROM_ENVIRONMENT
 
-_NO_FILE = "the file does not exist"
-
 
 def check(names: Iterable[str]) -> list[str]:
     """Return a sentence about each extension that cannot be registered, without importing or loading anything."""
@@ -43,7 +41,6 @@ def register(options: SessionOptions, names: Iterable[str]) -> tuple[str, ...]:
     :param names: installed packages that have a ``get_library_path``, such as ``onnxruntime_extensions``, and absolute
         paths of libraries.
     :return: the registered packages, and the file names of the registered paths.
-    :raises RuntimeError: if a library does not exist, or ORT rejects it.
     """
     registered: dict[str, str] = {}  # real path of a library to the name in the result
     for name in names:
@@ -62,7 +59,7 @@ def register(options: SessionOptions, names: Iterable[str]) -> tuple[str, ...]:
 def _existing(path: str) -> str:
     """Return the real path of a library."""
     if not os.path.isfile(path):
-        raise FileNotFoundError(_NO_FILE)
+        raise FileNotFoundError("the file does not exist")
     return os.path.realpath(path)
 
 

@@ -32,11 +32,7 @@ _MOST_ELEMENTS, _MOST_ELEMENTS_UNCAPPED = 2**25, 2**24
 
 
 def apply(options: SessionOptions, permit: Permit, source: str | bytes) -> dict[str, dict[int, int]]:
-    """Set the overrides of a permit on the options of a session.
-
-    :return: input name to the size of each overridden axis, for :func:`verify`.
-    :raises NotPermittedError: for a name that no input of the model has, and for a size that is too large.
-    """
+    """Set the overrides of a permit, and return the size of each overridden axis by input name, for :func:`verify`."""
     sizes = permit.sizes
     if not sizes:
         return {}
@@ -80,10 +76,7 @@ def _cap_folding(options: SessionOptions, permit: Permit) -> bool:
 
 
 def verify(session: InferenceSession, expected: Mapping[str, Mapping[int, int]]) -> None:
-    """Compare the inputs of a session with the result of :func:`apply`.
-
-    :raises RuntimeError: if an axis has another size.
-    """
+    """Compare the inputs of a session with the result of :func:`apply`."""
     for node in session.get_inputs() if expected else ():
         for axis, size in expected.get(node.name, {}).items():
             if node.shape[axis] != size:

@@ -34,7 +34,6 @@ def create(
 
     :param libraries: libraries of custom operators, from the trusted environment.
     :return: the session, and the names of the registered libraries.
-    :raises RuntimeError: if an EP cannot be attached, or the session lacks the EP or the requested device.
     """
     for name, value in permit.attributes.items():
         setattr(options, name, value)
@@ -154,9 +153,9 @@ def _creator_with_specified(
 
 
 def _attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] | None:
-    """Attach each EP through the API that preserves its options.
+    """Attach each EP through the API that preserves its options, and return the ``providers=`` argument.
 
-    :return: the ``providers=`` argument; with it, ORT ignores every EP that is attached to the session options.
+    With this argument, ORT ignores every EP that is attached to the session options.
     """
     granted = permit.providers
     plugins = [name for name in granted if permit.kinds[name] == "plugin"]

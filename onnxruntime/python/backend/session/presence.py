@@ -89,10 +89,7 @@ def advice(name: str) -> str:
 
 
 def check_available(permit: Permit) -> None:
-    """Check that this process has the specified EPs.
-
-    :raises NotPermittedError: if an EP is not available, or the environment excludes it.
-    """
+    """Check that this process has the specified EPs, and that the environment does not exclude them."""
     excluded = _excluded() if permit.explicit else ()
     for name, kind in permit.kinds.items():
         if name in excluded:

@@ -48,10 +48,7 @@ NOTHING_APPLIED = Applied()
 
 
 def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, ...] = ()) -> Applied:
-    """Compare the values that ORT reports with the permitted values, and warn about settings without effect.
-
-    :raises RuntimeError: if ORT reports another value than was sent.
-    """
+    """Compare the values that ORT reports with the permitted values, and warn about settings without effect."""
     options = session.get_session_options()
     attributes = {name: getattr(options, name) for name in permit.attributes}
     for key, text in permit.session_config.items():
