@@ -23,7 +23,7 @@
 #   make campaign-cuda        capture 120 random models on CUDA, in 12,000 runs
 #   make captured-operators   capture each operator on the WebGPU plugin
 #   make conformance-keys     run ONNX's tests once for each permitted config key, with a value that is not its default
-#   make conformance-numbers  compare this backend, the stock backend and InferenceSession in the tests of $(ONNX)
+#   make conformance-numbers  compare both backends and InferenceSession in the tests of each onnx release in $(ONNX)
 #   make fuzz                 test the allowlist with 50,000 examples, and compare outputs with 2,000 configurations on the
 #                             CPU EP and 2,000 on the OpenVINO EP (30 minutes)
 #   make mutants              change the backend in 200 small ways, and list changes that no test detects (an hour)

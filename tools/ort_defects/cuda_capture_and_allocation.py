@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""An allocation by another thread breaks the capture of a CUDA graph, and fails itself.
+"""An allocation by another thread fails while a CUDA graph is captured, and breaks the capture.
 
 onnxruntime-gpu 1.31.1. ONNX Runtime captures in CUDA's global mode. In this mode, an allocation or a synchronization in
 any thread is an error and invalidates the capture. Run with SOFTCUDA_CAPTURE_US=2000, which makes each capture take 2

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""CUDA graphs replay copies from host memory that was released.
+"""A CUDA graph replays a copy from host memory that was released.
 
 onnxruntime-gpu 1.31.1. ONNX Runtime computes some outputs on the CPU (Shape, Size, a constant). If such an output is
 bound to device memory, it is copied inside the capture from a temporary buffer. A replay copies the later contents of
