@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """Classify files with Google's Magika model in several configurations.
 
-``python examples/magika_demo.py FILE...`` prints the result of each configuration. One configuration is helpful, one is
+``python examples/magika_demo.py FILE...`` prints the result of each configuration. One configuration is permitted, one is
 refused, and one is not available. The program then prints the number of files with each label. ``--each`` prints the
 label of each file. The model and its settings are those of the ``magika`` package, and so are the labels.
 """
