@@ -122,6 +122,11 @@ def _enabled(*optimizers: str) -> Need:
     )
 
 
+def _expansion_limit(default: int, what: str) -> Rule:
+    effect = f"Limits the {what} that function inlining can create. It can only be lowered."
+    return Rule(Integer(1, default), str(default), effect, since=(1, 31))
+
+
 _BASIC = _optimizes(GraphOptimizationLevel.ORT_ENABLE_BASIC)
 _EXTENDED = _optimizes(GraphOptimizationLevel.ORT_ENABLE_EXTENDED)
 _FULL = _beside(_MINIMAL, "apply", what=f"{_MINIMAL} other than 'apply'")
@@ -155,18 +160,8 @@ SESSION_CONFIG |= {
         f"Keeps DequantizeLinear of a constant if {_NO_QDQ_FUSION} is 1, too.", since=(1, 26), needs=(_QDQ_KEPT,)
     ),
     _NO_QDQ_FUSION: _switch("Skips the fusion of QDQ groups."),
-    "session.function_expansion_byte_limit": Rule(
-        Integer(1, 2**30),
-        "1073741824",
-        "Limits the bytes that function inlining can create. It can only be lowered.",
-        since=(1, 31),
-    ),
-    "session.function_expansion_node_limit": Rule(
-        Integer(1, 1_000_000),
-        "1000000",
-        "Limits the nodes that function inlining can create. It can only be lowered.",
-        since=(1, 31),
-    ),
+    "session.function_expansion_byte_limit": _expansion_limit(2**30, "bytes"),
+    "session.function_expansion_node_limit": _expansion_limit(1_000_000, "nodes"),
     "session.gqa_value_layout": Rule(
         Choice("BNSH", "BNHS"),
         "BNSH",

@@ -28,7 +28,7 @@ class Setting(NamedTuple):
 
 @dataclass(eq=False)
 class Permit:
-    """The settings that may be passed to ORT for one session. Only :mod:`allowlist.look_up` creates one."""
+    """The settings that may be passed to ORT for one session, by name. Only :mod:`allowlist.look_up` creates one."""
 
     device: str
     """ONNX's name of the requested device, or ``""``."""
@@ -39,13 +39,9 @@ class Permit:
     kinds: dict[str, str] = field(default_factory=dict)
     """The kind of each specified EP in this process, see :func:`session.presence.kind_of`."""
     attributes: Mapping[str, object] = field(default_factory=dict)
-    """``SessionOptions`` attribute to value."""
     session_config: Mapping[str, str] = field(default_factory=dict)
-    """Key to text."""
     run_config: Mapping[str, str] = field(default_factory=dict)
-    """Key to text."""
     sizes: Mapping[str, int] = field(default_factory=dict)
-    """Dimension name to size."""
     without_effect: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """By keyword argument, each key that has no effect in this session, with a sentence about it."""
     warnings: tuple[str, ...] = ()
