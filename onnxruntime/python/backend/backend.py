@@ -136,6 +136,7 @@ class OnnxRuntimeBackend(Backend):
         with requested.telling_apart():
             at = circumstances.expected(presence.stock_list(get_available_providers()))
             permit = look_up.permit(requested, at, presence.kind_of)
+            permit.without_effect = requested.with_origin(permit.without_effect)
             presence.check_available(permit)
             session, libraries = opening.create(source, permit, requested.extensions, SessionOptions())
         vars(session)[_OPENED] = permit.run_config, verification.read_back(session, permit, libraries)

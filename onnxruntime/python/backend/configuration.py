@@ -65,8 +65,10 @@ def faults(config: dict[str, object]) -> Iterator[tuple[str, str, str]]:
                 yield keyword, "", f"extensions must be a list of package names and absolute paths, not {show(value)}"
         elif keyword not in KEYWORDS:
             parts = (*KEYWORDS, "extensions")
-            near = nearest(keyword, parts, 0.6)
-            advice = f"Did you mean {near}?" if near else f"Expected one of {', '.join(parts)}, with settings inside"
+            near = nearest(keyword, parts, 0.7)
+            advice = f"Did you mean {near}?" if near else f"Expected one of {', '.join(parts)}"
+            if not near:
+                advice += ". Attributes such as intra_op_num_threads belong in session_options"
             yield keyword, "", f"{show(keyword)} is not a part of a configuration. {advice}"
         elif type(value) is not dict:
             yield keyword, "", f"{keyword} {_not_an_object(value)}"

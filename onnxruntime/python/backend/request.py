@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -50,7 +51,7 @@ class Request:
     device_index: int | None = None
     extensions: Iterable[str] = ()
     """Libraries of custom operators, which only the environment may specify."""
-    from_environment: Container[tuple[str, str, str]] = frozenset()
+    from_environment: AbstractSet[tuple[str, str, str]] = frozenset()
     """The settings that only the environment specifies, as ``(keyword, provider, key)``."""
 
     @property
@@ -58,13 +59,27 @@ class Request:
         """The keywords that are specified."""
         return [keyword for keyword in KEYWORDS if getattr(self, keyword) is not None]
 
+    def with_origin(self, sentences: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+        """Add the name of the environment variable to the sentences about its settings, by keyword and key."""
+        return {
+            keyword: {
+                key: f"{text}{FROM_ENVIRONMENT}"
+                if (keyword, "", key) in self.from_environment and key not in self.attributes
+                else text
+                for key, text in texts.items()
+            }
+            for keyword, texts in sentences.items()
+        }
+
     @contextmanager
     def telling_apart(self) -> Iterator[None]:
         """Raise a plain error for a refused setting of the environment, because the caller did not specify it."""
         try:
             yield
         except NotPermittedError as refusal:
-            if (refusal.keyword, refusal.provider, refusal.key) in self.from_environment:
+            # The keyword argument of an attribute is its name, even if session_options specifies the attribute.
+            attribute = refusal.keyword not in self.attributes and ("session_options", "", refusal.keyword)
+            if not {(refusal.keyword, refusal.provider, refusal.key), attribute}.isdisjoint(self.from_environment):
                 raise RuntimeError(f"{refusal}{FROM_ENVIRONMENT}") from None
             raise
 

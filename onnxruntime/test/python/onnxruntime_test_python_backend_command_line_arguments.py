@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import unittest
 
-from backend_test_command_line import CommandTest
+from backend_test_command_line import CommandTest, Ran
 
 import onnxruntime
 
@@ -53,6 +54,11 @@ class MistakeTest(CommandTest):
         ):
             with self.subTest(arguments):
                 self.assertIn(why, self.mistake(*arguments))
+
+    def test_json_of_a_mistake(self) -> None:
+        ran = Ran("run", "m", "--thread", "2", "--json")
+        self.assertEqual(ran.status, 2)
+        self.assertIn("--thread", json.loads(ran.out)["error"]["message"])
 
     def test_plugins(self) -> None:
         package = self.folder / "odd_plugin"

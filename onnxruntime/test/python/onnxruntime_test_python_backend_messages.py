@@ -105,10 +105,10 @@ def without_the_ep() -> None:
         prepare(provider_options={CPU: {}})
 
 
-def excluding(name: str) -> Callable:
+def excluding(name: str, specified: dict | None = None) -> Callable:
     def with_the_variable():
         with setting(ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS=name):
-            return prepare(provider_options={CPU: {}})
+            return prepare(provider_options=specified or {CPU: {}})
 
     return with_the_variable
 
@@ -413,9 +413,9 @@ NOT_APPLICABLE = (
         ),
     ),
     (
-        excluding(CPU),
+        excluding(CUDA, {CUDA: {}}),
         (
-            "provider_options['CPUExecutionProvider']: the environment variable ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS "
+            "provider_options['CUDAExecutionProvider']: the environment variable ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS "
             "excludes it"
         ),
     ),
@@ -529,7 +529,7 @@ IGNORED = (
         excluding("NoEP"),
         (
             "Environment variable ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS excludes an unknown execution provider, 'NoEP'. "
-            "Check its name"
+            "Check its name, and separate names by commas"
         ),
     ),
     (
@@ -561,6 +561,13 @@ IGNORED = (
     (
         attribute("inter_op_num_threads", 2),
         "inter_op_num_threads has no effect in this session: it requires ...",
+    ),
+    (
+        in_environment('{"session_options": {"inter_op_num_threads": 2}}'),
+        (
+            "session_options['inter_op_num_threads'] has no effect in this session: it requires ... "
+            "(from the environment variable ORT_ONNX_BACKEND_CONFIG)"
+        ),
     ),
 )
 
@@ -654,9 +661,18 @@ OTHER_ERRORS = (
     (
         in_environment('{"a": 1}'),
         RuntimeError,
-        f"...nvironment variable {VARIABLE} ...: 'a' ...provider_options, ...extensions, with settings inside",
+        f"...{VARIABLE} ...: 'a' ...provider_options, ...extensions. Attributes ... belong in session_options",
     ),
     (in_environment('{"run_config": {"x": 1, "x": 2}}'), RuntimeError, f"... {VARIABLE} ...: duplicate key 'x'..."),
+    (
+        in_environment('{"session_options": {"use_per_session_threads": false}}'),
+        RuntimeError,
+        (
+            "use_per_session_threads: the process has no global thread pools. Call "
+            "onnxruntime.set_global_thread_pool_sizes before the first session, or leave out "
+            "use_per_session_threads=False (from the environment variable ORT_ONNX_BACKEND_CONFIG)"
+        ),
+    ),
     (
         in_environment("config.json"),
         RuntimeError,

@@ -131,7 +131,8 @@ def show(result: dict, page: Page) -> None:
             page.add(f"device {index}: {device['type']} of {device['vendor'] or 'unnamed vendor'}", 6)
     for name in result["plugins_without_a_device"]:
         page.add(f"{name}: {providers.NO_DEVICE}", 2)
-    if not any(provider["kind"] == "plugin" for provider in result["providers"]):
+    plugins = [provider for provider in result["providers"] if provider["kind"] == "plugin"]
+    if not plugins and not result["plugins_without_a_device"]:
         page.add("no plugin EP registered (use --plugin)", 2)
     page.add()
     page.add("Known, but not in this process")

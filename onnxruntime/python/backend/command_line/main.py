@@ -28,10 +28,15 @@ PROGRAM = "python -m onnxruntime.backend"
 class _Parser(argparse.ArgumentParser):
     """Reports a mistake in one line, and accepts no abbreviated flags."""
 
+    json = False
+    """Whether the arguments contain ``--json``: a script then reads errors from stdout."""
+
     def __init__(self, **keywords: object) -> None:
         super().__init__(**keywords, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
+        if _Parser.json:
+            print(json.dumps({"error": problem(message)}, indent=2))
         self.exit(2, f"error: {one_line(message)} (see {self.prog} --help)\n")
 
     def refuse_unknown(self, arguments: list[str]) -> NoReturn:
@@ -49,6 +54,7 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: list[str] | None = None) -> int:
     """Execute one command. Return 0, 1 if it fails or its answer is no, 2 for wrong arguments, 130 if interrupted."""
     output.replace_closed()
+    _Parser.json = "--json" in (sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
     chosen, unknown = parser.parse_known_args(arguments)
     if unknown:

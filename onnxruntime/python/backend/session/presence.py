@@ -13,6 +13,7 @@ from functools import cache
 import onnxruntime
 from onnxruntime.backend.allowlist.permits import Permit
 from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.suggestions import provider_named
 from onnxruntime.backend.errors import nearest, reject, show, warn
 from onnxruntime.backend.provider_names import CPU, CUDA, ON_CUDA_DEVICE, TENSORRT
 from onnxruntime.backend.request import split_device
@@ -38,8 +39,8 @@ def stock_list(available: Iterable[str]) -> list[str]:
         if name == CPU:
             warn(f"Environment variable {_EXCLUDE} cannot exclude {CPU}, which every session has")
         elif name not in known and name not in PROVIDERS and name not in available:
-            near = nearest(name, PROVIDERS, 0.8)
-            advice = f"Did you mean {near!r}?" if near else "Check its name"
+            near = provider_named(name) or nearest(name, PROVIDERS, 0.8)
+            advice = f"Did you mean {near!r}?" if near else "Check its name, and separate names by commas"
             warn(f"Environment variable {_EXCLUDE} excludes an unknown execution provider, {show(name)}. {advice}")
     return [name for name in available if name not in excluded and (name in known or not plugin_devices(name))]
 
@@ -92,7 +93,7 @@ def check_available(permit: Permit) -> None:
     """Check that this process has the specified EPs, and that the environment does not exclude them."""
     excluded = _excluded() if permit.explicit else ()
     for name, kind in permit.kinds.items():
-        if name in excluded:
+        if name in excluded and name != CPU:
             reject(f"the environment variable {_EXCLUDE} excludes it", "provider_options", name)
         if not kind:
             problem = (
