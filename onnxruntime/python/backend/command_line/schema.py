@@ -40,7 +40,7 @@ def schema() -> dict[str, object]:
         "type": "object",
         "additionalProperties": False,
         "properties": {
-            "session_options": _table("Attributes of onnxruntime.SessionOptions.", SESSION_ATTRIBUTES),
+            "session_options": _table("Attributes of onnxruntime.SessionOptions.", SESSION_ATTRIBUTES, "options.md#"),
             "free_dimension_overrides": {
                 "description": "Sizes of named free dimensions of the model's inputs.",
                 "type": "object",
@@ -52,14 +52,15 @@ def schema() -> dict[str, object]:
                 "description": "Execution providers in order, each with its options.",
                 "type": "object",
                 "properties": {
-                    name: {"anyOf": [_table(f"{kind} EP", rules) for kind, rules in kinds.items()]}
+                    name: {"anyOf": [_table(f"{kind} EP", rules, _anchor(name, kind)) for kind, rules in kinds.items()]}
                     for name, kinds in PROVIDERS.items()
                 },
                 # The application can register a plugin EP under any other name.
                 "additionalProperties": {"type": "object"},
             },
-            "session_config": _table("Session config entries.", SESSION_CONFIG) | {"patternProperties": families},
-            "run_config": _table("Run config entries, passed to every run.", RUN_CONFIG),
+            "session_config": _table("Session config entries.", SESSION_CONFIG, "options.md#")
+            | {"patternProperties": families},
+            "run_config": _table("Run config entries, passed to every run.", RUN_CONFIG, "options.md#"),
             "extensions": {"type": "array", "items": {"type": "string", "minLength": 1}},
         },
     }
@@ -71,17 +72,23 @@ def _pattern(family: Family) -> str:
     return f"^(?!(?:{known})$){re.escape(family.prefix)}{family.rest}$"
 
 
-def _table(description: str, rules: Mapping[str, Rule]) -> dict[str, object]:
+def _anchor(provider: str, kind: str) -> str:
+    """Return the start of the anchors of an EP's options in the documents."""
+    short = provider.replace("ExecutionProvider", "").lower()
+    return f"provider-options.md#{short}{'-plugin' if kind == 'plugin' else ''}."
+
+
+def _table(description: str, rules: Mapping[str, Rule], anchor: str) -> dict[str, object]:
     return {
         "description": description,
         "type": "object",
         "maxProperties": MOST_ENTRIES,
         "additionalProperties": False,
-        "properties": {name: _rule(rule) for name, rule in sorted(rules.items())},
+        "properties": {name: _rule(rule, f"docs/{anchor}{name}") for name, rule in sorted(rules.items())},
     }
 
 
-def _rule(rule: Rule) -> dict[str, object]:
+def _rule(rule: Rule, anchor: str) -> dict[str, object]:
     requires = conditions(rule)
     effect = rule.effect + (f" Requires {'; and '.join(requires)}." if requires else "")
-    return {"description": f"{effect} Default: {rule.default or 'empty'}."} | rule.kind.schema
+    return {"description": f"{effect} Default: {rule.default or 'empty'}. See {anchor}"} | rule.kind.schema
