@@ -38,6 +38,8 @@ def labels(paths: list[str], configuration: dict) -> list[str]:
 
 def main(folder: str) -> None:
     paths = sorted(str(path) for path in Path(folder).resolve().rglob("*") if path.is_file())
+    if not paths:
+        sys.exit(f"{folder}: no such folder, or no files in it")
     tasks = [paths[start : start + FILES_PER_TASK] for start in range(0, len(paths), FILES_PER_TASK)]
     address = os.environ.get("DASK_SCHEDULER_ADDRESS")
     cluster = address or LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None)
@@ -52,4 +54,4 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1] if len(sys.argv) == 2 else sys.exit("usage: python examples/batch_dask.py FOLDER"))

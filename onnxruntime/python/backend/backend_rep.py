@@ -187,8 +187,9 @@ class OnnxRuntimeBackendRep(BackendRep):
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(
             # The advice first: frameworks cut the message.
-            "Send functools.partial(onnxruntime.backend.prepare, path, **rep.configuration()) and call it in the "
-            "worker: a prepared model cannot be pickled or deep-copied. copy.copy shares the session"
+            "Send functools.partial(onnxruntime.backend.prepare, path, **rep.configuration()), call it in a function "
+            "of the worker, and return outputs only: a prepared model cannot be pickled or deep-copied. copy.copy "
+            "shares the session"
         )
 
     def run_options(self, run_config: Mapping[str, object] | None = None) -> RunOptions:

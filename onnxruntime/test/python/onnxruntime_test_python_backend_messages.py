@@ -653,8 +653,9 @@ OTHER_ERRORS = (
         lambda: copy.deepcopy(prepare()),
         TypeError,
         (
-            "Send functools.partial(onnxruntime.backend.prepare, path, **rep.configuration()) and call it in the "
-            "worker: a prepared model cannot be pickled or deep-copied. copy.copy shares the session"
+            "Send functools.partial(onnxruntime.backend.prepare, path, **rep.configuration()), call it in a function "
+            "of the worker, and return outputs only: a prepared model cannot be pickled or deep-copied. copy.copy "
+            "shares the session"
         ),
     ),
     (lambda: prepare(bytearray(MODEL)), TypeError, "model must be a path, bytes, ... not ...bytearray"),
