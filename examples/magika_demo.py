@@ -4,9 +4,9 @@
 # --------------------------------------------------------------------------
 """Classify files with Google's Magika model in several configurations.
 
-``python examples/magika_demo.py FILE...`` prints the result of each configuration. One configuration is permitted, one is
-refused, and one is not available. The program then prints the number of files with each label. ``--each`` prints the
-label of each file. The model and its settings are those of the ``magika`` package, and so are the labels.
+``python examples/magika_demo.py FILE...`` prints the result of each configuration. One configuration is permitted, one
+is refused, and one is not available. The program then prints the number of files with each label. ``--each`` prints the
+label of each file. The ``magika`` package contains the model, its settings, and the labels.
 """
 
 from __future__ import annotations

@@ -257,6 +257,7 @@ def _requires(rule: Rule) -> str:
 
 def _condition(need: Need) -> str:
     text, _, value = _text(need.what).partition(" to be ")
+    value = "True" if value == "on" else value
     if not need.idle:
         return _capitalized(_text(need.what))
     if value == "enabled":
@@ -276,11 +277,11 @@ def _capitalized(text: str) -> str:
 
 def _refused_values(kind: Kind) -> Iterator[str]:
     if type(kind) is Flag:
-        for value, word in ((False, "Off"), (True, "On")):
+        for value in (False, True):
             try:
                 kind.parse(value)
             except ValueError as error:
-                yield f"{word} is refused: {_text(str(error))}"
+                yield f"{value} is refused: {_text(str(error))}"
 
 
 def _sent(rule: Rule | Refused) -> str:

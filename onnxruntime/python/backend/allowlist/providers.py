@@ -59,7 +59,7 @@ _CUDA = Table("parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries") | {
     "cudnn_conv_algo_search": Rule(
         Choice("EXHAUSTIVE", "HEURISTIC", "DEFAULT"),
         "EXHAUSTIVE",
-        "How cuDNN selects convolution algorithms. Another algorithm can change the last bits.",
+        "How cuDNN selects convolution algorithms. Another algorithm can change the last bits of outputs.",
     ),
     "cudnn_conv_use_max_workspace": _switch_on("Lets cuDNN search with the largest workspace."),
     "cudnn_conv1d_pad_to_nc1d": _switch("Pads a 1-D convolution to [N, C, 1, D] instead of [N, C, D, 1]."),
@@ -88,7 +88,7 @@ _CUDA = Table("parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries") | {
     "sdpa_kernel": Rule(Integer(0, 1023), "0", "Bit mask of the permitted attention kernels. 0: ORT chooses."),
     "tunable_op_enable": _switch("Uses TunableOp kernels."),
     "tunable_op_tuning_enable": _switch(
-        "Measures TunableOp kernels in runs and keeps the fastest. Timing and last bits depend on earlier runs.",
+        "Measures TunableOp kernels in runs and keeps the fastest. Duration and last bits depend on earlier runs.",
         needs=(Need("tunable_op_enable=1, and tunable_op_max_tuning_duration_ms as its limit", _tuning_bounded),),
     ),
     "tunable_op_max_tuning_duration_ms": Rule(
@@ -138,7 +138,7 @@ _TENSORRT = Table("parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT 
         "Kernel libraries that TensorRT uses (+) or does not use (-).",
     ),
     "trt_engine_hw_compatible": _trt_switch("Builds engines for all GPUs from Ampere on."),
-    "trt_op_types_to_exclude": Rule(_OPERATORS, "none", "Operator types that TensorRT does not take."),
+    "trt_op_types_to_exclude": Rule(_OPERATORS, "none", "Operator types that TensorRT does not run."),
     "trt_cuda_graph_enable": _trt_switch("Captures TensorRT's work as one CUDA graph and replays it in later runs."),
 }
 
@@ -160,7 +160,7 @@ _TENSORRT_RTX = Table("parser run: onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0 on 
         "0",
         "Amount of the weights that stays on the GPU.",
     ),
-    "nv_op_types_to_exclude": Rule(_OPERATORS, "none", "Operator types that the EP does not take."),
+    "nv_op_types_to_exclude": Rule(_OPERATORS, "none", "Operator types that the EP does not run."),
     "nv_use_sync_gpu_allocator": _switch("Allocates with cudaMalloc, which CUDA graphs do not support."),
     "nv_persistent_context_memory": _switch("Keeps working memory between runs."),
 }
@@ -231,7 +231,10 @@ _OPENVINO_BUNDLED = Table("run: onnxruntime-openvino 1.24.1 on a CPU", reported=
         needs=(_FP16_ON_GPU,),
     ),
     "num_of_threads": Rule(
-        Threads(2), "0, OpenVINO decides", "CPU threads, and the number of concurrent runs.", needs=(_WITH_CPU,)
+        Threads(2),
+        "0, OpenVINO decides",
+        "Number of CPU threads, and maximum number of concurrent runs.",
+        needs=(_WITH_CPU,),
     ),
     "num_streams": Rule(Threads(1), "1", _STREAMS, needs=(_CPU_OR_GPU,)),
     "model_priority": Rule(
@@ -279,7 +282,7 @@ _QNN_PLUGIN = Table("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported=
         # Not saver, ir and genie: saver and ir write files, and return wrong outputs or none.
         Choice("htp"),
         "by device; required on a CPU",
-        "Backend of Qualcomm that computes. On x86, htp is a simulator.",
+        "Qualcomm's QNN backend that runs the model. On x86, htp is a simulator.",
     ),
     "htp_graph_finalization_optimization_mode": Rule(
         Integer(0, 3), "0", "Effort of the HTP compiler. No difference on the simulator."
@@ -313,7 +316,7 @@ _INT64 = Need(
     "enableGraphCapture=0 for the value 0", lambda at, text: text == "1" or at.beside.get("enableGraphCapture") != "1"
 )
 _WEBGPU = {
-    "preferredLayout": Rule(Choice("NHWC", "NCHW"), "NHWC", "Layout of operators that have one."),
+    "preferredLayout": Rule(Choice("NHWC", "NCHW"), "NHWC", "Layout of operators that support both layouts."),
     "enableInt64": _switch("Keeps int64 operators on the GPU.", since=(1, 25), needs=(_INT64,)),
 }
 _CAPTURE = "Captures the GPU commands of a run and replays them in later runs."
