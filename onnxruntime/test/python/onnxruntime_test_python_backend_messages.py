@@ -15,24 +15,27 @@ import re
 import unittest
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from unittest import mock
 
 import numpy as np
 import onnx
 from backend_test_allowlist import NEWEST
-from backend_test_models import IR_VERSION, OPSET, model, two_nodes
+from backend_test_models import IR_VERSION, OPSET, model, slow, two_nodes
 from onnx import TensorProto, helper
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime import InferenceSession
 from onnxruntime.backend import errors
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.rules import Need
+from onnxruntime.backend.capture import eligibility
+from onnxruntime.backend.capture.graph_ids import GraphIds
 from onnxruntime.backend.errors import InputError, RunCancelledError
 from onnxruntime.backend.request import of_call
-from onnxruntime.backend.session import presence
+from onnxruntime.backend.session import presence, replacement, verification
 
 CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"
@@ -149,6 +152,47 @@ def cancelled() -> onnxruntime.backend.Cancellation:
     cancellation = onnxruntime.backend.Cancellation()
     cancellation.cancel()
     return cancellation
+
+
+def captured(*calls: Callable[[GraphIds], object], once: bool = False) -> Callable:
+    """Call methods of a new object that assigns graph ids to captures."""
+
+    def in_order() -> None:
+        ids = GraphIds(once, False)
+        for call in calls:
+            call(ids)
+
+    return in_order
+
+
+def capturing(session: InferenceSession, *providers: str) -> Callable:
+    """Return the check of a session that captures graphs, which needs no device."""
+
+    def checked() -> None:
+        raise RuntimeError(eligibility.problem(session, [*providers]))
+
+    return checked
+
+
+def failed_before() -> None:
+    """Run a caller's session of the OpenVINO EP after a run that failed."""
+    session = InferenceSession(MODEL, providers=[CPU])
+    kept = replacement.Replacement(session, None)
+    kept._inner.failed = True
+    kept._usable(session)
+
+
+def replaced(model: str) -> None:
+    """Replace the inner session of a model whose file has changed."""
+    replacement._renew(model, ("another", "stamp"), lambda: None, nullcontext, InferenceSession(MODEL, providers=[CPU]))
+
+
+def read_back_otherwise() -> None:
+    """Verify a session with another value of a session config entry."""
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry(SPINNING, "1")
+    permitted = look_up.permit(of_call({"session_config": {SPINNING: 0}}), NEWEST, lambda _: "built-in")
+    verification.read_back(InferenceSession(MODEL, options, providers=[CPU]), permitted)
 
 
 def closed() -> object:
@@ -648,6 +692,74 @@ OTHER_ERRORS = (
         ),
     ),
     (lambda: closed().run([X]), RuntimeError, "... prepared model is closed"),
+    (
+        lambda: prepare(slow(), intra_op_num_threads=1).run([np.eye(400, dtype=np.float32)], timeout=0.01),
+        TimeoutError,
+        "The run exceeded its timeout of 0.01 s and was ended",
+    ),
+    (
+        read_back_otherwise,
+        RuntimeError,
+        "session_config['session.intra_op.allow_spinning'] was sent as '0', but ORT holds '1'",
+    ),
+    (
+        failed_before,
+        RuntimeError,
+        (
+            "A run failed inside OpenVINOExecutionProvider, and the session may return values of earlier runs. The "
+            "backend cannot replace a session that the caller created or changed. Create a new session and prepare it"
+        ),
+    ),
+    (
+        lambda: replaced(__file__),
+        RuntimeError,
+        (
+            "A run failed inside OpenVINOExecutionProvider, and the session could not be replaced: the model's file "
+            "has changed. Prepare the model again"
+        ),
+    ),
+    (
+        captured(lambda ids: ids.lend({"gpu_graph_id": "5"}), lambda ids: ids.claim({"gpu_graph_id": "5"})),
+        RuntimeError,
+        "gpu_graph_id=5 is used by run_options() of this session. Choose another id",
+    ),
+    (
+        captured(lambda ids: ids.claim({"gpu_graph_id": "5"}), lambda ids: ids.lend({"gpu_graph_id": "5"})),
+        RuntimeError,
+        (
+            "gpu_graph_id=5 is used by run() of this session. For runs with your own binding, choose another id, as in "
+            "run_options({'gpu_graph_id': 7}), or -1 for runs without capture"
+        ),
+    ),
+    (
+        captured(lambda ids: ids.begin(("5", (2, 3))), lambda ids: ids.check(("5", (4, 3)))),
+        RuntimeError,
+        (
+            "gpu_graph_id=5 was captured with inputs of shape (2, 3), but this run has (4, 3). Choose another id. "
+            "Without an id, the backend selects one for each set of shapes"
+        ),
+    ),
+    (
+        captured(lambda ids: ids.check(("5", (2, 3))), once=True),
+        RuntimeError,
+        (
+            "gpu_graph_id=5 has no effect on TensorrtExecutionProvider: it keeps one graph for a session. Prepare the "
+            "model once more for other runs"
+        ),
+    ),
+    (
+        capturing(InferenceSession(MODEL, providers=[CPU]), CUDA, "TensorrtExecutionProvider"),
+        RuntimeError,
+        (
+            "CUDAExecutionProvider and TensorrtExecutionProvider both capture, and ORT replays the graph of one: leave "
+            "it to one of them"
+        ),
+    ),
+    (
+        in_environment('{"provider_options": {"CANNExecutionProvider": {}}}'),
+        RuntimeError,
+        "provider_options['CANNExecutionProvider']: ... (from the environment variable ORT_ONNX_BACKEND_CONFIG)",
+    ),
     (run([X], cancellation=cancelled()), RunCancelledError, "... run was canceled"),
     (
         lambda: copy.deepcopy(prepare()),

@@ -24,8 +24,8 @@ MOST_GRAPHS = 32
 
 ONE_GRAPH = "it keeps one graph for a session. Prepare the model once more for other runs"
 _OVERWRITTEN = (
-    "on CUDA, a replay overwrites outputs that ORT allocated for runs with a binding of your own. Bind allocated "
-    "values and a graph id that rep.run does not use, or prepare the model without graph capture for such runs"
+    "on CUDA, a replay overwrites outputs that ORT allocated for runs with your own binding. Bind allocated "
+    "values and use a graph id that rep.run does not use, or prepare the model without graph capture for such runs"
 )
 
 
@@ -55,7 +55,7 @@ class GraphIds:
 
     def _claim(self, graph_id: str) -> None:
         if graph_id in self._lent:
-            raise RuntimeError(f"{GRAPH_ID}={graph_id} was given away by run_options() of this session: choose another")
+            raise RuntimeError(f"{GRAPH_ID}={graph_id} is used by run_options() of this session. Choose another id")
         if graph_id != ORDINARY:
             self._claimed.add(graph_id)
 
@@ -68,11 +68,13 @@ class GraphIds:
         with self._state:
             if graph_id in self._claimed or (self._once and self._begun):
                 raise RuntimeError(
-                    f"{GRAPH_ID}={graph_id} belongs to run() on this session: choose another for runs with a binding "
-                    f"of your own, as in run_options({{'{GRAPH_ID}': 7}}), or {ORDINARY} for runs without capture"
+                    f"{GRAPH_ID}={graph_id} is used by run() of this session. For runs with your own binding, choose "
+                    f"another id, as in run_options({{'{GRAPH_ID}': 7}}), or {ORDINARY} for runs without capture"
                 )
             if graph_id == ORDINARY and not self._on_webgpu and self._begun:
-                raise RuntimeError(f"run_options({{'{GRAPH_ID}': {ORDINARY}}}) comes too late: {_OVERWRITTEN}")
+                raise RuntimeError(
+                    f"run_options({{'{GRAPH_ID}': {ORDINARY}}}) is possible before captures only: {_OVERWRITTEN}"
+                )
             self._lent.add(graph_id)
 
     def check(self, key: tuple) -> None:
@@ -86,8 +88,8 @@ class GraphIds:
         if captured != shapes:
             before, now = (", ".join(map(str, listed)) for listed in (captured, shapes))
             raise RuntimeError(
-                f"{GRAPH_ID}={graph_id} was captured with inputs of shape {before}, and this run has {now}: "
-                "choose another id, or none, which selects an id for each set of shapes"
+                f"{GRAPH_ID}={graph_id} was captured with inputs of shape {before}, but this run has {now}. "
+                "Choose another id. Without an id, the backend selects one for each set of shapes"
             )
         if key in self._refused:
             raise RuntimeError(self._refused[key])
@@ -110,7 +112,9 @@ class GraphIds:
                 graph_id = str(0 if self._once else FIRST_AUTOMATIC_ID + self._begun)
             else:
                 # If the run fails, ORT may have captured a graph under this id. Automatic ids are never used again.
-                self._refused[key] = f"the first run with {GRAPH_ID}={graph_id} failed: choose another id, or none"
+                self._refused[key] = (
+                    f"the first run with {GRAPH_ID}={graph_id} failed. Choose another id, or specify none"
+                )
                 self._shapes[graph_id] = shapes
             self._claim(graph_id)
             self._begun += 1
