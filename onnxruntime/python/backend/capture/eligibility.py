@@ -93,18 +93,17 @@ def check(session: InferenceSession, ep: str, path: Path) -> None:
         _check_release()
     try:
         size = path.stat().st_size
-        final = onnx.load_model(path, load_external_data=False) if size <= _MOST_BYTES else None
+        if size > _MOST_BYTES:
+            _refuse(ep, f"the final graph has {size} bytes, too many to check")
+        final = onnx.load_model(path, load_external_data=False)
     except (OSError, DecodeError) as error:
         _refuse(ep, f"the final graph cannot be read: {show(str(error))}")
-    if final is None:
-        _refuse(ep, f"the final graph has {size} bytes, too many to check")
     problem = (_unknown(final) if ep == WEBGPU else "") or _not_repeatable(final)
+    if not problem:
+        session._unread_inputs = (fast_path.inner_of(session), frozenset(_on_cpu(session) - _read(final)))
+        problem = _read_on_cpu(session)
     if problem:
         _refuse(ep, problem)
-    session._unread_inputs = (fast_path.inner_of(session), frozenset(_on_cpu(session) - _read(final)))
-    read = _read_on_cpu(session)
-    if read:
-        _refuse(ep, read)
 
 
 def unread(session: InferenceSession) -> frozenset[str] | None:
@@ -177,8 +176,7 @@ def problem(session: InferenceSession, eps: list[str]) -> str:
         if ep == WEBGPU:
             return "graph capture on WebGPU leaves out some operators, and only models that prepare opens are checked"
         opened = _as_opened(session)
-        found = "" if opened is None else _not_repeatable(opened)
-        if found:
+        if opened is not None and (found := _not_repeatable(opened)):
             return found
     return _read_on_cpu(session)
 

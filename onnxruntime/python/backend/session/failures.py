@@ -50,13 +50,17 @@ def missing(names: Iterable[str]) -> str:
 def missing_driver() -> str:
     """Return the system loader's message about the library of NVIDIA's driver, or ``""`` if it loads."""
     file = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+    error = _load_error(file)
+    advice = "Install the driver first: packages such as onnxruntime-gpu do not contain it."
+    problem = "NVIDIA's driver is missing on this machine, or its GPU is not visible to this process"
+    return f"{problem} ({error}). {advice}" if error else ""
+
+
+def _load_error(path: str) -> str:
     try:
-        ctypes.CDLL(file)
+        ctypes.CDLL(path)
     except OSError as error:
-        return (
-            f"NVIDIA's driver is missing on this machine, or its GPU is not visible to this process ({error}). "
-            "Install the driver first: packages such as onnxruntime-gpu do not contain it."
-        )
+        return str(error)
     return ""
 
 
@@ -70,14 +74,10 @@ def missing_library(name: str) -> str:
     stem = f"onnxruntime_providers_{name.removesuffix('ExecutionProvider').lower()}"
     file = {"win32": f"{stem}.dll", "darwin": f"lib{stem}.dylib"}.get(sys.platform, f"lib{stem}.so")
     path = os.path.join(os.path.dirname(onnxruntime.__file__), "capi", file)
-    if not os.path.isfile(path):
-        return ""
-    try:
-        ctypes.CDLL(path)
-    except OSError as error:
-        built_for = getattr(build_and_package_info, "cuda_version", None)
-        return f"The system says: {error}." + (f" This wheel is built for CUDA {built_for}." if built_for else "")
-    return ""
+    error = _load_error(path) if os.path.isfile(path) else ""
+    built_for = getattr(build_and_package_info, "cuda_version", None)
+    wheel = f" This wheel is built for CUDA {built_for}." if built_for else ""
+    return f"The system says: {error}.{wheel}" if error else ""
 
 
 def free_shapes(session: InferenceSession) -> str:

@@ -52,9 +52,8 @@ def _all_providers() -> frozenset[str]:
 
 def plugin_devices(name: str) -> list:
     """Return the devices of a plugin EP whose library the application has registered."""
-    if not hasattr(onnxruntime, "get_ep_devices"):
-        return []
-    return [device for device in onnxruntime.get_ep_devices() if device.ep_name == name and _is_plugins(device)]
+    devices = getattr(onnxruntime, "get_ep_devices", list)()
+    return [device for device in devices if device.ep_name == name and _is_plugins(device)]
 
 
 def _is_plugins(device: onnxruntime.OrtEpDevice) -> bool:
@@ -64,9 +63,8 @@ def _is_plugins(device: onnxruntime.OrtEpDevice) -> bool:
     a built-in EP's device contains ORT's release.
     """
     metadata = device.ep_metadata
-    if "library_path" in metadata or onnxruntime.__version__ not in _NO_LIBRARY_PATH:
-        return "library_path" in metadata
-    return metadata.get("version") != onnxruntime.__version__
+    ort = onnxruntime.__version__
+    return "library_path" in metadata or (ort in _NO_LIBRARY_PATH and metadata.get("version") != ort)
 
 
 def kind_of(name: str) -> str:
