@@ -22,17 +22,15 @@ def other_data(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     another value, less than 0.5.
     """
     rng = np.random.default_rng(0)
-    return {name: _vary(array, rng) for name, array in feeds.items()}
-
-
-def _vary(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    if array.dtype.kind == "f":
-        with np.errstate(invalid="ignore"):
-            small, factor = rng.uniform((0.125, 0.5), (0.5, 0.9), (*array.shape, 2)).T
-            other = np.where(array == 0, small.T, array * factor.T)
-    else:
+    data = {}
+    for name, array in feeds.items():
         other = ~array if array.dtype.kind == "b" else array
-    return np.asarray(other, array.dtype)
+        if array.dtype.kind == "f":
+            with np.errstate(invalid="ignore"):
+                small, factor = rng.uniform((0.125, 0.5), (0.5, 0.9), (*array.shape, 2)).T
+                other = np.where(array == 0, small.T, array * factor.T)
+        data[name] = np.asarray(other, array.dtype)
+    return data
 
 
 def differing(

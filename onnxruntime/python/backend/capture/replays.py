@@ -15,7 +15,6 @@ from onnxruntime import InferenceSession, OrtValue, RunOptions
 from onnxruntime.backend.capture import locks
 from onnxruntime.backend.capture.threads import Threads
 
-_NO_GRAPHS: Mapping = {}
 _RUN_WITH_IOBINDING = InferenceSession.run_with_iobinding
 
 _Replay = Callable[[Sequence[object]], "list[np.ndarray] | None"]
@@ -98,7 +97,7 @@ def fast_path(
         """Run another graph than the last one of the thread."""
         shapes = tuple([value.shape if type(value) is np.ndarray else None for value in inputs])
         if shapes not in mine.graphs:
-            graph = (threads.graphs() or _NO_GRAPHS).get((graph_id, *shapes))
+            graph = (threads.graphs() or {}).get((graph_id, *shapes))
             if graph is None or graph.entries is not entries:
                 return None
             mine.graphs[shapes] = _Fast(lock, replay_of(graph, own, slots, lock, replay_lock))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from functools import cache
 
 import onnxruntime
 from onnxruntime.backend.allowlist.permits import Permit
@@ -34,7 +33,7 @@ def stock_list(available: Iterable[str]) -> list[str]:
     Warn about an excluded name that no EP has, and about the CPU EP. A plugin EP whose name ORT does not know is not in
     the list, because ORT would attach it after the CPU EP.
     """
-    excluded, known, available = _excluded(), _all_providers(), list(available)
+    excluded, known, available = _excluded(), onnxruntime.get_all_providers(), list(available)
     for name in excluded:
         if name == CPU:
             warn(f"Environment variable {_EXCLUDE} cannot exclude {CPU}, which every session has")
@@ -43,11 +42,6 @@ def stock_list(available: Iterable[str]) -> list[str]:
             advice = f"Did you mean {near!r}?" if near else "Check its name, and separate names by commas"
             warn(f"Environment variable {_EXCLUDE} excludes an unknown execution provider, {show(name)}. {advice}")
     return [name for name in available if name not in excluded and (name in known or not plugin_devices(name))]
-
-
-@cache
-def _all_providers() -> frozenset[str]:
-    return frozenset(onnxruntime.get_all_providers())
 
 
 def plugin_devices(name: str) -> list:
