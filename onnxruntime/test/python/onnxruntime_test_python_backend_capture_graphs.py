@@ -544,7 +544,7 @@ class OwnRunsTest(OnCuda):
         rep.run([x], run_config=ORDINARY)
         rep = self.prepare(chain())
         rep.run([x])
-        with self.assertRaisesRegex(RuntimeError, "comes too late.*overwrites outputs"):
+        with self.assertRaisesRegex(RuntimeError, "before captures only.*overwrites outputs"):
             rep.run_options(ORDINARY)
         rep.run([x])
 
