@@ -48,11 +48,7 @@ class OnnxRuntimeBackendRep(BackendRep):
     _applied, _run_config, _runs = NOTHING_APPLIED, NOTHING, NOT_READY
 
     def __init__(
-        self,
-        session: InferenceSession,
-        run_config: Mapping[str, str] = NOTHING,
-        *,
-        applied: Applied = NOTHING_APPLIED,
+        self, session: InferenceSession, run_config: Mapping[str, str] = NOTHING, *, applied: Applied = NOTHING_APPLIED
     ) -> None:
         """
         :param session: the session, or another object with ``get_inputs`` and ``run``.

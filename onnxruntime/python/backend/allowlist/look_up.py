@@ -89,11 +89,7 @@ def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -
 def entries(
     keyword: str, given: Mapping[str, object], at: Circumstances, **changes: object
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Look up the entries of ``session_config`` or ``run_config``.
-
-    :param at: the circumstances of the session, with ``changes`` applied to them.
-    :return: the text of each entry, and a sentence about each entry that has no effect in this session.
-    """
+    """Return the text of each entry, and a sentence about each entry without effect; ``changes`` apply to ``at``."""
     table = SESSION_CONFIG if keyword == "session_config" else RUN_CONFIG
     settings: dict[str, Setting] = {}
     without_effect: dict[str, str] = {}
@@ -119,11 +115,10 @@ def attributes(
     at: Circumstances,
     session_options: Mapping[str, object] = NOTHING,
 ) -> tuple[dict[str, object], dict[str, str]]:
-    """Look up the attributes among the keyword arguments of a call.
+    """Return the value of each attribute, and a sentence about each attribute that has no effect in this session.
 
-    :param given: the keyword arguments. Names that are not attributes are left out, as in the stock backend.
+    :param given: the keyword arguments of a call. Names that are not attributes are left out, as in the stock backend.
     :param session_options: attributes only. Keyword arguments win over them.
-    :return: the value of each attribute, and a sentence about each attribute that has no effect in this session.
     """
     settings: dict[str, Setting] = {}
     for name, value in session_options.items():

@@ -84,13 +84,11 @@ class Table(dict):
     def __or__(self, entries: Mapping) -> Table:
         """Return the same table with more entries. A value that is not a :class:`Rule` is kept unchanged."""
         table = Table(self.evidence, needs=self.needs, reported=self.reported)
-        table.update(self)
-        table.update(entries)
-        if self.needs or not self.reported:
-            for rule in entries.values():
-                if isinstance(rule, Rule):
-                    rule.needs += self.needs
-                    rule.reported = rule.reported and self.reported
+        table.update({**self, **entries})
+        for rule in entries.values():
+            if isinstance(rule, Rule):
+                rule.needs += self.needs
+                rule.reported = rule.reported and self.reported
         return table
 
     def how_known(self, name: str) -> str:

@@ -67,7 +67,7 @@ def provider_options(names: object, options: object = None) -> str:
         names = [names]
     if type(names) not in (list, tuple) or not 0 < len(names) <= _MOST:
         return ""
-    given = options if type(options) in (list, tuple) and len(options) == len(names) else [None] * len(names)
+    given = list(options) if type(options) in (list, tuple) and len(options) == len(names) else [None] * len(names)
     found: dict[str, str] = {}
     for entry, of_entry in zip(names, given, strict=True):
         name, own = entry if type(entry) in (tuple, list) and len(entry) == 2 else (entry, of_entry)
