@@ -29,6 +29,7 @@
 #   make mutants              change the backend in 200 small ways, and list changes that no test detects (an hour)
 #
 # Maintain it:
+#   make -j2 environments     create all environments, two at a time
 #   make document             write docs/options.md and two similar documents from the tables of the allowlist
 #   make drift RELEASES=onnxruntime==1.31.1          list option names of a release that the allowlist does not contain
 #   make patch CHECKOUT=FOLDER                       write the patches for an ORT source tree into build/patch;
@@ -54,9 +55,11 @@ ENVIRONMENTS := cpu openvino webgpu-plugin webgpu plugins cuda
 # Environments without tests of their own.
 EXAMPLES := scale-out
 ALONE := webgpu-plugin webgpu plugins cuda
+# Tests of this repository's files and tools. They create no session, so the default base runs them for all bases.
+ONCE := architecture benchmarks kept_series mutants names_in_prose patch upstream_tests
 # A process for each CPU, and a file in one process. The longest files begin first.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
-LONGEST := documents stock_comparison option_drift allowlist_properties command_line_processes
+LONGEST := documents allowlist_properties option_drift command_line_processes stock_comparison command_line_inspect
 PACKAGES := pytest pytest-xdist hypothesis
 # Packages with the real models of the tests and examples. Their requirements are not needed, so they are installed into
 # a folder of their own.
@@ -101,6 +104,9 @@ PACKAGES_scale-out := dask distributed joblib magika
 
 export ORT_DISABLE_TELEMETRY := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Python compiles the modules that a test imports. pip would compile all modules, which takes longer than the rest of an
+# installation. (pip reads "no" as the value of the option no-compile.)
+export PIP_NO_COMPILE := no
 
 # The name of a stamp is a digest of the content that it stands for, so that no clock decides what is up to date: a
 # deleted file, a checkout of an older commit, an edit within one second and another Python all change the name.
@@ -122,10 +128,12 @@ RELEASES ?= $(addprefix onnxruntime==,1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 
 # The stock wheel, with which the benchmark and the tests compare.
 STOCK := stock-$(call digest,Makefile constraints.txt setup.py)
 
-.PHONY: demo scale-out test try patch campaign-cuda bench bench-capture fuzz mutants drift document lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
+.PHONY: environments demo scale-out test try patch campaign-cuda bench bench-capture fuzz mutants drift document lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
 	conformance-webgpu conformance-keys conformance-numbers upstream-tests captured-operators $(ONNX:%=numbers-%)
 
 test: test-cpu
+
+environments: .venv-stock/$(STOCK) $(patsubst %,.venv-%/$(READY),$(ENVIRONMENTS) $(EXAMPLES))
 
 test-cpu: .venv-stock/$(STOCK)
 test-cpu: export ORT_STOCK_PYTHON := $(CURDIR)/.venv-stock/bin/python
@@ -133,7 +141,8 @@ test-cpu: export ORT_STOCK_PYTHON := $(CURDIR)/.venv-stock/bin/python
 $(ENVIRONMENTS:%=test-%): test-%: .venv-%/$(READY)
 	$(UNDER_$*) .venv-$*/bin/python -m pytest $(if $(filter $*,$(ALONE)),,$(PARALLEL) $(call tests_ending,$(LONGEST))) \
 		$(call tests_ending,$(ALSO_$*) $(ONLY_$*)) $(if $(filter $*,$(ALONE)),\
-		$(filter %_option_drift.py,$(TEST_FILES)),$(filter-out $(NOT_EVERYWHERE),$(TEST_FILES)))
+		$(filter %_option_drift.py,$(TEST_FILES)),$(filter-out $(NOT_EVERYWHERE) \
+		$(if $(filter-out cpu,$*),$(call tests_ending,$(ONCE))),$(TEST_FILES)))
 	$(if $(AGAIN_$*),$(AGAIN_$*) $(UNDER_$*) .venv-$*/bin/python -m pytest $(call tests_ending,$(ALSO_$*) $(ONLY_$*)))
 
 campaign-cuda: .venv-cuda/$(READY)
@@ -238,11 +247,22 @@ $(patsubst %,.venv-%/$(MADE),$(ENVIRONMENTS) $(EXAMPLES) stock): .venv-%/$(MADE)
 	$(PYTHON) -m venv .venv-$*
 	touch $@
 
-# pip always builds a folder anew, and replaces an earlier build of the same version.
-$(patsubst %,.venv-%/$(READY),$(ENVIRONMENTS) $(EXAMPLES)): .venv-%/$(READY): .venv-%/$(MADE)
+# Each base has one wheel of this tree, which every environment with this base installs.
+wheel = build/wheels/$(subst ==,-,$(1))/$(READY)
+$(foreach base,$(sort $(foreach name,$(ENVIRONMENTS) $(EXAMPLES),$(BASE_$(name)))),$(call wheel,$(base))): \
+		build/wheels/%/$(READY): .venv-stock/$(MADE)
+	rm -rf $(@D)
+	ORT_BACKEND_BASE=$(subst -1.,==1.,$*) .venv-stock/bin/python -m pip wheel --quiet --no-deps --wheel-dir $(@D) .
+	touch $@
+
+# pip does not replace an installed wheel of the same version without --force-reinstall.
+.SECONDEXPANSION:
+$(patsubst %,.venv-%/$(READY),$(ENVIRONMENTS) $(EXAMPLES)): .venv-%/$(READY): .venv-%/$(MADE) \
+		| $$(call wheel,$$(BASE_$$*))
 	rm -f .venv-$*/ready-*
-	ORT_BACKEND_BASE=$(BASE_$*) .venv-$*/bin/python -m pip install --quiet --constraint constraints.txt \
-		. $(PACKAGES) $(PACKAGES_$*)
+	.venv-$*/bin/python -m pip install --quiet --no-deps --force-reinstall $(dir $(call wheel,$(BASE_$*)))*.whl
+	.venv-$*/bin/python -m pip install --quiet --constraint constraints.txt \
+		$(dir $(call wheel,$(BASE_$*)))*.whl $(PACKAGES) $(PACKAGES_$*)
 	.venv-$*/bin/python -m pip check
 	.venv-$*/bin/python -m pip install --quiet --constraint constraints.txt --no-deps --upgrade \
 		--target .venv-$*/models $(MODELS)

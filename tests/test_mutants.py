@@ -52,7 +52,7 @@ class MutantsTest(unittest.TestCase):
         )
 
     def test_each_is_one_change_on_the_lines_it_names(self) -> None:
-        name = "runs/inputs"
+        name = "runs/limits"
         source = (backend_mutants.BACKEND / f"{name}.py").read_text(encoding="utf-8")
         lines, meaning = source.splitlines(), ast.dump(ast.parse(source))
         for one in backend_mutants.mutants(name, source):
