@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from onnxruntime import InferenceSession, RunOptions
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 # The types whose equal values are the same value, unlike 0.0 and -0.0.
 _COMPARABLE = frozenset({str, int, bool})
-_MOST_KEPT, _LONGEST_KEPT = 64, 256
+_MOST_KEPT = 64
 
 
 @dataclass(eq=False)
@@ -133,9 +134,11 @@ class Runs:
         if comparable and (found := self.kept.get((types, given))) is not None:
             return found
         settings, without_effect = self.permitted(None if run_config is None else config, attributes)
-        # A setting that is ignored or has no effect is warned about each time, and a caller's text may be long.
+        # A setting that is ignored or has no effect is warned about each time.
         without_warning = not without_effect and len(settings.attributes) == len(attributes)
-        if comparable and without_warning and len(repr(given)) <= _LONGEST_KEPT:
+        texts = map(str, (*chain(*settings.entries.items()), *chain(*settings.attributes.items())))
+        # No text of the caller is kept, except for text that ORT receives.
+        if comparable and without_warning and {*texts}.issuperset(one for one in given if type(one) is str):
             if len(self.kept) >= _MOST_KEPT:
                 self.kept.clear()
             self.kept[types, given] = settings
