@@ -94,7 +94,7 @@ ALSO_plugins := session_replacement
 
 BASE_cuda := onnxruntime-gpu
 ONLY_cuda := cuda cuda_models
-ALSO_cuda := capture_graphs
+ALSO_cuda := capture_graphs capture_graph_ids capture_replays capture_threads
 UNDER_cuda := sh onnxruntime/test/python/with_software_cuda.sh
 # The software CUDA does work as late as a GPU can, and captures take so long that other threads meet them.
 AGAIN_cuda := SOFTCUDA_LAZY=1 SOFTCUDA_CAPTURE_US=300

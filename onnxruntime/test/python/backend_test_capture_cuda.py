@@ -1,0 +1,79 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The CUDA EP, for the tests of graph capture."""
+
+from __future__ import annotations
+
+import unittest
+
+import numpy as np
+from onnx import ModelProto, TensorProto
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime import InferenceSession, OrtValue, SessionOptions
+from onnxruntime.backend.capture import locks
+
+CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+INT64 = TensorProto.INT64
+ORDINARY = {"gpu_graph_id": -1}
+
+
+def _devices() -> int:
+    """Return the number of CUDA devices that this process can use, at most 2."""
+    if CUDA not in onnxruntime.get_available_providers():
+        return 0
+    found = 0
+    for index in range(2):
+        try:
+            OrtValue.ortvalue_from_numpy(np.zeros(1, np.float32), "cuda", index)
+        except Exception:  # ORT's own, of which there are several
+            break
+        found += 1
+    return found
+
+
+DEVICES = _devices()
+needs_cuda = unittest.skipUnless(DEVICES, "there is no CUDA device, nor the software CUDA of make test-cuda")
+
+
+def typed(made: ModelProto, elem_type: int, *outputs: int) -> ModelProto:
+    """Set the element type of some outputs."""
+    for index in outputs:
+        made.graph.output[index].type.tensor_type.elem_type = elem_type
+    return made
+
+
+def open_session(made: ModelProto, options: dict | None = None, config: dict | None = None) -> InferenceSession:
+    """Create a session as a caller does, without the backend."""
+    asked = SessionOptions()
+    for key, value in (config or {}).items():
+        asked.add_session_config_entry(key, value)
+    options = {"enable_cuda_graph": "1"} if options is None else options
+    with locks.CUDA.alone():
+        return InferenceSession(made.SerializeToString(), asked, providers=[(CUDA, options)])
+
+
+class OnCuda(unittest.TestCase):
+    """Methods that the classes for CUDA share."""
+
+    def prepare(self, made: ModelProto, device_id: int = 0, **keywords):
+        options = {"enable_cuda_graph": True, "device_id": device_id}
+        return onnxruntime.backend.prepare(made, provider_options={CUDA: options}, **keywords)
+
+    def ordinary(self, made: ModelProto):
+        return onnxruntime.backend.prepare(made, provider_options={CUDA: {}})
+
+    def data(self, seed: int, *shape: int) -> np.ndarray:
+        return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+    def close(self, got: np.ndarray, want: np.ndarray) -> None:
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+    def same(self, got, want) -> None:
+        self.assertEqual(len(got), len(want))
+        for have, wanted in zip(got, want, strict=True):
+            self.assertEqual((have.shape, have.dtype), (wanted.shape, wanted.dtype))
+            np.testing.assert_array_equal(have, wanted)

@@ -1,0 +1,192 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests the graph ids of captures and of callers' own runs on the CUDA EP, and TensorRT's only graph.
+
+The tests run on a GPU, or on the software CUDA of ``make test-cuda``. Its settings ``SOFTCUDA_LAZY`` and
+``SOFTCUDA_CAPTURE_US`` change the time of the work and the duration of a capture.
+"""
+
+from __future__ import annotations
+
+import threading
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
+
+import numpy as np
+from backend_test_capture import (
+    Expected,
+    chain,
+    two_inputs,
+)
+from backend_test_capture_cuda import CPU, DEVICES, INT64, ORDINARY, OnCuda, needs_cuda, open_session
+from backend_test_models import model
+from onnx import helper
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime import InferenceSession, OrtValue
+from onnxruntime.backend.capture import comparison, graphs, locks
+
+TENSORRT = "TensorrtExecutionProvider"
+
+
+@needs_cuda
+class OwnRunsTest(OnCuda):
+    """Values and bindings of a caller."""
+
+    def test_inputs_on_the_device(self) -> None:
+        rep, expected = self.prepare(two_inputs()), Expected(two_inputs())
+        for i in range(3):
+            a, b = self.data(i, 3), self.data(i + 9, 3)
+            with locks.CUDA.alone():
+                values = [OrtValue.ortvalue_from_numpy(a, device, 0) for device in ("cuda", "cpu")]
+            for value in values:
+                self.same(rep.run([value, b]), expected(a, b))
+                self.same(rep.run([b, value]), expected(b, a))
+                self.same(rep.run([value, b], run_config=ORDINARY), expected(a, b))
+        wrong = OrtValue.ortvalue_from_numpy(a.astype(np.int32), "cuda", 0)
+        with self.assertRaisesRegex(onnxruntime.backend.InputError, "A"):
+            rep.run([wrong, b])
+
+    def test_a_binding_of_allocated_values(self) -> None:
+        rep, expected = self.prepare(chain()), Expected(chain())
+        rep.run([self.data(0, 2, 4)])
+        options = rep.run_options({"gpu_graph_id": 7})
+        with locks.CUDA.alone():
+            source, target = (OrtValue.ortvalue_from_shape_and_type([2, 4], np.float32, "cuda", 0) for _ in range(2))
+            binding = rep.session.io_binding()
+            binding.bind_ortvalue_input("X", source)
+            binding.bind_ortvalue_output("Y", target)
+        for i in range(5):
+            x = self.data(i, 2, 4)
+            with locks.CUDA.alone():
+                source.update_inplace(x)
+                rep.session.run_with_iobinding(binding, options)
+            rep.run([self.data(50 + i, 2, 4)])
+            self.close(target.numpy(), expected(x)[0])
+
+    def test_ordinary_bindings_and_captures_exclude_each_other(self) -> None:
+        x = self.data(0, 2, 4)
+        rep = self.prepare(chain())
+        rep.run([x], run_config=ORDINARY)
+        rep.run_options(ORDINARY)  # nothing was captured so far
+        with self.assertRaisesRegex(RuntimeError, "run_options.*overwrites outputs.*Bind allocated values"):
+            rep.run([x])
+        rep.run([x], run_config=ORDINARY)
+        rep = self.prepare(chain())
+        rep.run([x])
+        with self.assertRaisesRegex(RuntimeError, "before captures only.*overwrites outputs"):
+            rep.run_options(ORDINARY)
+        rep.run([x])
+
+    def test_a_session_that_the_caller_opened(self) -> None:
+        session = open_session(chain())
+        rep, expected = onnxruntime.backend.prepare(session), Expected(chain())
+        for i in range(10):
+            x = self.data(i, 1 + i % 2, 4)
+            self.close(rep.run([x])[0], expected(x)[0])
+
+    def test_a_callers_session_is_taken_whatever_it_captures(self) -> None:
+        shared = open_session(chain(), config={"session.use_env_allocators": "1"})
+        reshape = model([helper.make_node("Reshape", ["X", "S"], ["Y"])], {"X": (2, 4), "S": (2,)}, {"Y": ("M", "N")})
+        reshape.graph.input[1].type.tensor_type.elem_type = INT64
+        x, shape = self.data(0, 2, 4), np.array([4, 2], np.int64)
+        for session, inputs, why in (
+            (shared, [x], "session.use_env_allocators"),
+            (open_session(reshape), [x, shape], "'S' is read on the CPU"),
+        ):
+            rep = onnxruntime.backend.prepare(session)
+            for config in (None, {"gpu_graph_id": 7}):
+                with self.assertRaisesRegex(RuntimeError, f"{why}.*rep.session with rep.run_options"):
+                    rep.run(inputs, run_config=config)
+            for _ in range(3):
+                self.assertEqual(len(rep.run(inputs, run_config=ORDINARY)), 1)
+            rep.run_options()
+
+    @unittest.skipUnless(DEVICES > 1, "there is one CUDA device only")
+    def test_two_devices(self) -> None:
+        # Each thread has a current device, which ORT does not set for a session that captures.
+        expected, lock = Expected(chain()), locks.CUDA
+        self.addCleanup(setattr, lock, "other_devices", lock.other_devices)
+        lock.other_devices = False
+        reps = [self.prepare(chain(), 0)]
+        reps[0].run([self.data(0, 3, 4)])
+        reps += [self.prepare(chain(), 1), onnxruntime.backend.prepare(chain(), "CUDA:1")]
+        for i in range(18):
+            x = self.data(i, 1 + i % 4, 4)
+            rep = reps[i % 3]
+            self.close(rep.run([x])[0], expected(x)[0])
+            with locks.CUDA.alone():
+                value = OrtValue.ortvalue_from_numpy(x, "cuda", (i + 1) % 2)
+            self.close(rep.run([value])[0], expected(x)[0])
+            self.close(rep.run([x], run_config=ORDINARY)[0], expected(x)[0])
+
+
+def as_tensorrt(session: InferenceSession) -> InferenceSession:
+    """Make a session of the CUDA EP that captures look like a session of TensorRT, which the tests cannot create."""
+    session.get_providers = lambda: [TENSORRT, CPU]
+    session.get_provider_options = lambda: {TENSORRT: {"trt_cuda_graph_enable": "1", "device_id": "0"}, CPU: {}}
+    return session
+
+
+@needs_cuda
+class TensorrtTest(OnCuda):
+    """The rules for TensorRT, which keeps one graph whatever the id; on the CUDA EP."""
+
+    def test_one_graph_by_one_thread(self) -> None:
+        rep, expected = onnxruntime.backend.prepare(as_tensorrt(open_session(chain()))), Expected(chain())
+        options, threads = [], set()
+        run = type(rep.session).run_with_iobinding
+        plain = []
+        run_plain = type(rep.session).run
+
+        def watched(binding, run_options):
+            threads.add(threading.get_ident())
+            options.append(run_options.get_run_config_entry("gpu_graph_id"))
+            return run(rep.session, binding, run_options)
+
+        def watched_plain(*arguments):
+            plain.append(arguments[2].get_run_config_entry("gpu_graph_id"))
+            return run_plain(rep.session, *arguments)
+
+        with (
+            mock.patch.object(rep.session, "run_with_iobinding", watched),
+            mock.patch.object(rep.session, "run", watched_plain),
+            mock.patch.object(comparison, "_same", lambda *_: False),  # so that another run would be wanted
+            ThreadPoolExecutor(2) as pool,
+        ):
+            for i in range(6):
+                x = self.data(i, 3, 4)
+                which = rep.run if i % 2 else lambda inputs: pool.submit(rep.run, inputs).result()
+                self.close(which([x])[0], expected(x)[0])
+        self.assertEqual(plain, ["-1"])  # a second would be captured, in memory that is gone after it
+        self.assertEqual(set(options), {"0"})
+        self.assertEqual(len(threads), 1)
+        with self.assertRaisesRegex(RuntimeError, "one graph for a session"):
+            rep.run([self.data(0, 2, 4)])
+        for config in (ORDINARY, {"gpu_graph_id": 7}):
+            with self.assertRaisesRegex(RuntimeError, "gpu_graph_id=.* has no effect on Tensorrt"):
+                rep.run([x], run_config=config)
+        with self.assertRaisesRegex(RuntimeError, r"is used by run\(\)"):
+            rep.run_options({"gpu_graph_id": 7})
+
+    def test_a_run_of_the_callers_own_comes_first(self) -> None:
+        rep = onnxruntime.backend.prepare(as_tensorrt(open_session(chain())))
+        rep.run_options()
+        with self.assertRaisesRegex(RuntimeError, "is used by run_options"):
+            rep.run([self.data(0, 3, 4)])
+
+    def test_a_failed_first_run(self) -> None:
+        rep = onnxruntime.backend.prepare(as_tensorrt(open_session(chain())))
+        failing = mock.patch.object(graphs.Capture, "_replay", side_effect=MemoryError)
+        with failing, self.assertRaises(MemoryError):
+            rep.run([self.data(0, 3, 4)])
+        with self.assertRaisesRegex(RuntimeError, "failed to: it keeps one graph for a session"):
+            rep.run([self.data(0, 3, 4)])
+
+
+if __name__ == "__main__":
+    unittest.main()

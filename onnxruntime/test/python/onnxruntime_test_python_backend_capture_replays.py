@@ -1,0 +1,181 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests captures and replays on the CUDA EP during other CUDA calls of the process.
+
+The tests run on a GPU, or on the software CUDA of ``make test-cuda``. Its settings ``SOFTCUDA_LAZY`` and
+``SOFTCUDA_CAPTURE_US`` change the time of the work and the duration of a capture.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from unittest import mock
+
+from backend_test_capture import (
+    Expected,
+    chain,
+)
+from backend_test_capture_cuda import ORDINARY, OnCuda, needs_cuda, open_session
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime import OrtValue
+from onnxruntime.backend.capture import graphs, locks, replays
+
+
+@needs_cuda
+class BesideOthersTest(OnCuda):
+    """Captures during other CUDA calls of the process. SOFTCUDA_CAPTURE_US makes captures long."""
+
+    def beside_captures(self, work) -> None:
+        """Capture in two threads, each in its own session, while a third thread calls ``work``."""
+        until = time.monotonic() + 1.0
+        expected = Expected(chain())
+
+        def capture(seed: int) -> None:
+            while time.monotonic() < until:
+                rep = self.prepare(chain())
+                for rows in (1, 2, 1, 500):
+                    x = self.data(seed + rows, rows, 4)
+                    self.close(rep.run([x])[0], expected(x)[0])
+
+        def other() -> None:
+            while time.monotonic() < until:
+                work()
+
+        with ThreadPoolExecutor(3) as pool:
+            for done in [pool.submit(capture, 0), pool.submit(capture, 9), pool.submit(other)]:
+                done.result()
+
+    def test_ordinary_runs(self) -> None:
+        rep, expected, rows = self.ordinary(chain()), Expected(chain()), 0
+
+        def work() -> None:
+            nonlocal rows
+            rows = rows % 400 + 7  # other sizes, so that memory is allocated
+            x = self.data(rows, rows, 4)
+            self.close(rep.run([x])[0], expected(x)[0])
+
+        self.beside_captures(work)
+
+    def test_preparing_and_releasing(self) -> None:
+        self.beside_captures(lambda: self.ordinary(chain()).run([self.data(0, 3, 4)]))
+
+    def test_a_session_that_the_caller_opened(self) -> None:
+        def work() -> None:
+            onnxruntime.backend.prepare(open_session(chain(), {})).run([self.data(0, 3, 4)])
+
+        self.beside_captures(work)
+
+    def test_values_and_bindings_of_the_callers_own(self) -> None:
+        rep, expected = self.ordinary(chain()), Expected(chain())
+
+        def work() -> None:
+            x = self.data(0, 300, 4)
+            with locks.CUDA.alone():
+                value = OrtValue.ortvalue_from_numpy(x, "cuda", 0)
+                binding = rep.session.io_binding()
+                binding.bind_ortvalue_input("X", value)
+                binding.bind_output("Y", "cuda", 0)
+                rep.session.run_with_iobinding(binding, rep.run_options())
+                got = binding.copy_outputs_to_cpu()[0]
+                del value, binding
+            self.close(got, expected(x)[0])
+
+        self.beside_captures(work)
+
+    def test_replays_of_other_sessions(self) -> None:
+        rep, expected = self.prepare(chain()), Expected(chain())
+
+        def work() -> None:
+            x = self.data(0, 3, 4)
+            self.close(rep.run([x])[0], expected(x)[0])
+
+        self.beside_captures(work)
+
+    def test_ordinary_runs_of_a_session_that_captures_are_alone(self) -> None:
+        rep, x = self.prepare(chain()), self.data(0, 3, 4)
+        rep.run([x])
+        inside, go_on = threading.Event(), threading.Event()
+
+        def run() -> None:
+            with locks.CUDA.for_a_run():
+                inside.set()
+                go_on.wait(20)
+
+        with ThreadPoolExecutor(2) as pool:
+            running = pool.submit(run)
+            inside.wait(20)
+            ordinary = pool.submit(rep.run, [x], run_config=ORDINARY)
+            time.sleep(0.2)
+            self.assertFalse(ordinary.done())
+            go_on.set()
+            running.result()
+            self.close(ordinary.result()[0], Expected(chain())(x)[0])
+
+    def check_nobody_is_alone(self, inside: threading.Event, go_on: threading.Event, run) -> None:
+        got = []
+
+        def alone() -> None:
+            inside.wait(20)
+            with locks.CUDA.alone():
+                got.append(go_on.is_set())
+
+        other, later = threading.Thread(target=alone), threading.Timer(0.3, go_on.set)
+        other.start()
+        later.start()
+        run()
+        other.join()
+        later.join()
+        self.assertEqual(got, [True])
+
+    def test_nobody_is_alone_during_a_replay(self) -> None:
+        rep, x = self.prepare(chain()), self.data(0, 3, 4)
+        rep.run([x])
+        state, inside, go_on = rep._runs.capture, threading.Event(), threading.Event()
+
+        def wait(*_) -> list:
+            inside.set()
+            go_on.wait(20)
+            return []
+
+        with mock.patch.object(state, "_compute", wait):
+            self.check_nobody_is_alone(inside, go_on, partial(rep.run, [x], logid="long"))
+        inside.clear()
+        go_on.clear()
+        graph = state._begun[0]
+        graph.inner = mock.Mock(run_with_iobinding=wait)
+        replay = replays.replay_of(graph, {"_sess": graph.inner}, state._slots, state._lock, state._replay_lock)
+        self.check_nobody_is_alone(inside, go_on, partial(replay, [x]))
+
+    def test_replays_do_not_wait_for_other_sessions(self) -> None:
+        first, second = self.prepare(chain()), self.prepare(chain())
+        x = self.data(0, 3, 4)
+        meet, met = threading.Barrier(2, timeout=20), []
+
+        def run(rep) -> None:
+            rep.run([x])
+            replay = graphs.Capture._replay
+
+            def both(*arguments):
+                met.append(meet.wait())  # inside the run of one and of the other
+                return replay(*arguments)
+
+            meet.wait()
+            with mock.patch.object(graphs.of(rep.session), "_replay", both.__get__(graphs.of(rep.session))):
+                rep.run([x], logid="met")
+
+        with ThreadPoolExecutor(2) as pool:
+            for done in [pool.submit(run, rep) for rep in (first, second)]:
+                done.result()
+        self.assertEqual(sorted(met), [0, 1])
+
+
+if __name__ == "__main__":
+    unittest.main()

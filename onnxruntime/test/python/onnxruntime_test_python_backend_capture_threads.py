@@ -1,0 +1,217 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests which thread replays a graph on the CUDA EP, and on which device.
+
+The tests run on a GPU, or on the software CUDA of ``make test-cuda``. Its settings ``SOFTCUDA_LAZY`` and
+``SOFTCUDA_CAPTURE_US`` change the time of the work and the duration of a capture.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import unittest
+import warnings
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import partial
+from unittest import mock
+
+import numpy as np
+from backend_test_capture import (
+    Expected,
+    captured_ids,
+    chain,
+)
+from backend_test_capture_cuda import CUDA, DEVICES, ORDINARY, OnCuda, needs_cuda
+from backend_test_models import model
+from onnx import helper
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime import InferenceSession
+from onnxruntime.backend.capture import graphs, locks
+from onnxruntime.backend.capture import threads as capture_threads
+
+
+@needs_cuda
+class ThreadTest(OnCuda):
+    """Graphs belong to threads."""
+
+    def in_threads(self, count: int, work) -> None:
+        with ThreadPoolExecutor(count) as pool:
+            start = threading.Barrier(count)
+            for done in [pool.submit(lambda k=k: (start.wait(), work(k))) for k in range(count)]:
+                done.result()
+
+    def test_runs_go_straight(self) -> None:
+        rep, threads = self.prepare(chain()), set()
+        x = self.data(0, 3, 4)
+        inner = type(rep.session).run_with_iobinding
+
+        def watched(*arguments):
+            threads.add(threading.get_ident())
+            return inner(rep.session, *arguments)
+
+        with mock.patch.object(rep.session, "run_with_iobinding", watched):
+            rep.run([x])
+            rep.run([x])
+        self.assertEqual(threads, {threading.get_ident()})
+
+    def test_more_threads_than_have_graphs_of_their_own(self) -> None:
+        rep, expected = self.prepare(chain(10)), Expected(chain(10))
+        watch, threads = captured_ids(rep), set()
+
+        def work(k: int) -> None:
+            for i in range(10):
+                x = self.data(100 * k + i, 1 + k % 2, 4)
+                self.close(rep.run([x])[0], expected(x)[0])
+                config = {"gpu_graph_id": 3 + k % 2}
+                self.close(rep.run([x], run_config=config)[0], expected(x)[0])
+            threads.add(threading.get_ident())
+
+        with watch:
+            self.in_threads(20, work)
+        self.assertEqual(len(threads), 20)
+        # Each of the first eight threads has two graphs, the others together have four.
+        self.assertEqual(len(graphs.of(rep.session)._begun), 2 * capture_threads.MOST_THREADS + 4)
+
+    def test_threads_that_end_take_nothing_along(self) -> None:
+        rep, expected = self.prepare(chain()), Expected(chain())
+        failed = []
+
+        def work(i: int) -> None:
+            x = self.data(i, 3, 4)
+            try:
+                for config in (None, {"gpu_graph_id": 5}, ORDINARY):
+                    self.close(rep.run([x], run_config=config)[0], expected(x)[0])
+            except BaseException as error:
+                failed.append(error)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # the bound on graphs is not reached, however many threads come
+            for i in range(40):
+                thread = threading.Thread(target=work, args=(i,))
+                thread.start()
+                thread.join()
+        self.assertEqual(failed, [])
+        self.assertLessEqual(len(graphs.of(rep.session)._begun), 2 * capture_threads.MOST_THREADS + 2)
+
+    def test_an_id_has_the_same_shapes_in_all_threads(self) -> None:
+        rep = self.prepare(chain())
+        rep.run([self.data(0, 3, 4)], run_config={"gpu_graph_id": 5})
+        refused = self.assertRaisesRegex(RuntimeError, r"gpu_graph_id=5 was captured with .*\(3, 4\).*\(2, 4\)")
+        with ThreadPoolExecutor(1) as pool, refused:
+            pool.submit(rep.run, [self.data(0, 2, 4)], run_config={"gpu_graph_id": 5}).result()
+
+    def test_errors_of_the_common_thread(self) -> None:
+        with mock.patch.object(capture_threads, "MOST_THREADS", 0):
+            rep = self.prepare(chain())
+            with self.assertRaisesRegex(onnxruntime.backend.InputError, "X"):
+                rep.run([self.data(0, 4, 3)])
+            expected, x = Expected(chain()), self.data(0, 3, 4)
+            for config in (None, None, ORDINARY):
+                self.close(rep.run([x], run_config=config)[0], expected(x)[0])
+
+    def test_the_session_goes_with_its_last_user(self) -> None:
+        rep = self.prepare(chain())
+        run = partial(rep.run, [self.data(0, 3, 4)])
+        self.in_threads(capture_threads.MOST_THREADS + 2, lambda _, run=run: run())
+        gone = weakref.ref(rep.session)
+        del run
+        del rep
+        gc.collect()
+        self.assertIsNone(gone())
+        # The worker ends, too.
+        for thread in threading.enumerate():
+            if thread.name.startswith("onnxruntime-graph-capture"):
+                thread.join(10)
+                self.assertFalse(thread.is_alive())
+
+    def test_the_common_thread_releases_no_session(self) -> None:
+        # Otherwise, the device of the released session becomes CUDA's current device of the worker.
+        with mock.patch.object(capture_threads, "MOST_THREADS", 0):
+            rep = self.prepare(chain())
+            rep.run([self.data(0, 3, 4)])
+        worker, lock, threads = rep._runs.capture._threads.worker, locks.CUDA, []
+
+        class Inner:
+            def __del__(self) -> None:
+                threads.append(threading.current_thread())
+
+        worker.submit(lambda: lock.put_aside([Inner()])).result()
+        self.assertEqual(threads, [])
+        lock.release_dead()
+        self.assertEqual(threads, [threading.current_thread()])
+
+    def test_whoever_holds_the_lock_can_run(self) -> None:
+        rep, expected = self.prepare(chain()), Expected(chain())
+        x = self.data(0, 3, 4)
+
+        def work(_: int) -> None:
+            with locks.CUDA.alone():
+                for config in (None, ORDINARY, {"gpu_graph_id": 5}):
+                    self.close(rep.run([x], run_config=config)[0], expected(x)[0])
+
+        self.in_threads(capture_threads.MOST_THREADS + 4, work)
+
+    def test_whoever_holds_the_lock_beside_others_on_the_common_thread(self) -> None:
+        with mock.patch.object(capture_threads, "MOST_THREADS", 0):
+            rep, expected = self.prepare(chain()), Expected(chain())
+            x = self.data(0, 3, 4)
+
+            def work(k: int) -> None:
+                for _ in range(30):
+                    with locks.CUDA.alone() if k % 2 else nullcontext():
+                        self.close(rep.run([x])[0], expected(x)[0])
+
+            threads = [threading.Thread(target=work, args=(k,), daemon=True) for k in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+            self.assertFalse(any(thread.is_alive() for thread in threads))
+
+
+@needs_cuda
+@unittest.skipUnless(DEVICES > 1, "there is one CUDA device only")
+class OtherDeviceTest(OnCuda):
+    """A thread begins on device 0, and ORT does not set another device for a session that captures."""
+
+    def setUp(self) -> None:
+        self.addCleanup(setattr, locks.CUDA, "other_devices", locks.CUDA.other_devices)
+
+    def test_in_any_thread(self) -> None:
+        nodes = [helper.make_node("Add", ["X", "K"], ["Y"])]
+        made = model(nodes, {"X": ("N", 4)}, {"Y": ("N", 4)}, {"K": np.eye(1, 4, dtype=np.float32)})
+        for _ in range(5):
+            rep, expected = self.prepare(made, 1), Expected(made)
+            self.assertTrue(locks.CUDA.other_devices)
+            x = self.data(0, 3, 4)
+            with ThreadPoolExecutor(3) as pool:
+                for done in [pool.submit(rep.run, [x], run_config=config) for config in (ORDINARY, None, None)]:
+                    self.close(done.result()[0], expected(x)[0])
+
+    def test_the_thread_is_put_on_the_device(self) -> None:
+        opened = []
+
+        def watched(*arguments, **keywords) -> InferenceSession:
+            opened.append((threading.current_thread().name[:26], keywords["providers"]))
+            return InferenceSession(*arguments, **keywords)
+
+        rep = self.prepare(chain(), 1)
+        with mock.patch.object(capture_threads, "InferenceSession", mock.Mock(side_effect=watched)):
+            rep.run([self.data(0, 3, 4)])
+        self.assertEqual(opened, [("onnxruntime-graph-capture_", [(CUDA, {"device_id": 1})])])
+
+    def test_whoever_holds_the_lock(self) -> None:
+        rep, x = self.prepare(chain(), 1), self.data(0, 3, 4)
+        with locks.CUDA.alone():
+            self.close(rep.run([x])[0], Expected(chain())(x)[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
