@@ -30,7 +30,7 @@ class TestDocuments(unittest.TestCase):
     def test_they_are_current(self):
         for name, text in document.documents().items():
             written = (document.FOLDER / name).read_text(encoding="utf-8")
-            self.assertEqual(text, written, "run: python tools/python/backend_option_document.py")
+            self.assertTrue(text == written, f"docs/{name} is not current. Run: make document")
 
     def test_every_entry_has_one_row_and_one_anchor(self):
         texts = document.documents()

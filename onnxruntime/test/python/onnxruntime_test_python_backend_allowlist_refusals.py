@@ -91,9 +91,10 @@ class TestWithoutReasons(unittest.TestCase):
         self.addCleanup(patch.stop)
 
     def assert_refused(self, **requested):
-        with self.subTest(requested), self.assertRaises(errors.NotPermittedError) as raised:
-            permit(**requested)
-        self.assertNotIn("writes files", str(raised.exception))  # the reason is not available
+        with self.subTest(requested):
+            with self.assertRaises(errors.NotPermittedError) as raised:
+                permit(**requested)
+            self.assertNotIn("writes files", str(raised.exception))  # the reason is not available
 
     def test_attributes(self):
         for name in refusals.SESSION_ATTRIBUTES:
