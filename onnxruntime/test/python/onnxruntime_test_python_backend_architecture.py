@@ -41,7 +41,7 @@ IN_FUNCTIONS = {
     "unittest": None,
     "difflib": None,
     "concurrent.futures": None,
-    f"{PACKAGE}.capture": {"session.opening", "session.routes"},
+    f"{PACKAGE}.capture": {"session.opening", "session.replacement", "session.routes"},
 }
 _FILES = {"io", "pathlib", "shutil", "subprocess", "tempfile"}
 _REFUSALS = {f"{PACKAGE}.allowlist.refusals"}

@@ -12,8 +12,10 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import sys
 import tempfile
 import threading
+import time
 import unittest
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -30,47 +32,32 @@ from onnxruntime.backend.session.replacement import Replacement
 
 MIXED_RUNS = int(os.environ.get("ORT_BACKEND_MIXED_RUNS", "60"))
 WIDTH = 8
-OPTIONS = onnxruntime.RunOptions()
-# The message of an error that ORT raises before any node runs.
+# Messages of errors that ORT raises outside of the EP.
 INVALID_SHAPE = "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions for input: x"
+TERMINATED = "[ONNXRuntimeError] : 1 : FAIL : Exiting due to terminate flag being set to true."
 
 
-class FakeSession:
-    """A session whose inner session is an object."""
+class FakeSession(onnxruntime.InferenceSession):
+    """A session whose inner session is a list of EPs."""
 
     def __init__(self) -> None:
-        self._sess = object()
+        self._providers = [object()]
 
-
-def renew(session: FakeSession) -> None:
-    session._sess = object()
+    def set_providers(self) -> None:
+        self._providers = [object()]
 
 
 class ReplacementTest(unittest.TestCase):
-    """Parallel runs at chosen moments, without an EP."""
+    """Runs without an EP."""
 
     def setUp(self) -> None:
         self.session = FakeSession()
-        self.first = self.session._sess
-        self.replacement = Replacement(self.session, renew)
-        self.pool = ThreadPoolExecutor(4)
-        self.addCleanup(self.pool.shutdown)
+        self.first = self.session._providers
+        self.replacement = Replacement(FakeSession.set_providers)
 
-    def start(self, compute, options=OPTIONS):
-        """Start a run in another thread, and return its future and a call that lets its first computation end."""
-        begun, may_end, calls = threading.Event(), threading.Event(), itertools.count()
-
-        def computing():
-            first = next(calls) == 0
-            inner = self.session._sess
-            if first:
-                begun.set()
-                self.assertTrue(may_end.wait(20))
-            return compute(inner)
-
-        future = self.pool.submit(self.replacement.run, self.session, options, computing)
-        self.assertTrue(begun.wait(20))
-        return future, may_end.set
+    def run_one(self, compute, options=None) -> object:
+        """Return the outputs of ``compute``, a function of the inner session."""
+        return self.replacement.run(self.session, options, lambda: compute(self.session._providers))
 
     def computed_by(self, inner: object) -> object:
         return inner
@@ -78,103 +65,140 @@ class ReplacementTest(unittest.TestCase):
     def fail(self, inner: object) -> None:
         raise ValueError("failed")
 
-    def run_here(self, compute):
-        return self.replacement.run(self.session, OPTIONS, lambda: compute(self.session._sess))
+    def assert_replaced(self) -> None:
+        inner = self.run_one(self.computed_by)
+        self.assertIsNot(inner, self.first)
+        self.assertIs(inner, self.session._providers)
+        self.assertIs(self.run_one(self.computed_by), inner)
 
     def test_a_run_after_a_failed_run_has_a_new_inner_session(self) -> None:
-        self.assertIs(self.run_here(self.computed_by), self.first)
-        with self.assertRaises(ValueError):
-            self.run_here(self.fail)
-        self.assertIsNot(self.run_here(self.computed_by), self.first)
-        self.assertIs(self.run_here(self.computed_by), self.session._sess)
+        for _ in range(2):
+            self.first = self.session._providers
+            self.assertIs(self.run_one(self.computed_by), self.first)
+            with self.assertRaises(ValueError):
+                self.run_one(self.fail)
+            self.assert_replaced()
 
-    def test_a_run_that_began_before_a_failure_is_computed_again(self) -> None:
-        beside, end = self.start(self.computed_by)
-        failing = self.pool.submit(self.run_here, self.fail)
-        while not self.replacement._inner.failed:
-            pass
-        end()
-        self.assertIsInstance(failing.exception(20), ValueError)
-        self.assertIsNot(beside.result(20), self.first)
+    def test_an_error_outside_of_the_ep_keeps_the_inner_session(self) -> None:
+        for text in (INVALID_SHAPE, TERMINATED):
 
-    def test_a_run_that_ends_before_the_failure_beside_it_is_computed_again(self) -> None:
-        failing, let_fail = self.start(self.fail)
-        beside, end = self.start(self.computed_by)
-        end()
-        self.assertFalse(beside.done())
-        let_fail()
-        self.assertIsInstance(failing.exception(20), ValueError)
-        self.assertIsNot(beside.result(20), self.first)
+            def refuse(inner: object, text=text) -> None:
+                raise RuntimeError(text)
 
-    def test_a_run_that_fails_because_of_the_failure_beside_it_is_computed_again(self) -> None:
-        def right(inner: object) -> str:
-            if inner is self.first:
-                raise ValueError("because of the other run")
-            return "right"
-
-        failing, let_fail = self.start(self.fail)
-        beside, end = self.start(right)
-        end()
-        let_fail()
-        self.assertIsInstance(failing.exception(20), ValueError)
-        self.assertEqual(beside.result(20), "right")
-
-    def test_runs_without_a_failure_keep_the_inner_session(self) -> None:
-        runs = [self.start(self.computed_by) for _ in range(3)]
-        for _, end in runs:
-            end()
-        self.assertEqual({future.result(20) for future, _ in runs}, {self.first})
-
-    def test_an_error_before_the_first_node_keeps_the_inner_session(self) -> None:
-        def refuse(inner: object) -> None:
-            raise RuntimeError(INVALID_SHAPE)
-
-        with self.assertRaises(RuntimeError):
-            self.run_here(refuse)
-        self.assertIs(self.run_here(self.computed_by), self.first)
+            with self.assertRaises(RuntimeError):
+                self.run_one(refuse)
+            self.assertIs(self.run_one(self.computed_by), self.first)
 
     def test_an_error_that_quotes_such_an_error_does_not(self) -> None:
-        def fail(inner: object) -> None:
-            raise RuntimeError(f"Non-zero status code returned while running {INVALID_SHAPE}")
+        for text in (INVALID_SHAPE, TERMINATED):
+            self.first = self.session._providers
 
-        with self.assertRaises(RuntimeError):
-            self.run_here(fail)
-        self.assertIsNot(self.run_here(self.computed_by), self.first)
+            def fail(inner: object, text=text) -> None:
+                raise RuntimeError(f"Non-zero status code returned while running {text}")
+
+            with self.assertRaises(RuntimeError):
+                self.run_one(fail)
+            self.assert_replaced()
 
     def test_an_interrupted_run_counts_as_failed(self) -> None:
         def interrupt(inner: object) -> None:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(TERMINATED)
 
         with self.assertRaises(KeyboardInterrupt):
-            self.run_here(interrupt)
-        self.assertIsNot(self.run_here(self.computed_by), self.first)
+            self.run_one(interrupt)
+        self.assert_replaced()
 
-    def test_a_run_that_waits_can_be_cancelled(self) -> None:
-        _, end_other = self.start(self.computed_by)
-        options = onnxruntime.RunOptions()
-        waiting, end = self.start(self.computed_by, options)
-        end()
-        options.terminate = True
-        self.assertIsInstance(waiting.exception(20), RuntimeError)
-        end_other()
+    def test_an_interrupt_hides_no_failed_run(self) -> None:
+        for moment in range(200):
+            self.setUp()
+            failures, calls = [], itertools.count()
+
+            def fail(inner: object, failures=failures) -> None:
+                failures.append(inner)
+                raise ValueError("failed")
+
+            def interrupt(frame: object, event: str, function: object, calls=calls, moment=moment) -> None:
+                if next(calls) == moment and function is not sys.setprofile:
+                    raise KeyboardInterrupt
+
+            ended = False
+            sys.setprofile(interrupt)
+            try:
+                self.run_one(fail)
+            except KeyboardInterrupt:
+                pass
+            except ValueError:
+                ended = True
+            sys.setprofile(None)
+            with ThreadPoolExecutor(1) as pool:  # another thread, for which the lock must be free
+                self.assertNotIn(pool.submit(self.run_one, self.computed_by).result(20), failures)
+            if ended:
+                return
+        self.fail("200 moments were not enough")
+
+    def test_runs_of_several_threads_follow_one_another(self) -> None:
+        computing, most = [], []
+
+        def compute(inner: object) -> None:
+            computing.append(inner)
+            most.append(len(computing))
+            time.sleep(0.001)
+            computing.pop()
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(self.run_one, [compute] * 40))
+        self.assertEqual(set(most), {1})
+
+    def test_a_run_that_waits_can_be_canceled(self) -> None:
+        begun, may_end, options = threading.Event(), threading.Event(), onnxruntime.RunOptions()
+
+        def compute(inner: object) -> bool:
+            begun.set()
+            return may_end.wait(20)
+
+        with ThreadPoolExecutor(2) as pool:
+            other = pool.submit(self.run_one, compute)
+            self.assertTrue(begun.wait(20))
+            waiting = pool.submit(self.run_one, self.computed_by, options)
+            options.terminate = True
+            self.assertIsInstance(waiting.exception(20), RuntimeError)
+            may_end.set()
+            self.assertTrue(other.result(20))
+        self.assertIs(self.run_one(self.computed_by), self.first)
+
+    def test_a_run_inside_a_run(self) -> None:
+        """A signal handler or a finalizer can start a run in a thread that runs the session."""
+        self.assertIs(self.run_one(lambda inner: self.run_one(self.computed_by)), self.first)
+
+        def fail_inside(inner: object) -> object:
+            if inner is self.first:
+                with self.assertRaises(ValueError):
+                    self.run_one(self.fail)
+            return inner
+
+        def fail_because_of_it(inner: object) -> object:
+            if fail_inside(inner) is self.first:
+                raise ValueError("because of the other run")
+            return inner
+
+        for compute in (fail_inside, fail_because_of_it):
+            self.first = self.session._providers
+            self.assertIsNot(self.run_one(compute), self.first)
 
     def test_a_session_that_cannot_be_replaced_raises_from_then_on(self) -> None:
-        self.replacement = Replacement(self.session, None)
+        self.replacement = Replacement(self.fail)
+        for _ in range(3):
+            with self.assertRaises(ValueError):
+                self.run_one(self.fail)
         with self.assertRaises(ValueError):
-            self.run_here(self.fail)
-        for _ in range(2):
-            with self.assertRaisesRegex(RuntimeError, OPENVINO):
-                self.run_here(self.computed_by)
+            self.run_one(self.computed_by)
 
-    def test_an_inner_session_of_the_caller_is_used_and_not_replaced(self) -> None:
+    def test_an_inner_session_of_the_caller_is_used(self) -> None:
+        self.replacement = Replacement(self.fail)
         with self.assertRaises(ValueError):
-            self.run_here(self.fail)
-        self.session._sess = changed = object()  # set_providers
-        self.assertIs(self.run_here(self.computed_by), changed)
-        with self.assertRaises(ValueError):
-            self.run_here(self.fail)
-        with self.assertRaisesRegex(RuntimeError, OPENVINO):
-            self.run_here(self.computed_by)
+            self.run_one(self.fail)
+        self.session.set_providers()
+        self.assert_replaced()
 
     def test_a_replacement_that_fails_is_tried_again(self) -> None:
         calls = itertools.count()
@@ -182,13 +206,13 @@ class ReplacementTest(unittest.TestCase):
         def fail_once(session: FakeSession) -> None:
             if next(calls) == 0:
                 raise RuntimeError("no file")
-            renew(session)
+            session.set_providers()
 
-        self.replacement = Replacement(self.session, fail_once)
+        self.replacement = Replacement(fail_once)
         for error in (ValueError, RuntimeError):
             with self.assertRaises(error):
-                self.run_here(self.fail if error is ValueError else self.computed_by)
-        self.assertIsNot(self.run_here(self.computed_by), self.first)
+                self.run_one(self.fail if error is ValueError else self.computed_by)
+        self.assert_replaced()
 
 
 BUILT_IN = OPENVINO in onnxruntime.get_available_providers()
@@ -311,6 +335,23 @@ class OpenVinoTest(unittest.TestCase):
                 rep.run(inputs)
         self.assert_right(rep)
         self.assertIs(rep.session._sess, inner)
+
+    def test_canceled_runs_keep_the_session(self) -> None:
+        rep = self.prepare()
+        inner, cancellation = rep.session._sess, onnxruntime.backend.Cancellation()
+        cancellation.cancel()
+        for value in range(20):
+            with self.assertRaises(onnxruntime.backend.RunCancelledError):
+                rep.run([rows(3, 1000), rows(3, 777)], cancellation=cancellation)
+            self.assert_right(rep, 2, value)
+        self.assertIs(rep.session._sess, inner)
+
+    def test_a_session_whose_providers_the_caller_set_is_not_replaced(self) -> None:
+        rep = self.prepare()
+        fail_once(self, rep)
+        rep.session.set_providers(["CPUExecutionProvider"])
+        self.assert_right(rep)
+        self.assertEqual(rep.session.get_providers(), ["CPUExecutionProvider"])
 
     def test_a_session_of_the_caller_is_not_replaced(self) -> None:
         options = onnxruntime.SessionOptions()

@@ -75,7 +75,7 @@ def _holding(locks: list, acquire: Callable) -> Iterator[list]:
 
 
 @contextmanager
-def _holding_all(locks: list, options: RunOptions | None) -> Iterator[None]:
+def holding_all(locks: list, options: RunOptions | None) -> Iterator[None]:
     """Hold all of the locks. If run options are given, raise an error when they terminate the run that waits."""
     while True:
         with _holding(locks, _acquire if options is None else _try_for_a_moment) as held:
@@ -119,17 +119,17 @@ class SessionLock:
             return self.alone(options)
         if not hasattr(self._thread, "run_lock"):
             self._thread.run_lock = self.new_lock(options)
-        return self._thread.run_lock if options is None else _holding_all([self._thread.run_lock], options)
+        return self._thread.run_lock if options is None else holding_all([self._thread.run_lock], options)
 
     @contextmanager
     def alone(self, options: RunOptions | None = None) -> Iterator[None]:
         """Wait until no other thread creates, runs or releases a session, and keep other threads from it."""
         try:
-            with self._alone if options is None else _holding_all([self._alone], options):
+            with self._alone if options is None else holding_all([self._alone], options):
                 outer, self._taken = self._taken, True
                 try:
                     if self._side_by_side:
-                        with _holding_all(list(self._run_locks), options):
+                        with holding_all(list(self._run_locks), options):
                             yield
                     else:
                         yield  # no thread holds a run lock
@@ -141,7 +141,7 @@ class SessionLock:
 
     def new_lock(self, options: RunOptions | None = None):
         """Return a new run lock, which a thread that is alone holds. Keep it as long as it is used."""
-        with self._alone if options is None else _holding_all([self._alone], options):
+        with self._alone if options is None else holding_all([self._alone], options):
             lock = threading.RLock()
             self._run_locks.add(lock)
         self.release_dead()

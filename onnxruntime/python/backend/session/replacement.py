@@ -8,9 +8,8 @@ After a run failed inside the OpenVINO EP, built-in or plugin, the inner session
 fails runs whose inputs are right, and returns outputs for inputs that do not match. OpenVINO 1.24.1 and the plugin EP
 1.8.1 do so with any number of threads, and on AUTO and HETERO devices.
 
-Therefore an output is returned only if no other run failed in the same inner session before that output was complete.
-A run cannot know this until each parallel run has ended, so it waits for these runs. If one of these runs failed, the
-outcome is discarded and computed again, alone, in a new inner session.
+A run that is parallel to a failing run can use the same damaged state of OpenVINO: it can return wrong values, or
+terminate the process. Therefore, the runs of such a session follow one another.
 """
 
 from __future__ import annotations
@@ -28,12 +27,15 @@ from onnxruntime.backend.provider_names import OPENVINO
 
 # The attribute of a session that contains its Replacement.
 _KEPT = "_replacement_of_backend"
-# Seconds between two checks of whether a waiting run must end.
-_INTERVAL = 0.05
-# Errors that ORT and its Python API raise before the first node runs (``InferenceSession::ValidateInputsOutputs``).
-_BEFORE_FIRST_NODE = re.compile(
-    r"Required inputs \(|\[ONNXRuntimeError\] : 2 : INVALID_ARGUMENT : "
-    r"(Got invalid dimensions for input|Invalid rank for input|Unexpected input data type|Invalid input name)"
+# The attribute of a session that is its ``_providers`` if the backend created the inner session. ORT replaces
+# ``_providers`` together with the inner session. Unlike ``_sess``, it does not keep the inner session alive.
+_CREATED = "_created_by_backend"
+# Errors that ORT and its Python API raise outside of the EP: before the first node runs
+# (``InferenceSession::ValidateInputsOutputs``), or between two nodes (``ExecuteThePlan``).
+_OUTSIDE_EP = re.compile(
+    r"Required inputs \(|\[ONNXRuntimeError\] : (?:2 : INVALID_ARGUMENT : "
+    r"(?:Got invalid dimensions for input|Invalid rank for input|Unexpected input data type|Invalid input name)"
+    r"|1 : FAIL : Exiting due to terminate flag being set to true)"
 )
 
 
@@ -48,7 +50,8 @@ def watch(
     :param create: returns a new session with the same options, under ``lock``.
     """
     if OPENVINO in session.get_providers():
-        vars(session)[_KEPT] = Replacement(session, partial(_renew, model, _stamp(model), create, lock))
+        vars(session)[_KEPT] = Replacement(partial(_renew, model, _stamp(model), create, lock))
+        vars(session)[_CREATED] = session._providers
         session.io_binding = partial(_io_binding, ref(session))
 
 
@@ -57,110 +60,57 @@ def of(session: InferenceSession) -> Replacement | None:
     kept = vars(session)
     if _KEPT in kept or OPENVINO not in session.get_providers():
         return kept.get(_KEPT)
-    return kept.setdefault(_KEPT, Replacement(session, None))
-
-
-class _Inner:
-    """An inner session, the runs that it computes, and the runs that failed in it. Each run is a lock that it holds."""
-
-    def __init__(self, session: InferenceSession) -> None:
-        self.handle = session._sess
-        self.running: set = set()
-        self.failed: set = set()
+    return kept.setdefault(_KEPT, Replacement(_cannot_renew))
 
 
 class Replacement:
-    """Runs one session, and replaces its inner session after a failed run.
+    """Runs one session, one run after another, and replaces its inner session after a failed run."""
 
-    A session that the caller created cannot be replaced: each later run raises an error.
-    """
-
-    def __init__(self, session: InferenceSession, renew: Callable[[InferenceSession], None] | None) -> None:
-        """If the caller created the session, ``renew`` is ``None``. Otherwise, it replaces the inner session."""
+    def __init__(self, renew: Callable[[InferenceSession], None]) -> None:
+        """``renew`` replaces the inner session, or raises an error."""
         self._renew = renew
-        self._inner = _Inner(session)
-        self._alone: set = set()  # the run that computes alone, if any
-        self._entering = RLock()
+        self._lock = RLock()
+        self._failed: object = None  # the ``_providers`` of the session when a run failed
 
-    def run(self, session: InferenceSession, options: RunOptions, compute: Callable, *arguments: object) -> object:
-        """Return the outputs of ``compute``, or raise its error. If another run may have influenced them, run again.
+    def run(
+        self, session: InferenceSession, options: RunOptions | None, compute: Callable, *arguments: object
+    ) -> object:
+        """Return the outputs of ``compute`` in an inner session without failed runs.
 
-        :param options: the options of the run, which can end it.
+        :param options: the options of a run with limits, which can end its wait for another run.
         """
-        run = RLock()
-        with run:
-            with self._entering:
-                inner = self._inner
-                beside_others = not (self._alone or inner.failed or inner.handle is not session._sess)
-                if beside_others:
-                    inner.running.add(run)
-            outcome = _attempt(inner, run, compute, arguments) if beside_others else None
-        if beside_others:
-            _wait(inner.running, options)
-        if not beside_others or not inner.failed.issubset((run,)):
-            outcome = self._run_alone(session, options, compute, arguments)
-        outputs, error = outcome
-        if error is None:
-            return outputs
-        try:
-            raise error
-        finally:
-            del error, outcome  # a traceback that refers to itself keeps the caller's arrays
-
-    def _run_alone(
-        self, session: InferenceSession, options: RunOptions, compute: Callable, arguments: tuple
-    ) -> tuple[object, Exception | None]:
-        run = RLock()
-        with run:
+        with self._lock if options is None else _holding(self._lock, options):
+            if self._failed is session._providers:
+                self._renew(session)
             try:
-                while run not in self._alone:
-                    _wait(self._alone, options)
-                    with self._entering:
-                        if not self._alone:
-                            self._alone.add(run)
-                _wait(self._inner.running, options)
-                return _attempt(self._usable(session), run, compute, arguments)
-            finally:
-                self._alone.discard(run)
-
-    def _usable(self, session: InferenceSession) -> _Inner:
-        """Return an inner session without failed runs."""
-        if self._inner.handle is not session._sess:  # the caller called set_providers
-            self._inner, self._renew = _Inner(session), None
-        if self._inner.failed:
-            if self._renew is None:
-                raise RuntimeError(
-                    f"A run failed inside {OPENVINO}, and the session may return values of earlier runs. The backend "
-                    "cannot replace a session that the caller created or changed. Create a new session and prepare it"
-                )
-            self._renew(session)
-            self._inner = _Inner(session)
-        return self._inner
+                outputs = compute(*arguments)
+            except BaseException as error:
+                # A line without a call, which Ctrl-C cannot interrupt. KeyboardInterrupt can also hide a failed run.
+                earlier, self._failed = self._failed, session._providers
+                if not isinstance(error, Exception):
+                    raise
+                if earlier is not self._failed:
+                    if _OUTSIDE_EP.match(str(error)):
+                        self._failed = earlier
+                    raise
+            else:
+                if self._failed is not session._providers:
+                    return outputs
+        # A signal handler in this thread used the session, too, and its run failed.
+        return self.run(session, options, compute, *arguments)
 
 
-def _attempt(inner: _Inner, run: object, compute: Callable, arguments: tuple) -> tuple[object, Exception | None]:
-    """Compute, and record whether the run failed before it counts as ended."""
-    try:
-        return compute(*arguments), None
-    except BaseException as error:
-        if not _BEFORE_FIRST_NODE.match(str(error)):
-            inner.failed.add(run)
-        if not isinstance(error, Exception):
-            raise  # such as KeyboardInterrupt, which can hide the error of the run
-        return None, error
-    finally:
-        inner.running.discard(run)
+def _holding(lock: object, options: RunOptions) -> AbstractContextManager:
+    from onnxruntime.backend.capture import locks  # only for EPs on a device  # noqa: PLC0415
+
+    return locks.holding_all([lock], options)
 
 
-def _wait(runs: set, options: RunOptions) -> None:
-    """Wait until each of these runs has ended. If the options terminate this run, raise an error."""
-    for run in runs.copy():
-        while run in runs:
-            if run.acquire(timeout=_INTERVAL):  # held by the run, so the run has ended
-                runs.discard(run)
-                run.release()
-            elif options.terminate:
-                raise RuntimeError("The run was ended while it waited for another run of the session")
+def _cannot_renew(session: InferenceSession) -> None:
+    raise RuntimeError(
+        f"A run failed inside {OPENVINO}, and the session may return values of earlier runs. The backend "
+        "cannot replace a session that the caller created or changed. Create a new session and prepare it"
+    )
 
 
 def _renew(
@@ -170,6 +120,8 @@ def _renew(
     lock: Callable[[], AbstractContextManager],
     session: InferenceSession,
 ) -> None:
+    if vars(session)[_CREATED] is not session._providers:  # the caller called set_providers
+        _cannot_renew(session)
     try:
         if _stamp(model) != stamp:
             raise RuntimeError("the model's file has changed")
@@ -177,6 +129,7 @@ def _renew(
             fresh = create()
             if fresh.get_providers() != session.get_providers():
                 raise RuntimeError(f"ORT created it with {', '.join(fresh.get_providers())} only")
+            vars(fresh)[_CREATED] = fresh._providers
             vars(session).update(vars(fresh))
     except Exception as error:
         raise RuntimeError(

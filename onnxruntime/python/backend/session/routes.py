@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -82,7 +81,7 @@ class Runs:
         watched = replacement.of(session)
         if watched is not None:
             direct, route = self.direct, self.route
-            self.direct = lambda inputs, options: watched.run(session, options, direct, inputs, options)
+            self.direct = lambda inputs, options: watched.run(session, None, direct, inputs, options)
             self.route = lambda runs, feeds, call: watched.run(session, call.options, route, runs, feeds, call)
         shared = self.inputs.returned_as(self.output_names)
         if plain and shared:
@@ -171,9 +170,7 @@ class Runs:
             try:
                 if self.capture is not None:
                     return self.capture.run(self.session, feeds, call.attributes, call.entries, call.options)
-                # The limits cover the wait for the lock, which the route acquires again.
-                with nullcontext() if self.lock is None else self.lock.for_a_run(call.options):
-                    return self.route(self, feeds, call)
+                return self.route(self, feeds, call)
             except Exception as error:
                 self.blame_inputs(error, feeds)
                 raise
@@ -196,7 +193,7 @@ def _run_values(runs: Runs, feeds: dict[str, object], call: RunSettings) -> list
 
 
 def _run_locked(route: Callable, runs: Runs, feeds: dict[str, object], call: RunSettings) -> list:
-    with runs.lock.for_a_run():
+    with runs.lock.for_a_run(call.options):
         return route(runs, feeds, call)
 
 
