@@ -12,6 +12,7 @@ NV_TENSORRT_RTX = "NvTensorRTRTXExecutionProvider"
 MIGRAPHX = "MIGraphXExecutionProvider"
 CANN = "CANNExecutionProvider"
 OPENVINO = "OpenVINOExecutionProvider"
+OPENVINO_AUTO = "OpenVINOExecutionProvider.AUTO"
 QNN = "QNNExecutionProvider"
 WEBGPU = "WebGpuExecutionProvider"
 DML = "DmlExecutionProvider"
@@ -22,8 +23,10 @@ VITISAI = "VitisAIExecutionProvider"
 ON_CUDA_DEVICE = (CUDA, TENSORRT, NV_TENSORRT_RTX, MIGRAPHX)
 GPU = (*ON_CUDA_DEVICE, DML, WEBGPU)
 NPU = (QNN, VITISAI)
+# The EPs of OpenVINO. Its plugin library has two.
+OF_OPENVINO = frozenset({OPENVINO, OPENVINO_AUTO})
 # The EPs that compile their nodes.
-COMPILING = (OPENVINO, TENSORRT, NV_TENSORRT_RTX, MIGRAPHX, COREML, *NPU)
+COMPILING = (OPENVINO, OPENVINO_AUTO, TENSORRT, NV_TENSORRT_RTX, MIGRAPHX, COREML, *NPU)
 # The EPs that every build may have. Their presence does not depend on the device.
 ON_ANY_DEVICE = frozenset({CPU, AZURE})
 # The option of each EP that makes ORT capture graphs and replay them.

@@ -216,9 +216,11 @@ class ReplacementTest(unittest.TestCase):
 
 
 BUILT_IN = OPENVINO in onnxruntime.get_available_providers()
-DEVICES = [{}, {"num_of_threads": 2, "num_streams": 2}]
+DEVICES = [{OPENVINO: {}}, {OPENVINO: {"num_of_threads": 2, "num_streams": 2}}]
 if BUILT_IN:
-    DEVICES += [{"device_type": "AUTO:CPU"}, {"device_type": "HETERO:CPU"}]
+    DEVICES += [{OPENVINO: {"device_type": device}} for device in ("AUTO:CPU", "HETERO:CPU")]
+else:
+    DEVICES.append({f"{OPENVINO}.AUTO": {}})
 
 
 def two_rows(name: str = "N") -> object:
@@ -239,16 +241,16 @@ def fail_once(test: unittest.TestCase, rep) -> None:
 
 @unittest.skipUnless(BUILT_IN or register_openvino_plugin(), f"needs {OPENVINO}, built-in or plugin")
 class OpenVinoTest(unittest.TestCase):
-    def prepare(self, options: dict | None = None, made=None):
+    def prepare(self, device: dict = DEVICES[0], made=None):
         # In bfloat16, which is a default of OpenVINO, small integers are exact.
-        return onnxruntime.backend.prepare(made or two_rows(), provider_options={OPENVINO: options or {}})
+        return onnxruntime.backend.prepare(made or two_rows(), provider_options=device)
 
     def assert_right(self, rep, count: int = 1, value: float = 2) -> None:
         np.testing.assert_array_equal(rep.run([rows(count, value), rows(count, 1)])[0], rows(count, value + 1))
 
     def test_mixed_runs(self) -> None:
-        for options, threads in itertools.product(DEVICES, (1, 6)):
-            rep, wrong = self.prepare(options), []
+        for device, threads in itertools.product(DEVICES, (1, 6)):
+            rep, wrong = self.prepare(device), []
 
             def run_some(seed: int, rep=rep, threads=threads, wrong=wrong) -> None:
                 choose = random.Random(seed)
@@ -266,12 +268,12 @@ class OpenVinoTest(unittest.TestCase):
                         if fails or y.shape != (max(x, s), WIDTH) or (y != a + b).any():
                             wrong.append(f"({x}, {s}): {y}, expected {a + b}")
 
-            with self.subTest(options=options, threads=threads), ThreadPoolExecutor(threads) as pool:
+            with self.subTest(device=device, threads=threads), ThreadPoolExecutor(threads) as pool:
                 list(pool.map(run_some, range(threads)))
                 self.assertEqual(wrong, [])
 
     def test_reports_stay(self) -> None:
-        rep = self.prepare({"num_of_threads": 2})
+        rep = self.prepare({OPENVINO: {"num_of_threads": 2}})
         same = rep.session
 
         def reported() -> list:

@@ -376,7 +376,7 @@ PROVIDERS: dict[str, dict[str, Table]] = {
     eps.MIGRAPHX: {"built-in": _MIGRAPHX},
     eps.CANN: {"built-in": _CANN},
     eps.OPENVINO: {"built-in": _OPENVINO_BUNDLED, "plugin": _openvino_plugin("CPU")},
-    f"{eps.OPENVINO}.AUTO": {"plugin": _openvino_plugin("AUTO")},
+    eps.OPENVINO_AUTO: {"plugin": _openvino_plugin("AUTO")},
     eps.QNN: {"built-in": NO_OPTION, "plugin": _QNN_PLUGIN},
     eps.WEBGPU: {"built-in": _WEBGPU_BUNDLED, "plugin": _WEBGPU_PLUGIN},
     **{f"{name}ExecutionProvider": {"built-in": NO_OPTION} for name in _WITHOUT_OPTION.split()},

@@ -16,7 +16,7 @@ import numpy as np
 
 from onnxruntime import InferenceSession, NodeArg, OrtValue
 from onnxruntime.backend.errors import InputError, input_error, nearest, show, warn
-from onnxruntime.backend.provider_names import OPENVINO
+from onnxruntime.backend.provider_names import OF_OPENVINO
 from onnxruntime.backend.runs import tensors
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
@@ -40,7 +40,7 @@ class ModelInputs:
     @cached_property
     def _overridable(self) -> dict[str, NodeArg]:
         nodes = getattr(self._session, "get_overridable_initializers", list)()
-        if nodes and OPENVINO in self._session.get_providers():
+        if nodes and not OF_OPENVINO.isdisjoint(self._session.get_providers()):
             return {}  # OpenVINO ignores feeds for initializers
         return {node.name: node for node in nodes}
 

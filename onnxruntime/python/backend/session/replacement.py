@@ -23,7 +23,7 @@ from threading import RLock
 from weakref import ref
 
 from onnxruntime import InferenceSession, IOBinding, RunOptions
-from onnxruntime.backend.provider_names import OPENVINO
+from onnxruntime.backend.provider_names import OF_OPENVINO, OPENVINO
 
 # The attribute of a session that contains its Replacement.
 _KEPT = "_replacement_of_backend"
@@ -45,20 +45,20 @@ def watch(
     create: Callable[[], InferenceSession],
     lock: Callable[[], AbstractContextManager] = nullcontext,
 ) -> None:
-    """Let a new session replace this one after a failed run, if it has the OpenVINO EP.
+    """Let a new session replace this one after a failed run, if it has an EP of OpenVINO.
 
     :param create: returns a new session with the same options, under ``lock``.
     """
-    if OPENVINO in session.get_providers():
+    if not OF_OPENVINO.isdisjoint(session.get_providers()):
         vars(session)[_KEPT] = Replacement(partial(_renew, model, _stamp(model), create, lock))
         vars(session)[_CREATED] = session._providers
         session.io_binding = partial(_io_binding, ref(session))
 
 
 def of(session: InferenceSession) -> Replacement | None:
-    """Return the replacement of a session, ``None`` if the session does not have the OpenVINO EP."""
+    """Return the replacement of a session, ``None`` if the session has no EP of OpenVINO."""
     kept = vars(session)
-    if _KEPT in kept or OPENVINO not in session.get_providers():
+    if _KEPT in kept or OF_OPENVINO.isdisjoint(session.get_providers()):
         return kept.get(_KEPT)
     return kept.setdefault(_KEPT, Replacement(_cannot_renew))
 
