@@ -242,8 +242,8 @@ class OnnxRuntimeBackendRep(BackendRep):
         """
         Compute the outputs. See :meth:`onnxruntime.InferenceSession.run`.
 
-        Any number of threads may call this method. WebGPU sessions of a process run one after the other. On CUDA, no
-        other run is in progress while a run captures a graph.
+        Any number of threads may call this method. WebGPU sessions of a process run one after the other, and so do the
+        runs of one OpenVINO session. On CUDA, no other run is in progress while a run captures a graph.
 
         Arrays have the declared element type. Types that numpy lacks are ml_dtypes arrays (the dtypes of
         ``onnx.helper.tensor_dtype_to_np_dtype``). Python numbers, texts and lists are converted to the declared type.

@@ -29,7 +29,7 @@ FOLDING_CAP = "optimization.constant_folding_max_output_size_in_bytes"
 
 def _has(*eps: str) -> Need:
     """Return the need of one of these EPs in the session."""
-    what = f"one of the EPs {', '.join(ep.removesuffix('ExecutionProvider') for ep in eps)} in the session"
+    what = f"one of the EPs {', '.join(ep.replace('ExecutionProvider', '') for ep in eps)} in the session"
     return Need(what, lambda at, _: bool({*eps} & {*at.providers}))
 
 

@@ -208,7 +208,7 @@ _FP16_ON_GPU = Need("device_type='GPU' for the value FP16", lambda at, text: tex
 _WITH_CPU = Need("a device_type that contains CPU", lambda at, _: "CPU" in _device(at))
 _WITHOUT_CPU = Need("a device_type that does not contain CPU", lambda at, _: "CPU" not in _device(at))
 _CPU_OR_GPU = Need("a device_type that begins with CPU or GPU", lambda at, _: _device(at).startswith(("CPU", "GPU")))
-_STREAMS = "Parallel streams. They share the CPU threads, and each run uses one stream."
+_STREAMS = "Streams. They share the CPU threads, and each run uses one. Runs of a session are not parallel."
 _OPENVINO_DEVICE = r"(?:CPU|GPU(?:\.[0-9])?|NPU)"
 
 _OPENVINO_BUNDLED = Table("run: onnxruntime-openvino 1.24.1 on a CPU", reported=False) | {
@@ -233,7 +233,7 @@ _OPENVINO_BUNDLED = Table("run: onnxruntime-openvino 1.24.1 on a CPU", reported=
     "num_of_threads": Rule(
         Threads(2),
         "0, OpenVINO decides",
-        "Number of CPU threads, and maximum number of concurrent runs.",
+        "Number of CPU threads of the session.",
         needs=(_WITH_CPU,),
     ),
     "num_streams": Rule(Threads(1), "1", _STREAMS, needs=(_CPU_OR_GPU,)),
