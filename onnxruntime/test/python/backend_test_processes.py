@@ -93,6 +93,7 @@ def opened(options: dict, got: list[str] | None = None) -> tuple[Options, dict]:
         providers = [*options, CPU] if got is None else got
         return Opened(
             get_providers=lambda: providers,
+            _providers=providers,
             get_provider_options=lambda: {name: {} for name in providers},
             _sess=SimpleNamespace(is_webgpu_graph_capture_enabled=lambda: False),
         )
