@@ -65,9 +65,9 @@ To link to an option, use its name as the anchor: `options.md#session.intra_op.a
 """
 _EVIDENCE = """\
 This page is for contributors. It lists the evidence for the entries of [options](options.md) and
-[options of execution providers](provider-options.md). The sentence above a table contains the evidence of all entries
-that the table does not list, and of rows with an empty cell. If the backend sends a text that differs from the value,
-the column *Sent as* contains this text.
+[options of execution providers](provider-options.md). The sentence above a table contains the most frequent evidence, and
+the entries with this evidence. In the table, their cells are empty. If the backend sends a text that differs from the
+value, the column *Sent as* contains this text.
 
 - **run**: the effect was observed.
 - **parser run**: the EP's own parser accepted or rejected the option, with stubs for the libraries of its device.
@@ -161,7 +161,9 @@ def _evidence_document() -> Iterator[str]:
         # The most frequent evidence is in a sentence above the table.
         ((usual, times),) = Counter(_evidence(rules, name) for name in rules).most_common(1)
         if 2 * times > max(len(rules), 2) and usual:
-            yield from (f"Evidence of all other entries: {_text(usual)}.", "")
+            # The names show a reviewer which entries get this evidence without an own one.
+            names = ", ".join(_code(name) for name in rules if _evidence(rules, name) == usual)
+            yield from (f"Evidence of {times} entries: {_text(usual)}. These are {names}.", "")
         else:
             usual = ""
         rows = []
