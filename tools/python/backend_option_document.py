@@ -65,9 +65,9 @@ To link to an option, use its name as the anchor: `options.md#session.intra_op.a
 """
 _EVIDENCE = """\
 This page is for contributors. It lists the evidence for the entries of [options](options.md) and
-[options of execution providers](provider-options.md). The sentence above a table contains the most frequent evidence, and
-the entries with this evidence. In the table, their cells are empty. If the backend sends a text that differs from the
-value, the column *Sent as* contains this text.
+[options of execution providers](provider-options.md). The sentence above a table contains the most frequent evidence
+and the entries with this evidence. In the table, their cells are empty. If the backend sends a text that differs from
+the value, the column *Sent as* contains this text.
 
 - **run**: the effect was observed.
 - **parser run**: the EP's own parser accepted or rejected the option, with stubs for the libraries of its device.
