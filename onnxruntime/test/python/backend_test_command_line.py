@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import io
 import json
@@ -56,9 +55,17 @@ class Ran:
 
 @contextlib.contextmanager
 def each_child_once() -> Iterator[None]:
-    """Let ``info`` and ``inspect`` start one child process for the same arguments, however often they are executed."""
-    started = functools.cache(lambda texts, start=info.in_child: start(*json.loads(texts)))
-    with mock.patch.object(info, "in_child", lambda *lists: started(json.dumps(lists))):
+    """Let ``info`` and ``inspect`` start one child process for a model and the same other arguments."""
+    start, results = info.in_child, {}
+
+    def once(arguments: list[str], plugins: list[str]) -> tuple[dict, str]:
+        command, path, *others = arguments
+        key = (command, Path(path).read_bytes(), *others, *plugins)
+        if key not in results:
+            results[key] = start(arguments, plugins)
+        return results[key]
+
+    with mock.patch.object(info, "in_child", once):
         yield
 
 
