@@ -15,7 +15,7 @@ import re
 import unittest
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from unittest import mock
 
@@ -174,17 +174,26 @@ def capturing(session: InferenceSession, *providers: str) -> Callable:
     return checked
 
 
-def failed_before() -> None:
-    """Run a caller's session of the OpenVINO EP after a run that failed."""
-    session = InferenceSession(MODEL, providers=[CPU])
-    kept = replacement.Replacement(session, None)
-    kept._inner.failed = True
-    kept._usable(session)
+def after_a_failed_run(model: str | bytes = MODEL, *, own: bool = True) -> Callable:
+    """Run a session that has the EP of OpenVINO by name only, after a run that failed.
 
+    :param own: whether the caller created the session. Otherwise, the file of the model changes.
+    """
 
-def replaced(model: str) -> None:
-    """Replace the inner session of a model whose file has changed."""
-    replacement._renew(model, ("another", "stamp"), lambda: None, nullcontext, InferenceSession(MODEL, providers=[CPU]))
+    def failing() -> None:
+        raise ValueError("fails inside the EP")
+
+    def run_again() -> None:
+        session = InferenceSession(MODEL, providers=[CPU])
+        with mock.patch.object(session, "get_providers", return_value=[OPENVINO, CPU]):
+            if not own:
+                replacement.watch(session, model, lambda: session)
+            watched = replacement.of(session)
+            with mock.patch.object(replacement, "_stamp", return_value=("another",)):
+                caught(lambda: watched.run(session, None, failing))
+                watched.run(session, None, failing)
+
+    return run_again
 
 
 def read_back_otherwise() -> None:
@@ -703,7 +712,7 @@ OTHER_ERRORS = (
         "session_config['session.intra_op.allow_spinning'] was sent as '0', but ORT holds '1'",
     ),
     (
-        failed_before,
+        after_a_failed_run(),
         RuntimeError,
         (
             "A run failed inside OpenVINOExecutionProvider, and the session may return values of earlier runs. The "
@@ -711,7 +720,7 @@ OTHER_ERRORS = (
         ),
     ),
     (
-        lambda: replaced(__file__),
+        after_a_failed_run(__file__, own=False),
         RuntimeError,
         (
             "A run failed inside OpenVINOExecutionProvider, and the session could not be replaced: the model's file "
