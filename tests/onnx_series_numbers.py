@@ -4,9 +4,9 @@
 # --------------------------------------------------------------------------
 """Compares ONNX's backend tests on this backend, on the stock backend and on bare sessions, with causes.
 
-The exit status is 1 if a test fails on this backend, and passes on the stock backend or on a bare session. The bare
-session gets values made by onnx's helpers and ``OrtValue``. The exit status is also 1 if a test is skipped on this
-backend only.
+The exit status is 1 if a test fails on this backend, and passes on the stock backend or, with onnx 1.19 or newer, on a
+bare session. The bare session gets values made by onnx's helpers and ``OrtValue``. The exit status is also 1 if a test
+is skipped on this backend only.
 """
 
 from __future__ import annotations
@@ -130,6 +130,8 @@ def main() -> int:
         print(f"\nOf those that do not pass, {len(names)} {meaning}")
         for name in names:
             print(f"  {name}: {ours[name].reason}")
+        # With an older onnx, the backend does not support the types that numpy lacks.
+        if names and (title == "stock" or tuple(map(int, onnx.__version__.split(".")[:2])) >= (1, 19)):
             status = 1
     skipped = [name for name, outcome in ours.items() if outcome.result == "skipped" != columns["stock"][name].result]
     print(f"\nOf those that are skipped, {len(skipped)} are not on the stock backend")
