@@ -634,8 +634,8 @@ OTHER_ERRORS = (
         run([[1, 2, 3]]),
         InputError,
         (
-            "Input 'X' expects float32[2, 3], got float32[3]. To pass a list as the only input, put it in a list: "
-            "[value]"
+            "Input 'X' expects float32[2, 3], got float32[3]. The value lacks one dimension, such as the batch. "
+            "To pass a list as the only input, put it in a list: [value]"
         ),
     ),
     (run([[[None] * 3] * 2]), InputError, "Input 'X' expects float32[2, 3], got a list that contains None"),

@@ -126,7 +126,7 @@ class ModelInputs:
             if got:
                 wrong.append((node, got))
                 if len(self._nodes) == 1 and isinstance(value, np.ndarray) and value.ndim == len(node.shape) - 1:
-                    hint = _LIST_AS_INPUT
+                    hint = f"The value lacks one dimension, such as the batch. {_LIST_AS_INPUT}"
         return self._error(wrong, kind, hint) if wrong else None
 
     def _error(self, wrong: list[tuple[NodeArg, str]], kind: type[Exception], hint: str = "") -> InputError:
