@@ -16,15 +16,17 @@ CONFIG_KEYS = {
     "mlas.disable_kleidiai": "emulated Arm CPU: outputs of a 4-bit MatMulNBits change",
     "mlas.enable_gemm_fastmath_arm64_bfloat16": "emulated Arm CPU: outputs of a MatMul change",
     "mlas.nchwc_depthwise_sliding": "run time of a 3x3 depthwise convolution differs by 15 %, outputs do not",
-    "mlas.qnbit.force_fp32": "outputs of a 4-bit MatMulNBits change; not on an emulated Arm CPU",
-    "mlas.use_lut_gemm": "outputs change; not on an emulated Arm CPU",
+    "mlas.qnbit.force_fp32": "x86-64: outputs of a 4-bit MatMulNBits change. Emulated Arm CPU: they do not change",
+    "mlas.use_lut_gemm": "x86-64: outputs change. Emulated Arm CPU: they do not change",
     "optimization.constant_folding_max_output_size_in_bytes": "'8' keeps ConstantOfShape in the graph",
     "optimization.disable_specified_optimizers": "each name tried on its own",
     "optimization.enable_cast_chain_elimination": "Cast, Cast, Relu becomes Relu",
     "optimization.enable_gelu_approximation": "Gelu becomes FastGelu",
     "optimization.minimal_build_optimizations": "'apply': Conv and Relu become FusedConv, without NCHWc",
     "session.disable_aot_function_inlining": "log of the inlining",
-    "session.disable_cpu_ep_fallback": "OpenVINO 1.24.1 alone; ORT rejects it together with the CPU EP",
+    "session.disable_cpu_ep_fallback": (
+        "run with OpenVINO 1.24.1 as the only specified EP. If the CPU EP is also specified, ORT rejects the key"
+    ),
     "session.disable_double_qdq_remover": "outputs change",
     "session.disable_model_compile": "OpenVINO 1.24.1: MODEL_REQUIRES_COMPILATION",
     "session.disable_prepacking": "log of the initializers' memory",
@@ -52,11 +54,12 @@ CONFIG_KEYS = {
     "session.qdq_matmulnbits_accuracy_level": "outputs change",
     "session.qdq_matmulnbits_block_size": "outputs change",
     "session.qdqisint8allowed": "log of the rewrite",
-    "session.record_ep_graph_assignment_info": "get_provider_graph_assignment_info returns them",
-    "session.strict_shape_type_inference": "refuses such a model",
+    "session.record_ep_graph_assignment_info": "get_provider_graph_assignment_info returns the nodes of each EP",
+    "session.strict_shape_type_inference": "refuses a model whose declared shape contradicts the inferred shape",
     "session.strict_workspace_verification": "'1' refuses an ORT-format model",
     "session.use_device_allocator_for_initializers": (
-        "ORT 1.31.1 reads it; no difference on the CPU EP, whose arena reserves them one by one anyway"
+        "ORT 1.31.1 reads it. No difference on the CPU EP, whose arena always reserves the memory of initializers one "
+        "by one"
     ),
     "session.x64quantprecision": "log: Avx2WeightS8ToU8Transformer runs",
 }

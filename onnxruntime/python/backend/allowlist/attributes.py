@@ -37,7 +37,7 @@ OWN_THREADS = Need(
     shared=True,
 )
 _THREADS_START = Need(
-    "a number of threads that the system lets this process start",
+    "a system that lets this process start this number of threads",
     lambda _, text: threads_start(int(text)),
     without="ORT waits for them indefinitely",
 )
@@ -60,7 +60,7 @@ _switch_on = partial(Rule, Flag(), "True")
 
 # --- Attributes of onnxruntime.SessionOptions, as keyword arguments of prepare and run ---
 
-SESSION_ATTRIBUTES = Table("run: the SessionOptions of the session contain them, and ORT's own backend sets them") | {
+SESSION_ATTRIBUTES = Table("stored: SessionOptions has the name, and the stock backend sets it") | {
     "enable_cpu_mem_arena": _switch_on("Whether the CPU EP allocates from an arena."),
     "enable_mem_pattern": _switch_on(
         "Whether ORT plans memory ahead from the shapes of the first run.", needs=(_PATTERN,)
@@ -88,7 +88,7 @@ SESSION_ATTRIBUTES = Table("run: the SessionOptions of the session contain them,
 
 # --- Attributes of onnxruntime.RunOptions, as keyword arguments of run ---
 
-RUN_ATTRIBUTES = Table("run: RunOptions contain them, and ORT's own backend sets them") | {
+RUN_ATTRIBUTES = Table("stored: RunOptions has the name, and the stock backend sets it") | {
     "log_severity_level": Rule(_SEVERITY, "-1", "Minimum severity of log lines of the run. -1: the session's."),
     "log_verbosity_level": _VERBOSITY,
     "logid": Rule(_LOG_ID, "", "Prefix of the run's log lines."),

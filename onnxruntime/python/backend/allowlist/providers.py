@@ -39,7 +39,7 @@ _PLUGIN_DEVICE = Rule(
     "0",
     "Index of the plugin's device in get_ep_devices(). The backend selects the device.",
     reported=False,
-    evidence="run",
+    evidence="backend: selects the device",
 )
 
 # --- CUDA -------------------------------------------------------------------------------------------------------------
@@ -150,13 +150,16 @@ _TENSORRT_RTX = Table("parser run: onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0 on 
             only_off="TensorRT-RTX captures and replays graphs internally, so the backend can neither own the buffers "
             "of a replay nor compare it with a run without capture"
         ),
-        "1",
-        "Lets TensorRT-RTX capture CUDA graphs internally. The backend always sends 0.",
+        "1 (the backend always sends 0)",
+        "Lets TensorRT-RTX capture CUDA graphs internally.",
     ),
     "nv_max_workspace_size": Rule(Integer(0, 2**40), "0", "Bytes of workspace for building an engine."),
     "nv_max_shared_mem_size": Rule(Integer(0, 2**20), "0", "Maximum bytes of shared memory for a kernel."),
     "nv_weight_streaming_budget": Rule(
-        Text(r"-1|[0-9]{1,15}[BKMG]?|(?:100|[0-9]{1,2})%", "-1, bytes, a number with B, K, M or G, or 0% to 100%"),
+        Text(
+            r"-1|[0-9]{1,15}[BKMG]?|(?:100|[0-9]{1,2})%",
+            "-1, a number of bytes, a number followed by B, K, M or G, or 0% to 100%",
+        ),
         "0",
         "Amount of the weights that stays on the GPU.",
     ),
@@ -192,8 +195,8 @@ _CANN = Table("parser run: onnxruntime-cann 1.24.4 on stub ACL libraries") | {
     "enable_cann_subgraph": _switch("Lets CANN partition the model."),
     "dump_om_model": Rule(
         Flag(only_off="CANN would write the compiled model to the current folder"),
-        "1",
-        "Writes compiled models to the current folder. The backend always sends 0.",
+        "1 (the backend always sends 0)",
+        "Writes compiled models to the current folder.",
     ),
 }
 
@@ -215,7 +218,8 @@ _OPENVINO_BUNDLED = Table("run: onnxruntime-openvino 1.24.1 on a CPU", reported=
     "device_type": Rule(
         Text(
             rf"{_OPENVINO_DEVICE}|(?:AUTO|HETERO|MULTI):{_OPENVINO_DEVICE}(?:,{_OPENVINO_DEVICE})*",
-            "CPU, GPU, GPU.0 to GPU.9, NPU, or AUTO:, HETERO: or MULTI: before a list of different devices",
+            "a device (CPU, GPU, GPU.0 to GPU.9, NPU), or a prefix (AUTO:, HETERO:, MULTI:) and a list of different "
+            "devices",
             max_bytes=64,
             # With AUTO:CPU,CPU, a run that must fail never ends. GPU and GPU.0 are the same device.
             once=r"(?<=[:,])(?:CPU|GPU(?:\.[1-9])?|NPU)",
@@ -313,7 +317,7 @@ _QNN_PLUGIN = Table("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported=
 # --- WebGPU -----------------------------------------------------------------------------------------------------------
 
 _INT64 = Need(
-    "enableGraphCapture=0 for the value 0", lambda at, text: text == "1" or at.beside.get("enableGraphCapture") != "1"
+    "enableGraphCapture=0 if enableInt64=0", lambda at, text: text == "1" or at.beside.get("enableGraphCapture") != "1"
 )
 _WEBGPU = {
     "preferredLayout": Rule(Choice("NHWC", "NCHW"), "NHWC", "Layout of operators that support both layouts."),

@@ -276,7 +276,7 @@ class Text(Kind):
 
     def __init__(self, pattern: str, accepts: str, *, max_bytes: int = 256, once: str = "") -> None:
         self._pattern, self._max_bytes, self._once = pattern, max_bytes, once
-        self.accepts = f"{accepts}, at most {max_bytes} bytes"
+        self.accepts = f"{accepts} (at most {max_bytes} bytes of text)"
         self.schema = {"type": "string", "maxLength": max_bytes, "pattern": f"^(?:{pattern})$"}
 
     def parse(self, value: object) -> str:

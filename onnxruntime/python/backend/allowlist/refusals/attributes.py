@@ -11,6 +11,7 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
     MODEL_TRUST,
     NEEDS_REFUSED,
     NO_EFFECT,
+    NO_USE,
     OTHER_ARGUMENT,
     UNSAFE_MEMORY,
     WRITES_FILES,
@@ -50,9 +51,7 @@ SESSION_ATTRIBUTES: dict[str, Refused] = {
     "set_ep_context_data_read_func": Refused(
         MODEL_TRUST, "lets a callback supply compiled code for the model's EP nodes"
     ),
-    "set_load_cancellation_flag": Refused(
-        NO_EFFECT, "stops the creation of this session. It is meant for another thread"
-    ),
+    "set_load_cancellation_flag": Refused(NO_USE, "stops the creation of this session. It is meant for another thread"),
     "set_provider_selection_policy": Refused(
         OTHER_ARGUMENT,
         "lets ORT choose devices that the caller does not specify. Pass execution providers in provider_options",
@@ -66,7 +65,10 @@ RUN_ATTRIBUTES: dict[str, Refused] = {
     "add_active_adapter": Refused(MODEL_TRUST, "computes with other weights, from an adapter"),
     "add_run_config_entry": Refused(OTHER_ARGUMENT, "pass run config entries in run_config"),
     "get_run_config_entry": Refused(NO_EFFECT, "a method that only reads. See run_config of the prepared model"),
-    "terminate": Refused(NO_EFFECT, "stops the run before it returns outputs. It is meant for another thread"),
+    "terminate": Refused(
+        OTHER_ARGUMENT,
+        "stops the run before it returns outputs. To stop a run, pass timeout or cancellation to rep.run",
+    ),
     # Only training builds have it. An inference build would silently ignore it.
     "training_mode": Refused(
         WRONG_RESULTS, "switches operators such as Dropout to training, in builds that support it"

@@ -32,5 +32,7 @@ BUILT_IN: dict[str, Refused] = {
     ),
     "ProfileComputePlan": Refused(DISCLOSES, "logs how each operator runs", _READ),
     "ModelCacheDirectory": Refused(WRITES_FILES, "writes models to that folder, and loads the models in it", _READ),
-    "flags": Refused(OTHER_ARGUMENT, "an old form of the other options, which the EP ignores if it is set", _READ),
+    "flags": Refused(
+        OTHER_ARGUMENT, "an old form of the other options. If flags is set, the EP ignores the other options", _READ
+    ),
 }

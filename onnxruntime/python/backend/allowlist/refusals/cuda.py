@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from onnxruntime.backend.allowlist.refusals.verdicts import (
     LOADS_LIBRARY,
+    NEEDS_REFUSED,
     NOT_VERIFIED,
     OUTSIDE_SESSION,
     RAW_POINTER,
@@ -20,13 +21,10 @@ _PARSED = "parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries"
 _READ = "source: CUDA plugin EP, April 2026"
 
 BUILT_IN: dict[str, Refused] = {
-    **refused(
-        RAW_POINTER,
-        "ORT passes the number to the CUDA driver as the address of a stream",
-        "user_compute_stream",
-        "has_user_compute_stream",
-        evidence=_PARSED,
+    "user_compute_stream": Refused(
+        RAW_POINTER, "ORT passes the number to the CUDA driver as the address of a stream", _PARSED
     ),
+    "has_user_compute_stream": Refused(NEEDS_REFUSED, "acts only together with user_compute_stream", _PARSED),
     **refused(
         RAW_POINTER,
         "ORT calls the number as a function",
@@ -50,8 +48,8 @@ BUILT_IN: dict[str, Refused] = {
 PLUGIN: dict[str, Refused] = {
     **refused(
         NOT_VERIFIED,
-        "only the plugin CUDA EP knows it. That EP was not run: it ignores unknown options, and only logs "
-        "values that it cannot read",
+        "only the plugin CUDA EP knows it. That EP was not run. According to its source, it ignores unknown "
+        "options, and only logs values that it cannot read",
         "min_num_runs_before_cuda_graph_capture",
         "prefer_nhwc_layout",
         "cudnn_conv_algo",

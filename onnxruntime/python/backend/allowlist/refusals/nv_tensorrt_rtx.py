@@ -23,6 +23,7 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
 )
 
 _PARSED = "parser run: onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0 on stub libraries"
+_STRINGS_AND_OPENVINO = "strings. Run with onnxruntime-ep-openvino 1.8.1, which has the same option"
 
 PLUGIN: dict[str, Refused] = {
     **refused(
@@ -58,7 +59,7 @@ PLUGIN: dict[str, Refused] = {
         "ep.context_embed_mode",
         evidence=_PARSED,
     ),
-    **refused(UNBOUNDED, ARENA, *ARENA_OPTIONS, evidence="strings, run: onnxruntime-ep-openvino 1.8.1 has the same"),
+    **refused(UNBOUNDED, ARENA, *ARENA_OPTIONS, evidence=_STRINGS_AND_OPENVINO),
     **refused(
         WRITES_FILES,
         "writes a trace to a file",
@@ -72,12 +73,12 @@ PLUGIN: dict[str, Refused] = {
         RAW_POINTER,
         "ORT passes the number to a driver as an address",
         "user_compute_stream",
-        "has_user_compute_stream",
         "user_aux_stream_array",
-        "nv_length_aux_stream_array",
         "VkExternalComputeQueueDataParamsNV_data",
         evidence=_PARSED,
     ),
+    "has_user_compute_stream": Refused(NEEDS_REFUSED, "acts only together with user_compute_stream", _PARSED),
+    "nv_length_aux_stream_array": Refused(NEEDS_REFUSED, "acts only together with user_aux_stream_array", _PARSED),
     **refused(
         NO_EFFECT,
         "an option of the built-in EP of older ORT. The plugin does not know it",
@@ -93,7 +94,7 @@ PLUGIN: dict[str, Refused] = {
     ),
     "nv_cuda_graph_enable": Refused(
         OTHER_ARGUMENT,
-        "the old name of enable_cuda_graph, which this EP does not know",
+        "this EP does not know this old name. Use enable_cuda_graph",
         "strings: not in onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0",
     ),
 }

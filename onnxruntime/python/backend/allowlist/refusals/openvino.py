@@ -59,7 +59,9 @@ BUILT_IN: dict[str, Refused] = {
         _RUN_BUILT_IN,
     ),
     "context": Refused(RAW_POINTER, "the number is used as the address of an OpenCL context", _RUN_BUILT_IN),
-    "device_id": Refused(OTHER_ARGUMENT, "an old name of device_type, which it overwrites", _RUN_BUILT_IN),
+    "device_id": Refused(
+        OTHER_ARGUMENT, "an old name of device_type. Its value overwrites the value of device_type", _RUN_BUILT_IN
+    ),
     "device_luid": Refused(NOT_VERIFIED, "selects a GPU or NPU by a Windows identifier", _RUN_BUILT_IN),
 }
 
@@ -77,7 +79,8 @@ PLUGIN: dict[str, Refused] = {
     ),
     "reshape_input": Refused(
         NOT_VERIFIED,
-        "the built-in EP of this name reads other memory for it. The plugin EP checks the size",
+        "the plugin EP checks the size, but whether this check is complete was not verified. In the built-in EP, "
+        "this option can copy other memory to the output",
         _RUN_PLUGIN,
     ),
     "enable_causallm": Refused(WRONG_RESULTS, _CAUSAL_LM, _RUN_PLUGIN),

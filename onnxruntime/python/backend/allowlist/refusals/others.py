@@ -16,13 +16,13 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
 )
 
 # The options that are refused for every EP.
-EVERY_PROVIDER: dict[str, Refused] = refused(
-    LOADS_LIBRARY,
-    "ORT up to 1.24 loads this shared library for an unknown EP name",
-    "shared_lib_path",
-    "provider_factory_entry_point",
-    evidence="run: ORT 1.24.4 loads it, 1.27.1 and 1.31.1 do not",
-)
+_RUN = "run: ORT 1.24.4 loads the library, 1.27.1 and 1.31.1 do not"
+EVERY_PROVIDER: dict[str, Refused] = {
+    "shared_lib_path": Refused(LOADS_LIBRARY, "ORT up to 1.24 loads this shared library for an unknown EP name", _RUN),
+    "provider_factory_entry_point": Refused(
+        LOADS_LIBRARY, "ORT up to 1.24 calls this function of shared_lib_path for an unknown EP name", _RUN
+    ),
+}
 
 # EP name to the refused options of the built-in EP.
 BUILT_IN: dict[str, dict[str, Refused]] = {

@@ -28,7 +28,7 @@ def _of_both(evidence: str) -> dict[str, Refused]:
     return {
         **refused(
             LOADS_LIBRARY,
-            "loads the specified library, and silently creates the session on the CPU",
+            "loads the specified library. If QNN cannot use the library, the session silently uses the CPU",
             "backend_path",
             "qnn_saver_path",
             "qnn_ir_backend_path",

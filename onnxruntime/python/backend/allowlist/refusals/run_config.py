@@ -14,7 +14,7 @@ RUN_CONFIG: dict[str, Refused] = {
     "disable_synchronize_execution_providers": Refused(
         WRONG_RESULTS,
         "outputs of a GPU may be read before they are complete. Any text except '0' turns it on",
-        "sources",
+        "source",
     ),
     "qnn.htp_perf_mode": Refused(NOT_VERIFIED, _QNN_UNRUN, "strings"),
     "qnn.htp_perf_mode_post_run": Refused(NOT_VERIFIED, _QNN_UNRUN, "strings"),

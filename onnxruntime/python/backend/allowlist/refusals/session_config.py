@@ -11,6 +11,7 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
     MODEL_TRUST,
     NEEDS_REFUSED,
     NO_EFFECT,
+    NO_USE,
     NOT_VERIFIED,
     OTHER_ARGUMENT,
     OUTSIDE_SESSION,
@@ -25,6 +26,7 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
 _SAVED_MODEL = "applies only if an optimized model is saved, which requires optimized_model_filepath"
 _MODEL_BYTES = "in Python, the initializers point to released memory, and outputs change and become NaN"
 _C_API_ONLY = "ORT's C API maps it to a SessionOptions field, but Python's SessionOptions only stores it"
+_C_API_WRITES = "Python's SessionOptions only stores it. ORT's C API maps it to a field that makes ORT write files"
 _EP_CONTEXT = "an execution provider writes its compiled model to a file of any name"
 _WEIGHTLESS = "makes an execution provider read weights from a location that the model specifies"
 _EXPERTS = "counting experts makes concurrent runs of a session fail, and Python cannot read the counters"
@@ -41,10 +43,10 @@ SESSION_CONFIG: dict[str, Refused] = {
     # Refused: they affect other code of the process.
     "session.set_denormal_as_zero": Refused(
         OUTSIDE_SESSION,
-        "the first session of a process with this key permanently changes the arithmetic of the calling "
-        "thread, including numpy and other sessions. A later session computes partly with it and partly "
-        "without",
-        "1e-20 squared is 0 in numpy afterwards",
+        "if the first session of a process has this key, the key permanently changes the arithmetic of the calling "
+        "thread, including numpy and other sessions. In a later session, the key changes only the threads of the "
+        "session's pool, and outputs differ between runs",
+        "1e-20 squared is 0 in numpy afterwards. In a second session, a part of the outputs is 0",
     ),
     "session.use_env_allocators": Refused(
         OUTSIDE_SESSION,
@@ -58,19 +60,21 @@ SESSION_CONFIG: dict[str, Refused] = {
     "session.debug_layout_transformation": Refused(
         WRITES_FILES, "writes models to the current folder if an EP changes the layout", "documented"
     ),
-    "session.enable_profiling": Refused(WRITES_FILES, _C_API_ONLY, "no effect seen"),
+    "session.enable_profiling": Refused(NO_EFFECT, _C_API_WRITES, "no effect seen"),
     "session.model_external_initializers_file_folder_path": Refused(
         READS_FILES, "a model passed as bytes can then return the content of any file", "content seen"
     ),
     "session.moe_expert_counter_state_file": Refused(READS_FILES, "opens a file of any name", "open seen"),
     "session.node_partition_config_file": Refused(
-        WRITES_FILES, "creates or overwrites a file of any name when it cannot be read", "file seen"
+        WRITES_FILES,
+        "creates a file of any name. ORT overwrites an existing file if the process can write it and cannot read it",
+        "file seen",
     ),
     "session.optimized_model_external_initializers_file_name": Refused(
         WRITES_FILES, _SAVED_MODEL, "file seen outside the model's folder"
     ),
     "session.optimized_model_external_initializers_min_size_in_bytes": Refused(WRITES_FILES, _SAVED_MODEL, "strings"),
-    "session.optimized_model_filepath": Refused(WRITES_FILES, _C_API_ONLY, "no effect seen"),
+    "session.optimized_model_filepath": Refused(NO_EFFECT, _C_API_WRITES, "no effect seen"),
     "session.resource_cuda_partitioning_settings": Refused(
         READS_FILES, "opens the file specified after the comma, even on the CPU EP", "open seen"
     ),
@@ -125,7 +129,7 @@ SESSION_CONFIG: dict[str, Refused] = {
     "session.allow_released_opsets_only": Refused(
         NO_EFFECT, "never read in sessions that Python creates", "opset 99 fails either way"
     ),
-    "session.compile_only": Refused(NO_EFFECT, "internal. A session with this key cannot run", "error seen"),
+    "session.compile_only": Refused(NO_USE, "internal. A session with this key cannot run", "error seen"),
     "session.fail_on_suboptimal_compiled_model": Refused(
         NO_EFFECT, "never read in sessions that Python creates", "absent from a trace of look-ups"
     ),
@@ -159,10 +163,10 @@ SESSION_CONFIG: dict[str, Refused] = {
         OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass use_per_session_threads", "no effect seen"
     ),
     # Refused: ORT 1.31 does not know them.
-    "session.enable_partitioned_cuda_graph": Refused(NO_EFFECT, _LATER, "sources after 1.31"),
-    "session.enable_static_workspace_preallocation": Refused(NO_EFFECT, _LATER, "sources after 1.31"),
-    "session.moe_cpu_offload_experts": Refused(NO_EFFECT, _LATER, "sources after 1.31"),
-    "session.moe_expert_swap_epsilon": Refused(NO_EFFECT, _LATER, "sources after 1.31"),
+    "session.enable_partitioned_cuda_graph": Refused(NO_EFFECT, _LATER, "source after 1.31"),
+    "session.enable_static_workspace_preallocation": Refused(NO_EFFECT, _LATER, "source after 1.31"),
+    "session.moe_cpu_offload_experts": Refused(NO_EFFECT, _LATER, "source after 1.31"),
+    "session.moe_expert_swap_epsilon": Refused(NO_EFFECT, _LATER, "source after 1.31"),
     # Refused in the family ep., each for its own reason.
     "ep.context_embed_mode": Refused(WRITES_FILES, _EP_CONTEXT, "files seen (OpenVINO plugin)"),
     "ep.context_enable": Refused(WRITES_FILES, _EP_CONTEXT, "files seen (OpenVINO plugin)"),
@@ -179,9 +183,9 @@ SESSION_CONFIG: dict[str, Refused] = {
     "ep.cuda.fpa_intb_profile_m": Refused(
         UNBOUNDED, "determines the scratch memory of profiling, gigabytes at 2048", "documented"
     ),
-    "ep.cuda.gemm_tactic_cache_dir": Refused(WRITES_FILES, _CUDA_CACHE, "sources after 1.31"),
-    "ep.cuda.gemm_tactic_cache_prefix": Refused(WRITES_FILES, _CUDA_CACHE, "sources after 1.31"),
-    "ep.cuda.gemm_tactic_cache_tuning_results_prefix": Refused(WRITES_FILES, _CUDA_CACHE, "sources after 1.31"),
+    "ep.cuda.gemm_tactic_cache_dir": Refused(WRITES_FILES, _CUDA_CACHE, "source after 1.31"),
+    "ep.cuda.gemm_tactic_cache_prefix": Refused(WRITES_FILES, _CUDA_CACHE, "source after 1.31"),
+    "ep.cuda.gemm_tactic_cache_tuning_results_prefix": Refused(WRITES_FILES, _CUDA_CACHE, "source after 1.31"),
     "ep.cuda.gqa_workspace_max_total_sequence_length": Refused(
         UNBOUNDED, "determines the estimate of device memory", "parsed on the CPU EP too"
     ),
@@ -203,16 +207,16 @@ SESSION_CONFIG: dict[str, Refused] = {
         OUTSIDE_SESSION, "stops the sharing that ep.share_ep_contexts started, in other sessions too", "strings"
     ),
     # Options of the CUDA EP that its plugin also reads as session config entries without a prefix.
-    "cudnn_conv1d_pad_to_nc1d": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "sources"),
-    "cudnn_conv_algo": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "sources"),
-    "cudnn_conv_algo_search": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "sources"),
-    "cudnn_conv_use_max_workspace": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "sources"),
-    "enable_skip_layer_norm_strict_mode": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "sources"),
-    "fuse_conv_bias": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "sources"),
-    "prefer_nhwc": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "sources"),
-    "prefer_nhwc_layout": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "sources"),
-    "sdpa_kernel": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "sources"),
-    "use_tf32": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "sources"),
+    "cudnn_conv1d_pad_to_nc1d": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "source"),
+    "cudnn_conv_algo": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "source"),
+    "cudnn_conv_algo_search": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "source"),
+    "cudnn_conv_use_max_workspace": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "source"),
+    "enable_skip_layer_norm_strict_mode": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "source"),
+    "fuse_conv_bias": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "source"),
+    "prefer_nhwc": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "source"),
+    "prefer_nhwc_layout": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "source"),
+    "sdpa_kernel": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "source"),
+    "use_tf32": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "source"),
 }
 
 # Refused by their prefix. An exact entry above always wins. ORT passes the options of a plugin EP as session config

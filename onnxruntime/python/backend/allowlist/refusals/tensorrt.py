@@ -20,12 +20,11 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
 )
 
 _PARSED = "parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT libraries"
-_NO_CALLER_MEMORY = "ORT reads the number as an address of the model's bytes"
 
 BUILT_IN: dict[str, Refused] = {
     "trt_build_heuristics_enable": Refused(
         NO_EFFECT,
-        "has no effect since TensorRT 8.6, where trt_builder_optimization_level=2 has that effect",
+        "ORT ignores it with TensorRT 8.6 and newer. For its former effect, set trt_builder_optimization_level=2",
         "source, parser run: accepted",
     ),
     **refused(
@@ -86,21 +85,21 @@ BUILT_IN: dict[str, Refused] = {
         evidence=_PARSED,
     ),
     "trt_detailed_build_log": Refused(DISCLOSES, "logs every step of building an engine", _PARSED),
-    **refused(
-        RAW_POINTER,
-        "ORT passes the number to the CUDA driver as the address of a stream",
-        "user_compute_stream",
-        "has_user_compute_stream",
-        evidence=_PARSED,
+    "user_compute_stream": Refused(
+        RAW_POINTER, "ORT passes the number to the CUDA driver as the address of a stream", _PARSED
     ),
-    **refused(
-        RAW_POINTER,
-        _NO_CALLER_MEMORY,
-        "trt_onnx_bytestream",
-        "trt_onnx_bytestream_size",
-        "trt_external_data_bytestream",
-        "trt_external_data_bytestream_size",
-        "trt_load_user_initializer",
-        evidence=_PARSED,
+    "has_user_compute_stream": Refused(NEEDS_REFUSED, "acts only together with user_compute_stream", _PARSED),
+    "trt_onnx_bytestream": Refused(RAW_POINTER, "ORT reads the number as an address of the model's bytes", _PARSED),
+    "trt_onnx_bytestream_size": Refused(NEEDS_REFUSED, "acts only together with trt_onnx_bytestream", _PARSED),
+    "trt_external_data_bytestream": Refused(
+        RAW_POINTER, "ORT reads the number as an address of the model's weights", _PARSED
+    ),
+    "trt_external_data_bytestream_size": Refused(
+        NEEDS_REFUSED, "acts only together with trt_external_data_bytestream", _PARSED
+    ),
+    "trt_load_user_initializer": Refused(
+        NOT_VERIFIED,
+        "selects how weights reach TensorRT. Its effect was not verified, because no engine could be built",
+        _PARSED,
     ),
 }

@@ -21,6 +21,7 @@ WRONG_RESULTS = "wrong results"
 MODEL_TRUST = "extends the trust in the model"
 DISCLOSES = "discloses data"
 NO_EFFECT = "no effect"
+NO_USE = "no useful effect"
 OTHER_ARGUMENT = "set by another argument"
 NOT_VERIFIED = "not verified"
 

@@ -28,9 +28,7 @@ def _of_both(evidence: str) -> dict[str, Refused]:
     """Return the verdicts on the options that the built-in EP and the plugin EP share."""
     return {
         "forceCpuNodeNames": Refused(
-            NO_EFFECT,
-            "a name that no node of the final graph has is silently skipped",
-            evidence,
+            NO_EFFECT, "ORT silently skips a name if the final graph has no node of this name", evidence
         ),
         "multiRotaryCacheConcatOffset": Refused(
             NOT_VERIFIED,
@@ -42,7 +40,9 @@ def _of_both(evidence: str) -> dict[str, Refused]:
             NO_EFFECT, "adds marks for the debugger PIX, which no released build supports", evidence
         ),
         "deviceId": Refused(
-            NEEDS_REFUSED, "any context except 0 is created from webgpuInstance and webgpuDevice", evidence
+            NEEDS_REFUSED,
+            "selects a WebGPU context. Each context except 0 must be created from webgpuInstance and webgpuDevice",
+            evidence,
         ),
         **refused(
             RAW_POINTER,
@@ -75,7 +75,7 @@ PLUGIN: dict[str, Refused] = {
     **_of_both(_RUN_PLUGIN),
     **refused(OUTSIDE_SESSION, _ONE_CONTEXT, "enableRobustness", "maxNumPendingDispatches", evidence=_RUN_PLUGIN),
     "kvCacheQuantizationBits": Refused(
-        NOT_VERIFIED, "rounds the memory of one attention operator to 4 or 8 bits", _RUN_PLUGIN
+        NOT_VERIFIED, "stores each value in the KV cache of one attention operator with 4 or 8 bits", _RUN_PLUGIN
     ),
     "sessionBufferPoolGenerations": Refused(
         NOT_VERIFIED, "specifies how long buffers of captured graphs are kept", _RUN_PLUGIN
