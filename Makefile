@@ -45,9 +45,9 @@ PYTHON ?= python3
 # The variables of an environment:
 #   BASE_name      the distribution that setup.py builds on
 #   PACKAGES_name  the packages that its tests need, in addition to PACKAGES
-#   ONLY_name      endings of test files that run in no environment without them
-#   ALSO_name      endings of further test files. They run first: after a session on a CUDA device other than 0, a process
-#                  captures on threads of its own
+#   ONLY_name      endings of test files that run only in environments that list them here
+#   ALSO_name      endings of further test files. They run first, because after a session on a CUDA device other than 0,
+#                  each session of the process captures on a worker thread
 #   UNDER_name     a command that runs the tests
 #   AGAIN_name     settings with which the files of ONLY_name and ALSO_name run a second time
 # Environments in ALONE test an EP: they run only these files and the drift check.
@@ -57,7 +57,7 @@ EXAMPLES := scale-out
 ALONE := webgpu-plugin webgpu plugins cuda
 # Tests of this repository's files and tools. They create no session, so the default base runs them for all bases.
 ONCE := architecture benchmarks kept_series mutants names_in_prose patch upstream_tests
-# A process for each CPU, and a file in one process. The longest files begin first.
+# pytest runs one process for each CPU, and all tests of a file in the same process. The longest files begin first.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 LONGEST := documents allowlist_properties option_drift command_line_processes stock_comparison command_line_inspect
 PACKAGES := pytest pytest-xdist hypothesis

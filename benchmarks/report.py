@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.comparison import OF_STOCK, RATIO, VALUE, Row
 
 _BEGIN, _END = "<!-- table -->\n", "<!-- end of the table -->\n"
-_HEADINGS = ("", "of the time by hand", "quartiles", "stock", "limit", "")
+_HEADINGS = ("", "time / time by hand", "quartiles", "stock", "limit", "")
 _VERDICT = {True: "met", False: "MISSED", None: "not judged"}
 
 

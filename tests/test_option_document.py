@@ -78,6 +78,10 @@ class TestDocuments(unittest.TestCase):
             cells = re.findall(r"(?m)[^|]*", document.documents()[name])
             # Names in code can have capital letters: CUDA_VISIBLE_DEVICES.
             self.assertEqual([cell for cell in cells if re.match(r" [A-Z][a-z]+_[a-z]", cell)], [])
+        names = {name for _, _, rules in self.tables() for name in rules if re.search("[a-z][A-Z]", name)}
+        capitalized = {name[0].upper() + name[1:] for name in names} - names
+        words = {*re.findall(r"\w+", document.documents()["provider-options.md"])}
+        self.assertEqual(words & capitalized, set())
 
     def test_each_permitted_config_key_has_evidence(self):
         permitted = config_keys.SESSION_CONFIG | config_keys.RUN_CONFIG

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""OpenVINO: with a repeated device, a run that must fail never ends.
+"""OpenVINO: if `device_type` contains a device twice, as in `AUTO:CPU,CPU`, a run that should raise an error hangs.
 
 onnxruntime-openvino 1.24.1.
 

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Permitted session config and run config keys, with the values that each accepts. All other keys are refused.
+"""Permitted session config and run config keys and prefixes, with their values. All other keys are refused.
 
 The field ``since`` is the first release whose CPU wheels contain the key (wheels of 1.24.1 to 1.31.1, x86-64 and Arm).
 The tests of this module observe the effect of each key. docs/options-evidence.md lists the effects.

@@ -221,7 +221,7 @@ _OPENVINO_BUNDLED = Table("run: onnxruntime-openvino 1.24.1 on a CPU", reported=
             "a device (CPU, GPU, GPU.0 to GPU.9, NPU), or a prefix (AUTO:, HETERO:, MULTI:) and a list of different "
             "devices",
             max_bytes=64,
-            # With AUTO:CPU,CPU, a run that must fail never ends. GPU and GPU.0 are the same device.
+            # With AUTO:CPU,CPU, a run that should raise an error hangs. GPU and GPU.0 are the same device.
             once=r"(?<=[:,])(?:CPU|GPU(?:\.[1-9])?|NPU)",
         ),
         "CPU",

@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """Reasons why options, keys and attributes are refused, for error messages and documents.
 
-Safety does not depend on this package: the allowlist refuses every name that its tables do not contain. Each EP
+Safety does not depend on this package: the allowlist refuses every name that its tables do not permit. Each EP
 has a module, and so have the attributes, the session config keys and the run config keys.
 """
 
