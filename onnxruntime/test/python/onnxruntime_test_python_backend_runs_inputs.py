@@ -17,6 +17,7 @@ import unittest
 import warnings
 
 import numpy as np
+from backend_test_execution_providers import run_in_a_new_process
 from backend_test_models import IR_VERSION, model, reads_linux, three_inputs, two_nodes
 from onnx import ModelProto, TensorProto, TypeProto, helper, numpy_helper
 
@@ -471,6 +472,25 @@ class InputsTest(InputTestCase):
         for of in (TensorProto.FLOAT, TensorProto.STRING):
             for value in ([[1], [2, 3]], [[1], 2]):
                 self.refused(identity(tensor(of)), [value], got="a list of lists of different lengths")
+
+    def test_a_ragged_list_that_contains_a_list_twice(self) -> None:
+        # numpy 2.4 terminates the process with a segmentation fault if it converts such a list.
+        code = """
+import onnxruntime.backend
+from backend_test_models import model
+from onnx import TensorProto, helper
+
+node, text = helper.make_node("Identity", ["X"], ["Y"]), TensorProto.STRING
+proto = model([node], {"X": [None, None]}, {"Y": [None, None]}, elem_type=text)
+rep = onnxruntime.backend.prepare(proto, provider_options={})
+for twice in (range(2), (1, 2), ["a", "b"]):
+    for value in ([["a", twice], twice], [[["a", twice], twice]], [["a", twice], twice, ["a", twice]]):
+        try:
+            rep.run([value])
+        except onnxruntime.backend.InputError as error:
+            print(error.input)
+"""
+        self.assertEqual(run_in_a_new_process(code).split(), ["X"] * 9)
 
     def test_names_of_a_model_are_printable(self) -> None:
         proto = model([helper.make_node("Neg", ["x\x1b[2J"], ["Y"])], {"x\x1b[2J": ["n\r", 2]}, {"Y": None})

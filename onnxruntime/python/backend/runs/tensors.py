@@ -171,7 +171,7 @@ def _check_leaves(value: object, fitting: tuple[type, ...]) -> None:
             return
         # Each list once: otherwise, a list that contains another one several times takes exponential time.
         lists = {id(item): item for item in items if type(item) in nested}.values()
-        # numpy before 1.24 makes an array of objects of such lists, and numpy 2.4 crashes on [[1, range(2)], range(2)].
+        # numpy before 1.24 makes an array of objects of such lists. numpy 2.4 crashes on [[1, x], x] with a list x.
         beside_lists = any(issubclass(kind, fitting) and not issubclass(kind, np.ndarray) for kind in leaves)
         if beside_lists or len(set(map(len, lists))) > 1:
             raise ValueError(_RAGGED)
