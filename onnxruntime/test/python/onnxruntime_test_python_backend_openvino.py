@@ -139,8 +139,11 @@ class BundledOpenVinoTest(unittest.TestCase):
                 onnxruntime.backend.prepare(convolutions(), provider_options={EP: options})
 
     def test_an_absent_device_is_an_error(self) -> None:
-        with self.assertRaisesRegex(RuntimeError, f"{EP}.*could not be attached"):
-            onnxruntime.backend.prepare(convolutions(), provider_options={EP: {"device_type": "GPU.9"}})
+        for device in ("GPU.9", "AUTO:GPU.9", "HETERO:GPU.9,CPU"):
+            with self.subTest(device), self.assertRaises(NotPermittedError) as caught:
+                onnxruntime.backend.prepare(convolutions(), provider_options={EP: {"device_type": device}})
+            refusal = caught.exception
+            self.assertEqual((refusal.keyword, refusal.provider, refusal.key), ("provider_options", EP, "device_type"))
 
     def test_excluded_is_unavailable(self) -> None:
         with (

@@ -32,7 +32,8 @@ from backend_test_processes import (
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.session import opening, presence, verification
+from onnxruntime.backend.session import failures, opening, presence, verification
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 
 class AttachTest(unittest.TestCase):
@@ -119,6 +120,30 @@ class AttachTest(unittest.TestCase):
         """ORT lists CUDA here, but has none: what adds it to the session options raises."""
         with process_with(bundled=(CUDA,)), self.assertRaisesRegex(RuntimeError, f"{CUDA}.*could not be attached"):
             opening.create(b"", permit({CUDA: {}}), (), opening.SessionOptions())
+
+    def test_an_absent_device_of_openvino(self) -> None:
+        """Only an error that concerns the device is the caller's: another one concerns the machine."""
+        for attached, options, blamed in (
+            (("CPU",), {"device_type": "GPU"}, True),
+            (("CPU",), {"device_type": "HETERO:GPU,CPU", "precision": "ACCURACY"}, True),
+            ((), {"device_type": "GPU"}, False),
+            ((), {"device_type": "CPU"}, False),
+            ((), {}, False),
+        ):
+
+            def add_provider(name: str, texts: dict[str, str], attached: tuple[str, ...] = attached) -> None:
+                if texts.get("device_type") not in attached:
+                    raise InvalidArgument("the configuration is not supported")
+
+            made = mock.Mock(add_provider=add_provider)
+            with self.subTest(options, attached=attached):
+                with (
+                    process_with(bundled=(OPENVINO,)),
+                    mock.patch.object(failures, "SessionOptions", lambda made=made: made),
+                    self.assertRaises(RuntimeError) as caught,
+                ):
+                    opening.create(b"", permit({OPENVINO: options}), (), made)
+                self.assertEqual(getattr(caught.exception, "key", None), "device_type" if blamed else None)
 
 
 class WhichTest(unittest.TestCase):

@@ -10,10 +10,10 @@ import ctypes
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import onnxruntime
-from onnxruntime import InferenceSession
+from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.errors import refuse, reject
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE, ON_CUDA_DEVICE, OPENVINO, QNN
 from onnxruntime.backend.session import model_versions
@@ -96,6 +96,20 @@ def refuse_rejected_entry(error: Exception, entries: Iterable[str]) -> None:
     for key in entries:
         if re.search(rf"{re.escape(key)}'? is not supported", str(error)):
             refuse(f"ORT rejects it for this model. ORT error: {error}", "session_config", "", key)
+
+
+def reject_absent_device(name: str, texts: Mapping[str, str], error: Exception) -> None:
+    """Reject OpenVINO's ``device_type`` if ORT attaches the EP for its CPU device, so that its libraries are present.
+
+    ORT writes the device that is absent into its log and not into the exception.
+    """
+    if name == OPENVINO and texts.get("device_type", "CPU") != "CPU":
+        try:
+            SessionOptions().add_provider(name, {"device_type": "CPU"})
+        except Exception:  # ORT raises classes without a common base
+            return
+        problem = f"the device {texts['device_type']!r} is not available on this machine, or its driver is missing"
+        reject(f"{problem}. ORT error: {error}", "provider_options", name, "device_type")
 
 
 def refuse_missing_thread_pools(error: Exception) -> None:

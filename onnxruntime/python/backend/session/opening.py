@@ -183,6 +183,7 @@ def _attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] |
                     options.add_session_config_entry(f"ep.{name.lower()}.{option}", text)
                 options.add_provider(name, texts)
         except Exception as error:
+            failures.reject_absent_device(name, texts, error)
             raise RuntimeError(
                 f"{name} could not be attached. {failures.missing([name])} ORT error: {error}"
             ) from error
