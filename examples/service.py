@@ -22,7 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 
 import onnxruntime.backend
-from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 LONGEST_BODY = 1 << 20
 SECONDS = 5.0
@@ -65,6 +65,11 @@ class Service:
                 return 503, {"error": "the service is busy"}
             try:
                 outputs = rep.run(inputs, timeout=SECONDS)
+            except onnxruntime.backend.InputError:  # can be a Fail or an InvalidArgument, too
+                raise
+            except (Fail, InvalidArgument) as error:
+                print(type(error).__name__, error, file=sys.stderr)
+                return 422, {"error": "inputs: an operator of the model rejected the values"}
             finally:
                 self._free.release()
             names = [output.name for output in rep.session.get_outputs()]
@@ -75,9 +80,6 @@ class Service:
             return 400, {"error": str(error), "keyword": error.keyword, "key": error.key}
         except onnxruntime.backend.InputError as error:
             return 422, {"error": str(error), "input": error.input}
-        except InvalidArgument as error:
-            print(type(error).__name__, error, file=sys.stderr)
-            return 422, {"error": "inputs: an operator of the model rejected the values"}
         except TimeoutError:
             return 504, {"error": f"the run took longer than {SECONDS} s"}
         except Exception as error:

@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import importlib.util
+import io
 import json
 import sys
 import tempfile
@@ -20,10 +22,13 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+from onnx import helper
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python"))
 
-from backend_test_models import two_nodes
+from backend_test_models import model, two_nodes
+
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 ROOT = Path(__file__).resolve().parents[1]
 _spec = importlib.util.spec_from_file_location("backend_example_service", ROOT / "examples" / "service.py")
@@ -128,9 +133,10 @@ class TestService(unittest.TestCase):
     def setUpClass(cls) -> None:
         made = tempfile.TemporaryDirectory()
         cls.addClassCleanup(made.cleanup)
-        model = Path(made.name, "model.onnx")
-        model.write_bytes(two_nodes((2, 3)).SerializeToString())
-        cls.service = service.Service(str(model))
+        cls.folder = made.name
+        path = Path(made.name, "model.onnx")
+        path.write_bytes(two_nodes((2, 3)).SerializeToString())
+        cls.service = service.Service(str(path))
 
     def assert_status(self, expected: int, bodies: dict[str, bytes]) -> None:
         for name, body in bodies.items():
@@ -147,6 +153,25 @@ class TestService(unittest.TestCase):
 
     def test_bad_inputs_are_422(self) -> None:
         self.assert_status(422, {name: request(bad) for name, bad in BAD_INPUTS.items()})
+
+    def test_values_that_an_operator_rejects_are_422(self) -> None:
+        node = helper.make_node("MatMul", ["A", "B"], ["Y"])
+        proto = model([node], {"A": ["a", "b"], "B": ["c", "d"]}, {"Y": ["a", "d"]})
+        path = Path(self.folder, "matmul.onnx")
+        path.write_bytes(proto.SerializeToString())
+        made, log = service.Service(str(path)), io.StringIO()
+        with contextlib.redirect_stderr(log):
+            self.assertEqual(made.answer(request({"A": GOOD, "B": GOOD}))[0], 422)
+        self.assertIn("MatMul", log.getvalue())
+        self.assertEqual(made.answer(request({"A": GOOD, "B": np.transpose(GOOD).tolist()}))[0], 200)
+
+    def test_a_model_that_cannot_be_prepared_is_500(self) -> None:
+        for kind in (Fail, InvalidArgument, RuntimeError):
+            log = io.StringIO()
+            failing = mock.patch.object(service.onnxruntime.backend, "prepare", side_effect=kind("a problem"))
+            with self.subTest(kind.__name__), failing, contextlib.redirect_stderr(log):
+                self.assertEqual(service.Service("").answer(request())[0], 500)
+                self.assertIn("a problem", log.getvalue())
 
     def test_long_bodies_are_413(self) -> None:
         self.assert_status(413, {"long": b" " * (service.LONGEST_BODY + 1)})
