@@ -55,7 +55,7 @@ SEQUENCES = os.environ.get("ORT_BACKEND_SEQUENCES", "40")
 NEW_WARNINGS = {
     r"RuntimeWarning: .*ignored": "**Surplus inputs and unknown keyword arguments",
     r"RuntimeWarning: .* has no effect in this session": "**A setting without effect",
-    r"RuntimeWarning: Environment variable ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": "**An unknown name in",
+    r"RuntimeWarning: Environment variable ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": "**An unknown name or",
     r"RuntimeWarning: The session runs on the CPU": "**A CPU session on a GPU build",
 }
 
