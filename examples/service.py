@@ -173,9 +173,9 @@ def decode(name: str, value: object) -> object:
             raise BadRequest(422, f"inputs: {name!a}: null is not a value")
         return value
     try:
-        if value.keys() != {"dtype", "shape", "base64"} or value["dtype"] not in DTYPES:
+        if value.keys() != {"dtype", "shape", "base64"} or value["dtype"] not in [*DTYPES]:
             raise ValueError(f"expected dtype (one of {', '.join(sorted(DTYPES))}), shape, and base64")
-        if any(type(size) is not int or size < 0 for size in value["shape"]):
+        if type(value["shape"]) is not list or any(type(size) is not int or size < 0 for size in value["shape"]):
             raise ValueError("shape: expected a list of integers that are not negative")
         data = from_base64(value["base64"])
         dtype = np.dtype(value["dtype"]).newbyteorder("<")

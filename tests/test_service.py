@@ -125,6 +125,8 @@ BAD_INPUTS = {
     "negative shape": {"X": array(GOOD, shape=[-7, 3])},
     "huge shape": {"X": array(GOOD, shape=[10**30])},
     "shape as text": {"X": array(GOOD, shape="2x3")},
+    "no shape": {"X": array(GOOD, shape=None)},
+    "dtype in a list": {"X": array(GOOD, dtype=["float32"])},
 }
 
 

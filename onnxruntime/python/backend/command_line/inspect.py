@@ -106,7 +106,8 @@ def _proposal(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> dict[st
 
 def show(result: dict, page: Page) -> None:
     page.add(result["model"], 10, "model")
-    parameters = "" if result["parameters"] is None else f", {result['parameters']:,} parameters"
+    # Some exporters write the parameters into Constant nodes.
+    parameters = f", {result['parameters']:,} parameters" if result["parameters"] else ""
     page.add(f"{result['bytes']:,} bytes{parameters}", 10, "size")
     if result["opsets"] is not None:
         opsets = ", ".join(f"{domain} {version}" for domain, version in result["opsets"].items())

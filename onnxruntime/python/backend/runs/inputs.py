@@ -200,7 +200,8 @@ def _misfit(node: NodeArg, value: object) -> str:
         fits = _has_shape(node, value.shape)
     else:
         return _misfit_of_map(value_type, value)
-    return "" if fits else tensors.describe(value)
+    # A converted array of objects contains text.
+    return "" if fits else tensors.describe(value).replace("object[", "string[")
 
 
 def _has_shape(node: NodeArg, shape: Sequence[int]) -> bool:

@@ -14,7 +14,7 @@ from onnxruntime.backend.allowlist.permits import Permit
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.suggestions import provider_named
 from onnxruntime.backend.errors import nearest, reject, show, warn
-from onnxruntime.backend.provider_names import CPU, CUDA, ON_CUDA_DEVICE, TENSORRT
+from onnxruntime.backend.provider_names import CPU, CUDA, ON_CUDA_DEVICE, OPENVINO, TENSORRT
 from onnxruntime.backend.request import split_device
 from onnxruntime.capi import build_and_package_info
 
@@ -73,9 +73,11 @@ def kind_of(name: str) -> str:
 def advice(name: str) -> str:
     """Return the next step for an EP that this process does not have."""
     if name in (CUDA, TENSORRT):
-        base = build_and_package_info.package_name
+        base, intel = build_and_package_info.package_name, ""
+        if OPENVINO in onnxruntime.get_available_providers():
+            intel = f"For an Intel GPU, pass provider_options={{'{OPENVINO}': {{'device_type': 'GPU'}}}}. "
         return (
-            f"{name} is in the base onnxruntime-gpu. Replace the installed base, in a checkout of this package: "
+            f"{intel}{name} is in the base onnxruntime-gpu. Replace the installed base, in a checkout of this package: "
             f"pip uninstall -y {base} && ORT_BACKEND_BASE=onnxruntime-gpu pip install ."
         )
     return "A plugin EP becomes available when its library is registered and supports a device on this machine"
