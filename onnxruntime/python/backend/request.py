@@ -106,9 +106,8 @@ def of_call(
             request.provider_options[ep] = read("provider_options", options, ep)
     elif name in ("CUDA", "GPU") and index is not None:
         request.provider_options = {CUDA: {}}
-    text = os.environ.get(ENVIRONMENT)
-    if text and environment:
-        _add_environment(request, text, environment)
+    if environment:
+        _add_environment(request, of_environment(), environment)
     if request.provider_options is not None and name in ("CUDA", "GPU") and index is not None:
         for ep in ON_CUDA_DEVICE:
             if ep in request.provider_options:
@@ -116,12 +115,17 @@ def of_call(
     return request
 
 
-def _add_environment(request: Request, text: str, keywords: Iterable[str]) -> None:
-    """Add the settings that the caller does not specify: key by key, and option by option inside an EP."""
+def of_environment() -> dict[str, object]:
+    """Return the environment's configuration, which is empty without the variable."""
+    text = os.environ.get(ENVIRONMENT)
     try:
-        specified = configuration.of_environment(text)
+        return configuration.of_environment(text) if text else {}
     except (OSError, ValueError) as error:
         raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {error}") from None
+
+
+def _add_environment(request: Request, specified: Mapping[str, object], keywords: Iterable[str]) -> None:
+    """Add the settings that the caller does not specify: key by key, and option by option inside an EP."""
     request.extensions = specified.get("extensions", ())
     request.from_environment = added = set()
     for keyword in keywords:

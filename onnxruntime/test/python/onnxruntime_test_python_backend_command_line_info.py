@@ -13,12 +13,11 @@ import unittest
 from unittest import mock
 
 import onnx
-from backend_test_command_line import ABSENT, CPU, VARIABLE, CommandTest
+from backend_test_command_line import ABSENT, CPU, VARIABLE, CommandTest, Ran
 from backend_test_models import two_nodes
 
 import onnxruntime
 from onnxruntime.backend.command_line import info, providers
-from onnxruntime.backend.command_line.output import Page
 
 
 class InfoTest(CommandTest):
@@ -40,12 +39,6 @@ class InfoTest(CommandTest):
         self.assertEqual(found["onnxruntime"], onnxruntime.__version__)
         self.assertIn(ABSENT, found["not_in_this_process"])
         self.assertNotIn(CPU, found["not_in_this_process"])
-
-    def test_a_plugin_without_a_device(self) -> None:
-        page = Page(79)
-        found = json.loads(self.show("info", "--json")) | {"plugins_without_a_device": ["NoneExecutionProvider"]}
-        info.show(found, page)
-        self.assertIn("\n  NoneExecutionProvider: ", str(page))
 
     @mock.patch.object(info, "in_child", lambda *_: ({}, ""))  # which takes a second
     def test_the_environment(self) -> None:
@@ -97,6 +90,22 @@ class ProvidersTest(CommandTest):
             self.assertEqual(providers.kinds()["UnheardOfExecutionProvider"], "plugin")
             self.assertEqual(providers.kinds()[CPU], "built-in")
             self.assertEqual(providers.full_name("unheardof"), device.ep_name)
+
+    def test_a_plugin_without_a_device(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        registers = mock.patch.object(onnxruntime, "register_execution_provider_library")
+        with registers:
+            self.show("info", "--plugin", f"{ABSENT}=x.so", warns=ABSENT)
+            self.show("run", path, "--repeat", "1", "--plugin", f"{ABSENT}=x.so", warns=ABSENT)
+            # A built-in EP of the same name must not pass for the plugin EP.
+            for plugin, option in (
+                (ABSENT, ["--provider-option", ABSENT]),
+                (CPU, ["--provider-option", CPU]),
+                (CPU, []),
+            ):
+                ran = Ran("run", path, "--plugin", f"{plugin}=x.so", *option)
+                self.assertEqual(ran.status, 1)
+                self.assertRegex(ran.err, rf"\Awarning: .*{plugin}=x.so.*\nerror: .*{plugin}.*\n\Z")
 
     def test_cuda_libraries_are_loaded_if_the_build_has_cuda(self) -> None:
         for available, calls in (([CPU], 0), (["CUDAExecutionProvider", CPU], 1)):

@@ -60,6 +60,13 @@ class InspectTest(CommandTest):
         if "AzureExecutionProvider" in found:
             self.assertEqual(found["AzureExecutionProvider"]["nodes"], 0)
 
+    def test_the_number_of_nodes(self) -> None:
+        one = self.made([helper.make_node("Neg", ["X"], ["Y"])], {"X": [1]})
+        for made, count in ((one, "1 node"), (two_nodes(), "2 nodes")):
+            with each_child_once():
+                page = self.show("inspect", self.put("model.onnx", made))
+            self.assertIn(f"{CPU} (built-in): {count}\n", page)
+
     def test_the_run_command_works(self) -> None:
         for made, shapes in (
             (two_nodes(), []),

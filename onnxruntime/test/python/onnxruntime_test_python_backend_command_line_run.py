@@ -19,7 +19,7 @@ from backend_test_observable_models import CONTRADICTORY, GELU
 from onnx import TensorProto, helper
 
 import onnxruntime
-from onnxruntime.backend.command_line import main, providers, run
+from onnxruntime.backend.command_line import run
 
 AZURE = "AzureExecutionProvider"  # in each desktop build; it takes no node of ordinary models
 APPROXIMATED = ("--provider-option", "CPU", "--session-config", "optimization.enable_gelu_approximation=1")
@@ -199,27 +199,6 @@ class ConfigurationTest(CommandTest):
             ("No.such.x=1", ("No", "such.x=1")),
         ):
             self.assertEqual(run._provider_and_option(given), expected)
-
-    def test_a_name_in_the_wrong_place(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
-        for flag, entry, right in (
-            ("--session-config", "intra_op_num_threads=2", "--session-option intra_op_num_threads=2"),
-            ("--session-option", f"{SPINNING}=0", f"--session-config {SPINNING}=0"),
-            ("--session-config", "gpu_graph_id=1", "--run-config gpu_graph_id=1"),
-            ("--session-config", "use_tf32=0", "--provider-option CUDA.use_tf32=0"),
-        ):
-            self.assertIn(right, self.mistake("run", path, flag, entry))
-
-    def test_a_plugin_without_a_device(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
-        for name, option in ((ABSENT, ["--provider-option", ABSENT]), (CPU, ["--provider-option", CPU]), (CPU, [])):
-            with self.subTest(name, option=option):
-                with mock.patch.object(main.providers, "register", lambda _, name=name: (name, False)):
-                    error = self.mistake("run", path, "--plugin", "x", *option)
-                self.assertIn(providers.NO_DEVICE, error)
-        with mock.patch.object(main.providers, "register", return_value=(ABSENT, False)):
-            self.show("run", path, "--plugin", "x", "--repeat", "1")
-            self.assertIn("NoSuch", self.mistake("run", path, "--plugin", "x", "--provider-option", "NoSuch"))
 
 
 class CompareTest(CommandTest):

@@ -98,17 +98,21 @@ def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[st
 def problem(error: object, specified: Mapping[str, object] | None = None) -> dict[str, object]:
     """Return an error as data, with the setting that it concerns and the setting's value in a configuration.
 
-    An ``InputError`` adds the name of the input, its declaration and the value.
+    The fields of a ``MistakeError`` are those of its cause. An ``InputError`` adds the name of the input, its
+    declaration and the value.
     """
+    message = error
+    while isinstance(error, MistakeError) and error.__cause__:
+        error = error.__cause__
     if isinstance(error, InputError):
-        return _problem(error) | {"input": error.input, "expected": error.expected, "got": error.got}
+        return _problem(message) | {"input": error.input, "expected": error.expected, "got": error.got}
     if not isinstance(error, NotPermittedError):
-        return _problem(error)
+        return _problem(message)
     value = (specified or {}).get(error.keyword)
     for name in (error.provider, error.key):
         if name and isinstance(value, Mapping):
             value = value.get(name)
-    return _problem(error, error.keyword, error.provider, error.key, value, error.reason)
+    return _problem(message, error.keyword, error.provider, error.key, value, error.reason)
 
 
 def _problem(
@@ -130,21 +134,12 @@ def _remove(specified: dict[str, object], refusal: NotPermittedError) -> None:
         specified[refusal.keyword] = None
 
 
-def of_environment() -> dict[str, object]:
-    """Return the configuration of the environment variable."""
-    text = os.environ.get(request.ENVIRONMENT)
-    try:
-        return configuration.of_environment(text) if text else {}
-    except (OSError, ValueError) as error:
-        raise MistakeError(f"the environment variable {request.ENVIRONMENT} cannot be used: {error}") from None
-
-
 @contextlib.contextmanager
 def with_extensions(libraries: list[str]) -> Iterator[None]:
     """Add custom operator libraries to the environment's configuration, the only place that can specify them."""
     before = os.environ.get(request.ENVIRONMENT)
     if libraries:
-        config = of_environment()
+        config = request.of_environment()
         config["extensions"] = [*config.get("extensions", []), *libraries]
         os.environ[request.ENVIRONMENT] = json.dumps(config)
     try:

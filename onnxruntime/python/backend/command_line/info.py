@@ -17,7 +17,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from onnx import TensorProto, helper
+from onnx import parser
 
 import onnxruntime
 from onnxruntime.backend.allowlist.providers import PROVIDERS
@@ -33,6 +33,9 @@ DESCRIPTION = "Show versions and the EPs of this process, and run a small model 
 _SECONDS = 120  # enough to load an EP's libraries from a slow disk
 _VARIABLES = (ENVIRONMENT, "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS", "ORT_LOAD_CONFIG_FROM_MODEL")
 _VARIABLES += ("ALLOW_RELEASED_ONNX_OPSET_ONLY",)
+# A model that every EP can run.
+_TWO_NODES = """<ir_version: 7, opset_import: ["": 13]>
+two_nodes (float[1, 4] X) => (float[1, 4] Y) { Z = Neg(X) Y = Abs(Z) }"""
 
 
 def version() -> str:
@@ -53,10 +56,9 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
         problems = [configurations.problem(mistake)]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=4) as workers:
         model = Path(folder, "model.onnx")
-        model.write_bytes(_two_nodes())
-        asked = [["run", str(model), "--provider-option", name, "--repeat", "1"] for name in kinds]
-        reasons = workers.map(lambda arguments: in_child(arguments, chosen.plugin)[1], asked)
-        failures = dict(zip(kinds, reasons, strict=True))
+        model.write_bytes(parser.parse_model(_TWO_NODES).SerializeToString())
+        words = ["run", str(model), "--repeat", "1", "--provider-option"]
+        failures = dict(workers.map(lambda ep: (ep, in_child([*words, ep], chosen.plugin)[1]), kinds))
     wheels = _wheels()
     if len(wheels) > 1:
         warn(f"Several bases in one environment overwrite each other: {', '.join(wheels)}. Uninstall all, install one")
@@ -83,18 +85,9 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
             }
             for name, kind in kinds.items()
         ],
-        "plugins_without_a_device": [name for name, found in chosen.registered.items() if not found],
         "not_in_this_process": [name for name in PROVIDERS if name not in kinds],
     }
     return result, 0
-
-
-def _two_nodes() -> bytes:
-    """Return a model that every EP can run: ``Y = abs(-X)`` on float32."""
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "XY"]
-    nodes = [helper.make_node("Neg", ["X"], ["Z"]), helper.make_node("Abs", ["Z"], ["Y"])]
-    graph = helper.make_graph(nodes, "two_nodes", values[:1], values[1:])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7).SerializeToString()
 
 
 def in_child(arguments: list[str], plugins: list[str]) -> tuple[dict, str]:
@@ -129,11 +122,8 @@ def show(result: dict, page: Page) -> None:
         page.add(f"permitted options: {provider['permitted_options'] or 'none'}", 6)
         for index, device in enumerate(provider["devices"]):
             page.add(f"device {index}: {device['type']} of {device['vendor'] or 'unnamed vendor'}", 6)
-    for name in result["plugins_without_a_device"]:
-        page.add(f"{name}: {providers.NO_DEVICE}", 2)
-    plugins = [provider for provider in result["providers"] if provider["kind"] == "plugin"]
-    if not plugins and not result["plugins_without_a_device"]:
-        page.add("no plugin EP registered (use --plugin)", 2)
+    if all(provider["kind"] != "plugin" for provider in result["providers"]):
+        page.add("no plugin EP available (use --plugin)", 2)
     page.add()
     page.add("Known, but not in this process")
-    page.add(", ".join(map(providers.short_name, result["not_in_this_process"])), 2)
+    page.add(", ".join(name.removesuffix("ExecutionProvider") for name in result["not_in_this_process"]), 2)

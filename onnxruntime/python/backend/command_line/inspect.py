@@ -16,9 +16,10 @@ from pathlib import Path
 import onnx
 
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.command_line import configurations, info, inputs, providers, run
+from onnxruntime.backend.command_line import info, inputs, providers, run
 from onnxruntime.backend.command_line.output import MistakeError, Page, one_line
 from onnxruntime.backend.provider_names import AZURE, CPU
+from onnxruntime.backend.request import of_environment
 from onnxruntime.backend.runs import tensors
 
 HELP = "show a model's inputs, outputs and execution providers, and a run command for it"
@@ -35,31 +36,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
     rep = run.prepare(chosen, {"provider_options": {CPU: {}}}, chosen.extension)
-    libraries = [*chosen.extension, *configurations.of_environment().get("extensions", [])]
+    libraries = [*chosen.extension, *of_environment().get("extensions", [])]
     words = ["run", chosen.model, "--repeat", "0", *(word for name in libraries for word in ("--extension", name))]
-    others = [name for name in providers.kinds() if name != CPU]
+    kinds = providers.kinds()
+    others = [name for name in kinds if name != CPU]
     with ThreadPoolExecutor(max_workers=4) as workers:
-        asked = [[*words, "--provider-option", name] for name in others]
-        found = list(workers.map(lambda arguments: info.in_child(arguments, chosen.plugin), asked))
+        found = list(workers.map(lambda ep: info.in_child([*words, "--provider-option", ep], chosen.plugin), others))
     nodes = {CPU: {"nodes": (rep.node_assignment or {}).get(CPU), "error": ""}}
     for name, (result, error) in zip(others, found, strict=True):
         counts = result["configurations"][0]["nodes"] if result else None
         nodes[name] = {"nodes": counts and counts.get(name, 0), "error": error}
-    values = {"inputs": rep.session.get_inputs(), "outputs": rep.session.get_outputs()}
     result = {
         "model": chosen.model,
         **_of_file(Path(chosen.model)),
-        **{
-            title: [
-                {"name": node.name, "type": tensors.readable(node.type), "shape": list(node.shape or ())}
-                for node in nodes_of
-            ]
-            for title, nodes_of in values.items()
-        },
-        "providers": [one | nodes[one["name"]] for one in providers.with_kind(nodes)],
+        "inputs": [_declared(node) for node in rep.session.get_inputs()],
+        "outputs": [_declared(node) for node in rep.session.get_outputs()],
+        "providers": [{"name": name, "kind": kinds[name], **found} for name, found in nodes.items()],
         "run": _proposal(chosen, rep),
     }
     return result, 0
+
+
+def _declared(node) -> dict[str, object]:
+    return {"name": node.name, "type": tensors.readable(node.type), "shape": list(node.shape or ())}
 
 
 def _of_file(path: Path) -> dict[str, object]:
@@ -90,8 +89,7 @@ def _proposal(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> dict[st
             error = error or one_line(failed)
             if isinstance(failed, MistakeError) or time.monotonic() > until:
                 break
-    is_free = [text.partition("=")[0] for text in tries[0]]
-    shaped = [f"shape of {inputs.declaration(node)}" for node in nodes if node.name in is_free]
+    shaped = [f"shape of {inputs.declaration(node)}" for node in nodes if inputs.free_shapes([node])]
     # The command has random values for tensors only. Random integers and texts can be invalid.
     needed = [node for node in nodes if tensors.element_type(node.type) is None]
     needed = needed or [node for node in nodes if "float" not in node.type]
@@ -115,7 +113,8 @@ def show(result: dict, page: Page) -> None:
     for title in ("inputs", "outputs"):
         page.rows(title, [inputs.declaration(argparse.Namespace(**value)) for value in result[title]], 10)
     for one in result["providers"]:
-        taken = "unknown number of nodes" if one["nodes"] is None else f"{one['nodes']:,} nodes"
+        count = one["nodes"]
+        taken = "unknown number of nodes" if count is None else f"{count:,} node{'s' if count != 1 else ''}"
         taken = f"cannot run this model: {one['error']}" if one["error"] else taken
         note = ", sends no data" if one["name"] == AZURE else ""
         page.add(f"{one['name']} ({one['kind']}): {taken}{note}", 10, "" if one["name"] != CPU else "EPs")

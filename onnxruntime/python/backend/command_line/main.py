@@ -41,12 +41,10 @@ class _Parser(argparse.ArgumentParser):
 
     def refuse_unknown(self, arguments: list[str]) -> NoReturn:
         """Report arguments that this command does not have."""
-        options = {*self._option_string_actions} - {"--help"}  # the error specifies it anyway
-        near = nearest(arguments[0].partition("=")[0], options, 0.7)
-        forms = [near] if near else []
-        if not near and "--session-option" in options:
-            attributes = suggestions.session_attributes(arguments[0].partition("=")[0].lstrip("-"))
-            forms = [f"--session-option {name}=VALUE" for name in attributes]
+        given, options = arguments[0].partition("=")[0], {*self._option_string_actions}
+        near = nearest(given, options - {"--help"}, 0.7)  # the error specifies --help anyway
+        attributes = suggestions.session_attributes(given.lstrip("-")) if "--session-option" in options else []
+        forms = [near] if near else [f"--session-option {name}=VALUE" for name in attributes]
         hint = f". Did you mean {' or '.join(forms)}?" if forms else ""
         self.error(f"unrecognized arguments: {' '.join(arguments)}{hint}")
 
@@ -69,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
     with output.result_stream() as out:
         try:
             providers.preload()
-            chosen.registered = dict(map(providers.register, chosen.plugin))
+            chosen.without_device = set(map(providers.register, chosen.plugin))
             result, status = chosen.command.execute(chosen)
             if chosen.json:
                 out.write(json.dumps(result, indent=2, allow_nan=False) + "\n")
@@ -90,8 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
         except MistakeError as mistake:
             print(f"error: {one_line(mistake)}", file=sys.stderr)
             if chosen.json:
-                found = problem(mistake.__cause__) if mistake.__cause__ else problem(mistake)
-                out.write(json.dumps({"error": found | {"message": one_line(mistake)}}, indent=2) + "\n")
+                out.write(json.dumps({"error": problem(mistake)}, indent=2) + "\n")
             return 1
 
 

@@ -19,8 +19,6 @@ from onnxruntime.backend.command_line.output import MistakeError, Page
 
 HELP = "list permitted options and their values, or refused options and the reasons"
 DESCRIPTION = "List options with their values, default and effect."
-# The keyword arguments of prepare.
-_ALIASES = {"session_config": "session", "session_options": "session", "run_config": "run"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +42,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
 
 def _tables(scope: str | None) -> Iterator[tuple[str, str, Mapping[str, Rule | refusals.Refused]]]:
     """Return title, EP (or ``""``) and entries of each table in a scope; ``None`` is the scope of all tables."""
-    scope = _ALIASES.get(scope, scope)
+    scope = {"session_config": "session", "session_options": "session", "run_config": "run"}.get(scope, scope)
     if scope in (None, "session"):
         yield "session_config", "", config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
         yield "keyword arguments of prepare", "", attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES

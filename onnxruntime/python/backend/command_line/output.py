@@ -21,11 +21,7 @@ class MistakeError(Exception):
 
 def printable(text: str) -> str:
     """Return text with line breaks, and with an escape sequence for each other character that acts on a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character == "\n" or character.isprintable() else ascii(character)[1:-1] for character in text
-    )
+    return "".join(one if one == "\n" or one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def one_line(message: object) -> str:
@@ -67,10 +63,7 @@ class Page:
         """Add rows of cells in columns: the first is aligned left, the others right. Cells of one word only."""
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for first, *others in rows:
-            cells = [
-                f"{first:{widths[0]}}",
-                *(f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True)),
-            ]
+            cells = [first.ljust(widths[0]), *map(str.rjust, others, widths[1:])]
             self._lines.append(printable("  ".join(cells)).rstrip())
 
     def __str__(self) -> str:

@@ -11,15 +11,13 @@ import importlib
 import io
 import os
 import re
-from collections.abc import Iterable
 
 import onnxruntime
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.command_line.output import MistakeError
+from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import CUDA
 from onnxruntime.backend.session import presence
-
-NO_DEVICE = "the library is registered, but the EP found no device on this machine that it supports"
 
 
 def full_name(text: str) -> str:
@@ -30,33 +28,23 @@ def full_name(text: str) -> str:
     return text
 
 
-def short_name(name: str) -> str:
-    return name.removesuffix("ExecutionProvider")
-
-
 def kinds() -> dict[str, str]:
     """Return the EPs of this process, each with its kind: ``"built-in"`` or ``"plugin"``."""
-    names = onnxruntime.get_available_providers()
-    if hasattr(onnxruntime, "get_ep_devices"):
-        names += [device.ep_name for device in onnxruntime.get_ep_devices()]
+    devices = getattr(onnxruntime, "get_ep_devices", list)()
+    names = [*onnxruntime.get_available_providers(), *(device.ep_name for device in devices)]
     return {name: presence.kind_of(name) for name in dict.fromkeys(names)}
-
-
-def with_kind(names: Iterable[str]) -> list[dict[str, str]]:
-    """Return EPs as data: the name and the kind of each."""
-    return [{"name": name, "kind": presence.kind_of(name)} for name in names]
 
 
 def preload() -> None:
     """Load the CUDA libraries of NVIDIA's packages, as ``onnxruntime.preload_dlls`` does, if the build has CUDA."""
-    if CUDA in onnxruntime.get_available_providers() and hasattr(onnxruntime, "preload_dlls"):
+    if CUDA in onnxruntime.get_available_providers():
         # If a library is missing, the EP's own error is more specific than the function's output.
         with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Exception):
             onnxruntime.preload_dlls()
 
 
-def register(plugin: str) -> tuple[str, bool]:
-    """Register a plugin EP from a package or ``EP=LIBRARY``; return its name, and whether it found a device."""
+def register(plugin: str) -> str:
+    """Register a plugin EP from a package or ``EP=LIBRARY``. If it finds no device, warn and return its name."""
     name, _, library = plugin.partition("=")
     try:
         if not library:
@@ -65,7 +53,10 @@ def register(plugin: str) -> tuple[str, bool]:
         onnxruntime.register_execution_provider_library(name, os.path.abspath(library))
     except Exception as error:  # ORT raises classes without a common base
         raise MistakeError(f"--plugin {plugin}: {error}") from None
-    return name, len(onnxruntime.get_ep_devices()) > before
+    if len(onnxruntime.get_ep_devices()) > before:
+        return ""
+    warn(f"--plugin {plugin}: the library is registered, but the EP found no device on this machine that it supports")
+    return name
 
 
 def _of_package(name: str) -> tuple[str, str]:

@@ -12,20 +12,18 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import onnxruntime
 from onnxruntime.backend import backend
-from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import configurations, inputs, measure, providers
-from onnxruntime.backend.command_line.output import MistakeError, Page, one_line
-from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.command_line.output import MistakeError, Page
 from onnxruntime.backend.provider_names import AZURE, CPU
-from onnxruntime.backend.request import FROM_ENVIRONMENT
-from onnxruntime.backend.session import extensions
+from onnxruntime.backend.request import FROM_ENVIRONMENT, of_environment
+from onnxruntime.backend.session import extensions, presence
 
 HELP = "run a model with a configuration and show the settings that ORT applied"
 DESCRIPTION = """Run a model with a configuration, and show the applied settings, the outputs, and the latency. With
@@ -36,12 +34,12 @@ integers 0 or 1, strings 'text'. Options on the command line override --config, 
 ORT_ONNX_BACKEND_CONFIG. The exit status is 1 if a configuration fails or outputs differ with --compare."""
 RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 _WARM_UP = 3
-# Keyword argument to flag, metavariable, help, and the names that the keyword argument permits.
+# Keyword argument to flag, metavariable, and help.
 _FLAGS = {
-    "session_config": ("--session-config", "KEY=VALUE", "set a session config entry", SESSION_CONFIG),
-    "run_config": ("--run-config", "KEY=VALUE", "set a run config entry", RUN_CONFIG),
-    "session_options": ("--session-option", "NAME=VALUE", "set a SessionOptions attribute", SESSION_ATTRIBUTES),
-    "free_dimension_overrides": ("--free-dimension", "NAME=SIZE", "set the size of a named free dimension", ()),
+    "session_config": ("--session-config", "KEY=VALUE", "set a session config entry"),
+    "run_config": ("--run-config", "KEY=VALUE", "set a run config entry"),
+    "session_options": ("--session-option", "NAME=VALUE", "set a SessionOptions attribute"),
+    "free_dimension_overrides": ("--free-dimension", "NAME=SIZE", "set the size of a named free dimension"),
 }
 
 
@@ -51,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--device", metavar="DEVICE", help="request DEVICE, such as CPU or CUDA:1 (default: the device of the wheel)")
     use = "use EP with this option; EP alone uses the defaults of all options"
     add("--provider-option", metavar="EP.OPTION=VALUE", help=use, **several)
-    for keyword, (flag, form, use, _) in _FLAGS.items():
+    for keyword, (flag, form, use) in _FLAGS.items():
         add(flag, metavar=form, dest=keyword, help=use, **several)
     add_extension(parser)
     use = "use a configuration, in a form that check accepts; repeat the option to compare configurations"
@@ -122,7 +120,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
         if chosen.compare:
             _compare(chosen, opened, feeds)
     if len(tried) == 1 and tried[0].error:
-        raise MistakeError(one_line(tried[0].error)) from _cause(tried[0].error)
+        raise MistakeError(str(tried[0].error)) from tried[0].error
     names = [node.name for node in opened[0].rep.session.get_inputs()] if feeds else []
     result = {
         "model": chosen.model,
@@ -145,7 +143,7 @@ def _configured(chosen: argparse.Namespace, config: str) -> _Tried:
         options = specified["provider_options"].setdefault(name, {})
         if option:
             options.update([_entry("--provider-option", "EP.OPTION=VALUE", option, text)])
-    for keyword, (flag, form, *_) in _FLAGS.items():
+    for keyword, (flag, form, _) in _FLAGS.items():
         for text in getattr(chosen, keyword):
             specified[keyword] = {**(specified[keyword] or {}), **dict([_entry(flag, form, text, text)])}
     return _Tried(config, specified, [*chosen.extension, *specified.pop("extensions")])
@@ -180,51 +178,26 @@ def prepare(
         specified = {**specified, "session_config": recorded}
     # A typed path can be a relative one.
     libraries = [os.path.abspath(name) if os.path.isfile(name) else name for name in libraries]
-    with configurations.with_extensions(libraries):
-        try:
+    try:
+        with configurations.with_extensions(libraries):
             rep = backend.prepare(chosen.model, device, **specified)
-        except NotPermittedError as refusal:
-            if chosen.registered.get(refusal.provider) is False:
-                raise MistakeError(f"{refusal.provider}: {providers.NO_DEVICE}") from refusal
-            raise MistakeError(f"{refusal}{_flag_for(refusal, specified)}") from refusal
-        except Exception as error:
-            custom = "is not a registered function/op" in str(error)
-            hint = ". Use --extension to register custom operators" if custom else ""
-            # The command puts its own libraries into the environment's configuration.
-            text = str(error).removesuffix(FROM_ENVIRONMENT) if chosen.extension else error
-            raise MistakeError(f"{text}{hint}") from error
-    for name in rep.providers:  # a built-in EP of the same name must not pass for the plugin EP
-        if chosen.registered.get(name) is False:
-            raise MistakeError(f"{name}: {providers.NO_DEVICE}. The session has the built-in EP instead")
+    except Exception as error:
+        custom = "is not a registered function/op" in str(error)
+        hint = ". Use --extension to register custom operators" if custom else ""
+        # The command puts its own libraries into the environment's configuration.
+        text = str(error).removesuffix(FROM_ENVIRONMENT) if chosen.extension else error
+        raise MistakeError(f"{text}{hint}") from error
+    for name in chosen.without_device.intersection(rep.providers):
+        raise MistakeError(f"{name}: the plugin EP found no device. The session has the built-in EP instead")
     return rep
 
 
-def _flag_for(refusal: NotPermittedError, specified: dict[str, object]) -> str:
-    """Return the flag for a name that is specified with a wrong one."""
-    value = (specified.get(refusal.keyword) or {}).get(refusal.key)
-    for keyword, (flag, _, _, names) in _FLAGS.items():
-        if refusal.key in names and keyword != refusal.keyword:
-            return f" (on the command line: {flag} {refusal.key}={value})"
-    owners = [name for name, kinds in PROVIDERS.items() if any(refusal.key in table for table in kinds.values())]
-    if not owners or refusal.keyword not in _FLAGS:
-        return ""
-    return f" (on the command line: --provider-option {providers.short_name(owners[0])}.{refusal.key}={value})"
-
-
-def _cause(error: Exception) -> Exception:
-    """Return the error of the backend behind an error of the command line."""
-    return error.__cause__ if isinstance(error, MistakeError) and error.__cause__ else error
-
-
 def _measure(repeat: int | None, opened: list[_Tried], feeds: list[object]) -> None:
-    for one in opened:
-        for _ in range(_WARM_UP):
-            one.outputs = one.attempt(lambda one=one: one.rep.run(feeds))
-    for _ in measure.rounds(repeat, len(opened)):
+    for index in chain(range(-_WARM_UP, 0), measure.rounds(repeat, len(opened))):
         for one in opened:
             started = time.perf_counter()
-            one.attempt(lambda one=one: one.rep.run(feeds))
-            if one.error is None:
+            one.outputs = one.attempt(lambda one=one: one.rep.run(feeds))
+            if index >= 0 and one.error is None:
                 one.seconds.append(time.perf_counter() - started)
 
 
@@ -244,14 +217,13 @@ def _compare(chosen: argparse.Namespace, opened: list[_Tried], feeds: list[objec
 def _reference(model: str, libraries: list[str]) -> OnnxRuntimeBackendRep:
     """Return the model on the CPU EP, with custom operator libraries and no other setting of the environment."""
     options = onnxruntime.SessionOptions()
-    extensions.register(options, [*configurations.of_environment().get("extensions", []), *libraries])
+    extensions.register(options, [*of_environment().get("extensions", []), *libraries])
     return OnnxRuntimeBackendRep(onnxruntime.InferenceSession(model, options, providers=[CPU]))
 
 
 def _result(one: _Tried, first: _Tried) -> dict[str, object]:
     if one.error is not None:
-        found = configurations.problem(_cause(one.error), one.specified) | {"message": one_line(one.error)}
-        return {"configuration": one.label, "error": found}
+        return {"configuration": one.label, "error": configurations.problem(one.error, one.specified)}
     rep = one.rep
     session_config = dict(rep.session_config)
     if RECORD_ASSIGNMENT not in (one.specified["session_config"] or {}):
@@ -263,7 +235,7 @@ def _result(one: _Tried, first: _Tried) -> dict[str, object]:
     return {
         "configuration": one.label,
         "error": None,
-        "providers": providers.with_kind(rep.providers),
+        "providers": [{"name": name, "kind": presence.kind_of(name)} for name in rep.providers],
         "provider_options": {name: dict(options) for name, options in rep.provider_options.items()},
         "unconfirmed": {name: dict(settings) for name, settings in rep.unconfirmed.items()},
         "session_options": {name: getattr(value, "name", value) for name, value in rep.session_options.items()},
