@@ -130,7 +130,7 @@ class OnnxRuntimeBackend(Backend):
         if device is not None and not cls.supports_device(device):
             known = dict.fromkeys(["CPU", "CUDA", "GPU", *get_device().split("-")])
             supported = [name for name in known if cls.supports_device(name)]
-            advice = presence.advice(CUDA) if request.split_device(device)[0] in ("CUDA", "GPU") else ""
+            advice = presence.advice(CUDA) if show(device).upper().startswith(("'CUDA", "'GPU")) else ""
             look_up.reject_device(device, supported, advice)
         requested = request.of_call(keywords, kwargs, device)
         with requested.telling_apart():

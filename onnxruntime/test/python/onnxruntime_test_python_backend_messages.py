@@ -482,7 +482,7 @@ NOT_APPLICABLE = (
     (
         lambda: look_up.reject_device("CUDA", ["CPU"], presence.advice(CUDA)),
         (
-            "device: 'CUDA' is not supported. This ORT build supports: CPU. CUDAExecutionProvider is in the base "
+            "device: 'CUDA' is not supported. This ORT build supports: CPU. ...CUDAExecutionProvider is in the base "
             "onnxruntime-gpu. Replace the installed base, in a checkout of this package: pip uninstall -y "
             "onnxruntime... && ORT_BACKEND_BASE=onnxruntime-gpu pip install ."
         ),
