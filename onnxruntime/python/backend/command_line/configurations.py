@@ -98,8 +98,7 @@ def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[st
 def problem(error: object, specified: Mapping[str, object] | None = None) -> dict[str, object]:
     """Return an error as data, with the setting that it concerns and the setting's value in a configuration.
 
-    The fields of a ``MistakeError`` are those of its cause. An ``InputError`` adds the name of the input, its
-    declaration and the value.
+    The fields of a ``MistakeError`` are those of its cause. An ``InputError`` adds its own attributes.
     """
     message = error
     while isinstance(error, MistakeError) and error.__cause__:
