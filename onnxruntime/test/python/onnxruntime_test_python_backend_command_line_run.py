@@ -19,7 +19,7 @@ from backend_test_observable_models import CONTRADICTORY, GELU
 from onnx import TensorProto, helper
 
 import onnxruntime
-from onnxruntime.backend.command_line import run
+from onnxruntime.backend.command_line import main, run
 
 AZURE = "AzureExecutionProvider"  # in each desktop build; it takes no node of ordinary models
 APPROXIMATED = ("--provider-option", "CPU", "--session-config", "optimization.enable_gelu_approximation=1")
@@ -199,6 +199,23 @@ class ConfigurationTest(CommandTest):
             ("No.such.x=1", ("No", "such.x=1")),
         ):
             self.assertEqual(run._provider_and_option(given), expected)
+
+    def test_a_built_in_ep_does_not_replace_a_plugin_without_a_device(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        with mock.patch.object(main.providers, "register", return_value=CPU):
+            self.assertIn("built-in", self.mistake("run", path, "--plugin", "x"))
+        with mock.patch.object(main.providers, "register", return_value=ABSENT):
+            self.assertIn(ABSENT, self.mistake("run", path, "--plugin", "x", "--provider-option", ABSENT))
+
+    def test_a_name_in_the_wrong_place(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        for flag, entry, right in (
+            ("--session-config", "intra_op_num_threads=2", "--session-option"),
+            ("--session-option", f"{SPINNING}=0", "--session-config"),
+            ("--session-config", "gpu_graph_id=1", "--run-config"),
+            ("--session-config", "use_tf32=0", "--provider-option"),
+        ):
+            self.assertIn(right, self.mistake("run", path, flag, entry))
 
 
 class CompareTest(CommandTest):

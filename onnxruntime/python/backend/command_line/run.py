@@ -41,6 +41,7 @@ _FLAGS = {
     "session_options": ("--session-option", "NAME=VALUE", "set a SessionOptions attribute"),
     "free_dimension_overrides": ("--free-dimension", "NAME=SIZE", "set the size of a named free dimension"),
 }
+_FLAG_OF = {"provider_options": "--provider-option"} | {keyword: flag for keyword, (flag, *_) in _FLAGS.items()}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -176,14 +177,14 @@ def prepare(
     if hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info"):
         recorded = {RECORD_ASSIGNMENT: "1", **(specified.get("session_config") or {})}
         specified = {**specified, "session_config": recorded}
-    # A typed path can be a relative one.
-    libraries = [os.path.abspath(name) if os.path.isfile(name) else name for name in libraries]
+    libraries = [os.path.abspath(name) if os.path.isfile(name) else name for name in libraries]  # paths can be relative
     try:
         with configurations.with_extensions(libraries):
             rep = backend.prepare(chosen.model, device, **specified)
     except Exception as error:
-        custom = "is not a registered function/op" in str(error)
-        hint = ". Use --extension to register custom operators" if custom else ""
+        named = [flag for keyword, flag in _FLAG_OF.items() if keyword in getattr(error, "reason", "")]
+        custom = "is not a registered function/op" in str(error) and ". Use --extension to register custom operators"
+        hint = custom or (f" (on the command line: {', '.join(named)})" if named else "")
         # The command puts its own libraries into the environment's configuration.
         text = str(error).removesuffix(FROM_ENVIRONMENT) if chosen.extension else error
         raise MistakeError(f"{text}{hint}") from error
