@@ -174,6 +174,16 @@ class ValuesTest(InputTestCase):
         np.testing.assert_array_equal(self.float.run([Wrapped()])[0], X)
         np.testing.assert_array_equal(self.float.run([memoryview(X)])[0], X)
 
+    def test_arrays_from_another_process(self) -> None:
+        """Unpickled arrays have a dtype that equals numpy's own, and is another object."""
+        for name in ("BOOL", "INT8", "INT64", "FLOAT16", "FLOAT", "DOUBLE", "STRING"):
+            element = getattr(TensorProto, name)
+            array = np.array([0, 1, 1]).astype(str if name == "STRING" else helper.tensor_dtype_to_np_dtype(element))
+            array = array.astype(object) if name == "STRING" else array
+            with self.subTest(name):
+                got = identity(tensor(element)).run([pickle.loads(pickle.dumps(array))])[0]
+                self.assertEqual((got.dtype, got.tolist()), (array.dtype, array.tolist()))
+
     def test_strings(self) -> None:
         rep = identity(tensor(TensorProto.STRING))
         for value in (

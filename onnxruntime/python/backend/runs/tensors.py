@@ -60,8 +60,8 @@ def dtype_of(element: int) -> np.dtype:
 
 
 def numpy_has(dtype: np.dtype) -> bool:
-    """Return whether a dtype is numpy's own, which ORT's Python API converts."""
-    return dtype.isbuiltin == 1
+    """Return whether a dtype is numpy's own, which ORT's Python API converts, and not of ml_dtypes."""
+    return dtype.isbuiltin != 2  # 1, or 0 for a copy, as in an unpickled array
 
 
 @lru_cache
