@@ -87,7 +87,7 @@ def _comparisons() -> Iterator[Comparison]:
     yield Comparison("run, two nodes, attribute for this run", each, 1.0)
     mapping = partial(two_nodes, [array], "rep.run(feeds)", "session.run(None, feeds)")
     # The stock backend takes no mapping.
-    yield Comparison("run, two nodes, mapping", mapping, 0.9, stock=False)
+    yield Comparison("run, two nodes, inputs in a dict", mapping, 0.9, stock=False)
     value = partial(two_nodes, [OrtValue.ortvalue_from_numpy(array)], "rep.run(arrays)", "session.run(None, feeds)")
     yield Comparison("run, two nodes, OrtValue", value, 1.0)
     bfloat16 = partial(

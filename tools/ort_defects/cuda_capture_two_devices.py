@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Sessions with CUDA graphs on two devices fail in one thread.
+"""If one thread uses sessions with CUDA graphs on two devices, the sessions fail.
 
 onnxruntime-gpu 1.31.1. A run of a session with `enable_cuda_graph` does not set the current device of the thread. The
 third run fails with error 400, invalid resource handle.

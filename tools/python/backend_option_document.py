@@ -52,9 +52,9 @@ have these [prefixes](#prefixes). The tables of permitted options have these col
   - *ORT before 1.28*: a release before 1.28, because newer releases ignore the option.
   - *No effect unless ...*, *No effect without ...*, and *No effect if ...*: the option has no effect in the sessions
     that the condition describes. The backend then accepts the option with a warning, and lists it in
-    `rep.unconfirmed`. The exception is a value that requests what such a session does anyway, which causes neither a
-    warning nor an entry. For example, a session with one thread never spins. Therefore,
-    `session.intra_op.allow_spinning=0` causes no warning in this session.
+    `rep.unconfirmed`. An exception is a value that requests the behavior that the session has anyway. The backend
+    accepts this value without a warning, and does not list it in `rep.unconfirmed`. For example, a session with one
+    thread never spins. Therefore, `session.intra_op.allow_spinning=0` causes no warning in this session.
   - *... is enabled*: `optimization.disable_specified_optimizers` does not contain this optimizer.
   - *Unconfirmed*: the execution provider (EP) cannot report the option. `rep.unconfirmed` lists the option.
 
@@ -74,11 +74,12 @@ To link to an option, use its name as the anchor: `options.md#session.intra_op.a
 _EVIDENCE = """\
 This page is for contributors. It lists the evidence for the entries of [options](options.md) and
 [options of execution providers](provider-options.md). A section can begin with its most frequent evidence, and a list
-of the entries with this evidence. The table of the section contains the evidence of all other entries. An entry of the
-list has a row only if the column *Sent as* contains a text, and its evidence cell is empty. *Sent as* is the text that
-the backend sends, if it differs from the value.
+of the entries with this evidence. The table of the section contains the evidence of all other entries. *Sent as* is
+the text that the backend sends, if it differs from the value. Some entries of the list also have a row, because the
+backend sends a different text. In these rows, the column *Evidence* is empty.
 
-An entry without one of the following words was run, and the text is the observation.
+The text of an entry can begin with one of the following words. Without such a word, the option was run, and the text is
+the observation.
 
 - **run**: the effect was observed.
 - **stored**: ONNX Runtime has the name and stores values. The evidence does not include an effect.
@@ -180,7 +181,7 @@ def _evidence_document() -> Iterator[str]:
         if 2 * times > max(len(rules), 2) and usual:
             # The names show a reviewer which entries get this evidence without an own one.
             names = ", ".join(_code(name) for name in rules if _evidence(rules, name) == usual)
-            yield from (f"Evidence of {times} entries: {_text(usual)}. These are {names}.", "")
+            yield from (f"{times} entries have this evidence: *{_text(usual)}*. The entries are {names}.", "")
         else:
             usual = ""
         rows = []

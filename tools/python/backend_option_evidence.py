@@ -31,16 +31,17 @@ CONFIG_KEYS = {
     "session.disable_model_compile": "OpenVINO 1.24.1: MODEL_REQUIRES_COMPILATION",
     "session.disable_prepacking": "log of the initializers' memory",
     "session.disable_qdq_constant_folding": "log: ConstantFolding leaves the node",
-    "session.disable_quant_qdq": "MatMul stays where QLinearMatMul is without the key",
+    "session.disable_quant_qdq": "MatMul stays in the graph. Without the key, QLinearMatMul replaces it",
     "session.dynamic_block_base": "log of the block base",
     "session.enable_dq_matmulnbits_fusion": (
-        "log: DQMatMulNBitsFusion runs (the CPU EP leaves nothing to fuse); in wheels from 1.24.3 on"
+        "log: DQMatMulNBitsFusion runs (the CPU EP leaves nothing to fuse). Of the 1.24 releases, only 1.24.3 and "
+        "later have the key. Therefore, the backend permits it from 1.25 on"
     ),
     "session.enable_quant_qdq_cleanup": "outputs change",
     "session.force_spinning_stop": "idle CPU seconds go to zero",
-    "session.function_expansion_byte_limit": "'1' refuses a model with a function",
-    "session.function_expansion_node_limit": "'1' refuses a model with a function",
-    "session.gqa_value_layout": "'BNHS' refuses an ORT-format model",
+    "session.function_expansion_byte_limit": "with '1', ORT rejects a model with a function",
+    "session.function_expansion_node_limit": "with '1', ORT rejects a model with a function",
+    "session.gqa_value_layout": "with 'BNHS', ORT rejects an ORT-format model",
     "session.graph_optimizations_loop_level": "log of the loop level",
     "session.inter_op.allow_spinning": "idle CPU seconds go to zero",
     "session.inter_op.spin_backoff_max": "log: ORT reads it in parallel mode",
@@ -55,8 +56,8 @@ CONFIG_KEYS = {
     "session.qdq_matmulnbits_block_size": "outputs change",
     "session.qdqisint8allowed": "log of the rewrite",
     "session.record_ep_graph_assignment_info": "get_provider_graph_assignment_info returns the nodes of each EP",
-    "session.strict_shape_type_inference": "refuses a model whose declared shape contradicts the inferred shape",
-    "session.strict_workspace_verification": "'1' refuses an ORT-format model",
+    "session.strict_shape_type_inference": "ORT rejects a model whose declared shape contradicts the inferred shape",
+    "session.strict_workspace_verification": "with '1', ORT rejects an ORT-format model",
     "session.use_device_allocator_for_initializers": (
         "ORT 1.31.1 reads it. No difference on the CPU EP, whose arena always reserves the memory of initializers one "
         "by one"

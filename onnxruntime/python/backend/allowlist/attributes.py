@@ -48,7 +48,11 @@ _LOG_ID = Text(f"({_WORD}( {_WORD})*)?", "words of ASCII letters, digits and _ .
 # Not 0 and 1: with them, a session of two nodes writes 136 and 65 lines into the application's log. The application can
 # set them with onnxruntime.set_default_logger_severity.
 _SEVERITY = Integer(among=(-1, 2, 3, 4))
-_VERBOSITY = Rule(Integer(among=(0,)), "0", "Verbosity of a debug build at severity 0. Release builds do not read it.")
+_VERBOSITY = Rule(
+    Integer(among=(0,)),
+    "0",
+    "Verbosity of the log lines in a debug build, at log severity 0. Release builds do not read it.",
+)
 _LEVEL = Member(*GraphOptimizationLevel.__members__.values())
 _MODE = Member(*ExecutionMode.__members__.values())
 # Not MEMORY_EFFICIENT: with it, builds without training cannot create a session.

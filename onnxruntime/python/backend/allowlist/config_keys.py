@@ -165,7 +165,8 @@ SESSION_CONFIG |= {
     "session.gqa_value_layout": Rule(
         Choice("BNSH", "BNHS"),
         "BNSH",
-        "Layout of the value cache of GroupQueryAttention, which determines the shape of this input and output.",
+        "Layout of the value cache of GroupQueryAttention. The layout determines the shapes of the cache's input and "
+        "output.",
         since=(1, 30),
     ),
 }
@@ -206,14 +207,14 @@ SESSION_CONFIG |= Table(needs=(_EXTENDED,)) | {
         Integer(among=(-1, 0, 16, 32, 64, 128, 256)),
         "0",
         "Block size if a per-tensor or per-channel DequantizeLinear and MatMul become MatMulNBits. -1: ORT chooses. "
-        "0: 32.",
+        "0: the block size is 32.",
         since=(1, 25),
         needs=_QDQ_FUSES,
         anyway=("0",),
     ),
     "session.qdqisint8allowed": Rule(
         Flag(),
-        "0, on Arm 1",
+        "0, or 1 on Arm",
         "Keeps signed int8 QDQ instead of rewriting it to uint8.",
         needs=(_QDQ_FUSION, _enabled("QDQS8ToU8Transformer"), _FULL),
         anyway=("1",),
@@ -293,7 +294,7 @@ def _placement(part: str, accepts: str) -> Text:
     """Return the kind of rules that place nodes, described by parts of this pattern, on devices."""
     rule = rf"(cpu|gpu(:[0-9]{{1,2}})?|npu)\({part}(,{part})*\)"
     # ORT rejects a part that appears twice, even in different rules.
-    return Text(f"{rule}(;{rule})*", f"{accepts}, each part once", max_bytes=1024, once=r"[^(),;]+(?=[,)])")
+    return Text(f"{rule}(;{rule})*", f"{accepts}, without duplicates", max_bytes=1024, once=r"[^(),;]+(?=[,)])")
 
 
 def _has_bf16() -> bool:
@@ -358,7 +359,9 @@ SESSION_CONFIG |= {
     # Placement.
     "session.layer_assignment_settings": Rule(
         _placement(
-            r"=?[\w./:-]+", "rules such as cpu(encoder,=decoder.0);gpu(decoder) over layer annotations of the model"
+            r"=?[\w./:-]+",
+            "rules such as cpu(encoder,=decoder.0);gpu(decoder), which contain prefixes of the model's layer "
+            "annotations, or after '=' complete layer annotations",
         ),
         "",
         "Places nodes by the layer annotations in the model's metadata.",
@@ -366,7 +369,7 @@ SESSION_CONFIG |= {
         needs=(_DEVICES,),
     ),
     "session.name_based_layer_assignment": Rule(
-        _placement(r"[\w./:-]+", "rules such as cpu(embed,norm);gpu(attention) over parts of node names"),
+        _placement(r"[\w./:-]+", "rules such as cpu(embed,norm);gpu(attention), which contain parts of node names"),
         "",
         "Places nodes by parts of their names.",
         since=(1, 28),

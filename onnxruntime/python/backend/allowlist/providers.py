@@ -37,7 +37,7 @@ _OPERATORS = Names(
 _PLUGIN_DEVICE = Rule(
     _DEVICE_INDEX,
     "0",
-    "Index of the plugin's device in get_ep_devices(). The backend selects the device.",
+    "Index among the plugin's devices in get_ep_devices(). The backend uses the device with this index.",
     reported=False,
     evidence="backend: selects the device",
 )
@@ -88,7 +88,8 @@ _CUDA = Table("parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries") | {
     "sdpa_kernel": Rule(Integer(0, 1023), "0", "Bit mask of the permitted attention kernels. 0: ORT chooses."),
     "tunable_op_enable": _switch("Uses TunableOp kernels."),
     "tunable_op_tuning_enable": _switch(
-        "Measures TunableOp kernels in runs and keeps the fastest. Duration and last bits depend on earlier runs.",
+        "Measures TunableOp kernels in runs and keeps the fastest. The duration of a run and the last bits of its "
+        "outputs depend on earlier runs.",
         needs=(Need("tunable_op_enable=1, and tunable_op_max_tuning_duration_ms as its limit", _tuning_bounded),),
     ),
     "tunable_op_max_tuning_duration_ms": Rule(
@@ -211,7 +212,10 @@ _FP16_ON_GPU = Need("device_type='GPU' for the value FP16", lambda at, text: tex
 _WITH_CPU = Need("a device_type that contains CPU", lambda at, _: "CPU" in _device(at))
 _WITHOUT_CPU = Need("a device_type that does not contain CPU", lambda at, _: "CPU" not in _device(at))
 _CPU_OR_GPU = Need("a device_type that begins with CPU or GPU", lambda at, _: _device(at).startswith(("CPU", "GPU")))
-_STREAMS = "Streams. They share the CPU threads, and each run uses one. Runs of a session are not parallel."
+_STREAMS = (
+    "Number of streams. The streams share the CPU threads, and each run uses one stream. The runs of a session are "
+    "executed one after another, even with several streams."
+)
 _OPENVINO_DEVICE = r"(?:CPU|GPU(?:\.[0-9])?|NPU)"
 
 _OPENVINO_BUNDLED = Table("run: onnxruntime-openvino 1.24.1 on a CPU", reported=False) | {

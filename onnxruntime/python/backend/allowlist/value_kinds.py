@@ -144,7 +144,7 @@ class Threads(Kind):
 
     def __init__(self, low: int = 0) -> None:
         self._low = low
-        self.accepts = f"an integer from {low} to 16 (or to 4 for each usable CPU, if that is more)"
+        self.accepts = f"an integer from {low} to 16, or to 4 times the number of usable CPUs, if that is more"
         self.schema = _digits(minimum=low)  # the maximum depends on the machine
 
     def parse(self, value: object) -> int:

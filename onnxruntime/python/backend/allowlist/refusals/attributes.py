@@ -51,7 +51,7 @@ SESSION_ATTRIBUTES: dict[str, Refused] = {
     "set_ep_context_data_read_func": Refused(
         MODEL_TRUST, "lets a callback supply compiled code for the model's EP nodes"
     ),
-    "set_load_cancellation_flag": Refused(NO_USE, "stops the creation of this session. It is meant for another thread"),
+    "set_load_cancellation_flag": Refused(NO_USE, "lets another thread stop the creation of this session"),
     "set_provider_selection_policy": Refused(
         OTHER_ARGUMENT,
         "lets ORT choose devices that the caller does not specify. Pass execution providers in provider_options",

@@ -55,7 +55,8 @@ BUILT_IN: dict[str, Refused] = {
     ),
     "load_config": Refused(
         WRITES_FILES,
-        "passes any property to OpenVINO: performance hints, but also CACHE_DIR, which writes files to a folder",
+        "passes any property to OpenVINO. Some properties are performance hints, but CACHE_DIR writes files to a "
+        "folder",
         _RUN_BUILT_IN,
     ),
     "context": Refused(RAW_POINTER, "the number is used as the address of an OpenCL context", _RUN_BUILT_IN),
@@ -68,9 +69,8 @@ BUILT_IN: dict[str, Refused] = {
 PLUGIN: dict[str, Refused] = {
     "load_config": Refused(
         READS_FILES,
-        "the plugin also accepts the path of a file, and any property of a device: performance hints, but also "
-        "CACHE_DIR, which writes files. The backend sends num_of_threads, num_streams and precision in its own "
-        "load_config",
+        "accepts the path of a file, or any property of a device. Some properties are performance hints, but CACHE_DIR "
+        "writes files. The backend sends num_of_threads, num_streams and precision in its own load_config",
         _RUN_PLUGIN,
     ),
     "dump_subgraphs": Refused(WRITES_FILES, "creates a folder of any name, and writes the model to it", _RUN_PLUGIN),

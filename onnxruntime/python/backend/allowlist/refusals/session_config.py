@@ -76,7 +76,9 @@ SESSION_CONFIG: dict[str, Refused] = {
     "session.optimized_model_external_initializers_min_size_in_bytes": Refused(WRITES_FILES, _SAVED_MODEL, "strings"),
     "session.optimized_model_filepath": Refused(NO_EFFECT, _C_API_WRITES, "no effect seen"),
     "session.resource_cuda_partitioning_settings": Refused(
-        READS_FILES, "opens the file specified after the comma, even on the CPU EP", "open seen"
+        READS_FILES,
+        "the value can contain a file name after a comma. ORT opens this file, even on the CPU EP",
+        "open seen",
     ),
     "session.save_external_prepacked_constant_initializers": Refused(WRITES_FILES, _SAVED_MODEL, "log seen"),
     "session.save_model_format": Refused(WRITES_FILES, _SAVED_MODEL, "no effect alone"),
@@ -118,10 +120,12 @@ SESSION_CONFIG: dict[str, Refused] = {
     "session.use_memory_mapped_ort_model": Refused(
         UNSAFE_MEMORY,
         "a change of the model's file changes an existing session, and its truncation terminates the process",
-        "seen",
+        "changed session and termination seen",
     ),
-    "session.use_ort_model_bytes_directly": Refused(UNSAFE_MEMORY, _MODEL_BYTES, "seen"),
-    "session.use_ort_model_bytes_for_initializers": Refused(UNSAFE_MEMORY, _MODEL_BYTES, "seen"),
+    "session.use_ort_model_bytes_directly": Refused(UNSAFE_MEMORY, _MODEL_BYTES, "changed outputs and NaN seen"),
+    "session.use_ort_model_bytes_for_initializers": Refused(
+        UNSAFE_MEMORY, _MODEL_BYTES, "changed outputs and NaN seen"
+    ),
     # Refused: ORT's Python API does not read them.
     "optimization.enable_memory_probe_recompute_config": Refused(
         NO_EFFECT, "only training builds read it", "documented"
@@ -181,7 +185,7 @@ SESSION_CONFIG: dict[str, Refused] = {
     "ep.cuda.fpa_intb_gemv_paired_k": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
     "ep.cuda.fpa_intb_gemv_wave_aware": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
     "ep.cuda.fpa_intb_profile_m": Refused(
-        UNBOUNDED, "determines the scratch memory of profiling, gigabytes at 2048", "documented"
+        UNBOUNDED, "determines the scratch memory of profiling. The value 2048 requires gigabytes", "documented"
     ),
     "ep.cuda.gemm_tactic_cache_dir": Refused(WRITES_FILES, _CUDA_CACHE, "source after 1.31"),
     "ep.cuda.gemm_tactic_cache_prefix": Refused(WRITES_FILES, _CUDA_CACHE, "source after 1.31"),
