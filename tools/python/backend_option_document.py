@@ -78,8 +78,8 @@ of the entries with this evidence. The table of the section contains the evidenc
 the text that the backend sends, if it differs from the value. Some entries of the list also have a row, because the
 backend sends a different text. In these rows, the column *Evidence* is empty.
 
-The text of an entry can begin with one of the following words. Without such a word, the option was run, and the text is
-the observation.
+The text of an entry can begin with one of the following words. Without such a word, the text is the observation of a
+run.
 
 - **run**: the effect was observed.
 - **stored**: ONNX Runtime has the name and stores values. The evidence does not include an effect.

@@ -71,7 +71,7 @@ class TestErrors(unittest.TestCase):
         "capture.graph_ids": "the graphs of a session",
         "capture.graphs": "the graphs of a session, and inputs",
         "capture.locks": "a run that was ended, and a process that cannot use CUDA",
-        "request._add_environment": "the environment",
+        "request.of_environment": "the environment",
         "request.Request.telling_apart": "the environment",
         "runs.inputs": "inputs",
         "runs.limits": "a run that was ended",

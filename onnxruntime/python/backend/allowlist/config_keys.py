@@ -360,8 +360,8 @@ SESSION_CONFIG |= {
     "session.layer_assignment_settings": Rule(
         _placement(
             r"=?[\w./:-]+",
-            "rules such as cpu(encoder,=decoder.0);gpu(decoder), which contain prefixes of the model's layer "
-            "annotations, or after '=' complete layer annotations",
+            "rules such as cpu(encoder,=decoder.0);gpu(decoder). A name is a prefix of the model's layer "
+            "annotations, and a name with '=' is a complete one",
         ),
         "",
         "Places nodes by the layer annotations in the model's metadata.",
@@ -404,7 +404,7 @@ _ARENAS = Need(
     "a memory arena for every device in its value (enable_cpu_mem_arena for cpu, a GPU EP for gpu)", _arenas_exist
 )
 _NO_GRAPHS = Need(
-    "the value cpu:0 if the session captures graphs",
+    "cpu:0 as the value if the session captures graphs",
     lambda at, text: text == "cpu:0" or not _captures(at.options),
     without="a replay uses memory that the arena has released",
 )

@@ -230,7 +230,8 @@ _OPENVINO_BUNDLED = Table("run: onnxruntime-openvino 1.24.1 on a CPU", reported=
         ),
         "CPU",
         # With AUTO:, HETERO: and MULTI:, OpenVINO's own default is bfloat16.
-        "OpenVINO device. With AUTO:, HETERO: and MULTI:, a CPU that has bfloat16 uses it unless precision is set.",
+        "OpenVINO device. With AUTO:, HETERO: and MULTI:, a CPU that supports bfloat16 computes in bfloat16 if "
+        "precision is not set.",
     ),
     "precision": Rule(
         Choice("FP32", "FP16", "ACCURACY"),

@@ -40,8 +40,8 @@ PLUGIN: dict[str, Refused] = {
     ),
     **refused(
         NOT_VERIFIED,
-        "specifies where another table begins in a model's table of rotary embeddings. A wrong number "
-        "gives wrong results",
+        "a tensor of the model can contain two tables of rotary embeddings. "
+        "It specifies where the second begins. A wrong number gives wrong results",
         "nv_multi_rotary_cache_concat_offset",
         "multi_rotary_cache_concat_offset",
         evidence=_PARSED,

@@ -30,7 +30,7 @@ _CAUSAL_LM = "rewrites the model to keep a hidden state between runs, and fails 
 BUILT_IN: dict[str, Refused] = {
     "enable_opencl_throttling": Refused(
         NOT_VERIFIED,
-        "acts on a GPU only, where ORT passes it to OpenVINO under the name of a device that does not exist",
+        "has no effect on the CPU. On a GPU, ORT passes it to OpenVINO with the name of a device that does not exist",
         "source, run: no effect on CPU",
     ),
     "enable_qdq_optimizer": Refused(

@@ -101,7 +101,8 @@ SESSION_CONFIG: dict[str, Refused] = {
     ),
     "session.intra_op_thread_affinities": Refused(
         UNBOUNDED,
-        "a wide range logs a line for each missing CPU, and threads leave the CPUs that the process was assigned",
+        "ORT logs a line for each CPU of the value that does not exist. Threads can also run on CPUs that the process "
+        "may not use",
         "69 million log lines in two minutes",
     ),
     "session.load_model_format": Refused(

@@ -32,8 +32,8 @@ def _of_both(evidence: str) -> dict[str, Refused]:
         ),
         "multiRotaryCacheConcatOffset": Refused(
             NOT_VERIFIED,
-            "specifies where another table begins in a model's table of rotary embeddings. A wrong number "
-            "gives wrong results",
+            "a tensor of the model can contain two tables of rotary embeddings. "
+            "It specifies where the second begins. A wrong number gives wrong results",
             evidence,
         ),
         "enablePIXCapture": Refused(
