@@ -404,7 +404,7 @@ _ARENAS = Need(
     "a memory arena for every device in its value (enable_cpu_mem_arena for cpu, a GPU EP for gpu)", _arenas_exist
 )
 _NO_GRAPHS = Need(
-    "cpu:0 as the value if the session captures graphs",
+    "a value of cpu:0 if the session captures graphs",
     lambda at, text: text == "cpu:0" or not _captures(at.options),
     without="a replay uses memory that the arena has released",
 )
