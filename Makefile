@@ -104,9 +104,6 @@ PACKAGES_scale-out := dask distributed joblib magika
 
 export ORT_DISABLE_TELEMETRY := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Python compiles the modules that a test imports. pip would compile all modules, which takes longer than the rest of an
-# installation. (pip reads "no" as the value of the option no-compile.)
-export PIP_NO_COMPILE := no
 
 # The name of a stamp is a digest of the content that it stands for, so that no clock decides what is up to date: a
 # deleted file, a checkout of an older commit, an edit within one second and another Python all change the name.
