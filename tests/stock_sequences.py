@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable
 
 import numpy as np
-from stock_patterns import V, X, outcome, session, three_inputs, two_nodes
+from stock_patterns import Proxy, V, X, outcome, session, three_inputs, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
@@ -30,22 +30,6 @@ class Device(str, enum.Enum):  # noqa: UP042
     """A device as many programs define it."""
 
     CPU = "CPU"
-
-
-class Proxy:
-    """A session of the caller that has the members that the stock backend uses."""
-
-    def __init__(self) -> None:
-        self._inner = session()
-
-    def get_inputs(self):
-        return self._inner.get_inputs()
-
-    def get_outputs(self):
-        return self._inner.get_outputs()
-
-    def run(self, outputs, feeds, options=None):
-        return self._inner.run(outputs, feeds, options)
 
 
 SESSION_KEYWORDS = {

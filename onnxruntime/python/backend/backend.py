@@ -23,7 +23,6 @@ from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATT
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.configuration import KEYWORDS, LIMITS
 from onnxruntime.backend.errors import reject, show
-from onnxruntime.backend.provider_names import CUDA
 from onnxruntime.backend.session import model_versions, opening, presence, verification
 
 # The attribute of a new session that passes its configuration through cls.prepare to the prepared model.
@@ -130,8 +129,7 @@ class OnnxRuntimeBackend(Backend):
         if device is not None and not cls.supports_device(device):
             known = dict.fromkeys(["CPU", "CUDA", "GPU", *get_device().split("-")])
             supported = [name for name in known if cls.supports_device(name)]
-            advice = presence.advice(CUDA) if show(device).upper().startswith(("'CUDA", "'GPU")) else ""
-            look_up.reject_device(device, supported, advice)
+            look_up.reject_device(device, supported, presence.advice_on_device(device))
         requested = request.of_call(keywords, kwargs, device)
         with requested.telling_apart():
             at = circumstances.expected(presence.stock_list(get_available_providers()))

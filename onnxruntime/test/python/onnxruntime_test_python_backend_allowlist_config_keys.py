@@ -705,7 +705,7 @@ class TestRefusedValues(unittest.TestCase):
                 self.assert_refused(key, lambda: prepare(_MODEL, session_config={key: 1}))  # noqa: B023
 
 
-@unittest.skipUnless(_OPENVINO in onnxruntime.get_available_providers(), "needs the OpenVINO execution provider")
+@unittest.skipUnless(_OPENVINO in onnxruntime.get_available_providers(), "requires the OpenVINO execution provider")
 class TestWithOpenVino(unittest.TestCase):
     def test_model_compile_is_disabled(self):
         prepare(models.RELU, provider_options={_OPENVINO: {}})

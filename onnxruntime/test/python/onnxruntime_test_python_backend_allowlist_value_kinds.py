@@ -229,7 +229,7 @@ class TestThreadsOfTheProcess(unittest.TestCase):
         self.assertTrue(value_kinds.threads_start(8))
         self.assertEqual(threading.active_count(), before)
 
-    @unittest.skipUnless(sys.platform == "linux", "reads Linux's description of the CPUs")
+    @unittest.skipUnless(sys.platform == "linux", "requires Linux, whose description of the CPUs the test reads")
     def test_hyper_threads_of_one_core_count_once(self) -> None:
         def siblings(path: str, **_: object) -> object:
             cpu = int(pathlib.Path(path).parts[5].removeprefix("cpu"))

@@ -106,7 +106,7 @@ class OwnRunsTest(OnCuda):
                 self.assertEqual(len(rep.run(inputs, run_config=ORDINARY)), 1)
             rep.run_options()
 
-    @unittest.skipUnless(DEVICES > 1, "there is one CUDA device only")
+    @unittest.skipUnless(DEVICES > 1, "requires two CUDA devices, which with_software_cuda.sh has")
     def test_two_devices(self) -> None:
         # Each thread has a current device, which ORT does not set for a session that captures.
         expected, lock = Expected(chain()), locks.CUDA

@@ -216,7 +216,10 @@ class InterruptTest(unittest.TestCase):
         self.assertTrue(other.entered.wait(LATE))
         other.let_go()
 
-    @unittest.skipUnless(hasattr(signal, "pthread_kill"), "Ctrl-C does not end the wait for a lock on this system")
+    @unittest.skipUnless(
+        hasattr(signal, "pthread_kill"),
+        "requires signal.pthread_kill: elsewhere, Ctrl-C does not end the wait for a lock",
+    )
     def test_while_it_waits(self) -> None:
         lock = SessionLock(side_by_side=True)
         free, busy = Held(lock.for_a_run), Held(lock.for_a_run)

@@ -177,7 +177,7 @@ class ThreadTest(OnCuda):
 
 
 @needs_cuda
-@unittest.skipUnless(DEVICES > 1, "there is one CUDA device only")
+@unittest.skipUnless(DEVICES > 1, "requires two CUDA devices, which with_software_cuda.sh has")
 class OtherDeviceTest(OnCuda):
     """A thread begins on device 0, and ORT does not set another device for a session that captures."""
 

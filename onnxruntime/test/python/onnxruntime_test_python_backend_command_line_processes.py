@@ -137,7 +137,7 @@ for arguments in json.loads(sys.argv[1]):
             ran = subprocess.run(f"({command}) | true", shell=True, capture_output=True, text=True, check=False)
             self.assertEqual(ran.stderr, "1\n")
 
-    @unittest.skipUnless(os.name == "posix", "requires file descriptors of POSIX")
+    @unittest.skipUnless(os.name == "posix", "requires POSIX: the test closes file descriptors of a child")
     def test_closed_streams(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
         check = ["check", "{}"]
@@ -159,7 +159,7 @@ for arguments in json.loads(sys.argv[1]):
                 )
                 self.assertEqual((ran.returncode, ran.stderr or b""), (0, b""))
 
-    @unittest.skipUnless(os.path.exists("/dev/full"), "Linux has a device that is always full")
+    @unittest.skipUnless(os.path.exists("/dev/full"), "requires /dev/full, which only Linux has")
     def test_full_disk(self) -> None:
         command = [sys.executable, "-m", "onnxruntime.backend", "check", "{}"]
         with open("/dev/full", "wb") as full:
@@ -187,7 +187,7 @@ for arguments in json.loads(sys.argv[1]):
         self.assertEqual(ran.stdout, "[]\n")
 
 
-@unittest.skipUnless(os.name == "posix", "pseudo terminals are POSIX's")
+@unittest.skipUnless(os.name == "posix", "requires pseudo terminals, which only POSIX systems have")
 class TerminalTest(CommandTest):
     """Terminals of 60, 80 and 200 columns; and a pipe, for which the width is 80 columns."""
 

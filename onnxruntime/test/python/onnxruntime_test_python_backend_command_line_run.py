@@ -44,7 +44,7 @@ class ReportTest(CommandTest):
             self.assertIn(f"\n{line}\n", out)
         self.assertRegex(out, r"\nlatency           p50 \S+, p90 \S+, p99 \S+ ms \(3 runs, ")
 
-    @unittest.skipUnless(AZURE in onnxruntime.get_available_providers(), f"this build has no {AZURE}")
+    @unittest.skipUnless(AZURE in onnxruntime.get_available_providers(), f"requires a build with {AZURE}")
     def test_eps_without_nodes(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
         out = self.show("run", path, "--provider-option", AZURE, "--repeat", "1", warns=AZURE)

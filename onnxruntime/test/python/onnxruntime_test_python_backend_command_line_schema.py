@@ -21,7 +21,7 @@ OPTIONS = {"intra_op_num_threads": 2, "graph_optimization_level": "ORT_ENABLE_BA
 HAS_JSONSCHEMA = importlib.util.find_spec("jsonschema") is not None
 
 
-@unittest.skipUnless(HAS_JSONSCHEMA, "the package jsonschema judges the schema")
+@unittest.skipUnless(HAS_JSONSCHEMA, "requires the package jsonschema, which validates with the schema")
 class SchemaTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:

@@ -81,7 +81,7 @@ class CudaBuildTest(unittest.TestCase):
 
 
 @needs_build
-@unittest.skipIf(GPUS, "this machine has a GPU")
+@unittest.skipIf(GPUS, "requires a machine without a GPU")
 class WithoutGpuTest(unittest.TestCase):
     def test_every_request_for_cuda_fails(self) -> None:
         for options, device in (
@@ -116,7 +116,7 @@ class WithoutGpuTest(unittest.TestCase):
 
 
 @needs_build
-@unittest.skipUnless(GPUS, "this machine has no GPU")
+@unittest.skipUnless(GPUS, "requires a GPU, or with_software_cuda.sh")
 class WithGpuTest(unittest.TestCase):
     def test_it_takes_every_node_and_computes_right(self) -> None:
         made, array = convolutions(), image()
@@ -179,7 +179,9 @@ class WithGpuTest(unittest.TestCase):
         with self.assertRaises(RuntimeError):
             prepare(None, f"CUDA:{GPUS}")
 
-    @unittest.skipUnless(os.environ.get("ORT_TEST_SOFTWARE_CUDA"), "this GPU cannot be taken away")
+    @unittest.skipUnless(
+        os.environ.get("ORT_TEST_SOFTWARE_CUDA"), "requires the software CUDA, which a child can run without"
+    )
     def test_the_same_without_a_gpu(self) -> None:
         environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
         done = subprocess.run(

@@ -186,7 +186,7 @@ def at_once(work, count: int = THREADS) -> None:
             done.result()
 
 
-@unittest.skipUnless(DEVICES, "no CUDA EP or no GPU, and not under with_software_cuda.sh")
+@unittest.skipUnless(DEVICES, "requires the CUDA EP, and a GPU or with_software_cuda.sh")
 class CapturedModelsTest(unittest.TestCase):
     def tearDown(self) -> None:
         gc.collect()
@@ -279,7 +279,7 @@ class CapturedModelsTest(unittest.TestCase):
             for i in range(RUNS):
                 pair.check({"X": random.standard_normal((1 + i % 3, 3, 8, 8)).astype(np.float32)})
 
-    @unittest.skipUnless(os.path.exists("/proc/self/statm"), "memory is read from Linux's /proc")
+    @unittest.skipUnless(os.path.exists("/proc/self/statm"), "requires /proc/self/statm of Linux")
     def test_nothing_grows(self) -> None:
         pair = Pair(self.model(3))
         self.runs(pair, 0, 300)

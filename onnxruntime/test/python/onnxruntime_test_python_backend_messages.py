@@ -480,7 +480,7 @@ NOT_APPLICABLE = (
         ),
     ),
     (
-        lambda: look_up.reject_device("CUDA", ["CPU"], presence.advice(CUDA)),
+        lambda: look_up.reject_device("CUDA", ["CPU"], presence.advice_on_device("CUDA")),
         (
             "device: 'CUDA' is not supported. This ORT build supports: CPU. ...CUDAExecutionProvider is in the base "
             "onnxruntime-gpu. Replace the installed base, in a checkout of this package: pip uninstall -y "
@@ -493,8 +493,12 @@ NOT_APPLICABLE = (
         "device: 'cuda' is not supported. Did you mean 'CUDA'? This ORT build supports: CUDA, GPU",
     ),
     (
-        lambda: look_up.reject_device("cuda", ["CPU"]),
-        "device: 'cuda' is not supported. This ORT build supports: CPU",
+        lambda: look_up.reject_device("cuda", ["CPU"], presence.advice_on_device("cuda")),
+        "device: 'cuda' is not supported. This ORT build supports: CPU. ...",
+    ),
+    (
+        lambda: look_up.reject_device("tpu", ["CPU"], presence.advice_on_device("tpu")),
+        "device: 'tpu' is not supported. This ORT build supports: CPU",
     ),
     (
         permit(OPENVINO, {}, device="CUDA"),

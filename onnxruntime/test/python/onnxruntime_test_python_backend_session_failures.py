@@ -133,7 +133,7 @@ class OpenShapesTest(unittest.TestCase):
 
     def advice(self, *shapes: list) -> str:
         inputs = [SimpleNamespace(shape=shape) for shape in shapes]
-        return failures.free_shapes(SimpleNamespace(get_inputs=lambda: inputs))
+        return failures.advice_on_shapes(SimpleNamespace(get_inputs=lambda: inputs))
 
     def test_open_dimensions_are_listed_once(self) -> None:
         self.assertIn("{'N': ..., 'M': ...}", self.advice(["N", 4, None], [2, "M", "N"]))

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnxruntime.backend.allowlist.circumstances import Circumstances
 from onnxruntime.backend.allowlist.value_kinds import Kind
@@ -85,10 +85,10 @@ class Table(dict):
         """Return the same table with more entries. A value that is not a :class:`Rule` is kept unchanged."""
         table = Table(self.evidence, needs=self.needs, reported=self.reported)
         table.update({**self, **entries})
-        for rule in entries.values():
-            if isinstance(rule, Rule):
-                rule.needs += self.needs
-                rule.reported = rule.reported and self.reported
+        for name, rule in entries.items():
+            if isinstance(rule, Rule):  # which can be in several tables
+                reported = rule.reported and self.reported
+                table[name] = replace(rule, needs=rule.needs + self.needs, reported=reported)
         return table
 
     def how_known(self, name: str) -> str:

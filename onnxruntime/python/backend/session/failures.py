@@ -80,8 +80,8 @@ def missing_library(name: str) -> str:
     return f"The system says: {error}.{wheel}" if error else ""
 
 
-def free_shapes(session: InferenceSession) -> str:
-    """Return the advice for an EP that requires fixed shapes; ``""`` if the inputs of the session have no open one."""
+def advice_on_shapes(session: InferenceSession) -> str:
+    """Return the advice for an EP that requires fixed shapes; ``""`` if no input has a free dimension."""
     dimensions = [size for node in session.get_inputs() for size in node.shape if type(size) is not int]
     if not dimensions:
         return ""

@@ -140,7 +140,6 @@ def _creator_with_specified(
         except NotPermittedError:
             raise
         except (RuntimeError, ValueError) as error:
-            failures.refuse_missing_thread_pools(error)
             # ORT's own exceptions describe a fault of the model and are neither class: this is an EP's error.
             raise RuntimeError(
                 f"ORT could not create a session with {', '.join(specified) or 'the CPU EP'}. "

@@ -83,6 +83,11 @@ def advice(name: str) -> str:
     return "A plugin EP becomes available when its library is registered and supports a device on this machine"
 
 
+def advice_on_device(device: object) -> str:
+    """Return the next step for a device that this build does not support, ``""`` if no other base supports it."""
+    return advice(CUDA) if show(device).upper().startswith(("'CUDA", "'GPU")) else ""
+
+
 def check_available(permit: Permit) -> None:
     """Check that this process has the specified EPs, and that the environment does not exclude them."""
     excluded = _excluded() if permit.explicit else ()

@@ -175,7 +175,7 @@ def _without_nodes(session: InferenceSession, specified: list[str]) -> Iterator[
     for name in specified:
         if name == CPU or counts.get(name) or name.removesuffix("ExecutionProvider").lower() in memories:
             continue
-        advice = failures.free_shapes(session) if name == QNN else ""
+        advice = failures.advice_on_shapes(session) if name == QNN else ""
         advice = advice or "Check that it supports the model's operators and types"
         if counts.get(CPU) and CPU not in specified:
             advice += ", or set session_config={'session.disable_cpu_ep_fallback': '1'} to make this an error"
