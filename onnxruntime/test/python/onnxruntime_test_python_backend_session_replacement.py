@@ -10,6 +10,7 @@ The environment variable ``ORT_BACKEND_MIXED_RUNS`` sets the number of runs for 
 from __future__ import annotations
 
 import itertools
+import operator
 import os
 import random
 import sys
@@ -100,9 +101,20 @@ class ReplacementTest(unittest.TestCase):
                 self.run_one(fail)
             self.assert_replaced()
 
-    def test_an_interrupted_run_counts_as_failed(self) -> None:
+    def test_an_interrupt_beside_a_right_run_keeps_the_inner_session(self) -> None:
         def interrupt(inner: object) -> None:
-            raise KeyboardInterrupt(TERMINATED)
+            raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            self.run_one(interrupt)
+        self.assertIs(self.run_one(self.computed_by), self.first)
+
+    def test_an_interrupt_after_an_error_counts_as_a_failed_run(self) -> None:
+        def interrupt(inner: object) -> None:
+            try:
+                raise RuntimeError(TERMINATED)
+            except RuntimeError:
+                raise KeyboardInterrupt(TERMINATED) from None
 
         with self.assertRaises(KeyboardInterrupt):
             self.run_one(interrupt)
@@ -111,27 +123,29 @@ class ReplacementTest(unittest.TestCase):
     def test_an_interrupt_hides_no_failed_run(self) -> None:
         for moment in range(200):
             self.setUp()
-            failures, calls = [], itertools.count()
+            failed, calls = [], itertools.count()
 
-            def fail(inner: object, failures=failures) -> None:
-                failures.append(inner)
-                raise ValueError("failed")
+            def interrupt(
+                frame: object, event: str, function: object, failed=failed, calls=calls, moment=moment
+            ) -> None:
+                if event == "c_exception" and function is operator.index:
+                    failed.append(self.first)
+                # Python calls no signal handler at other events.
+                elif event in ("call", "c_call", "c_return") and function is not sys.setprofile:
+                    if next(calls) == moment:
+                        raise KeyboardInterrupt
 
-            def interrupt(frame: object, event: str, function: object, calls=calls, moment=moment) -> None:
-                if next(calls) == moment and function is not sys.setprofile:
-                    raise KeyboardInterrupt
-
-            ended = False
             sys.setprofile(interrupt)
+            ended = False
             try:
-                self.run_one(fail)
+                self.run_one(operator.index)  # a TypeError
             except KeyboardInterrupt:
                 pass
-            except ValueError:
+            except TypeError:
                 ended = True
             sys.setprofile(None)
             with ThreadPoolExecutor(1) as pool:  # another thread, for which the lock must be free
-                self.assertNotIn(pool.submit(self.run_one, self.computed_by).result(20), failures)
+                self.assertNotIn(pool.submit(self.run_one, self.computed_by).result(20), failed)
             if ended:
                 return
         self.fail("200 moments were not enough")

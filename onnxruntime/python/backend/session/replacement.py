@@ -85,19 +85,27 @@ class Replacement:
             try:
                 outputs = compute(*arguments)
             except BaseException as error:
-                # A line without a call, which Ctrl-C cannot interrupt. KeyboardInterrupt can also hide a failed run.
+                # A line without a call, which Ctrl-C cannot interrupt.
                 earlier, self._failed = self._failed, session._providers
-                if not isinstance(error, Exception):
-                    raise
                 if earlier is not self._failed:
-                    if _OUTSIDE_EP.match(str(error)):
+                    if _outside_ep(error):
                         self._failed = earlier
+                    raise
+                if not isinstance(error, Exception):
                     raise
             else:
                 if self._failed is not session._providers:
                     return outputs
         # A signal handler in this thread used the session, too, and its run failed.
         return self.run(session, options, compute, *arguments)
+
+
+def _outside_ep(error: BaseException) -> bool:
+    if isinstance(error, Exception):
+        return bool(_OUTSIDE_EP.match(str(error)))
+    # Ctrl-C before or after the run. Python calls no signal handler between an error and its ``except`` clause, so that
+    # Ctrl-C after a failed run has the error of the run as its context.
+    return error.__context__ is None
 
 
 def _holding(lock: object, options: RunOptions) -> AbstractContextManager:
