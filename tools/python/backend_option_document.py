@@ -242,10 +242,10 @@ def _permitted(prefix: str, name: str, rule: Rule, below: list[str]) -> str:
     default = _code(rule.default) if rule.default else "empty"
     values = re.sub(r"^one of ([^,]+)$", r"\1", _text(rule.kind.accepts))
     cells = [_named(prefix, name), values, default, _text(rule.effect), _requires(rule)]
-    for column, words in ((1, "values"), (4, "requires"), (3, "effect")):
+    for column, words in ((1, "Values"), (4, "Requires"), (3, "Effect")):
         # The longest values leave the table even if the row is short.
         if len(_row(*cells)) > LONGEST_ROW or (column == 1 and len(cells[1]) > LONGEST_ROW // 2):
-            below.append(f"- {_code(name)}, {words}: {cells[column]}")
+            below.append(f"- {_code(name)}, column *{words}*: {cells[column]}")
             cells[column] = _BELOW
     return _row(*cells)
 

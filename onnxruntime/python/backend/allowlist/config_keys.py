@@ -290,11 +290,16 @@ def _devices_exist(at: Circumstances, text: str) -> bool:
     return all(has[rule[:3]] for rule in text.split(";"))
 
 
-def _placement(part: str, accepts: str) -> Text:
+def _placement(part: str, example: str, meaning: str) -> Text:
     """Return the kind of rules that place nodes, described by parts of this pattern, on devices."""
     rule = rf"(cpu|gpu(:[0-9]{{1,2}})?|npu)\({part}(,{part})*\)"
     # ORT rejects a part that appears twice, even in different rules.
-    return Text(f"{rule}(;{rule})*", f"{accepts}, without duplicates", max_bytes=1024, once=r"[^(),;]+(?=[,)])")
+    return Text(
+        f"{rule}(;{rule})*",
+        f"rules such as {example}, without duplicates. {meaning}",
+        max_bytes=1024,
+        once=r"[^(),;]+(?=[,)])",
+    )
 
 
 def _has_bf16() -> bool:
@@ -360,8 +365,8 @@ SESSION_CONFIG |= {
     "session.layer_assignment_settings": Rule(
         _placement(
             r"=?[\w./:-]+",
-            "rules such as cpu(encoder,=decoder.0);gpu(decoder). A name is a prefix of the model's layer "
-            "annotations, and a name with '=' is a complete one",
+            "cpu(encoder,=decoder.0);gpu(decoder)",
+            "'encoder' selects all layer annotations that begin with it, and '=decoder.0' selects only this annotation",
         ),
         "",
         "Places nodes by the layer annotations in the model's metadata.",
@@ -369,7 +374,7 @@ SESSION_CONFIG |= {
         needs=(_DEVICES,),
     ),
     "session.name_based_layer_assignment": Rule(
-        _placement(r"[\w./:-]+", "rules such as cpu(embed,norm);gpu(attention), which contain parts of node names"),
+        _placement(r"[\w./:-]+", "cpu(embed,norm);gpu(attention)", "'embed' selects all nodes whose names contain it"),
         "",
         "Places nodes by parts of their names.",
         since=(1, 28),

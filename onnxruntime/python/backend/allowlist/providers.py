@@ -148,8 +148,8 @@ _TENSORRT_RTX = Table("parser run: onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0 on 
     "device_id": _PLUGIN_DEVICE,
     "enable_cuda_graph": Rule(
         Flag(
-            only_off="TensorRT-RTX captures and replays graphs internally, so the backend can neither own the buffers "
-            "of a replay nor compare it with a run without capture"
+            only_off="TensorRT-RTX captures and replays graphs internally. The backend cannot own the buffers of a "
+            "replay, and cannot compare the replay with a run without capture"
         ),
         "1 (the backend always sends 0)",
         "Lets TensorRT-RTX capture CUDA graphs internally.",
@@ -192,7 +192,7 @@ _CANN = Table("parser run: onnxruntime-cann 1.24.4 on stub ACL libraries") | {
     "device_id": Rule(_DEVICE_INDEX, "0", "Index of the NPU. ORT raises an error if the device does not exist."),
     "npu_mem_limit": _ARENA_LIMIT,
     "arena_extend_strategy": _ARENA_GROWTH,
-    "enable_cann_graph": _switch_on("Compiles each subgraph as a unit. See dump_om_model."),
+    "enable_cann_graph": _switch_on("Compiles each subgraph as a unit."),
     "enable_cann_subgraph": _switch("Lets CANN partition the model."),
     "dump_om_model": Rule(
         Flag(only_off="CANN would write the compiled model to the current folder"),
@@ -290,7 +290,7 @@ _QNN_PLUGIN = Table("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported=
         # Not gpu and cpu: the session takes no node and only logs the reason, and the package lacks the cpu library.
         # Not saver, ir and genie: saver and ir write files, and return wrong outputs or none.
         Choice("htp"),
-        "by device; required on a CPU",
+        "the EP's choice for its device; no default on a CPU",
         "Qualcomm's QNN backend that runs the model. On x86, htp is a simulator.",
     ),
     "htp_graph_finalization_optimization_mode": Rule(
@@ -322,7 +322,7 @@ _QNN_PLUGIN = Table("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported=
 # --- WebGPU -----------------------------------------------------------------------------------------------------------
 
 _INT64 = Need(
-    "enableGraphCapture=0 if enableInt64=0", lambda at, text: text == "1" or at.beside.get("enableGraphCapture") != "1"
+    "enableGraphCapture=0 for the value 0", lambda at, text: text == "1" or at.beside.get("enableGraphCapture") != "1"
 )
 _WEBGPU = {
     "preferredLayout": Rule(Choice("NHWC", "NCHW"), "NHWC", "Layout of operators that support both layouts."),

@@ -41,7 +41,7 @@ PLUGIN: dict[str, Refused] = {
     **refused(
         NOT_VERIFIED,
         "a tensor of the model can contain two tables of rotary embeddings. "
-        "It specifies where the second begins. A wrong number gives wrong results",
+        "The option specifies where the second table begins. A wrong number gives wrong results",
         "nv_multi_rotary_cache_concat_offset",
         "multi_rotary_cache_concat_offset",
         evidence=_PARSED,

@@ -48,7 +48,9 @@ BUILT_IN: dict[str, Refused] = {
         _RUN_BUILT_IN,
     ),
     "layout": Refused(
-        NOT_VERIFIED, "no layout that fits the model has an effect, and others make the session fail", _RUN_BUILT_IN
+        NOT_VERIFIED,
+        "layouts that fit the model have no effect, and other layouts make the session fail",
+        _RUN_BUILT_IN,
     ),
     "cache_dir": Refused(
         WRITES_FILES, "writes compiled models to that folder, and loads any file in it", _RUN_BUILT_IN

@@ -32,6 +32,7 @@ _WEIGHTLESS = "makes an execution provider read weights from a location that the
 _EXPERTS = "counting experts makes concurrent runs of a session fail, and Python cannot read the counters"
 _CUDA_UNRUN = "an option for CUDA kernels that was not tested on a GPU"
 _CUDA_OPTION = "an option of the CUDA execution provider. Pass it in provider_options"
+_CUDA_PLUGIN = "source: the plugin EP of CUDA also reads this session config key"
 _CUDA_CACHE = "specifies files of a tactic cache in releases after 1.31"
 _LATER = "ORT up to 1.31 ignores it. Later releases act on it"
 _TRAINING = "only training builds read it, and they open it as a path"
@@ -55,47 +56,51 @@ SESSION_CONFIG: dict[str, Refused] = {
     ),
     # Refused: they read or write files.
     "session.collect_node_memory_stats_to_file": Refused(
-        WRITES_FILES, "overwrites a file of any name after each run", "file seen"
+        WRITES_FILES, "overwrites a file of any name after each run", "a file appeared"
     ),
     "session.debug_layout_transformation": Refused(
         WRITES_FILES, "writes models to the current folder if an EP changes the layout", "documented"
     ),
-    "session.enable_profiling": Refused(NO_EFFECT, _C_API_WRITES, "no effect seen"),
+    "session.enable_profiling": Refused(NO_EFFECT, _C_API_WRITES, "no effect was observed"),
     "session.model_external_initializers_file_folder_path": Refused(
-        READS_FILES, "a model passed as bytes can then return the content of any file", "content seen"
+        READS_FILES,
+        "a model passed as bytes can then return the content of any file",
+        "the content of the file reached the outputs",
     ),
-    "session.moe_expert_counter_state_file": Refused(READS_FILES, "opens a file of any name", "open seen"),
+    "session.moe_expert_counter_state_file": Refused(READS_FILES, "opens a file of any name", "ORT opened the file"),
     "session.node_partition_config_file": Refused(
         WRITES_FILES,
         "creates a file of any name. ORT overwrites an existing file if the process can write it and cannot read it",
-        "file seen",
+        "a file appeared",
     ),
     "session.optimized_model_external_initializers_file_name": Refused(
-        WRITES_FILES, _SAVED_MODEL, "file seen outside the model's folder"
+        WRITES_FILES, _SAVED_MODEL, "a file appeared outside of the model's folder"
     ),
     "session.optimized_model_external_initializers_min_size_in_bytes": Refused(WRITES_FILES, _SAVED_MODEL, "strings"),
-    "session.optimized_model_filepath": Refused(NO_EFFECT, _C_API_WRITES, "no effect seen"),
+    "session.optimized_model_filepath": Refused(NO_EFFECT, _C_API_WRITES, "no effect was observed"),
     "session.resource_cuda_partitioning_settings": Refused(
         READS_FILES,
         "the value can contain a file name after a comma. ORT opens this file, even on the CPU EP",
-        "open seen",
+        "ORT opened the file",
     ),
-    "session.save_external_prepacked_constant_initializers": Refused(WRITES_FILES, _SAVED_MODEL, "log seen"),
+    "session.save_external_prepacked_constant_initializers": Refused(WRITES_FILES, _SAVED_MODEL, "ORT logged it"),
     "session.save_model_format": Refused(WRITES_FILES, _SAVED_MODEL, "no effect alone"),
     "optimization.memory_optimizer_config": Refused(READS_FILES, _TRAINING, "documented, absent from the wheels"),
     # Refused: unsafe memory access, trust in the model, resources of others.
     "mlas.kleidiai.conv_igemm_max_work": Refused(
         NOT_VERIFIED,
         "acts on Arm only, where it was not measured. Text that is not a number aborts the process",
-        "abort seen",
+        "the process aborted",
     ),
     "mlas.nchwc_pointwise_conv_max_input_channel_batch": Refused(
         UNSAFE_MEMORY,
         "numbers near 2**64 crash the run, and text that is not a number aborts the process",
-        "crash seen",
+        "the process crashed",
     ),
     "session.enable_moe_expert_counting": Refused(OUTSIDE_SESSION, _EXPERTS, "42 of 1200 concurrent runs failed"),
-    "session.enable_moe_expert_statistics": Refused(DISCLOSES, "logs the experts that each input selects", "log seen"),
+    "session.enable_moe_expert_statistics": Refused(
+        DISCLOSES, "logs the experts that each input selects", "ORT logged it"
+    ),
     "session.enable_saved_runtime_optimizations": Refused(
         MODEL_TRUST, "applies graph rewrites that an ORT-format model contains", "strings"
     ),
@@ -106,14 +111,14 @@ SESSION_CONFIG: dict[str, Refused] = {
         "69 million log lines in two minutes",
     ),
     "session.load_model_format": Refused(
-        MODEL_TRUST, "selects the parser of the model's bytes regardless of their content", "parser errors seen"
+        MODEL_TRUST, "selects the parser of the model's bytes regardless of their content", "the parser raised errors"
     ),
     "session.max_shape_override": Refused(UNBOUNDED, "determines the estimate of device memory", "no effect on CPU"),
     "session.moe_expert_counter_alpha": Refused(
-        NEEDS_REFUSED, "requires session.enable_moe_expert_counting", "error seen"
+        NEEDS_REFUSED, "requires session.enable_moe_expert_counting", "ORT raised an error"
     ),
     "session.moe_expert_counter_beta": Refused(
-        NEEDS_REFUSED, "requires session.enable_moe_expert_counting", "error seen"
+        NEEDS_REFUSED, "requires session.enable_moe_expert_counting", "ORT raised an error"
     ),
     "session.use_external_initializer_file_buffers_directly": Refused(
         UNSAFE_MEMORY, "uses the application's buffers, which must outlive the session", "documented"
@@ -121,11 +126,11 @@ SESSION_CONFIG: dict[str, Refused] = {
     "session.use_memory_mapped_ort_model": Refused(
         UNSAFE_MEMORY,
         "a change of the model's file changes an existing session, and its truncation terminates the process",
-        "changed session and termination seen",
+        "the session changed, and the process terminated",
     ),
-    "session.use_ort_model_bytes_directly": Refused(UNSAFE_MEMORY, _MODEL_BYTES, "changed outputs and NaN seen"),
+    "session.use_ort_model_bytes_directly": Refused(UNSAFE_MEMORY, _MODEL_BYTES, "outputs changed and became NaN"),
     "session.use_ort_model_bytes_for_initializers": Refused(
-        UNSAFE_MEMORY, _MODEL_BYTES, "changed outputs and NaN seen"
+        UNSAFE_MEMORY, _MODEL_BYTES, "outputs changed and became NaN"
     ),
     # Refused: ORT's Python API does not read them.
     "optimization.enable_memory_probe_recompute_config": Refused(
@@ -134,7 +139,7 @@ SESSION_CONFIG: dict[str, Refused] = {
     "session.allow_released_opsets_only": Refused(
         NO_EFFECT, "never read in sessions that Python creates", "opset 99 fails either way"
     ),
-    "session.compile_only": Refused(NO_USE, "internal. A session with this key cannot run", "error seen"),
+    "session.compile_only": Refused(NO_USE, "internal. A session with this key cannot run", "ORT raised an error"),
     "session.fail_on_suboptimal_compiled_model": Refused(
         NO_EFFECT, "never read in sessions that Python creates", "absent from a trace of look-ups"
     ),
@@ -143,29 +148,33 @@ SESSION_CONFIG: dict[str, Refused] = {
     ),
     # Refused: Python has SessionOptions attributes for these.
     "session.enable_cpu_mem_arena": Refused(
-        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass enable_cpu_mem_arena", "no effect seen"
+        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass enable_cpu_mem_arena", "no effect was observed"
     ),
-    "session.enable_mem_pattern": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass enable_mem_pattern", "no effect seen"),
-    "session.execution_mode": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass execution_mode", "no effect seen"),
+    "session.enable_mem_pattern": Refused(
+        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass enable_mem_pattern", "no effect was observed"
+    ),
+    "session.execution_mode": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass execution_mode", "no effect was observed"),
     "session.graph_optimization_level": Refused(
-        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass graph_optimization_level", "no effect seen"
+        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass graph_optimization_level", "no effect was observed"
     ),
     "session.inter_op_num_threads": Refused(
-        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass inter_op_num_threads", "no effect seen"
+        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass inter_op_num_threads", "no effect was observed"
     ),
     "session.intra_op_num_threads": Refused(
-        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass intra_op_num_threads", "no effect seen"
+        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass intra_op_num_threads", "no effect was observed"
     ),
-    "session.log_id": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass logid", "no effect seen"),
-    "session.log_severity_level": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass log_severity_level", "no effect seen"),
+    "session.log_id": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass logid", "no effect was observed"),
+    "session.log_severity_level": Refused(
+        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass log_severity_level", "no effect was observed"
+    ),
     "session.log_verbosity_level": Refused(
-        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass log_verbosity_level", "no effect seen"
+        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass log_verbosity_level", "no effect was observed"
     ),
     "session.use_deterministic_compute": Refused(
-        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass use_deterministic_compute", "no effect seen"
+        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass use_deterministic_compute", "no effect was observed"
     ),
     "session.use_per_session_threads": Refused(
-        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass use_per_session_threads", "no effect seen"
+        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass use_per_session_threads", "no effect was observed"
     ),
     # Refused: ORT 1.31 does not know them.
     "session.enable_partitioned_cuda_graph": Refused(NO_EFFECT, _LATER, "source after 1.31"),
@@ -173,9 +182,9 @@ SESSION_CONFIG: dict[str, Refused] = {
     "session.moe_cpu_offload_experts": Refused(NO_EFFECT, _LATER, "source after 1.31"),
     "session.moe_expert_swap_epsilon": Refused(NO_EFFECT, _LATER, "source after 1.31"),
     # Refused in the family ep., each for its own reason.
-    "ep.context_embed_mode": Refused(WRITES_FILES, _EP_CONTEXT, "files seen (OpenVINO plugin)"),
-    "ep.context_enable": Refused(WRITES_FILES, _EP_CONTEXT, "files seen (OpenVINO plugin)"),
-    "ep.context_file_path": Refused(WRITES_FILES, _EP_CONTEXT, "files seen (OpenVINO plugin)"),
+    "ep.context_embed_mode": Refused(WRITES_FILES, _EP_CONTEXT, "files appeared (OpenVINO plugin)"),
+    "ep.context_enable": Refused(WRITES_FILES, _EP_CONTEXT, "files appeared (OpenVINO plugin)"),
+    "ep.context_file_path": Refused(WRITES_FILES, _EP_CONTEXT, "files appeared (OpenVINO plugin)"),
     "ep.context_model_external_initializers_file_name": Refused(WRITES_FILES, _EP_CONTEXT, "strings"),
     "ep.context_node_name_prefix": Refused(NEEDS_REFUSED, "requires ep.context_enable", "strings"),
     "ep.context_source_model_path": Refused(
@@ -199,7 +208,7 @@ SESSION_CONFIG: dict[str, Refused] = {
     "ep.cuda.qmoe_row_tile_size": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
     "ep.dynamic.qnn_htp_performance_mode": Refused(NO_EFFECT, _DYNAMIC, "absent from a trace of look-ups"),
     "ep.dynamic.workload_type": Refused(NO_EFFECT, _DYNAMIC, "absent from a trace of look-ups"),
-    "ep.enable_weightless": Refused(MODEL_TRUST, _WEIGHTLESS, "error seen (OpenVINO plugin)"),
+    "ep.enable_weightless": Refused(MODEL_TRUST, _WEIGHTLESS, "ORT raised an error (OpenVINO plugin)"),
     "ep.enable_weightless_ep_context_nodes": Refused(MODEL_TRUST, _WEIGHTLESS, "documented"),
     "ep.enable_weightless_mode": Refused(MODEL_TRUST, _WEIGHTLESS, "documented"),
     "ep.nnapi.partitioning_stop_ops": Refused(
@@ -211,17 +220,16 @@ SESSION_CONFIG: dict[str, Refused] = {
     "ep.stop_share_ep_contexts": Refused(
         OUTSIDE_SESSION, "stops the sharing that ep.share_ep_contexts started, in other sessions too", "strings"
     ),
-    # Options of the CUDA EP that its plugin also reads as session config entries without a prefix.
-    "cudnn_conv1d_pad_to_nc1d": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "source"),
-    "cudnn_conv_algo": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "source"),
-    "cudnn_conv_algo_search": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "source"),
-    "cudnn_conv_use_max_workspace": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "source"),
-    "enable_skip_layer_norm_strict_mode": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "source"),
-    "fuse_conv_bias": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "source"),
-    "prefer_nhwc": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "source"),
-    "prefer_nhwc_layout": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "source"),
-    "sdpa_kernel": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "source"),
-    "use_tf32": Refused(OTHER_ARGUMENT, _CUDA_OPTION, "source"),
+    "cudnn_conv1d_pad_to_nc1d": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
+    "cudnn_conv_algo": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
+    "cudnn_conv_algo_search": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
+    "cudnn_conv_use_max_workspace": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
+    "enable_skip_layer_norm_strict_mode": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
+    "fuse_conv_bias": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
+    "prefer_nhwc": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
+    "prefer_nhwc_layout": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
+    "sdpa_kernel": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
+    "use_tf32": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
 }
 
 # Refused by their prefix. An exact entry above always wins. ORT passes the options of a plugin EP as session config

@@ -33,7 +33,7 @@ def _of_both(evidence: str) -> dict[str, Refused]:
         "multiRotaryCacheConcatOffset": Refused(
             NOT_VERIFIED,
             "a tensor of the model can contain two tables of rotary embeddings. "
-            "It specifies where the second begins. A wrong number gives wrong results",
+            "The option specifies where the second table begins. A wrong number gives wrong results",
             evidence,
         ),
         "enablePIXCapture": Refused(
