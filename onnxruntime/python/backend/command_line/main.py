@@ -57,6 +57,9 @@ def main(arguments: list[str] | None = None) -> int:
     chosen, unknown = parser.parse_known_args(arguments)
     if unknown:
         chosen.parser.refuse_unknown(unknown)
+    if chosen.version:
+        print(info.version())
+        return 0
     if not hasattr(chosen, "command"):
         parser.print_help()
         return 0
@@ -101,7 +104,7 @@ def _parser() -> _Parser:
         variable ORT_ONNX_BACKEND_CONFIG sets a configuration, as JSON or as @FILE, for every use of
         onnxruntime.backend.""",
     )
-    parser.add_argument("--version", action="version", version=info.version(), help="print ORT's version and exit")
+    parser.add_argument("--version", action="store_true", help="print ORT's version and exit")
     parser.set_defaults(parser=parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog=PROGRAM)
     for name, module in _COMMANDS.items():
