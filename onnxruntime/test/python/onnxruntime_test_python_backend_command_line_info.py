@@ -13,7 +13,7 @@ import unittest
 from unittest import mock
 
 import onnx
-from backend_test_command_line import ABSENT, CPU, VARIABLE, CommandTest, Ran
+from backend_test_command_line import ABSENT, CPU, VARIABLE, CommandTest, Ran, execute_here
 from backend_test_models import two_nodes
 
 import onnxruntime
@@ -21,6 +21,7 @@ from onnxruntime.backend.command_line import info, providers
 
 
 class InfoTest(CommandTest):
+    @mock.patch.object(info, "in_child", execute_here)
     def test_page(self) -> None:
         out = self.show("info")
         self.assertIn(onnxruntime.__version__, out)
@@ -91,6 +92,7 @@ class ProvidersTest(CommandTest):
             self.assertEqual(providers.kinds()[CPU], "built-in")
             self.assertEqual(providers.full_name("unheardof"), device.ep_name)
 
+    @mock.patch.object(info, "in_child", execute_here)
     def test_a_plugin_without_a_device(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
         registers = mock.patch.object(onnxruntime, "register_execution_provider_library")

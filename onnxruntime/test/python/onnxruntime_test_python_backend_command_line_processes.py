@@ -13,12 +13,35 @@ import re
 import subprocess
 import sys
 import unittest
+from collections.abc import Iterable
 from unittest import mock
 
 import onnx
-from backend_test_command_line import CPU, SPINNING, VARIABLE, WRITES, CommandTest, Ran, each_child_once
+from backend_test_command_line import CPU, SPINNING, VARIABLE, WRITES, CommandTest, Ran, execute_here
 from backend_test_models import model, two_nodes
 from onnx import TensorProto, helper
+
+from onnxruntime.backend.command_line import info
+
+# One process executes several commands. A line with the status separates their texts, after stdout is restored.
+ALL = """
+import json, os, sys
+from onnxruntime.backend.command_line.main import main
+stdout = os.dup(1)
+for arguments in json.loads(sys.argv[1]):
+    try:
+        status = main(arguments)
+    except SystemExit as left:
+        status = left.code
+    os.dup2(stdout, 1)
+    for stream in (sys.stdout, sys.stderr):
+        print(f"---- {status}", file=stream, flush=True)
+"""
+
+
+def all_of(commands: Iterable[Iterable[object]]) -> list[str]:
+    """Return the command of a process that executes several commands."""
+    return [sys.executable, "-c", ALL, json.dumps([[str(word) for word in words] for words in commands])]
 
 
 class ProcessTest(CommandTest):
@@ -27,6 +50,13 @@ class ProcessTest(CommandTest):
     def start(self, *arguments: object, **keywords) -> subprocess.CompletedProcess:
         command = [sys.executable, "-m", "onnxruntime.backend", *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, check=False, cwd=self.folder, **keywords)
+
+    def start_all(self, *commands: list[object], **keywords) -> list[tuple[int, str, str]]:
+        """Execute commands in one process, and return the status, stdout, and stderr of each."""
+        ran = subprocess.run(all_of(commands), capture_output=True, text=True, check=True, cwd=self.folder, **keywords)
+        outs, errs = (re.split(r"^---- (\d)\n", stream, flags=re.MULTILINE)[:-1] for stream in (ran.stdout, ran.stderr))
+        self.assertEqual(outs[1::2], errs[1::2])
+        return list(zip(map(int, outs[1::2]), outs[::2], errs[::2], strict=True))
 
     def test_result_and_status(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
@@ -87,29 +117,12 @@ runpy.run_module("onnxruntime.backend", run_name="__main__")
             ["options", "--search", "\x1b[2J"],
             ["info", "--plugin", "\x1b[2J"],
         )
-        # One process executes all commands. A line separates their texts, after stdout is what it was before.
-        code = """
-import json, os, sys
-from onnxruntime.backend.command_line.main import main
-stdout = os.dup(1)
-for arguments in json.loads(sys.argv[1]):
-    try:
-        main(arguments)
-    except SystemExit:
-        pass
-    os.dup2(stdout, 1)
-    for stream in (sys.stdout, sys.stderr):
-        print("----", file=stream, flush=True)
-"""
-        command = [sys.executable, "-c", code, json.dumps([[str(word) for word in words] for words in commands])]
         environment = {**os.environ, VARIABLE: json.dumps({"run_config": {}})}
-        ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=self.folder, env=environment)
-        texts = [stream.split("----\n")[:-1] for stream in (ran.stdout, ran.stderr)]
-        for arguments, *both in zip(commands, *texts, strict=True):
+        for arguments, (_, out, err) in zip(commands, self.start_all(*commands, env=environment), strict=True):
             with self.subTest(arguments):
-                for line in "".join(both).splitlines():
+                for line in (out + err).splitlines():
                     self.assertTrue(line.isprintable(), ascii(line))
-                self.assertTrue(any(both))
+                self.assertTrue(out + err)
 
     def gathering(self) -> onnx.ModelProto:
         """Return a model whose run fails for an index of 2 or more."""
@@ -119,13 +132,12 @@ for arguments in json.loads(sys.argv[1]):
 
     def test_ort_logs_nothing_except_the_error(self) -> None:
         path = self.put("gathering.onnx", self.gathering())
-        for arguments in (
+        for status, out, err in self.start_all(
             ["run", path, "--provider-option", "CPU", "--input", "X=[9]"],
             ["run", self.put("text.onnx", "no model")],
         ):
-            ran = self.start(*arguments)
-            self.assertEqual((ran.returncode, ran.stdout), (1, ""))
-            self.assertRegex(ran.stderr, r"\Aerror: [^\n]+\n\Z")
+            self.assertEqual((status, out), (1, ""))
+            self.assertRegex(err, r"\Aerror: [^\n]+\n\Z")
 
     def test_closed_output(self) -> None:
         command = f"{sys.executable} -m onnxruntime.backend options session | head -n 1"
@@ -169,10 +181,10 @@ for arguments in json.loads(sys.argv[1]):
 
     def test_a_mistake_as_json(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
-        for arguments in (["run", path, "--session-config", "x=1"], ["run", "no.onnx"], ["check", "{]"]):
-            ran = self.start(*arguments, "--json")
-            self.assertEqual(ran.returncode, 1)
-            self.assertEqual(f"error: {json.loads(ran.stdout)['error']['message']}\n", ran.stderr)
+        commands = ["run", path, "--session-config", "x=1"], ["run", "no.onnx"], ["check", "{]"]
+        for status, out, err in self.start_all(*([*words, "--json"] for words in commands)):
+            self.assertEqual(status, 1)
+            self.assertEqual(f"error: {json.loads(out)['error']['message']}\n", err)
 
     def test_names_that_no_terminal_can_show(self) -> None:
         path = self.folder / "mod\xe8le.onnx"
@@ -191,8 +203,8 @@ for arguments in json.loads(sys.argv[1]):
 class TerminalTest(CommandTest):
     """Terminals of 60, 80 and 200 columns; and a pipe, for which the width is 80 columns."""
 
-    def see(self, width: int, *arguments: object) -> str:
-        """Return the output of a command in a terminal, stdout and stderr."""
+    def see(self, width: int, *commands: list[object]) -> list[str]:
+        """Return the outputs of commands in a terminal, stdout and stderr."""
         import fcntl  # POSIX's  # noqa: PLC0415
         import pty  # POSIX's  # noqa: PLC0415
         import struct  # noqa: PLC0415
@@ -201,16 +213,18 @@ class TerminalTest(CommandTest):
         controller, terminal = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
         environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-        command = [sys.executable, "-m", "onnxruntime.backend", *map(str, arguments)]
         shown = b""
-        with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment) as process:
+        with subprocess.Popen(
+            all_of(commands), stdin=terminal, stdout=terminal, stderr=terminal, env=environment
+        ) as process:
             os.close(terminal)
             with contextlib.suppress(OSError):  # raised by Linux if the other side is closed
                 while chunk := os.read(controller, 1 << 16):
                     shown += chunk
             process.wait()
         os.close(controller)
-        return shown.decode().replace("\r\n", "\n")
+        # Both streams end with the line.
+        return re.split(r"(?:---- \d\n){2}", shown.decode().replace("\r\n", "\n"))[:-1]
 
     def commands(self) -> list[list[object]]:
         path = self.put(f"{'long' * 20}.onnx", two_nodes())
@@ -233,16 +247,16 @@ class TerminalTest(CommandTest):
     def test_terminals(self) -> None:
         for width in (60, 80, 200):
             longest = 0
-            for arguments in self.commands()[:2]:
+            commands = self.commands()[:2]
+            for arguments, shown in zip(commands, self.see(width, *commands), strict=True):
                 with self.subTest(width=width, arguments=arguments):
-                    shown = self.see(width, *arguments)
                     self.check_lines(re.sub(r"\r.*?\r", "", shown), width)
                     longest = max(longest, *map(len, shown.splitlines()))
                     if arguments[0] == "run":
                         self.assertIn(str(arguments[1]), shown)
             self.assertEqual(longest > 120, width == 200)
 
-    @each_child_once()
+    @mock.patch.object(info, "in_child", execute_here)
     def test_every_command_at_every_width(self) -> None:
         for width in (60, 80, 200):
             with mock.patch.dict(os.environ, {"COLUMNS": str(width)}):
@@ -251,13 +265,11 @@ class TerminalTest(CommandTest):
                         self.check_lines(Ran(*arguments).out, width)
 
     def test_pipe(self) -> None:
-        for arguments in self.commands()[:2]:
-            command = [sys.executable, "-m", "onnxruntime.backend", *map(str, arguments)]
-            environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-            with self.subTest(arguments):
-                ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-                self.check_lines(ran.stdout, 80)
-                self.assertNotIn("\r", ran.stdout + ran.stderr)
+        environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+        ran = subprocess.run(all_of(self.commands()[:2]), capture_output=True, text=True, check=True, env=environment)
+        self.check_lines(ran.stdout, 80)
+        self.assertEqual(ran.stdout.count("---- "), 2)
+        self.assertNotIn("\r", ran.stdout + ran.stderr)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,24 @@ import unittest
 from unittest import mock
 
 import numpy as np
-from backend_test_command_line import ABSENT, CPU, PREPACKING, SHRINKING, SPINNING, VARIABLE, WRITES, CommandTest, Ran
+from backend_test_command_line import (
+    ABSENT,
+    CPU,
+    PREPACKING,
+    SHRINKING,
+    SPINNING,
+    VARIABLE,
+    WRITES,
+    CommandTest,
+    Ran,
+    execute_here,
+)
 from backend_test_models import model, two_nodes
 from backend_test_observable_models import CONTRADICTORY, GELU
 from onnx import TensorProto, helper
 
 import onnxruntime
-from onnxruntime.backend.command_line import main, run
+from onnxruntime.backend.command_line import info, main, run
 
 AZURE = "AzureExecutionProvider"  # in each desktop build; it takes no node of ordinary models
 APPROXIMATED = ("--provider-option", "CPU", "--session-config", "optimization.enable_gelu_approximation=1")
@@ -169,6 +180,7 @@ class ConfigurationTest(CommandTest):
             self.assertEqual([bool(one["error"]) for one in found], ["nope_pkg" in config for config in configs])
             self.assertNotIn(VARIABLE, os.environ)
 
+    @mock.patch.object(info, "in_child", execute_here)
     def test_extensions(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
         for arguments in (["--extension", "no_such_package"], ["--config", '{"extensions": ["no_such_package"]}']):
@@ -291,6 +303,7 @@ class MistakeTest(CommandTest):
             self.assertIn("float32[2, 3]", found["expected"])
             self.assertTrue(found["got"].startswith(got), found)
 
+    @mock.patch.object(info, "in_child", execute_here)
     def test_inputs_that_are_not_tensors(self) -> None:
         sequence = helper.make_tensor_sequence_value_info("X", TensorProto.FLOAT, [2])
         length = helper.make_tensor_value_info("Y", TensorProto.INT64, [])
