@@ -7,7 +7,7 @@
 Each example is a call of ``prepare`` or ``run`` with spies instead of ORT's classes. Either the call raises a
 ``RuntimeError`` or ``TypeError``, or the spies receive only permitted names with texts that their kinds allow. This
 file checks the texts without the parsers of the kinds. Most examples are entries of the tables with one change.
-``ORT_BACKEND_EXAMPLES`` is the number of examples (default: 2500, the same in each run).
+``ORT_BACKEND_EXAMPLES`` is the number of examples (default: 1000, the same in each run).
 """
 
 from __future__ import annotations
@@ -355,13 +355,17 @@ SCOPES = {
     "plugin": {(name, option): rule for name, ep in JUDGED.items()
                for option, rule in {**EVERY_PROVIDER, **ep.get("plugin", {})}.items()},
 }  # fmt: skip
-NAMED = {
+VALUES = {scope: {name: values(rule) for name, rule in rules.items()} for scope, rules in SCOPES.items()}
+NAMED = {  # the permitted and the refused names
     scope: [
-        [name for name, rule in rules.items() if type(rule) is Rule],
-        [name for name, rule in rules.items() if type(rule) is not Rule],
+        st.sampled_from([name for name, rule in rules.items() if type(rule) is Rule]),
+        st.sampled_from([name for name, rule in rules.items() if type(rule) is not Rule]),
     ]
     for scope, rules in SCOPES.items()
 }
+SCOPE = st.sampled_from([*SCOPES])
+WHAT = st.sampled_from(["changed"] * 14 + ["nothing"] * 5 + ["made up"])
+CHANGED_NAME, CHANGED_VALUE = st.sampled_from(NAME_CHANGES), st.sampled_from(VALUE_CHANGES)
 FAMILY_MEMBER = st.tuples(
     st.sampled_from([family.prefix for family in SESSION_FAMILIES]),
     st.sampled_from(["new_key", "a" * 40, "a" * 41, "B", "a.b"]),
@@ -371,27 +375,24 @@ FAMILY_MEMBER = st.tuples(
 @st.composite
 def calls(draw) -> tuple[str, str, dict]:
     """Return a scope, the change of a table's entry if there is one, and keyword arguments."""
-    scope = draw(st.sampled_from([*SCOPES]))
-    what = draw(st.sampled_from(["changed"] * 14 + ["nothing"] * 5 + ["made up"]))
-    rules = SCOPES[scope]
-    names = NAMED[scope][draw(st.integers(0, 5)) == 0]
-    name = draw(st.sampled_from(names))
-    value = draw(values(rules[name]))
+    scope, what = draw(SCOPE), draw(WHAT)
+    name = draw(NAMED[scope][draw(st.integers(0, 5)) == 0])
+    value = draw(VALUES[scope][name])
     provider, name = name if type(name) is tuple else ("", name)
     if scope == "session_config" and draw(st.integers(0, 5)) == 0:
         name, value = draw(FAMILY_MEMBER), draw(st.sampled_from([1, 64, True, 65]))
     if what == "changed":
         if draw(st.booleans()):
-            name = draw(st.sampled_from(NAME_CHANGES))(name)
+            name = draw(CHANGED_NAME)(name)
         else:
-            value = draw(st.sampled_from(VALUE_CHANGES))(value)
+            value = draw(CHANGED_VALUE)(value)
     elif what == "made up":
         name, value = draw(ANYTHING), draw(ANYTHING)
     mapping = {name: value}
     if what == "nothing" and draw(st.integers(0, 3)) == 0:
-        more = draw(st.sampled_from(NAMED[scope][0]))
+        more = draw(NAMED[scope][0])
         if not provider or more[0] == provider:
-            mapping[more[1] if provider else more] = draw(values(rules[more]))
+            mapping[more[1] if provider else more] = draw(VALUES[scope][more])
     if not provider:
         return scope, what, mapping if scope.endswith("attribute") else {scope: mapping}
     if what == "made up" and draw(st.booleans()):
@@ -434,7 +435,7 @@ def outcome_of(scope: str, keywords: dict) -> str:
 
 
 @settings(
-    max_examples=EXAMPLES or 2500,
+    max_examples=EXAMPLES or 1000,
     derandomize=not EXAMPLES,
     database=None,
     deadline=None,
