@@ -280,7 +280,7 @@ class CaptureBehaviour:
         a, b = self.data(0, 5), self.data(1, 5)
         self.check(rep.run({"A": a, "B": b}), expected(a, b))
         with mock.patch.object(graphs.Capture, "run", side_effect=AssertionError("not the fast path")):
-            for given in ({"A": a, "B": b}, {"B": b, "A": a}):
+            for given in ({"A": a, "B": b}, {"B": b, "A": a}, [a, b], (a, b)):
                 self.check(rep.run(given), expected(a, b))
 
     def test_an_input_that_no_node_reads(self) -> None:

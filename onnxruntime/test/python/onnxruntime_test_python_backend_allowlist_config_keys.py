@@ -612,6 +612,8 @@ class TestWithoutEffect(unittest.TestCase):
         self.assertEqual(dict(rep.session_config), {key: "1"})
         self.assertEqual(rep.unconfirmed, {"session_config": {key: "1"}})
         self.assertIn(key, given[0])
+        key = "session.intra_op.session_disable_prepacking"  # similar to a key, but to no key of the family
+        self.assertEqual(dict(self.prepare(session_config={key: True})[0].session_config), {key: "1"})
 
     def test_a_misspelt_key_of_a_family_is_refused(self):
         for family, rest, meant in (

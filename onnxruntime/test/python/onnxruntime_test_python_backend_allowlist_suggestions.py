@@ -50,6 +50,7 @@ class SimilarNamesTest(unittest.TestCase):
         )
         self.check("session_options", "num_threads", "'intra_op_num_threads'", "'inter_op_num_threads'")
         self.check("session_options", "optimization-level", "'graph_optimization_level'")
+        self.check("session_options", "optimization", "'graph_optimization_level'")
 
     def test_a_part_of_many_names_suggests_nothing(self) -> None:
         self.check("session_config", "session")

@@ -41,6 +41,9 @@ class CheckTest(CommandTest):
             self.assertIn(f"\n  session_config\n      {SPINNING} = 0\n", out)
             self.assertIn("\n  run_config\n      memory.enable_memory_arena_shrinkage = cpu:0\n", out)
 
+    def test_extensions_on_a_page(self) -> None:
+        self.assertIn("\n  extensions\n      json\n", self.show("check", '{"extensions": ["json"]}'))
+
     def test_json(self) -> None:
         config = {
             "provider_options": {CPU: {}},
@@ -150,7 +153,9 @@ class CheckTest(CommandTest):
             self.put("broken.json", "[1,\n2"),
         ):
             with self.subTest(str(given)[:60]):
-                self.assertLess(len(self.mistake("check", given)), 500)
+                error = self.mistake("check", given)
+                self.assertLess(len(error), 500)
+                self.assertEqual(error.startswith("error: the configuration: "), str(given)[0] in "{[")
 
     def test_the_environment_does_not_count(self) -> None:
         for value in ("{bad", "@/no/such/file", '{"session_config": {"no.such.key": 1}}'):

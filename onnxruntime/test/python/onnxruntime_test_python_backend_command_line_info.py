@@ -27,6 +27,8 @@ class InfoTest(CommandTest):
         self.assertIn(onnxruntime.__version__, out)
         self.assertIn(onnx.__version__, out)
         self.assertRegex(out, rf"\ndevice +{onnxruntime.get_device()}\n")
+        # The values of the first paragraph are in one column.
+        self.assertRegex(out.partition("\n\n")[0], r"\A(.{12} \S.*\n?)+\Z")
         for name in onnxruntime.get_available_providers():
             self.assertIn(f"\n  {name} (built-in)\n", out)
         self.assertIn("CANN", out)
@@ -74,6 +76,11 @@ class ChildTest(CommandTest):
             executable = mock.patch.object(info.sys, "executable", self.interpreter(code))
             with self.subTest(code), mock.patch.object(info, "_SECONDS", 2), executable:
                 self.assertIn(reason, self.run_with(CPU)[1])
+
+    def test_an_error_that_is_not_utf8(self) -> None:
+        code = "import os; os.write(2, b'error: \\xff\\n'); os._exit(1)"
+        with mock.patch.object(info.sys, "executable", self.interpreter(code)):
+            self.assertEqual(self.run_with(CPU), ({}, "\\xff"))
 
     def interpreter(self, code: str) -> str:
         """Return an executable to call instead of Python."""

@@ -64,6 +64,7 @@ class MeasureTest(unittest.TestCase):
         self.assertEqual(len(list(measure.rounds(7, 1))), 7)
         with mock.patch.object(measure, "_SECONDS", 0.0):
             self.assertEqual(len(list(measure.rounds(None, 3))), 10)
+            self.assertEqual(len(list(measure.rounds(20, 3))), 20)
         with mock.patch.object(measure, "_SECONDS", 60.0):
             self.assertEqual(len(list(measure.rounds(None, 1))), 1000)
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import unittest
 from unittest import mock
 
@@ -22,6 +23,18 @@ class TextTest(unittest.TestCase):
     def test_characters_that_act_on_a_terminal(self) -> None:
         self.assertEqual(output.printable("a\x1b[2J\nb\u202e"), "a\\x1b[2J\nb\\u202e")
         self.assertEqual(output.one_line("a\n  b\x07"), "a b\\x07")
+
+    def test_open_files_stay_as_they_are(self) -> None:
+        def lowest() -> int:
+            """Return the number that the next file gets."""
+            number = os.open(os.devnull, os.O_RDONLY)
+            os.close(number)
+            return number
+
+        before = lowest()
+        with mock.patch.multiple(sys, stdout=mock.Mock(), stderr=mock.Mock()):
+            output.replace_closed()
+        self.assertEqual(lowest(), before)
 
     def test_a_page(self) -> None:
         page = output.Page(20)

@@ -108,6 +108,7 @@ class ReportTest(CommandTest):
         self.assertNotIn("latency", self.show("run", path, "--repeat", "0"))
         several = self.show("run", path, "--repeat", "0", "--config", "{}", "--config", "{}")
         self.assertRegex(several, r"\n1 +- +- +- +-\n2 +- +- +- +-\n")
+        self.assertRegex(several, r"(?s)\n1   \{\}\n.*\n2   \{\}\n")
 
 
 class ConfigurationTest(CommandTest):
@@ -139,6 +140,12 @@ class ConfigurationTest(CommandTest):
         self.assertEqual([one["name"] for one in found["providers"]], [CPU])
         self.assertEqual(found["session_config"], {SPINNING: "0", PREPACKING: "0"})
         self.assertEqual(found["run_config"], SHRINKING)
+
+    def test_options_of_eps_add_to_those_of_config(self) -> None:
+        config = {"provider_options": {"CUDAExecutionProvider": {"use_tf32": 0}}}
+        chosen = main._parser().parse_args(["run", "x.onnx", "--provider-option", "CUDA.device_id=1"])
+        specified = run._configured(chosen, json.dumps(config)).specified
+        self.assertEqual(specified["provider_options"], {"CUDAExecutionProvider": {"use_tf32": 0, "device_id": "1"}})
 
     def test_several_configurations(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
@@ -326,7 +333,7 @@ class MistakeTest(CommandTest):
             (
                 helper.make_map_type_proto(TensorProto.INT64, number),
                 helper.make_node("CastMap", ["X"], ["Y"], domain="ai.onnx.ml"),
-                '{"1": 1}',
+                '{"-1": 0, "1": 1}',
             ),
             (helper.make_optional_type_proto(number), helper.make_node("OptionalHasElement", ["X"], ["Y"]), "null"),
             (

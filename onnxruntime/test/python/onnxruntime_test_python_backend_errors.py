@@ -196,6 +196,10 @@ class WarningsTest(unittest.TestCase):
         for _ in range(2):
             self.assertEqual(len(self.warned(prepare, no_such_keyword=1)), 1)
 
+    def test_a_caller_without_a_module(self) -> None:
+        names = {"prepare": onnxruntime.backend.prepare, "model": MODEL}
+        self.assertEqual(len(self.warned(lambda: exec("prepare(model, no_such_keyword=1)", names))), 1)
+
     def test_one_warning_for_a_misspelt_keyword(self) -> None:
         for name in ("provider_option", "session_configs", "run_configs", "sesion_config"):
             for call in (prepare, lambda **keywords: onnxruntime.backend.run(MODEL, [X], **keywords)):

@@ -275,7 +275,8 @@ class ValuesTest(InputTestCase):
             has, negative = rep.run(inputs)
             self.assertFalse(has)
             np.testing.assert_array_equal(negative, -X[0, :2])
-        self.refused(rep, [X[0]], got="float32[3]")
+        for inputs in ([X[0]], [X[0], None]):
+            self.refused(rep, inputs, got="float32[3]")
         self.refused(rep, {"O": X[0]}, got="nothing")
 
     def test_maps(self) -> None:

@@ -49,6 +49,12 @@ class LimitTest(unittest.TestCase):
             with self.assertRaises(TimeoutError):
                 self.rep.run([self.values], timeout=1e-9)
 
+    def test_a_run_that_ends_before_its_thread_waits(self) -> None:
+        run, end = mock.Mock(), limits.SimpleQueue()
+        end.put(None)
+        limits._wait(run, end, 0.001)
+        run.assert_not_called()
+
     def test_the_prepared_model_is_usable_afterwards(self) -> None:
         nodes = [helper.make_node("Loop", ["n", "go", "X"], ["Y"], body=self.body())]
         looping = model(nodes, {"n": (), "X": (2,)}, {"Y": (2,)})

@@ -108,6 +108,10 @@ class ExtensionTest(unittest.TestCase):
             with self.subTest(value), modules(odd=f"def get_library_path():\n    return {value}\n"):
                 self.assert_not_registered("odd")
 
+    def test_a_package_that_returns_a_relative_path(self) -> None:
+        with modules(odd="def get_library_path():\n    return 'relative.so'\n"), self.environment("odd"):
+            self.assertRaisesRegex(RuntimeError, "no absolute path", onnxruntime.backend.prepare, two_nodes())
+
     def test_a_package_that_exits_does_not_end_the_process(self) -> None:
         for source in ("import sys; sys.exit(3)", "def get_library_path():\n    raise SystemExit(3)\n", "1 / 0"):
             with self.subTest(source), modules(odd=source):

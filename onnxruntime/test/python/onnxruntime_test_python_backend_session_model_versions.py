@@ -83,6 +83,13 @@ class VersionsTest(unittest.TestCase):
                 onnxruntime.backend.prepare(proto)
             proto.opset_import[0].version = 21
 
+    def test_the_domain_of_onnxruntime_extensions(self) -> None:
+        proto = model([helper.make_node("NoSuch", ["X"], ["Y"], domain="ai.onnx.contrib")], {"X": [2]}, {"Y": [2]})
+        proto.opset_import.add(domain="ai.onnx.contrib", version=1)
+        self.assertEqual(OnnxRuntimeBackend.is_opset_supported(proto), (True, ""))
+        with self.assertRaisesRegex(unittest.SkipTest, "lacks the operator NoSuch of domain ai.onnx.contrib"):
+            onnxruntime.backend.prepare(proto)
+
     def test_an_opset_that_ort_does_not_support(self) -> None:
         proto = two_nodes()
         proto.opset_import[0].version = 9999

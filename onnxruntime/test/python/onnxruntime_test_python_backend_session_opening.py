@@ -106,6 +106,14 @@ class AttachTest(unittest.TestCase):
         ):
             opened({TENSORRT: {}, QNN: {}})
 
+    def test_libraries_of_tensorrt(self) -> None:
+        for raised, loads in ((None, True), (RuntimeError("no libnvinfer"), False)):
+            register = mock.Mock(side_effect=raised)
+            with mock.patch.object(
+                opening._pybind_state, "register_tensorrt_plugins_as_custom_ops", register, create=True
+            ):
+                self.assertEqual(opening._tensorrt_loads.__wrapped__(), loads)
+
     def test_an_ep_that_did_not_come_up_is_an_error(self) -> None:
         with process_with(bundled=(CUDA, OPENVINO)):
             for options, got, message in (

@@ -145,6 +145,8 @@ class ExcludedTest(unittest.TestCase):
             with self.subTest(excluded):
                 if excluded != "CPUExecutionProvider":
                     self.assertEqual(self.warnings_of(excluded), [])
+        with mock.patch.object(onnxruntime, "get_all_providers", lambda: ["OfALaterReleaseExecutionProvider"]):
+            self.assertEqual(self.warnings_of("OfALaterReleaseExecutionProvider"), [])
 
 
 if __name__ == "__main__":
