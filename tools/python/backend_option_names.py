@@ -90,7 +90,7 @@ def _load_elf(data: bytes) -> Image:
             for where, info, target in struct.iter_unpack("<QQq", data[offset : offset + size]):
                 if info & 0xFFFFFFFF in (8, 1027):
                     pointers.append((where, target))
-        if data[names_at + name_at :].startswith(b".eh_frame_hdr\0") and data[offset + 3] == 0x3B:
+        if data.startswith(b".eh_frame_hdr\0", names_at + name_at) and data[offset + 3] == 0x3B:
             many = struct.unpack_from("<I", data, offset + 8)[0]
             pairs = struct.iter_unpack("<ii", data[offset + 12 : offset + 12 + many * 8])
             functions = [address + start for start, _ in pairs]
