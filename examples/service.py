@@ -14,6 +14,7 @@ import base64
 import hashlib
 import json
 import math
+import os
 import sys
 import threading
 from collections import OrderedDict
@@ -238,5 +239,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or not os.path.isfile(sys.argv[1]):
+        sys.exit("usage: python examples/service.py MODEL (an ONNX file)")
     Handler.service = Service(sys.argv[1])
-    ThreadingHTTPServer(("127.0.0.1", 8080), Handler).serve_forever()
+    server = ThreadingHTTPServer(("127.0.0.1", 8080), Handler)
+    print("Listening on http://127.0.0.1:8080", flush=True)
+    server.serve_forever()

@@ -52,9 +52,9 @@ have these [prefixes](#prefixes). The tables of permitted options have these col
   - *ORT before 1.28*: a release before 1.28, because newer releases ignore the option.
   - *No effect unless ...*, *No effect without ...*, and *No effect if ...*: the option has no effect in the sessions
     that the condition describes. The backend then accepts the option with a warning, and lists it in
-    `rep.unconfirmed`. An exception is a value that requests the behavior that the session has anyway. The backend
-    accepts this value without a warning, and does not list it in `rep.unconfirmed`. For example, a session with one
-    thread never spins. Therefore, `session.intra_op.allow_spinning=0` causes no warning in this session.
+    `rep.unconfirmed`. If the value is the behavior of such a session without the option, there is no warning and no
+    entry in `rep.unconfirmed`. For example, a session with one thread never spins. Therefore,
+    `session.intra_op.allow_spinning=0` causes no warning in this session.
   - *... is enabled*: `optimization.disable_specified_optimizers` does not contain this optimizer.
   - *Unconfirmed*: the execution provider (EP) cannot report the option. `rep.unconfirmed` lists the option.
 

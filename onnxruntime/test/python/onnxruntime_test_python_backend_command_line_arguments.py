@@ -10,6 +10,7 @@ import json
 import os
 import re
 import unittest
+from unittest import mock
 
 from backend_test_command_line import CommandTest, Ran
 
@@ -51,14 +52,23 @@ class MistakeTest(CommandTest):
             (["run", "m", "--repeat", "-1"], "'-1'"),
             (["run", "m", "--repeat", "1_0"], "'1_0'"),
             (["run", "m", "--repeat", "1000001"], "'1000001'"),
+            (["run", "m", "--repeat", "0", "--compare"], "--compare"),
         ):
             with self.subTest(arguments):
                 self.assertIn(why, self.mistake(*arguments))
 
     def test_json_of_a_mistake(self) -> None:
-        ran = Ran("run", "m", "--thread", "2", "--json")
-        self.assertEqual(ran.status, 2)
-        self.assertIn("--thread", json.loads(ran.out)["error"]["message"])
+        for arguments in (["run", "m", "--thread", "2", "--json"], ["--json", "run", "m", "--thread", "2"]):
+            ran = Ran(*arguments)
+            self.assertEqual(ran.status, 2)
+            self.assertIn("--thread", json.loads(ran.out)["error"]["message"])
+
+    def test_json_before_the_command(self) -> None:
+        self.assertEqual(Ran("--json", "options", "run").out, self.show("options", "run", "--json"))
+
+    def test_a_closed_pipe_for_the_json_of_a_mistake(self) -> None:
+        with mock.patch("builtins.print", side_effect=BrokenPipeError):
+            self.assertEqual(Ran("run", "m", "--thread", "2", "--json").status, 2)
 
     def test_plugins(self) -> None:
         package = self.folder / "odd_plugin"

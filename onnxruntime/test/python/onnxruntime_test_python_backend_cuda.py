@@ -67,6 +67,11 @@ class CudaBuildTest(unittest.TestCase):
             for options, device in (({EP: {}}, None), (None, "CUDA:0")):
                 with self.assertRaisesRegex(RuntimeError, f"{EP}.*ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"):
                     prepare(options, device)
+        with (
+            mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": f"{EP},TensorrtExecutionProvider"}),
+            self.assertRaisesRegex(RuntimeError, "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"),
+        ):
+            prepare(None, "CUDA")
 
     def test_devices(self) -> None:
         for device in ("CUDA", "CUDA:0", "CUDA:63", "GPU"):

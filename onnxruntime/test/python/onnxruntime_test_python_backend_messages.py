@@ -480,10 +480,11 @@ NOT_APPLICABLE = (
         ),
     ),
     (
-        lambda: look_up.reject_device("CUDA", ["CPU"], presence.advice_on_device("CUDA")),
+        lambda: look_up.reject_device("CUDA", ["CPU"], presence.advice(CUDA)),
         (
-            "device: 'CUDA' is not supported. This ORT build supports: CPU. ...CUDAExecutionProvider is in the base "
-            "onnxruntime-gpu. Replace the installed base, in a checkout of this package: pip uninstall -y "
+            "device: 'CUDA' is not supported. This ORT build supports: CPU. ...CUDAExecutionProvider requires an "
+            "NVIDIA GPU with its driver, and the base onnxruntime-gpu. To install this base, run in a checkout of this "
+            "package: pip uninstall -y "
             "onnxruntime... && ORT_BACKEND_BASE=onnxruntime-gpu pip install ."
         ),
     ),
@@ -493,11 +494,11 @@ NOT_APPLICABLE = (
         "device: 'cuda' is not supported. Did you mean 'CUDA'? This ORT build supports: CUDA, GPU",
     ),
     (
-        lambda: look_up.reject_device("cuda", ["CPU"], presence.advice_on_device("cuda")),
-        "device: 'cuda' is not supported. This ORT build supports: CPU. ...",
+        lambda: look_up.reject_device("cuda", ["CPU"], "Advice"),
+        "device: 'cuda' is not supported. Did you mean 'CUDA'? This ORT build supports: CPU. Advice",
     ),
     (
-        lambda: look_up.reject_device("tpu", ["CPU"], presence.advice_on_device("tpu")),
+        lambda: look_up.reject_device("tpu", ["CPU"]),
         "device: 'tpu' is not supported. This ORT build supports: CPU",
     ),
     (
@@ -657,7 +658,10 @@ OTHER_ERRORS = (
     (
         lambda: prepare(newer(ir_version=99).SerializeToString()),
         RuntimeError,
-        "The model has IR version 99, but ONNX Runtime ... supports IR versions up to ...",
+        (
+            "The model has IR version 99, but ONNX Runtime ... supports IR versions up to .... If the model does not "
+            "use features of newer versions, set model.ir_version = ..."
+        ),
     ),
     (
         lambda: prepare(newer(opset=99).SerializeToString()),

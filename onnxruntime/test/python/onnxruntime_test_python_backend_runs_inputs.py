@@ -172,6 +172,9 @@ class ValuesTest(InputTestCase):
                 return X
 
         np.testing.assert_array_equal(self.float.run([Wrapped()])[0], X)
+        with self.assertRaises(InputError) as raised:
+            identity(tensor(TensorProto.DOUBLE)).run([Wrapped()])
+        self.assertIn("float32[", raised.exception.got)
         np.testing.assert_array_equal(self.float.run([memoryview(X)])[0], X)
 
     def test_arrays_from_another_process(self) -> None:

@@ -117,6 +117,24 @@ class TestPluginsBefore1244(unittest.TestCase):
             self.assertEqual(presence.plugin_devices(OPENVINO), [])
 
 
+class AdviceTest(unittest.TestCase):
+    def test_advice_on_a_device(self) -> None:
+        for available, given, advised in (
+            ([CPU], "CUDA", True),
+            ([CPU], "cuda:1", True),
+            ([CPU], "GPU", True),
+            ([CPU], "TPU", False),
+            ([CPU], 1, False),
+            ([CUDA, CPU], "cuda", False),
+        ):
+            with (
+                self.subTest(given, available=available),
+                mock.patch.object(onnxruntime, "get_available_providers", return_value=available),
+                mock.patch.object(onnxruntime, "get_ep_devices", return_value=[], create=True),
+            ):
+                self.assertEqual(bool(presence.advice_on_device(given)), advised)
+
+
 class ExcludedTest(unittest.TestCase):
     def warnings_of(self, excluded: str, **keywords) -> list[str]:
         with (

@@ -235,7 +235,7 @@ def _why_unknown(known: Mapping[str, Rule], place: Place, kind: str) -> str:
     for other, table in (("session_config", SESSION_CONFIG), ("run_config", RUN_CONFIG)):
         if key in table:
             return f"it is a {other.replace('_', ' ')} key and belongs in {other}"
-    if key in SESSION_ATTRIBUTES:
+    if key in SESSION_ATTRIBUTES and not (keyword == "run_config" and key in RUN_ATTRIBUTES):
         return "it is a SessionOptions attribute. Pass it in session_options or as a keyword argument"
     if key in RUN_ATTRIBUTES:
         return "it is a RunOptions attribute. Pass it to run as a keyword argument"

@@ -37,7 +37,7 @@ class Rule:
     kind: Kind
     """The values that are accepted, and the text that is sent."""
     default: str
-    """The value that ORT uses if the option is not set."""
+    """The value that ORT uses if the option is not set. If this is not an accepted value, the text has a comma."""
     effect: str
     """The effect, in one line."""
     since: tuple[int, int] = (1, 24)

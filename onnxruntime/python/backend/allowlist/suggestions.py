@@ -38,6 +38,7 @@ _FOR_RUN_OPTIONS = "Pass attributes as keyword arguments, and config entries in 
 _INSTEAD = {
     **dict.fromkeys((SessionOptions, "sess_options", "session_options", "so"), _FOR_SESSION_OPTIONS),
     **dict.fromkeys((RunOptions, "run_options", "ro"), _FOR_RUN_OPTIONS),
+    "disabled_optimizers": "Use session_config={'optimization.disable_specified_optimizers': 'NAME;NAME'}",
     "output_names": "run() returns all outputs. Select outputs from the list",
 }
 
@@ -56,8 +57,9 @@ def device(given: object, supported: list[str]) -> str:
         return ""
     name = given.strip().upper()
     if name == "CPU" and "CPU" not in supported:  # ORT's own backend does not support it on a base with CUDA
-        return "To use the CPU, pass provider_options={'CPUExecutionProvider': {}}. "
-    return f"Did you mean {show(name)}? " if name != given and name.partition(":")[0] in supported else ""
+        return "To use the CPU, omit the device and pass provider_options={'CPUExecutionProvider': {}}. "
+    known = name.partition(":")[0] in (*supported, "CUDA", "GPU")
+    return f"Did you mean {show(name)}? " if name != given and known else ""
 
 
 def provider_options(names: object, options: object = None) -> str:

@@ -62,7 +62,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
     wheels = _wheels()
     if len(wheels) > 1:
         warn(f"Several bases in one environment overwrite each other: {', '.join(wheels)}. Uninstall all, install one")
-    result = {
+    return {
         "onnxruntime": onnxruntime.__version__,
         "wheels": wheels,
         **{name: importlib.metadata.version(name) for name in ("onnx", "numpy")},
@@ -86,8 +86,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
             for name, kind in kinds.items()
         ],
         "not_in_this_process": [name for name in PROVIDERS if name not in kinds],
-    }
-    return result, 0
+    }, 0
 
 
 def in_child(arguments: list[str], plugins: list[str]) -> tuple[dict, str]:

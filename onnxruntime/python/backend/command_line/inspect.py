@@ -46,15 +46,14 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
     for name, (result, error) in zip(others, found, strict=True):
         counts = result["configurations"][0]["nodes"] if result else None
         nodes[name] = {"nodes": counts and counts.get(name, 0), "error": error}
-    result = {
+    return {
         "model": chosen.model,
         **_of_file(Path(chosen.model)),
         "inputs": [_declared(node) for node in rep.session.get_inputs()],
         "outputs": [_declared(node) for node in rep.session.get_outputs()],
         "providers": [{"name": name, "kind": kinds[name], **found} for name, found in nodes.items()],
         "run": _proposal(chosen, rep),
-    }
-    return result, 0
+    }, 0
 
 
 def _declared(node) -> dict[str, object]:

@@ -28,15 +28,15 @@ PROGRAM = "python -m onnxruntime.backend"
 class _Parser(argparse.ArgumentParser):
     """Reports a mistake in one line, and accepts no abbreviated flags."""
 
-    json = False
-    """Whether the arguments contain ``--json``: a script then reads errors from stdout."""
+    json = False  # whether the arguments contain --json: a script then reads errors from stdout
 
     def __init__(self, **keywords: object) -> None:
         super().__init__(**keywords, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         if _Parser.json:
-            print(json.dumps({"error": problem(message)}, indent=2))
+            with contextlib.suppress(BrokenPipeError):
+                print(json.dumps({"error": problem(message)}, indent=2))
         self.exit(2, f"error: {one_line(message)} (see {self.prog} --help)\n")
 
     def refuse_unknown(self, arguments: list[str]) -> NoReturn:
@@ -57,11 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
     chosen, unknown = parser.parse_known_args(arguments)
     if unknown:
         chosen.parser.refuse_unknown(unknown)
-    if chosen.version:
-        print(info.version())
-        return 0
-    if not hasattr(chosen, "command"):
-        parser.print_help()
+    if chosen.version or not hasattr(chosen, "command"):
+        print(info.version() if chosen.version else parser.format_help().rstrip())
         return 0
     warnings.simplefilter("default", RuntimeWarning)
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {one_line(message)}", file=sys.stderr)
@@ -100,11 +97,12 @@ def _parser() -> _Parser:
         prog=PROGRAM,
         usage="%(prog)s COMMAND ...",
         description="List the options that callers may set, validate configurations, and run models with them.",
-        epilog="""EP means execution provider. You can shorten its name: CPU means CPUExecutionProvider. The environment
-        variable ORT_ONNX_BACKEND_CONFIG sets a configuration, as JSON or as @FILE, for every use of
-        onnxruntime.backend.""",
+        epilog="""EP means execution provider. Except in JSON, you can shorten its name: CPU means
+        CPUExecutionProvider. The environment variable ORT_ONNX_BACKEND_CONFIG sets a configuration, as JSON or as
+        @FILE, for every use of onnxruntime.backend.""",
     )
     parser.add_argument("--version", action="store_true", help="print ORT's version and exit")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(parser=parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog=PROGRAM)
     for name, module in _COMMANDS.items():
@@ -118,5 +116,5 @@ def _parser() -> _Parser:
         use = "register a plugin EP: PACKAGE, such as onnxruntime_ep_openvino, or LIBRARY under the name EP"
         command.add_argument("--plugin", metavar="PACKAGE|EP=LIBRARY", action="append", default=[], help=use)
         command.add_argument("--log", action="store_true", help="print the warnings and errors in ORT's log")
-        command.add_argument("--json", action="store_true", help="print one JSON object")
+        command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON object")
     return parser

@@ -25,8 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     use = "list options of SCOPE: session, run, or an EP name (default: print the number of options in each table)"
     parser.add_argument("scope", nargs="?", metavar="[SCOPE]", help=use)
     parser.add_argument("--refused", action="store_true", help="list refused options and the reasons")
-    use = "list only options whose name or description contains TEXT"
-    parser.add_argument("--search", metavar="TEXT", default="", help=use)
+    parser.add_argument("--search", metavar="TEXT", default="", help="list only options that contain TEXT")
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:

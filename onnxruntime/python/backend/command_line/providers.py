@@ -69,6 +69,4 @@ def _of_package(name: str) -> tuple[str, str]:
         return package.get_ep_name(), package.get_library_path()
     if hasattr(package, "get_library_path"):
         raise MistakeError(f"the package contains custom operators, and no EP. Use: run --extension {name}")
-    raise MistakeError(
-        "the package does not provide get_ep_name() and get_library_path(). Expected --plugin EP=LIBRARY"
-    )
+    raise MistakeError("the package has no get_ep_name() and get_library_path(). Expected --plugin EP=LIBRARY")

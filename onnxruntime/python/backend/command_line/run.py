@@ -26,9 +26,9 @@ from onnxruntime.backend.request import FROM_ENVIRONMENT, of_environment
 from onnxruntime.backend.session import extensions, presence
 
 HELP = "run a model with a configuration and show the settings that ORT applied"
-DESCRIPTION = """Run a model with a configuration, and show the applied settings, the outputs, and the latency. With
-several --config options, runs alternate between the configurations, and each latency is compared with that of
-the first."""
+DESCRIPTION = """Run a model with a configuration, and show the applied settings, the types and shapes of the outputs,
+and the latency. With several --config options, runs alternate between the configurations, and each latency is compared
+with that of the first."""
 EPILOG = """Inputs without --input get random values that are the same in every invocation: floats from 0 to 1,
 integers 0 or 1, strings 'text'. Options on the command line override --config, and both override
 ORT_ONNX_BACKEND_CONFIG. The exit status is 1 if a configuration fails or outputs differ with --compare."""
@@ -57,8 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--config", metavar="FILE|JSON|-", help=use, **several)
     use = "set an input to VALUE: FILE.npy, JSON such as 16000, [1,2] or '[\"text\"]', or random (default: random)"
     add("--input", metavar="NAME=VALUE", help=use, **several)
-    use = "set the shape of a random input with free dimensions"
-    add("--shape", metavar="NAME=1x3x224x224", help=use, **several)
+    add("--shape", metavar="NAME=1x3x224x224", help="set the shape of a random input with free dimensions", **several)
     use = f"measure N runs after {_WARM_UP} warm-up runs; 0 only creates the session (default: 10 to 1000, for 2 s)"
     add("--repeat", metavar="N", type=_count, help=use)
     use = "compare the outputs with the CPU EP in its default configuration; exit with 1 if they differ"
@@ -110,6 +109,8 @@ class _Tried:
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
     if chosen.config.count("-") > 1:
         raise MistakeError("--config -: stdin can be read only once")
+    if chosen.compare and chosen.repeat == 0:
+        raise MistakeError("--compare requires outputs, and --repeat 0 computes none. Omit one of the two options")
     tried = [_configured(chosen, text) for text in chosen.config or ["{}"]]
     for one in tried:
         one.rep = one.attempt(lambda one=one: prepare(chosen, one.specified, one.extensions, chosen.device))
@@ -122,10 +123,10 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
             _compare(chosen, opened, feeds)
     if len(tried) == 1 and tried[0].error:
         raise MistakeError(str(tried[0].error)) from tried[0].error
-    names = [node.name for node in opened[0].rep.session.get_inputs()] if feeds else []
+    nodes = opened[0].rep.session.get_inputs() if feeds else []
     result = {
         "model": chosen.model,
-        "inputs": [{"name": name, **inputs.described(value)} for name, value in zip(names, feeds, strict=True)],
+        "inputs": [{"name": node.name, **inputs.described(value)} for node, value in zip(nodes, feeds, strict=True)],
         "tolerance": {"relative": chosen.rtol, "absolute": chosen.atol} if chosen.compare else None,
         "configurations": [_result(one, tried[0]) for one in tried],
     }
@@ -260,7 +261,7 @@ def _latency(one: _Tried, first: _Tried) -> dict[str, object] | None:
 
 def show(result: dict, page: Page) -> None:
     page.add(result["model"], 18, "model")
-    page.rows("input", [f"{value['name']}: {value['type']} {value['shape']}" for value in result["inputs"]], 18)
+    page.rows("input", [_typed(value) for value in result["inputs"]], 18)
     several = len(result["configurations"]) > 1
     for index, configuration in enumerate(result["configurations"], 1):
         if several:
@@ -291,8 +292,7 @@ def _show_configuration(found: dict, several: bool, page: Page) -> None:
         if nodes.get(AZURE) == 0:
             page.add(f"{AZURE} takes no node of this model, so no data leaves this machine", 18)
     for output in found["outputs"]:
-        shape = "" if output["shape"] is None else f" {output['shape']}"
-        page.add(f"{output['name']}: {output['type']}{shape}", 18, "output")
+        page.add(_typed(output), 18, "output")
         if "difference" in output:
             page.add(_verdict(output["difference"]), 18)
     if found["latency_ms"] and not several:
@@ -300,6 +300,10 @@ def _show_configuration(found: dict, several: bool, page: Page) -> None:
         figures = ", ".join(f"{name} {latency[name]:.3g}" for name in ("p50", "p90", "p99"))
         runs = f"{latency['runs']} run{'s' if latency['runs'] > 1 else ''}, after {latency['warm_up']} warm-up runs"
         page.add(f"{figures} ms ({runs})", 18, "latency")
+
+
+def _typed(value: dict) -> str:
+    return f"{value['name']}: {value['type']} {value['shape'] or ''}".rstrip()
 
 
 def _verdict(found: dict) -> str:

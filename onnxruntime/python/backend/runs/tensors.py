@@ -90,7 +90,7 @@ def as_array(value: object, dtype: np.dtype) -> np.ndarray:
         return _texts(array)
     # ORT would read bytes in foreign byte order as native ones, and crashes on such text.
     if array.dtype.newbyteorder("=") != dtype:
-        raise ValueError(describe(value))
+        raise ValueError(describe(array if hasattr(value, "__array__") else value))
     return array if array.dtype is dtype else array.astype(dtype)
 
 

@@ -53,7 +53,10 @@ def explain(error: Exception) -> str | None:
     """Return a clearer message for ORT's error about a model that is too new, or ``None`` for any other error."""
     if match := re.search(_IR, str(error)):
         version, newest = match.groups()
-        return f"The model has IR version {version}, but ONNX Runtime {__version__} supports IR versions up to {newest}"
+        return (
+            f"The model has IR version {version}, but ONNX Runtime {__version__} supports IR versions up to {newest}. "
+            f"If the model does not use features of newer versions, set model.ir_version = {newest}"
+        )
     if match := re.search(_OPSET, str(error)):
         version, domain, newest = match.groups()
         return (

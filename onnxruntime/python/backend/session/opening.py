@@ -70,9 +70,10 @@ def _open_for_any_device(model: str | bytes, options: SessionOptions, permit: Pe
         got = session.get_providers()
         # ORT falls back to the CPU silently.
         if ON_ANY_DEVICE.issuperset(got) and presence.supports_device(permit.device, get_device()):
+            excluded = ON_ANY_DEVICE.issuperset(permit.providers)
             raise RuntimeError(
                 f"device {permit.device!r}: ORT created the session with {', '.join(got)} only. "
-                f"{failures.missing(permit.providers)}"
+                f"{presence.EXCLUDED if excluded else failures.missing(permit.providers)}"
             )
     return session
 

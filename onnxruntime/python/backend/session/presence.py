@@ -19,6 +19,7 @@ from onnxruntime.backend.request import split_device
 from onnxruntime.capi import build_and_package_info
 
 _EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
+EXCLUDED = f"The environment variable {_EXCLUDE} excludes the execution providers of this device"
 _NO_LIBRARY_PATH = ("1.24.0", "1.24.1", "1.24.2", "1.24.3")
 
 
@@ -77,15 +78,17 @@ def advice(name: str) -> str:
         if OPENVINO in onnxruntime.get_available_providers():
             intel = f"For an Intel GPU, pass provider_options={{'{OPENVINO}': {{'device_type': 'GPU'}}}}. "
         return (
-            f"{intel}{name} is in the base onnxruntime-gpu. Replace the installed base, in a checkout of this package: "
-            f"pip uninstall -y {base} && ORT_BACKEND_BASE=onnxruntime-gpu pip install ."
+            f"{intel}{name} requires an NVIDIA GPU with its driver, and the base onnxruntime-gpu. To install this "
+            f"base, run in a checkout of this package: pip uninstall -y {base} && ORT_BACKEND_BASE=onnxruntime-gpu pip "
+            "install ."
         )
     return "A plugin EP becomes available when its library is registered and supports a device on this machine"
 
 
 def advice_on_device(device: object) -> str:
     """Return the next step for a device that this build does not support, ``""`` if no other base supports it."""
-    return advice(CUDA) if show(device).upper().startswith(("'CUDA", "'GPU")) else ""
+    on_cuda = show(device).upper().startswith(("'CUDA", "'GPU"))
+    return advice(CUDA) if on_cuda and not kind_of(CUDA) else ""
 
 
 def check_available(permit: Permit) -> None:
