@@ -48,7 +48,7 @@ class TestMagika(unittest.TestCase):
 
     def assert_same_labels(self, paths: list[Path]) -> set[str]:
         labels = demo.classify(self.rep, [path.read_bytes() for path in paths])
-        theirs = [str(self.magika.identify_path(path).output.label) for path in paths]
+        theirs = [str(found.output.label) for found in self.magika.identify_paths(paths)]
         self.assertEqual(dict(zip(paths, labels, strict=True)), dict(zip(paths, theirs, strict=True)))
         return set(labels)
 
@@ -56,7 +56,7 @@ class TestMagika(unittest.TestCase):
         paths = [
             ROOT / name for name in ("LICENSE", "Makefile", "README.md", "pyproject.toml", ".ci/run", ".gitignore")
         ]
-        paths += sorted((ROOT / "onnxruntime").rglob("*.py"))
+        paths += sorted((ROOT / "onnxruntime").rglob("*.py"))[::4]  # the model needs 20 ms for each
         self.assertLessEqual({"python", "makefile", "markdown", "toml"}, self.assert_same_labels(paths))
 
     def test_labels_of_corner_cases(self):

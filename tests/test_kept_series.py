@@ -16,11 +16,14 @@ from pathlib import Path
 
 HOOK = Path(__file__).with_name("kept_series") / "sitecustomize.py"
 LOADER = """
+from collections import namedtuple
 import numpy as np
+
+Test = namedtuple("Test", "name data")
 
 def load_node_model_tests():
     print("computed")
-    return [("test_relu", [np.arange(3.0)])]
+    return [Test("test_relu", [np.arange(3.0)]), Test("test_abs", [])]
 """
 PROGRAM = "from onnx.backend.test import loader; print(loader.load_node_model_tests())"
 
@@ -37,14 +40,17 @@ class KeptSeriesTest(unittest.TestCase):
             (package / "loader.py").write_text(LOADER)
             environment = {**os.environ, "PYTHONPATH": f"{hook}{os.pathsep}{folder}"}
 
-            def load() -> list[str]:
-                command = [sys.executable, "-c", PROGRAM]
-                ran = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+            def load(**variables: str) -> list[str]:
+                command, given = [sys.executable, "-c", PROGRAM], environment | variables
+                ran = subprocess.run(command, env=given, stdout=subprocess.PIPE, text=True, check=True)
                 return ran.stdout.splitlines()
 
             computed, tests = load()
             self.assertEqual(computed, "computed")
             self.assertEqual(load(), [tests])
+            (selected,) = load(KEPT_SERIES="test_re")
+            self.assertIn("test_relu", selected)
+            self.assertNotIn("test_abs", selected)
             (kept,) = Path(folder, "build").iterdir()
             kept.unlink()
             self.assertEqual(load(), [computed, tests])
