@@ -384,6 +384,10 @@ class SubclassTest(unittest.TestCase):
         self.assertEqual(wrapped, "wrapped")
         np.testing.assert_array_equal(output, abs(X))
 
+    def test_import_of_all_public_names(self) -> None:
+        exec("from onnxruntime.backend import *", names := {})
+        self.assertLessEqual({"prepare", "run", "supports_device", "is_compatible", "Cancellation"}, names.keys())
+
     def test_names_that_programs_import(self) -> None:
         self.assertIsInstance(two_nodes(), backend.ModelProto)
 

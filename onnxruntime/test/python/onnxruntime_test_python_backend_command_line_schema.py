@@ -10,7 +10,7 @@ import importlib.util
 import json
 import unittest
 
-from backend_test_command_line import CPU
+from backend_test_command_line import CPU, CommandTest
 
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
@@ -102,6 +102,11 @@ class SchemaTest(unittest.TestCase):
             {"provider_options": {CPU: {}, "SomeExecutionProvider": {}}},
         ):
             self.assertTrue(self.takes(config))
+
+
+class CommandLineTest(CommandTest):
+    def test_json_without_the_flag(self) -> None:
+        self.assertEqual(json.loads(self.show("schema")), schema())
 
 
 if __name__ == "__main__":

@@ -288,6 +288,7 @@ class ValuesTest(InputTestCase):
         for inputs in ({0: 1.5, 1: 2.0}, [{0: 1.5, 1: 2.0}], {"X": {0: 1.5, 1: 2.0}}):
             np.testing.assert_array_equal(rep.run(inputs)[0], np.array([[1.5, 2]], np.float32))
         self.refused(rep, [X], got="float32[2, 3]")
+        self.refused(rep, {"X": {0: 1.5}, "Z": 1.0}, name="Z")
         for wrong, got in (({}, "an empty mapping"), ({"a": 1.0}, "a mapping with the key 'a' (str)")):
             for inputs in (wrong, [wrong], {"X": wrong}):
                 self.refused(rep, inputs, got=got)

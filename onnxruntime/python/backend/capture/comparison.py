@@ -66,8 +66,6 @@ def agree(got: np.ndarray, want: np.ndarray) -> bool:
     tolerance = float(np.finfo(got.dtype).eps) ** 0.5
     got, want = got.astype(np.float64), want.astype(np.float64)
     same = (got == want) | (np.isnan(got) & np.isnan(want))
-    if same.all():
-        return True
     size = np.abs(want[np.isfinite(want) & (want != 0)])
     typical = np.median(size) if size.size else 0.0
     with np.errstate(invalid="ignore"):

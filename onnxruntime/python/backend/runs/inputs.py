@@ -84,8 +84,7 @@ class ModelInputs:
         if len(self._nodes) != 1:
             return False
         ((name, node),) = self._nodes.items()
-        by_name = len(inputs) == 1 and isinstance(inputs.get(name), Mapping)
-        return node.type.startswith("map(") and not by_name
+        return node.type.startswith("map(") and not isinstance(inputs.get(name), Mapping)
 
     def _convert(self, name: object, value: object) -> object:
         node = self._nodes.get(name) or self._overridable.get(name)
