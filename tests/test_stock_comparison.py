@@ -53,7 +53,7 @@ SEQUENCES = os.environ.get("ORT_BACKEND_SEQUENCES", "40")
 
 # The warnings that the stock backend does not give, and how the listed difference begins.
 NEW_WARNINGS = {
-    r"RuntimeWarning: .*ignored": "**Surplus inputs and unknown keyword arguments",
+    r"RuntimeWarning: .*ignored": "**Surplus inputs in a list, and unknown keyword arguments",
     r"RuntimeWarning: .* has no effect in this session": "**A setting without effect",
     r"RuntimeWarning: Environment variable ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": "**An unknown name or",
     r"RuntimeWarning: The session runs on the CPU": "**A CPU session on a GPU build",
