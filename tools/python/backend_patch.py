@@ -110,9 +110,9 @@ STEPS = (
         "Backend API: a command line that lists and checks configurations",
         """
         python -m onnxruntime.backend lists the EPs of this machine and the permitted settings,
-        checks a configuration, and runs a model with it.
+        checks a configuration, and runs a model with it. Adds the test of the architecture.
         """,
-        ("__main__.py", "command_line/*", f"{_TEST}command_*.py"),
+        ("__main__.py", "command_line/*", f"{_TEST}command_*.py", f"{_TEST}architecture.py"),
     ),
 )
 _API = next(number for number, step in enumerate(STEPS) if step.files == ("*",))
