@@ -111,7 +111,7 @@ class CommandTest(unittest.TestCase):
         for line in text.splitlines():
             self.assertTrue(line.isprintable(), line)
             if len(line) > width:
-                head, _, word = line.rpartition(" ")
+                head, _, word = line.removesuffix(" \\").rpartition(" ")
                 self.assertFalse(head.strip() and len(head) > 20, line)
                 self.assertGreater(len(word), width // 2)  # a path or a name
 

@@ -78,10 +78,11 @@ class InspectTest(CommandTest):
                 self.assertEqual(Ran(*words[3:], "--repeat", "1").status, 0)
 
     def test_the_printed_command_can_be_copied(self) -> None:
-        path = self.put(f"{'m' * 40}.onnx", self.matmul([None, None], 64))
-        command = self.show("inspect", path).partition("inputs:\n")[2].replace("\\\n", " ")
-        self.assertEqual(len(command.splitlines()), 1)
-        self.assertEqual(Ran(*shlex.split(command)[3:], "--repeat", "1").status, 0)
+        for length in (40, 90):  # also with a path that is longer than a line
+            path = self.put(f"{'m' * length}.onnx", self.matmul([None, None], 64))
+            command = self.show("inspect", path).partition("inputs:\n")[2].replace("\\\n", " ")
+            self.assertEqual(len(command.splitlines()), 1)
+            self.assertEqual(Ran(*shlex.split(command)[3:], "--repeat", "1").status, 0)
 
     def test_inputs_that_it_cannot_determine(self) -> None:
         reshape = self.made([helper.make_node("Reshape", ["X", "i"], ["Y"])], {"X": [2, 3], "i": [1]})
@@ -94,6 +95,16 @@ class InspectTest(CommandTest):
         self.assertNotEqual(found["error"], "")
         self.assertTrue(any("X: float32[N, K]" in text for text in found["unknown"]))
         self.assertIn("--shape X=1x1", found["command"])
+        self.assertIn("\nThe command cannot determine the inputs:\n", self.show("inspect", self.folder / "model.onnx"))
+
+    def test_an_ort_file(self) -> None:
+        options = onnxruntime.SessionOptions()
+        options.optimized_model_filepath = str(self.folder / "model.ort")
+        options.add_session_config_entry("session.save_model_format", "ORT")
+        onnxruntime.InferenceSession(two_nodes().SerializeToString(), options, providers=[CPU])
+        found = json.loads(self.show("inspect", self.folder / "model.ort", "--json"))
+        self.assertEqual((found["ir_version"], found["opsets"], found["parameters"]), (None, None, None))
+        self.assertNotIn("opsets", self.show("inspect", self.folder / "model.ort"))
 
     def test_mistakes(self) -> None:
         for given in ("no-such.onnx", self.folder, self.put("text.onnx", "no model")):

@@ -96,7 +96,7 @@ def _proposal(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> dict[st
     unknown = [*shaped, *valued] if error else []
     flags = (("--shape", shapes), ("--extension", chosen.extension), ("--plugin", chosen.plugin))
     pairs = [shlex.join((flag, value)) for flag, values in flags for value in values]
-    # A shell cannot run a command that is wrapped without a backslash, so the path has a line of its own.
+    # A shell cannot run a command that is wrapped without a backslash, so show does not wrap these parts.
     parts = ["python -m onnxruntime.backend run", shlex.quote(chosen.model), *pairs]
     return {"command": " ".join(parts), "parts": parts, "error": error, "unknown": unknown}
 
@@ -121,6 +121,6 @@ def show(result: dict, page: Page) -> None:
     found = result["run"]
     page.add("The command cannot determine the inputs:" if found["error"] else "This command works with random inputs:")
     page.rows("", found["unknown"], 2)
-    page.rows("", [f"{part} \\" for part in found["parts"][:-1]] + found["parts"][-1:], 2)
+    page.rows("", [f"{part} \\" for part in found["parts"][:-1]] + found["parts"][-1:], 2, wrap=False)
     if found["error"]:
         page.add(f"Its error: {found['error']}", 2)

@@ -35,18 +35,18 @@ def columns() -> int:
 
 
 class Page:
-    """Lines of text for a person. A line is longer than the page only if one word is."""
+    """Lines of text for a person. A wrapped line is longer than the page only if one word is."""
 
     def __init__(self, width: int) -> None:
         self.width = width
         self._lines: list[str] = []
 
-    def add(self, text: str = "", indent: int = 0, label: str = "") -> None:
+    def add(self, text: str = "", indent: int = 0, label: str = "", wrap: bool = True) -> None:
         """Add text, wrapped between words, that starts at a column, with a label before it in the first line."""
         first = f"{printable(label):{indent}}"
         lines = textwrap.wrap(
             one_line(text),
-            self.width,
+            self.width if wrap else sys.maxsize,
             initial_indent=first,
             subsequent_indent=" " * max(indent, 2),
             break_long_words=False,  # a path that is broken cannot be copied
@@ -54,10 +54,10 @@ class Page:
         )
         self._lines += [line.rstrip() for line in lines or [first]]
 
-    def rows(self, label: str, texts: Sequence[str], indent: int) -> None:
+    def rows(self, label: str, texts: Sequence[str], indent: int, wrap: bool = True) -> None:
         """Add a paragraph for each text, with a label before the first one."""
         for index, text in enumerate(texts):
-            self.add(text, indent, "" if index else label)
+            self.add(text, indent, "" if index else label, wrap)
 
     def table(self, rows: Sequence[Sequence[str]]) -> None:
         """Add rows of cells in columns: the first is aligned left, the others right. Cells of one word only."""
