@@ -28,6 +28,7 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.provider_names import QNN
 from onnxruntime.backend.session import failures, opening, presence, verification
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 
 class MissingTest(unittest.TestCase):
@@ -152,6 +153,12 @@ class OpenShapesTest(unittest.TestCase):
         ):
             self.assertIn("free_dimension_overrides", failures.explain(RuntimeError(text)))
         self.assertIsNone(failures.explain(RuntimeError("another error")))
+
+    def test_a_plugin_ep_for_a_newer_release(self) -> None:
+        text = "OrtEp for 'WebGpuExecutionProvider' has invalid ort_version_supported=30 (expected 1..26)."
+        explained = failures.explain(Fail(f"[ONNXRuntimeError] : 1 : FAIL : {text}"))
+        for part in ("WebGpuExecutionProvider", "1.30", onnxruntime.__version__):
+            self.assertIn(part, explained)
 
 
 if __name__ == "__main__":

@@ -130,6 +130,10 @@ def explain(error: Exception) -> str | None:
             "run on the EP that captures, except those that compute shapes. Prepare the model without graph capture. "
             f"ORT error: {error}"
         )
+    if match := re.search(r"OrtEp for '(.*)' has invalid ort_version_supported=(\d+)", str(error)):
+        name, release = match.groups()
+        ort = onnxruntime.__version__
+        return f"The plugin EP {name} requires ONNX Runtime 1.{release}, not {ort}. Install another release of one of them"
     if re.search(r"[Cc]annot get shape|[Dd]ynamic shape", str(error)):  # of the QNN EP
         advice = "Set the sizes of free dimensions with free_dimension_overrides={name: size}"
         return f"An execution provider requires fixed shapes. {advice}. ORT error: {error}"
