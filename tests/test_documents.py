@@ -120,6 +120,7 @@ def environment() -> dict[str, str]:
         "ORT_DISABLE_TELEMETRY": "1",
         "PYTHONPATH": str(ROOT / "tests" / "kept_series"),
         "KEPT_SERIES": "test_(relu|layer_normalization|basic_conv)",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # hypothesis and others, which the documents do not need
     }
 
 
