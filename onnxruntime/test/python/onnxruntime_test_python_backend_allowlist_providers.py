@@ -18,6 +18,7 @@ from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend import provider_names
 from onnxruntime.backend.allowlist import look_up, permits, providers, refusals
 from onnxruntime.backend.allowlist.circumstances import Circumstances
 from onnxruntime.backend.allowlist.providers import PROVIDERS
@@ -182,6 +183,14 @@ class TableTest(unittest.TestCase):
             self.assertEqual(permitted, {"device_id", "num_of_threads", "num_streams", "precision"})
             for option in permitted - {"device_id"}:
                 self.assertEqual(table[option].within[:2], ("load_config", section))
+
+
+class NamesTest(unittest.TestCase):
+    def test_ort_knows_every_ep_but_that_of_a_plugin(self) -> None:
+        names = {
+            name for name in vars(provider_names).values() if isinstance(name, str) and "ExecutionProvider" in name
+        }
+        self.assertEqual(names - set(onnxruntime.get_all_providers()), {provider_names.OPENVINO_AUTO})
 
 
 class SpellingTest(unittest.TestCase):

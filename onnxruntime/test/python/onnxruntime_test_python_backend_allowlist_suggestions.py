@@ -62,6 +62,10 @@ class SimilarNamesTest(unittest.TestCase):
         self.check("session_config", "graph_id", "run_config['gpu_graph_id']")
         self.check("session_config", "cudnn_conv1d_pad_to_nc1d", "provider_options['CUDAExecutionProvider']")
 
+    def test_flags_of_attributes(self) -> None:
+        for name in ("intra-op-num-threads", "intra-op-num-thred"):
+            self.assertEqual(suggestions.session_attributes(name), ["intra_op_num_threads"])
+
     def test_providers(self) -> None:
         for name, meant in (
             ("cuda", "CUDA"),

@@ -13,12 +13,12 @@ from unittest import mock
 
 import numpy as np
 import onnx
-from backend_test_command_line import CPU, CommandTest, Ran, execute_here
+from backend_test_command_line import ABSENT, CPU, CommandTest, Ran, execute_here
 from backend_test_models import two_nodes
 from onnx import TensorProto, helper, numpy_helper
 
 import onnxruntime
-from onnxruntime.backend.command_line import info
+from onnxruntime.backend.command_line import info, providers
 
 
 @mock.patch.object(info, "in_child", execute_here)
@@ -60,6 +60,12 @@ class InspectTest(CommandTest):
         for made, count in ((one, "1 node"), (two_nodes(), "2 nodes")):
             page = self.show("inspect", self.put("model.onnx", made))
             self.assertIn(f"{CPU} (built-in): {count}\n", page)
+
+    @mock.patch.object(providers, "kinds", lambda: {CPU: "built-in", ABSENT: "built-in"})
+    def test_an_ep_that_fails(self) -> None:
+        with mock.patch.object(info, "in_child", lambda *_: ({}, "no device")):
+            page = self.show("inspect", self.put("model.onnx", two_nodes()))
+        self.assertIn(f"{ABSENT} (built-in): cannot run this model: no device\n", page)
 
     def test_the_run_command_works(self) -> None:
         for made, shapes in (

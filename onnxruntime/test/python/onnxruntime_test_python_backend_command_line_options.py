@@ -26,6 +26,7 @@ class OptionsTest(CommandTest):
     def test_scopes_in_other_words(self) -> None:
         """The names of keyword arguments are scopes; an unknown scope gets the command that searches for it."""
         self.assertIn("intra_op_num_threads", self.show("options", "session_options"))
+        self.assertIn("session_config: permitted\n", self.show("options", "session_config"))
         self.assertIn("--search spinning", self.mistake("options", "spinning"))
 
     def test_overview(self) -> None:
@@ -33,6 +34,7 @@ class OptionsTest(CommandTest):
         out = self.show("options")
         self.assertRegex(out, rf"\nsession_config +{permitted} +{len(SESSION_CONFIG) - permitted}\n")
         self.assertRegex(out, rf"\n{CPU} \(built-in\) +0 +0\n")
+        self.assertRegex(out, r"\A +permitted +refused\n")
 
     def test_json(self) -> None:
         found = json.loads(self.show("options", "session", "--search", "spinning", "--json"))

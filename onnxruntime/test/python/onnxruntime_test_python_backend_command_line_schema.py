@@ -88,6 +88,7 @@ class SchemaTest(unittest.TestCase):
             {"free_dimension_overrides": {"N": 0}},
             {"free_dimension_overrides": {"": 1}},
             {"extensions": "x"},
+            {"extensions": [""]},
             [],
         ):
             with self.subTest(config):

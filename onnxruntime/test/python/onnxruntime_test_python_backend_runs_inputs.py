@@ -15,6 +15,7 @@ import subprocess
 import sys
 import unittest
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 from backend_test_execution_providers import run_in_a_new_process
@@ -26,7 +27,7 @@ import onnxruntime.backend
 from onnxruntime.backend import InputError
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.runs import tensors
-from onnxruntime.backend.runs.inputs import ModelInputs
+from onnxruntime.backend.runs.inputs import ModelInputs, _with_type
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -544,6 +545,9 @@ for twice in (range(2), (1, 2), ["a", "b"]):
         self.refused(rep, {"X": X[0, :2], "W": X[0]}, "W", "float32[3]", "float32[2]")
         with self.assertWarnsRegex(RuntimeWarning, "mapping by name"):
             np.testing.assert_array_equal(rep.run([X[1, :2], X[0, 1:]])[0], X[0, :2] * X[1, :2])
+
+    def test_an_input_without_a_type(self) -> None:
+        self.assertEqual(_with_type(SimpleNamespace(name="X")).type, "optional()")
 
     def test_no_inputs(self) -> None:
         value = numpy_helper.from_array(X)

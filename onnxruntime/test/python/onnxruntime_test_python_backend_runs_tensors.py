@@ -52,6 +52,11 @@ class ElementTypesTest(unittest.TestCase):
         self.assertGreaterEqual(len(tried), 21)
 
 
+class OtherTypesTest(unittest.TestCase):
+    def test_a_type_of_a_later_release(self) -> None:
+        self.assertTrue(tensors.is_plain("tensor(of_a_later_release)"))
+
+
 class OwnMemoryTest(unittest.TestCase):
     def test_an_array_owns_its_memory(self) -> None:
         given = np.arange(6, dtype=np.float32).reshape(2, 3)
