@@ -23,7 +23,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 
 import onnxruntime.backend
-from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
 LONGEST_BODY = 1 << 20
 SECONDS = 5.0
@@ -31,6 +31,8 @@ MOST_MODELS = 4
 MOST_RUNS = 4
 # Clients do not choose the device or the model, so the keyword arguments are listed.
 KEYWORDS = {"session_options", "provider_options", "session_config", "run_config", "free_dimension_overrides"}
+# ORT's errors of an operator that rejects values or shapes.
+REJECTED = (Fail, InvalidArgument, RuntimeException)
 DTYPES = {"bool", "float16", "float32", "float64"} | {f"{s}int{n}" for s in ("", "u") for n in (8, 16, 32, 64)}
 
 
@@ -68,7 +70,7 @@ class Service:
                 outputs = rep.run(inputs, timeout=SECONDS)
             except onnxruntime.backend.InputError:  # can be a Fail or an InvalidArgument, too
                 raise
-            except (Fail, InvalidArgument) as error:
+            except REJECTED as error:
                 print(type(error).__name__, error, file=sys.stderr)
                 return 422, {"error": "inputs: an operator of the model rejected the values"}
             finally:
@@ -100,7 +102,7 @@ class Service:
                 with self._lock:
                     if rep := self._find(digest):
                         return rep
-                rep = onnxruntime.backend.prepare(self._model, **settings)
+                rep = self._prepare(settings)
                 # Clients write one configuration in several ways: False, 0, "0".
                 permitted = json.dumps(rep.configuration(), sort_keys=True)
                 with self._lock:
@@ -115,6 +117,17 @@ class Service:
             finally:
                 with self._lock:
                     self._preparing.pop(digest, None)
+
+    def _prepare(self, settings: dict):
+        try:
+            return onnxruntime.backend.prepare(self._model, **settings)
+        except REJECTED as error:
+            if not settings.get("free_dimension_overrides"):
+                raise
+            print(type(error).__name__, error, file=sys.stderr)
+            raise BadRequest(
+                400, "settings: free_dimension_overrides: the model does not load with these sizes"
+            ) from None
 
     def _find(self, digest: bytes):
         """Return the prepared model for a digest of settings, if the service has it."""

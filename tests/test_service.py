@@ -22,7 +22,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from onnx import helper
+from onnx import ModelProto, TensorProto, helper
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python"))
 
@@ -140,6 +140,11 @@ class TestService(unittest.TestCase):
         path.write_bytes(two_nodes((2, 3)).SerializeToString())
         cls.service = service.Service(str(path))
 
+    def service_of(self, proto: ModelProto) -> service.Service:
+        path = Path(self.folder, f"{self._testMethodName}.onnx")
+        path.write_bytes(proto.SerializeToString())
+        return service.Service(str(path))
+
     def assert_status(self, expected: int, bodies: dict[str, bytes]) -> None:
         for name, body in bodies.items():
             with self.subTest(name):
@@ -159,13 +164,30 @@ class TestService(unittest.TestCase):
     def test_values_that_an_operator_rejects_are_422(self) -> None:
         node = helper.make_node("MatMul", ["A", "B"], ["Y"])
         proto = model([node], {"A": ["a", "b"], "B": ["c", "d"]}, {"Y": ["a", "d"]})
-        path = Path(self.folder, "matmul.onnx")
-        path.write_bytes(proto.SerializeToString())
-        made, log = service.Service(str(path)), io.StringIO()
+        made, log = self.service_of(proto), io.StringIO()
         with contextlib.redirect_stderr(log):
             self.assertEqual(made.answer(request({"A": GOOD, "B": GOOD}))[0], 422)
         self.assertIn("MatMul", log.getvalue())
         self.assertEqual(made.answer(request({"A": GOOD, "B": np.transpose(GOOD).tolist()}))[0], 200)
+
+    def test_a_text_that_an_operator_cannot_read_is_422(self) -> None:
+        text = helper.make_tensor_value_info("X", TensorProto.STRING, [1])
+        number = helper.make_tensor_value_info("Y", TensorProto.FLOAT, [1])
+        graph = helper.make_graph([helper.make_node("Cast", ["X"], ["Y"], to=TensorProto.FLOAT)], "g", [text], [number])
+        made = self.service_of(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]))
+        with contextlib.redirect_stderr(io.StringIO()):
+            self.assertEqual(made.answer(request({"X": ["abc"]}))[0], 422)  # ORT's RuntimeException
+        self.assertEqual(made.answer(request({"X": ["1.5"]})), (200, {"outputs": {"Y": [1.5]}}))
+
+    def test_sizes_that_do_not_fit_the_model_are_400(self) -> None:
+        constant = helper.make_tensor("C", TensorProto.FLOAT, [3], [1.0] * 3)
+        proto = model([helper.make_node("Add", ["X", "C"], ["Y"])], {"X": ["N"]}, {"Y": ["M"]})
+        proto.graph.initializer.append(constant)
+        made = self.service_of(proto)
+        with contextlib.redirect_stderr(io.StringIO()):
+            body = request({"X": [1.0, 2.0, 3.0]}, {"free_dimension_overrides": {"N": 5}})
+            self.assertEqual(made.answer(body)[0], 400)
+        self.assertEqual(made.answer(request({"X": [1.0, 2.0, 3.0]}))[0], 200)
 
     def test_a_model_that_cannot_be_prepared_is_500(self) -> None:
         for kind in (Fail, InvalidArgument, RuntimeError):

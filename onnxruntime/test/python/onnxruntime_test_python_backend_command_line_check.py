@@ -77,6 +77,12 @@ class CheckTest(CommandTest):
         for name, kind, options, sent in (
             (ABSENT, "built-in", {"enable_cann_graph": True}, {"dump_om_model": "0", "enable_cann_graph": "1"}),
             ("QNNExecutionProvider", "built-in", {}, {}),
+            (
+                "NvTensorRTRTXExecutionProvider",
+                "plugin",
+                {"device_id": 1},
+                {"device_id": "1", "enable_cuda_graph": "0"},
+            ),
         ):
             config = json.dumps({"provider_options": {name: options}})
             (found,) = json.loads(self.show("check", config, "--json"))["provider_options"]

@@ -322,7 +322,7 @@ _QNN_PLUGIN = Table("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported=
 # --- WebGPU -----------------------------------------------------------------------------------------------------------
 
 _INT64 = Need(
-    "enableGraphCapture=0 for the value 0", lambda at, text: text == "1" or at.beside.get("enableGraphCapture") != "1"
+    "the value 1 if enableGraphCapture=1", lambda at, text: text == "1" or at.beside.get("enableGraphCapture") != "1"
 )
 _WEBGPU = {
     "preferredLayout": Rule(Choice("NHWC", "NCHW"), "NHWC", "Layout of operators that support both layouts."),
@@ -330,8 +330,8 @@ _WEBGPU = {
 }
 _CAPTURE = "Captures the GPU commands of a run and replays them in later runs."
 _NO_CAPTURE = Flag(
-    only_off="a replay would use memory that a run without capture has freed, and return zeros. The built-in WebGPU "
-    "EP, up to 1.29, cannot allocate the device memory that captured runs need"
+    only_off="the built-in WebGPU EP cannot allocate the device memory that captured runs need. A replay would use "
+    "memory that a run without capture has freed, and return zeros"
 )
 
 # It reports no options.

@@ -83,7 +83,7 @@ def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[st
         warn("use_per_session_threads=False requires onnxruntime.set_global_thread_pool_sizes in the process")
     providers = []
     for name, settings in permit.providers.items() if permit.explicit else ():
-        kind = present.get(name) or next(iter(PROVIDERS[name]))
+        kind = present.get(name) or next(kind for kind, table in PROVIDERS[name].items() if settings.keys() <= {*table})
         providers.append({"name": name, "kind": kind, "available": name in present, "options": sent(settings)})
     return {
         "provider_options": providers,

@@ -22,7 +22,7 @@ BUILT_IN: dict[str, Refused] = {
     ),
     **refused(
         NOT_VERIFIED,
-        "unknown in 1.24.4. Only the source of a later or other ORT contains it",
+        "onnxruntime-cann 1.24.4 does not have this option. Only the source code of ORT contains it",
         "precision_mode_v2",
         "input_format",
         "dynamic_batch_size",

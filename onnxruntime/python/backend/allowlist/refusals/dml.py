@@ -22,7 +22,7 @@ BUILT_IN: dict[str, Refused] = {
     ),
     **refused(
         NO_EFFECT,
-        "it is a session config entry, which the EP does not read from its options",
+        "the EP reads it from the session config only, where keys that begin with ep. are refused",
         "ep.dml.disable_graph_fusion",
         "ep.dml.enable_graph_serialization",
         "ep.dml.enable_graph_capture",

@@ -9,7 +9,6 @@ from __future__ import annotations
 from onnxruntime.backend.allowlist.refusals.verdicts import (
     LOADS_LIBRARY,
     NEEDS_REFUSED,
-    NO_EFFECT,
     NOT_VERIFIED,
     OUTSIDE_SESSION,
     READS_FILES,
@@ -74,7 +73,7 @@ def _of_both(evidence: str) -> dict[str, Refused]:
             OUTSIDE_SESSION, "all QNN sessions of the process share one backend", evidence
         ),
         "extended_udma": Refused(NOT_VERIFIED, "for newer devices. The simulator fails with it", evidence),
-        "disable_file_mapped_weights": Refused(NO_EFFECT, "for Windows on Arm only", evidence),
+        "disable_file_mapped_weights": Refused(NOT_VERIFIED, "it acts on Windows on Arm only", evidence),
     }
 
 
@@ -117,8 +116,8 @@ PLUGIN: dict[str, Refused] = {
         UNSAFE_MEMORY, "QNN would run operators that it did not validate", _RUN_PLUGIN
     ),
     **refused(
-        NO_EFFECT,
-        "for Windows only",
+        NOT_VERIFIED,
+        "it acts on Windows only",
         "enable_dx12_shared_memory_allocator",
         "num_graph_prepare_threads",
         evidence=_RUN_PLUGIN,

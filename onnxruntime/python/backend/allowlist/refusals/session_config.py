@@ -32,6 +32,7 @@ _WEIGHTLESS = "makes an execution provider read weights from a location that the
 _EXPERTS = "counting experts makes concurrent runs of a session fail, and Python cannot read the counters"
 _CUDA_UNRUN = "an option for CUDA kernels that was not tested on a GPU"
 _CUDA_OPTION = "an option of the CUDA execution provider. Pass it in provider_options"
+_CUDA_PLUGIN_OPTION = "only the plugin EP of CUDA knows it, and that EP was not run"
 _CUDA_PLUGIN = "source: the plugin EP of CUDA also reads this session config key"
 _CUDA_CACHE = "specifies files of a tactic cache in releases after 1.31"
 _LATER = "ORT up to 1.31 ignores it. Later releases act on it"
@@ -221,13 +222,13 @@ SESSION_CONFIG: dict[str, Refused] = {
         OUTSIDE_SESSION, "stops the sharing that ep.share_ep_contexts started, in other sessions too", "strings"
     ),
     "cudnn_conv1d_pad_to_nc1d": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
-    "cudnn_conv_algo": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
+    "cudnn_conv_algo": Refused(NOT_VERIFIED, _CUDA_PLUGIN_OPTION, _CUDA_PLUGIN),
     "cudnn_conv_algo_search": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
     "cudnn_conv_use_max_workspace": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
     "enable_skip_layer_norm_strict_mode": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
     "fuse_conv_bias": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
     "prefer_nhwc": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
-    "prefer_nhwc_layout": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
+    "prefer_nhwc_layout": Refused(NOT_VERIFIED, _CUDA_PLUGIN_OPTION, _CUDA_PLUGIN),
     "sdpa_kernel": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
     "use_tf32": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
 }
