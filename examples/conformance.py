@@ -47,7 +47,9 @@ if __name__ == "__main__":
     result = unittest.main(verbosity=0, exit=False).result
     ran = result.testsRun - len(result.skipped)
     print(f"{ran} of {result.testsRun} tests ran, selected by {SELECTION}")
+    if not configurations:
+        sys.exit("No session was created. See the errors above")
     if not sum(nodes):
         print("ONNX Runtime records nodes only if provider_options specifies EPs")
-    print(f"{sum(nodes) or 'unrecorded'} nodes on {' or '.join(sorted(configurations)) or 'no session'}")
+    print(f"{sum(nodes) or 'unrecorded'} nodes on {' or '.join(sorted(configurations))}")
     sys.exit(not ran or not result.wasSuccessful())

@@ -614,7 +614,10 @@ IGNORED = (
     ),
     (
         run([X], output_names=["Y"]),
-        "Keyword argument 'output_names' is ignored. run() returns all outputs. Select outputs from the list",
+        (
+            "Keyword argument 'output_names' is ignored. run() returns all outputs. To compute some, call "
+            "rep.session.run(names, feeds, rep.run_options())"
+        ),
     ),
     (
         attribute("inter_op_num_threads", 2),
