@@ -48,7 +48,8 @@ if __name__ == "__main__":
     ran = result.testsRun - len(result.skipped)
     print(f"{ran} of {result.testsRun} tests ran, selected by {SELECTION}")
     if not configurations:
-        sys.exit("No session was created. See the errors above")
+        print("No session was created. The output of the tests contains the errors")
+        sys.exit(1)
     if not sum(nodes):
         print("ONNX Runtime records nodes only if provider_options specifies EPs")
     print(f"{sum(nodes) or 'unrecorded'} nodes on {' or '.join(sorted(configurations))}")
