@@ -61,7 +61,8 @@ class InputsTest(CommandTest):
     def test_free_shapes(self) -> None:
         path = self.put("open.onnx", two_nodes((None, 3)))
         self.assertIn("--shape X=1x3\n", self.mistake("run", path))
-        self.assertIn("--shape X: ", self.mistake("run", path, "--shape", f"X={10**13}x3"))
+        free = self.put("free.onnx", two_nodes((None, None)))
+        self.assertIn("--shape X: ", self.mistake("run", free, "--shape", f"X={10**10}x{10**7}"))
         self.assertEqual(self.run_one(path, "--shape", "X=5x3")["outputs"][0]["shape"], [5, 3])
         self.assertEqual(self.run_one(path, "--shape", "X=0x3")["outputs"][0]["shape"], [0, 3])
         np.save(self.folder / "x.npy", np.zeros((7, 3), np.float32))

@@ -106,6 +106,10 @@ class SchemaTest(unittest.TestCase):
 
 
 class CommandLineTest(CommandTest):
+    def test_conditions_are_in_the_descriptions(self) -> None:
+        described = schema()["properties"]["session_config"]["properties"]["mlas.disable_kleidiai"]["description"]
+        self.assertRegex(described, r"\. Requires .+\. Default: ")
+
     def test_json_without_the_flag(self) -> None:
         self.assertEqual(json.loads(self.show("schema")), schema())
 

@@ -54,6 +54,7 @@ class LimitTest(unittest.TestCase):
         end.put(None)
         limits._wait(run, end, 0.001)
         run.assert_not_called()
+        limits._wait(lambda: None, end, 0.001)  # the run ended and is no more
 
     def test_the_prepared_model_is_usable_afterwards(self) -> None:
         nodes = [helper.make_node("Loop", ["n", "go", "X"], ["Y"], body=self.body())]

@@ -117,6 +117,14 @@ class ExtensionTest(unittest.TestCase):
             with self.subTest(source), modules(odd=source):
                 self.assert_not_registered("odd")
 
+    def test_an_error_without_text(self) -> None:
+        with modules(odd="raise SystemExit"), self.environment("odd"):
+            self.assertRaisesRegex(RuntimeError, "registered: SystemExit", onnxruntime.backend.prepare, two_nodes())
+
+    def test_a_module_inside_a_module(self) -> None:
+        (problem,) = extensions.check(["this.inner.most"])
+        self.assertIn("no Python package", problem)
+
     def test_extensions_that_do_not_exist(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             text = Path(folder, "text.so")
