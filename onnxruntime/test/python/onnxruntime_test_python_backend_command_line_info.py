@@ -98,6 +98,11 @@ class ProvidersTest(CommandTest):
             self.assertEqual(providers.kinds()["UnheardOfExecutionProvider"], "plugin")
             self.assertEqual(providers.kinds()[CPU], "built-in")
             self.assertEqual(providers.full_name("unheardof"), device.ep_name)
+            self.show("options", device.ep_name)  # no table contains it
+
+    def test_a_path_is_no_package(self) -> None:
+        self.assertIn("such as my_ep", self.mistake("info", "--plugin", "my-ep"))
+        self.assertNotIn("such as", self.mistake("info", "--plugin", os.path.join("my", "ep")))
 
     @mock.patch.object(info, "in_child", execute_here)
     def test_a_plugin_without_a_device(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import unittest
 from unittest import mock
 
@@ -141,6 +142,11 @@ class ConfigurationTest(CommandTest):
         self.assertEqual(found["session_config"], {SPINNING: "0", PREPACKING: "0"})
         self.assertEqual(found["run_config"], SHRINKING)
 
+    def test_a_record_of_nodes_that_the_caller_specifies(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        found = self.run_one(path, "--session-config", f"{run.RECORD_ASSIGNMENT}=1")
+        self.assertEqual(found["session_config"], {run.RECORD_ASSIGNMENT: "1"})
+
     def test_options_of_eps_add_to_those_of_config(self) -> None:
         config = {"provider_options": {"CUDAExecutionProvider": {"use_tf32": 0}}}
         chosen = main._parser().parse_args(["run", "x.onnx", "--provider-option", "CUDA.device_id=1"])
@@ -176,7 +182,7 @@ class ConfigurationTest(CommandTest):
         self.assertIsNone(found["configurations"][1]["latency_ms"]["ratio_to_first"])
         failed = Ran("run", path, *arguments[4:])
         self.assertEqual((failed.status, failed.err), (1, ""))
-        self.assertEqual(failed.out.count("\nerror  "), 2)
+        self.assertEqual(len(re.findall(r"\nerror {13}\S", failed.out)), 2)
         self.assertIn("stdin", self.mistake("run", path, "--config", "-", "--config", "-"))
 
     def test_extensions_of_one_configuration_do_not_reach_another(self) -> None:

@@ -546,6 +546,12 @@ for twice in (range(2), (1, 2), ["a", "b"]):
         with self.assertWarnsRegex(RuntimeWarning, "mapping by name"):
             np.testing.assert_array_equal(rep.run([X[1, :2], X[0, 1:]])[0], X[0, :2] * X[1, :2])
 
+    def test_inputs_of_the_fast_path(self) -> None:
+        rep = prepare(two_nodes())
+        for given in (X, [X], (X,), {"X": X}):
+            (output,) = rep._runs.direct(given, rep.run_options())
+            np.testing.assert_array_equal(output, abs(X))
+
     def test_an_input_without_a_type(self) -> None:
         self.assertEqual(_with_type(SimpleNamespace(name="X")).type, "optional()")
 

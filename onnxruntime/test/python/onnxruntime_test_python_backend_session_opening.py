@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
-from backend_test_execution_providers import CPU, NO_CPU
+from backend_test_execution_providers import CPU, NO_CPU, run_in_a_new_process
 from backend_test_models import no_session_opens
 from backend_test_processes import (
     AZURE,
@@ -152,6 +152,17 @@ class AttachTest(unittest.TestCase):
                 ):
                     opening.create(b"", permit({OPENVINO: options}), (), made)
                 self.assertEqual(getattr(caught.exception, "key", None), "device_type" if blamed else None)
+
+
+class CaptureTest(unittest.TestCase):
+    def test_a_session_on_the_cpu_imports_nothing_of_capture(self) -> None:
+        code = f"""if True:
+            import sys, onnxruntime.backend
+            from backend_test_models import two_nodes
+            onnxruntime.backend.prepare(two_nodes(), provider_options={{{CPU!r}: {{}}}})
+            print([name for name in sys.modules if name.startswith("onnxruntime.backend.capture")])
+        """
+        self.assertEqual(run_in_a_new_process(code), "[]\n")
 
 
 class WhichTest(unittest.TestCase):
