@@ -120,7 +120,7 @@ class OnnxRuntimeBackend(Backend):
         """
         keywords = _given(provider_options, session_config, run_config, session_options, free_dimension_overrides)
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
-            return _prepare_open(model, keywords, kwargs)
+            return _prepare_open(model, device, keywords, kwargs)
         if hasattr(model, "SerializeToString"):
             serialized = _checked(model, cls.is_opset_supported)
             with _skipping_missing_operators(cls.allowReleasedOpsetsOnly):
@@ -192,7 +192,10 @@ def _given(*values: object) -> dict[str, object]:
 
 
 def _prepare_open(
-    model: InferenceSession | OnnxRuntimeBackendRep, keywords: dict[str, object], attributes: dict[str, object]
+    model: InferenceSession | OnnxRuntimeBackendRep,
+    device: object,
+    keywords: dict[str, object],
+    attributes: dict[str, object],
 ) -> OnnxRuntimeBackendRep:
     """Prepare an existing session, to which only a run config can apply."""
     rep = None
@@ -200,7 +203,7 @@ def _prepare_open(
         rep = model
     elif _OPENED in vars(model):
         run_config, applied = vars(model).pop(_OPENED)
-        rep, attributes = OnnxRuntimeBackendRep(model, run_config, applied=applied), {}
+        rep, attributes, device = OnnxRuntimeBackendRep(model, run_config, applied=applied), {}, None
     look_up.warn_unknown(attributes, ())
     # A prepared model has the environment's entries already, and its caller's own entries win over them.
     requested = request.of_call(keywords, environment=("run_config",) if rep is None else ())
@@ -211,6 +214,8 @@ def _prepare_open(
             problem = "cannot be applied to an existing session. Pass the model instead, or create the session with it"
             reject(problem, keyword)
     rep = rep or OnnxRuntimeBackendRep(model)
+    if type(device) is str and device != "CPU":
+        presence.warn_of_device(device, rep.providers)
     if requested.run_config is None:
         return rep
     with requested.telling_apart():

@@ -79,7 +79,8 @@ class Request:
         except NotPermittedError as refusal:
             # The keyword argument of an attribute is its name, even if session_options specifies the attribute.
             attribute = refusal.keyword not in self.attributes and ("session_options", "", refusal.keyword)
-            if not {(refusal.keyword, refusal.provider, refusal.key), attribute}.isdisjoint(self.from_environment):
+            eps = refusal.keyword == "device" and ("provider_options", "", "")  # which contradict the device
+            if not {(refusal.keyword, refusal.provider, refusal.key), attribute, eps}.isdisjoint(self.from_environment):
                 raise RuntimeError(f"{refusal}{FROM_ENVIRONMENT}") from None
             raise
 

@@ -237,6 +237,15 @@ class ApiTest(unittest.TestCase):
         self.assertIsNot(session._sess, inner)
         np.testing.assert_array_equal(rep.run([X])[0], abs(X))
 
+    def test_a_device_for_an_existing_session_on_the_cpu_causes_a_warning(self) -> None:
+        session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=["CPUExecutionProvider"])
+        for opened in (session, onnxruntime.backend.prepare(session)):
+            for device, expected in (("CUDA", 1), ("TPU", 1), ("CPU", 0), (None, 0)):
+                with self.subTest(device), warnings.catch_warnings(record=True) as given:
+                    warnings.simplefilter("always")
+                    onnxruntime.backend.prepare(opened, device)
+                    self.assertEqual(len(given), expected)
+
     def test_a_patched_run_is_seen(self) -> None:
         rep = onnxruntime.backend.prepare(two_nodes())
         for target in (onnxruntime.InferenceSession, rep._session):

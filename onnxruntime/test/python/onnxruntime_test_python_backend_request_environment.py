@@ -21,6 +21,7 @@ from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend import errors, request
 from onnxruntime.backend.errors import NotPermittedError
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -127,6 +128,12 @@ class PrecedenceTest(unittest.TestCase):
             rep = prepare(session_config={SPINNING: 0}, run_config={GRAPH_ID: -1, SHRINKAGE: "cpu:0"})
         self.assertEqual(dict(rep.session_config), {PREPACKING: "1", SPINNING: "0"})
         self.assertEqual(dict(rep.run_config), {GRAPH_ID: "-1", SHRINKAGE: "cpu:0"})
+
+    def test_eps_of_the_environment_that_contradict_the_device(self) -> None:
+        requested = request.Request(device="CUDA", from_environment={("provider_options", "", "")})
+        with self.assertRaisesRegex(RuntimeError, request.ENVIRONMENT) as raised, requested.telling_apart():
+            errors.reject("", "device")
+        self.assertNotIsInstance(raised.exception, NotPermittedError)
 
     def test_a_keyword_that_names_nothing_wins_nothing(self) -> None:
         with environment({"session_config": {PREPACKING: 1}}):

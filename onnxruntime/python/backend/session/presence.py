@@ -14,7 +14,7 @@ from onnxruntime.backend.allowlist.permits import Permit
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.suggestions import provider_named
 from onnxruntime.backend.errors import nearest, reject, show, warn
-from onnxruntime.backend.provider_names import CPU, CUDA, ON_CUDA_DEVICE, OPENVINO, TENSORRT
+from onnxruntime.backend.provider_names import CPU, CUDA, ON_ANY_DEVICE, ON_CUDA_DEVICE, OPENVINO, TENSORRT
 from onnxruntime.backend.request import split_device
 from onnxruntime.capi import build_and_package_info
 
@@ -89,6 +89,12 @@ def advice_on_device(device: object) -> str:
     """Return the next step for a device that this build does not support, ``""`` if no other base supports it."""
     on_cuda = show(device).upper().startswith(("'CUDA", "'GPU"))
     return advice(CUDA) if on_cuda and not kind_of(CUDA) else ""
+
+
+def warn_of_device(device: str, providers: Iterable[str]) -> None:
+    """Warn about a device that is requested for an existing session, if the session runs on the CPU."""
+    if ON_ANY_DEVICE.issuperset(providers):
+        warn(f"device {show(device)} has no effect on an existing session, which runs on {', '.join(providers)}")
 
 
 def check_available(permit: Permit) -> None:
