@@ -41,7 +41,7 @@ CONFIG_KEYS = {
     "session.force_spinning_stop": "idle CPU seconds go to zero",
     "session.function_expansion_byte_limit": "with '1', ORT rejects a model with a function",
     "session.function_expansion_node_limit": "with '1', ORT rejects a model with a function",
-    "session.gqa_value_layout": "with 'BNHS', ORT rejects an ORT-format model",
+    "session.gqa_value_layout": "ORT reads the key: with 'BNHS', it rejects every model in ORT format",
     "session.graph_optimizations_loop_level": "log of the loop level",
     "session.inter_op.allow_spinning": "idle CPU seconds go to zero",
     "session.inter_op.spin_backoff_max": "log: ORT reads it in parallel mode",
@@ -57,7 +57,7 @@ CONFIG_KEYS = {
     "session.qdqisint8allowed": "log of the rewrite",
     "session.record_ep_graph_assignment_info": "get_provider_graph_assignment_info returns the nodes of each EP",
     "session.strict_shape_type_inference": "ORT rejects a model whose declared shape contradicts the inferred shape",
-    "session.strict_workspace_verification": "with '1', ORT rejects an ORT-format model",
+    "session.strict_workspace_verification": "ORT reads the key: with '1', it rejects every model in ORT format",
     "session.use_device_allocator_for_initializers": (
         "ORT 1.31.1 reads it. No difference on the CPU EP, whose arena always reserves the memory of initializers one "
         "by one"

@@ -214,7 +214,7 @@ def _prepare_open(
             problem = "cannot be applied to an existing session. Pass the model instead, or create the session with it"
             reject(problem, keyword)
     rep = rep or OnnxRuntimeBackendRep(model)
-    if type(device) is str and device != "CPU":
+    if type(device) is str and device != "CPU" and issubclass(type(rep._session), InferenceSession):  # and not a mock
         presence.warn_of_device(device, rep.providers)
     if requested.run_config is None:
         return rep

@@ -245,6 +245,13 @@ class ApiTest(unittest.TestCase):
                     warnings.simplefilter("always")
                     onnxruntime.backend.prepare(opened, device)
                     self.assertEqual(len(given), expected)
+        fake = OnnxRuntimeBackendRep(
+            mock.Mock(
+                spec=["get_inputs", "get_outputs", "run"],
+                **{"get_inputs.return_value": [], "get_outputs.return_value": []},
+            )
+        )
+        self.assertIs(onnxruntime.backend.prepare(fake, "CUDA"), fake)
 
     def test_a_patched_run_is_seen(self) -> None:
         rep = onnxruntime.backend.prepare(two_nodes())

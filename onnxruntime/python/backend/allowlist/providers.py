@@ -330,8 +330,8 @@ _WEBGPU = {
 }
 _CAPTURE = "Captures the GPU commands of a run and replays them in later runs."
 _NO_CAPTURE = Flag(
-    only_off="the built-in WebGPU EP cannot allocate the device memory that captured runs need. A replay would use "
-    "memory that a run without capture has freed, and return zeros"
+    only_off="the backend cannot allocate fixed device buffers with the built-in WebGPU EP. Without these buffers, a "
+    "replay reads freed memory and returns zeros"
 )
 
 # It reports no options.

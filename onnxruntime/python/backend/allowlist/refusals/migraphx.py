@@ -58,7 +58,7 @@ BUILT_IN: dict[str, Refused] = {
     ),
     **refused(
         NOT_VERIFIED,
-        "unknown in 1.27.1. Only the source of a later ORT contains it",
+        "onnxruntime-migraphx 1.27.1 does not have this option. Only the source code of ORT contains it",
         "migraphx_max_dynamic_batch",
         "migraphx_max_compiled_models",
         evidence="source, strings: not in onnxruntime-migraphx 1.27.1",

@@ -142,7 +142,9 @@ SESSION_CONFIG: dict[str, Refused] = {
     ),
     "session.compile_only": Refused(NO_USE, "internal. A session with this key cannot run", "ORT raised an error"),
     "session.fail_on_suboptimal_compiled_model": Refused(
-        NO_EFFECT, "never read in sessions that Python creates", "absent from a trace of look-ups"
+        NO_EFFECT,
+        "never read in sessions that Python creates",
+        "ORT does not read the key in a trace of all keys that it reads",
     ),
     "test.ep_to_select": Refused(
         NO_EFFECT, "a test hook that is never read in sessions that Python creates", "strings"
@@ -207,8 +209,12 @@ SESSION_CONFIG: dict[str, Refused] = {
     "ep.cuda.matmul_nbits_m_chunk_size": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
     "ep.cuda.qmoe_int_dequant_max_scratch_bytes": Refused(UNBOUNDED, "raises a limit on device memory", "strings"),
     "ep.cuda.qmoe_row_tile_size": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
-    "ep.dynamic.qnn_htp_performance_mode": Refused(NO_EFFECT, _DYNAMIC, "absent from a trace of look-ups"),
-    "ep.dynamic.workload_type": Refused(NO_EFFECT, _DYNAMIC, "absent from a trace of look-ups"),
+    "ep.dynamic.qnn_htp_performance_mode": Refused(
+        NO_EFFECT, _DYNAMIC, "ORT does not read the key in a trace of all keys that it reads"
+    ),
+    "ep.dynamic.workload_type": Refused(
+        NO_EFFECT, _DYNAMIC, "ORT does not read the key in a trace of all keys that it reads"
+    ),
     "ep.enable_weightless": Refused(MODEL_TRUST, _WEIGHTLESS, "ORT raised an error (OpenVINO plugin)"),
     "ep.enable_weightless_ep_context_nodes": Refused(MODEL_TRUST, _WEIGHTLESS, "documented"),
     "ep.enable_weightless_mode": Refused(MODEL_TRUST, _WEIGHTLESS, "documented"),

@@ -29,8 +29,8 @@ BUILT_IN: dict[str, Refused] = {
     ),
     **refused(
         NOT_VERIFIED,
-        "ORT only logs text that it cannot read and then ignores it. Its effect was not verified, because "
-        "no engine could be built",
+        "if ORT cannot parse the value, it logs this and ignores the value. The effect was not verified, because no "
+        "engine could be built",
         "trt_profile_min_shapes",
         "trt_profile_max_shapes",
         "trt_profile_opt_shapes",
