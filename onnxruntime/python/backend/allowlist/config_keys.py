@@ -359,7 +359,7 @@ SESSION_CONFIG |= {
         "Raises an error if a declared shape or type contradicts the inferred shape or type."
     ),
     "session.strict_workspace_verification": _switch(
-        "Raises an error if estimates of workspace memory do not match.", since=(1, 31)
+        "Raises an error if a node needs more workspace memory than ORT reserved for it.", since=(1, 31)
     ),
     # Placement.
     "session.layer_assignment_settings": Rule(

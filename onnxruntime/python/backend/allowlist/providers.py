@@ -10,6 +10,7 @@ not ``reported``. If the evidence of an option says "run", a run shows the effec
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from onnx.defs import get_all_schemas
@@ -326,7 +327,7 @@ _INT64 = Need(
 )
 _WEBGPU = {
     "preferredLayout": Rule(Choice("NHWC", "NCHW"), "NHWC", "Layout of operators that support both layouts."),
-    "enableInt64": _switch("Keeps int64 operators on the GPU.", since=(1, 25), needs=(_INT64,)),
+    "enableInt64": _switch("Keeps int64 operators on the GPU.", since=(1, 25)),
 }
 _CAPTURE = "Captures the GPU commands of a run and replays them in later runs."
 _NO_CAPTURE = Flag(
@@ -342,6 +343,7 @@ _WEBGPU_BUNDLED = Table("run: onnxruntime-webgpu 1.27.0 on a software GPU", repo
 _WEBGPU_PLUGIN = Table("run: onnxruntime-ep-webgpu 0.4.0 on a software GPU", reported=False) | {
     "device_id": _PLUGIN_DEVICE,
     **_WEBGPU,
+    "enableInt64": replace(_WEBGPU["enableInt64"], needs=(_INT64,)),
     "enableGraphCapture": _switch(_CAPTURE),
 }
 

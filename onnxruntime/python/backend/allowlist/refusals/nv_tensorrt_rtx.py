@@ -94,7 +94,7 @@ PLUGIN: dict[str, Refused] = {
     ),
     "nv_cuda_graph_enable": Refused(
         OTHER_ARGUMENT,
-        "this EP does not know this old name. Use enable_cuda_graph",
+        "this EP does not know this old name of enable_cuda_graph",
         "strings: not in onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0",
     ),
 }

@@ -114,7 +114,9 @@ SESSION_CONFIG: dict[str, Refused] = {
     "session.load_model_format": Refused(
         MODEL_TRUST, "selects the parser of the model's bytes regardless of their content", "the parser raised errors"
     ),
-    "session.max_shape_override": Refused(UNBOUNDED, "determines the estimate of device memory", "no effect on CPU"),
+    "session.max_shape_override": Refused(
+        UNBOUNDED, "ORT estimates from it how much device memory it reserves", "no effect on CPU"
+    ),
     "session.moe_expert_counter_alpha": Refused(
         NEEDS_REFUSED, "requires session.enable_moe_expert_counting", "ORT raised an error"
     ),
@@ -204,7 +206,7 @@ SESSION_CONFIG: dict[str, Refused] = {
     "ep.cuda.gemm_tactic_cache_prefix": Refused(WRITES_FILES, _CUDA_CACHE, "source after 1.31"),
     "ep.cuda.gemm_tactic_cache_tuning_results_prefix": Refused(WRITES_FILES, _CUDA_CACHE, "source after 1.31"),
     "ep.cuda.gqa_workspace_max_total_sequence_length": Refused(
-        UNBOUNDED, "determines the estimate of device memory", "parsed on the CPU EP too"
+        UNBOUNDED, "ORT estimates from it how much device memory it reserves", "parsed on the CPU EP too"
     ),
     "ep.cuda.matmul_nbits_m_chunk_size": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
     "ep.cuda.qmoe_int_dequant_max_scratch_bytes": Refused(UNBOUNDED, "raises a limit on device memory", "strings"),
