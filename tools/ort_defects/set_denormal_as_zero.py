@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""`session.set_denormal_as_zero` changes the thread that creates the session.
+"""`session.set_denormal_as_zero` permanently changes the arithmetic of the thread that creates the session.
 
 onnxruntime 1.31.1, x86-64. From then on, the calling thread flushes denormal numbers to zero, also outside of ONNX
 Runtime, and after the session was released.

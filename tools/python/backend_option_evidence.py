@@ -34,8 +34,8 @@ CONFIG_KEYS = {
     "session.disable_quant_qdq": "MatMul stays in the graph. Without the key, QLinearMatMul replaces it",
     "session.dynamic_block_base": "log of the block base",
     "session.enable_dq_matmulnbits_fusion": (
-        "log: DQMatMulNBitsFusion runs (the CPU EP leaves nothing to fuse). Of the 1.24 releases, only 1.24.3 and "
-        "later have the key. Therefore, the backend permits it from 1.25 on"
+        "log: DQMatMulNBitsFusion runs (on the CPU EP, it finds no nodes to fuse). Of the 1.24 releases, only 1.24.3 "
+        "and later have the key. Therefore, the backend permits it from 1.25 on"
     ),
     "session.enable_quant_qdq_cleanup": "outputs change",
     "session.force_spinning_stop": "idle CPU seconds go to zero",

@@ -324,7 +324,7 @@ _BY_NAME_ALONE = Need(
     "no session.layer_assignment_settings in the same configuration",
     lambda at, _: "session.layer_assignment_settings" not in at.beside,
 )
-_DEVICES = Need("an execution provider in the session for every device in its value", _devices_exist)
+_DEVICES = Need("a session with an execution provider for every device in the value", _devices_exist)
 _PREPACKING = _beside(_NO_PREPACKING, "1", what=f"{_NO_PREPACKING}=0")
 
 SESSION_CONFIG |= {
@@ -406,7 +406,7 @@ _CAPTURING = Need(
     idle=True,
 )
 _ARENAS = Need(
-    "a memory arena for every device in its value (enable_cpu_mem_arena for cpu, a GPU EP for gpu)", _arenas_exist
+    "a memory arena for every device in the value (enable_cpu_mem_arena for cpu, a GPU EP for gpu)", _arenas_exist
 )
 _NO_GRAPHS = Need(
     "a value of cpu:0 if the session captures graphs",

@@ -291,7 +291,7 @@ _QNN_PLUGIN = Table("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported=
         # Not gpu and cpu: the session takes no node and only logs the reason, and the package lacks the cpu library.
         # Not saver, ir and genie: saver and ir write files, and return wrong outputs or none.
         Choice("htp"),
-        "the EP's choice for its device; no default on a CPU",
+        "chosen by the EP, except on a CPU",
         "Qualcomm's QNN backend that runs the model. On x86, htp is a simulator.",
     ),
     "htp_graph_finalization_optimization_mode": Rule(
@@ -323,7 +323,8 @@ _QNN_PLUGIN = Table("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported=
 # --- WebGPU -----------------------------------------------------------------------------------------------------------
 
 _INT64 = Need(
-    "the value 1 if enableGraphCapture=1", lambda at, text: text == "1" or at.beside.get("enableGraphCapture") != "1"
+    "the value 1 if the session captures graphs",
+    lambda at, text: text == "1" or at.beside.get("enableGraphCapture") != "1",
 )
 _WEBGPU = {
     "preferredLayout": Rule(Choice("NHWC", "NCHW"), "NHWC", "Layout of operators that support both layouts."),

@@ -146,7 +146,7 @@ SESSION_CONFIG: dict[str, Refused] = {
     "session.fail_on_suboptimal_compiled_model": Refused(
         NO_EFFECT,
         "never read in sessions that Python creates",
-        "ORT does not read the key in a trace of all keys that it reads",
+        "a trace of all keys that ORT reads does not contain this key",
     ),
     "test.ep_to_select": Refused(
         NO_EFFECT, "a test hook that is never read in sessions that Python creates", "strings"
@@ -212,10 +212,10 @@ SESSION_CONFIG: dict[str, Refused] = {
     "ep.cuda.qmoe_int_dequant_max_scratch_bytes": Refused(UNBOUNDED, "raises a limit on device memory", "strings"),
     "ep.cuda.qmoe_row_tile_size": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
     "ep.dynamic.qnn_htp_performance_mode": Refused(
-        NO_EFFECT, _DYNAMIC, "ORT does not read the key in a trace of all keys that it reads"
+        NO_EFFECT, _DYNAMIC, "a trace of all keys that ORT reads does not contain this key"
     ),
     "ep.dynamic.workload_type": Refused(
-        NO_EFFECT, _DYNAMIC, "ORT does not read the key in a trace of all keys that it reads"
+        NO_EFFECT, _DYNAMIC, "a trace of all keys that ORT reads does not contain this key"
     ),
     "ep.enable_weightless": Refused(MODEL_TRUST, _WEIGHTLESS, "ORT raised an error (OpenVINO plugin)"),
     "ep.enable_weightless_ep_context_nodes": Refused(MODEL_TRUST, _WEIGHTLESS, "documented"),
