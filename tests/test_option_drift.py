@@ -10,11 +10,7 @@ three forms that a compiler gives to names.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import hashlib
-import os
-import pickle
 import re
 import struct
 import sys
@@ -28,35 +24,9 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python"))
 
 import backend_option_drift as drift
-import backend_option_names as reader
 from backend_option_names import Image, Section, is_glued, uses
 
 from onnxruntime.backend.allowlist.rules import Rule, Table
-
-
-def _read(path: Path) -> drift.Library:
-    """Read a library once for each version of the reader: this takes 4 s. A file in ``build`` contains the result."""
-    parts = [sys.version.encode(), path.name.encode(), path.parent.name.encode(), path.read_bytes()]
-    parts += [Path(module.__file__).read_bytes() for module in (drift, reader)]
-    kept = _BUILD / f"option-names-{hashlib.sha256(b'|'.join(parts)).hexdigest()}.pickle"
-    if kept.exists():
-        return pickle.loads(kept.read_bytes())
-    library = _READ_LIBRARY(path)
-    # Without permission to write, each run reads the library.
-    with contextlib.suppress(OSError):
-        _BUILD.mkdir(exist_ok=True)
-        unfinished = kept.with_suffix(f".{os.getpid()}")
-        unfinished.write_bytes(pickle.dumps(library))
-        unfinished.replace(kept)
-    return library
-
-
-_BUILD = Path(__file__).resolve().parents[1] / "build"
-_READ_LIBRARY = drift.read_library
-
-
-def setUpModule() -> None:
-    unittest.enterModuleContext(mock.patch.object(drift, "read_library", _read))
 
 
 @functools.cache

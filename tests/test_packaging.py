@@ -75,6 +75,9 @@ class TestInstalled(unittest.TestCase):
         names = {entry.name: entry.value for entry in self.installed.entry_points}
         self.assertEqual(names, {"onnxruntime_test": "onnxruntime.tools.onnxruntime_test:main"})
 
+    def test_pip_check_is_clean(self):
+        self.assertIn("No broken requirements found.", python("-m", "pip", "check"))
+
 
 class TestRequestedBase(unittest.TestCase):
     def test_accepted(self):

@@ -56,7 +56,7 @@ NEW_WARNINGS = {
     r"RuntimeWarning: .*ignored": "**Surplus inputs in a list, and unknown keyword arguments",
     r"RuntimeWarning: .* has no effect in this session": "**A setting without effect",
     r"RuntimeWarning: Environment variable ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": "**An unknown name or",
-    r"RuntimeWarning: device .* has no effect on an existing session": "**Another device",
+    r"RuntimeWarning: device .* has no effect on an existing session": "**Devices other",
     r"RuntimeWarning: The session runs on the CPU": "**A CPU session on a GPU build",
 }
 

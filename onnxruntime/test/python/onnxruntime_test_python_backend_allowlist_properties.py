@@ -7,7 +7,7 @@
 Each example is a call of ``prepare`` or ``run`` with spies instead of ORT's classes. Either the call raises a
 ``RuntimeError`` or ``TypeError``, or the spies receive only permitted names with texts that their kinds allow. This
 file checks the texts without the parsers of the kinds. Most examples are entries of the tables with one change.
-``ORT_BACKEND_EXAMPLES`` is the number of examples (default: 1000). Up to 1000, they are the same in each run.
+``ORT_BACKEND_EXAMPLES`` is the number of examples (default: 2500). Up to 2500, they are the same in each run.
 """
 
 from __future__ import annotations
@@ -435,8 +435,8 @@ def outcome_of(scope: str, keywords: dict) -> str:
 
 
 @settings(
-    max_examples=EXAMPLES or 1000,
-    derandomize=EXAMPLES <= 1000,
+    max_examples=EXAMPLES or 2500,
+    derandomize=EXAMPLES <= 2500,
     database=None,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -271,6 +271,13 @@ REFUSALS = (
         ),
     ),
     (
+        lambda: prepare(run_config={"log_severity_level": 2}),
+        (
+            "run_config['log_severity_level'] is not permitted via the backend API: it is a RunOptions attribute. "
+            "Pass it to run as a keyword argument"
+        ),
+    ),
+    (
         session_config("use_tf32"),
         (
             "session_config['use_tf32'] is not permitted via the backend API: set by another argument "
@@ -610,6 +617,17 @@ IGNORED = (
             "Keyword argument 'intra_op_num_threads' is ignored, because the session already exists. "
             "Pass it to prepare "
             "together with the model"
+        ),
+    ),
+    (
+        existing(device="CUDA"),
+        "device 'CUDA' has no effect on an existing session, which runs on CPUExecutionProvider",
+    ),
+    (
+        lambda: prepare(disabled_optimizers=["ConstantFolding"]),
+        (
+            "Keyword argument 'disabled_optimizers' is ignored. Use session_config="
+            "{'optimization.disable_specified_optimizers': 'NAME;NAME'}"
         ),
     ),
     (

@@ -291,7 +291,7 @@ _QNN_PLUGIN = Table("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported=
         # Not gpu and cpu: the session takes no node and only logs the reason, and the package lacks the cpu library.
         # Not saver, ir and genie: saver and ir write files, and return wrong outputs or none.
         Choice("htp"),
-        "chosen by the EP, except on a CPU",
+        "chosen by the EP, required on a CPU",
         "Qualcomm's QNN backend that runs the model. On x86, htp is a simulator.",
     ),
     "htp_graph_finalization_optimization_mode": Rule(

@@ -303,7 +303,7 @@ def _show_configuration(found: dict, several: bool, page: Page) -> None:
 
 
 def _typed(value: dict) -> str:
-    return f"{value['name']}: {value['type']} {value['shape'] or ''}".rstrip()
+    return f"{value['name']}: {value['type']} {'' if value['shape'] is None else value['shape']}".rstrip()
 
 
 def _verdict(found: dict) -> str:

@@ -133,7 +133,7 @@ def explain(error: Exception) -> str | None:
     if match := re.search(r"OrtEp for '(.*)' has invalid ort_version_supported=(\d+)", str(error)):
         name, release = match.groups()
         ort = onnxruntime.__version__
-        return f"The plugin EP {name} requires ONNX Runtime 1.{release}, not {ort}. Install other releases"
+        return f"The plugin EP {name} requires ONNX Runtime 1.{release}, not {ort}. Install a newer ORT or an older EP"
     if re.search(r"[Cc]annot get shape|[Dd]ynamic shape", str(error)):  # of the QNN EP
         advice = "Set the sizes of free dimensions with free_dimension_overrides={name: size}"
         return f"An execution provider requires fixed shapes. {advice}. ORT error: {error}"
