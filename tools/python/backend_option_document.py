@@ -51,13 +51,13 @@ argument with an unknown name is ignored with a `RuntimeWarning`. The tables of 
   conditions with *no effect*.
   - *ORT 1.31*: ONNX Runtime 1.31 or newer. Without this condition, all supported releases have the option.
   - *ORT before 1.28*: a release before 1.28, because newer releases ignore the option.
-  - *No effect unless ...*, *No effect without ...*, and *No effect if ...*: the option has no effect in the sessions
-    that the condition describes. The backend then accepts the option with a warning, and lists it in
-    `rep.unconfirmed`. If such a session already behaves as the value requests, there is no warning and no entry in
-    `rep.unconfirmed`. For example, a session with one thread never spins. Therefore,
-    `session.intra_op.allow_spinning=0` causes no warning in this session.
-  - *No effect unless OPTIMIZER is enabled*: the value of `optimization.disable_specified_optimizers` does not contain
-    the name of this graph optimizer.
+  - *No effect unless ...*, *No effect without ...*, and *No effect if ...*: in some sessions, the option has no effect.
+    In these sessions, the backend accepts the option with a warning, and lists it in `rep.unconfirmed`. If such a
+    session already behaves as the value requests, there is no warning and no entry in `rep.unconfirmed`. For example, a
+    session with one thread never spins. Therefore, `session.intra_op.allow_spinning=0` causes no warning in this
+    session.
+  - *No effect unless OPTIMIZER is enabled*: the option has no effect if the value of
+    `optimization.disable_specified_optimizers` contains the name of this graph optimizer.
   - *Unconfirmed*: the execution provider (EP) cannot report the option. `rep.unconfirmed` lists the option.
 
 The tables of refused options have these columns:
@@ -140,7 +140,8 @@ def _options() -> Iterator[str]:
         if title == "Session attributes":
             yield "`free_dimension_overrides={name: size}` is a keyword argument of the backend. Each name is the name"
             yield "of a free (symbolic) dimension of the model's inputs. Each size is"
-            yield f"{_text(FREE_DIMENSION.kind.accepts)}. The number of elements of each input is limited, too. After"
+            yield f"{_text(FREE_DIMENSION.kind.accepts)}. The number of elements of each input is limited, too. With"
+            yield "ONNX Runtime before 1.27, and with EPs that compile models, the maximum size is 4096. After"
             yield from ("`prepare` has created the session, it checks the sizes of the session's inputs.", "")
         elif title == "Session config":
             yield from _families()

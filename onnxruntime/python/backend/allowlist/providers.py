@@ -10,7 +10,6 @@ not ``reported``. If the evidence of an option says "run", a run shows the effec
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from onnx.defs import get_all_schemas
@@ -291,7 +290,7 @@ _QNN_PLUGIN = Table("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported=
         # Not gpu and cpu: the session takes no node and only logs the reason, and the package lacks the cpu library.
         # Not saver, ir and genie: saver and ir write files, and return wrong outputs or none.
         Choice("htp"),
-        "chosen by the EP, required on a CPU",
+        "chosen by the EP. On a CPU, there is no default",
         "Qualcomm's QNN backend that runs the model. On x86, htp is a simulator.",
     ),
     "htp_graph_finalization_optimization_mode": Rule(
@@ -323,7 +322,7 @@ _QNN_PLUGIN = Table("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported=
 # --- WebGPU -----------------------------------------------------------------------------------------------------------
 
 _INT64 = Need(
-    "the value 1 if the session captures graphs",
+    "a value other than 0 if the session captures graphs",
     lambda at, text: text == "1" or at.beside.get("enableGraphCapture") != "1",
 )
 _WEBGPU = {
@@ -344,7 +343,9 @@ _WEBGPU_BUNDLED = Table("run: onnxruntime-webgpu 1.27.0 on a software GPU", repo
 _WEBGPU_PLUGIN = Table("run: onnxruntime-ep-webgpu 0.4.0 on a software GPU", reported=False) | {
     "device_id": _PLUGIN_DEVICE,
     **_WEBGPU,
-    "enableInt64": replace(_WEBGPU["enableInt64"], needs=(_INT64,)),
+    "enableInt64": _switch(
+        "Keeps int64 operators on the GPU. Always on if the session captures graphs.", since=(1, 25), needs=(_INT64,)
+    ),
     "enableGraphCapture": _switch(_CAPTURE),
 }
 

@@ -52,8 +52,8 @@ def _of_both(evidence: str) -> dict[str, Refused]:
         ),
         "soc_model": Refused(
             OUTSIDE_SESSION,
-            "a session with it makes runs of earlier QNN sessions of the process fail, and makes later "
-            "sessions compute in float16",
+            "with the plugin EP, a session with it makes runs of earlier QNN sessions of the process fail, and makes "
+            "later sessions compute in float16",
             evidence,
         ),
         **refused(
@@ -64,15 +64,19 @@ def _of_both(evidence: str) -> dict[str, Refused]:
             evidence=evidence,
         ),
         "htp_arch": Refused(
-            NOT_VERIFIED, "describes the device to the compiler, as soc_model does. No effect was observed", evidence
+            NOT_VERIFIED,
+            "describes the device to the compiler, as soc_model does. With the plugin EP, no effect was observed",
+            evidence,
         ),
         "enable_htp_spill_fill_buffer": Refused(
-            NOT_VERIFIED, "any value except 1 silently means off, and no effect was observed", evidence
+            NOT_VERIFIED, "any value except 1 silently means off. With the plugin EP, no effect was observed", evidence
         ),
         "enable_vtcm_backup_buffer_sharing": Refused(
             OUTSIDE_SESSION, "all QNN sessions of the process share one backend", evidence
         ),
-        "extended_udma": Refused(NOT_VERIFIED, "for newer devices. The simulator fails with it", evidence),
+        "extended_udma": Refused(
+            NOT_VERIFIED, "for newer devices. The simulator of the plugin EP fails with it", evidence
+        ),
         "disable_file_mapped_weights": Refused(NOT_VERIFIED, "it acts on Windows on Arm only", evidence),
     }
 
