@@ -329,6 +329,9 @@ class LeavesTest(InputTestCase):
             (TensorProto.FLOAT, [1j], "a list that contains a value of type complex"),
             (TensorProto.FLOAT, [decimal.Decimal(1)], "a list that contains a value of type Decimal"),
             (TensorProto.INT64, [1, 2.5], "a list that contains 2.5 (float)"),
+            (TensorProto.INT64, [np.float32(2.5)], "a list that contains float32[]"),
+            (TensorProto.INT64, [np.array([2.5]), [1]], "a list that contains float64[1]"),
+            (TensorProto.FLOAT, [np.str_("1")], "a list that contains str32[]"),
             (TensorProto.BOOL, [True, 1], "a list that contains 1 (int)"),
             (TensorProto.FLOAT, "a", "'a' (str)"),
         ):

@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache, lru_cache
 from itertools import chain
-from typing import NoReturn
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
@@ -27,13 +26,16 @@ from onnxruntime.backend.errors import show
 
 _STRING = np.dtype(object)
 # The Python representation of a container is not text that a caller means.
-_CONTAINERS = (Mapping, AbstractSet, np.ndarray)
-_BOOLS, _WHOLE = (bool, np.bool_), (bool, int, np.bool_, np.integer)
+_CONTAINERS = (list, tuple, Mapping, AbstractSet, np.ndarray)
+_WHOLE = (bool, int, np.bool_, np.integer)
+_FLAT = (str, bytes, bytearray, memoryview)
 _RAGGED = "a list of lists of different lengths"
 # numpy supports no more (32 before 2.0). A list that contains itself is nested deeper.
 _MOST_DIMENSIONS = 64
 # ORT writes ONNX's own names in lower case.
 _ELEMENT_TYPES = {name.lower(): number for name, number in TensorProto.DataType.items()}
+
+dtype_of = helper.tensor_dtype_to_np_dtype
 
 
 @lru_cache
@@ -43,7 +45,6 @@ def element_type(value_type: str) -> int | None:
     return _ELEMENT_TYPES.get(match[1]) if match else None
 
 
-@lru_cache
 def readable(value_type: str) -> str:
     """Return a type that ORT reports with the dtype's name for each tensor: ``'float32'`` for ``'tensor(float)'``."""
 
@@ -54,34 +55,34 @@ def readable(value_type: str) -> str:
     return re.sub(r"\btensor\((\w+)\)", name, value_type)
 
 
-def dtype_of(element: int) -> np.dtype:
-    """Return the dtype of arrays of an ONNX element type."""
-    return helper.tensor_dtype_to_np_dtype(element)
-
-
 def numpy_has(dtype: np.dtype) -> bool:
     """Return whether a dtype is numpy's own, which ORT's Python API converts, and not of ml_dtypes."""
     return dtype.isbuiltin != 2  # 1, or 0 for a copy, as in an unpickled array
 
 
-@lru_cache
 def number_dtype(value_type: str) -> np.dtype | None:
     """Return the dtype of arrays that ORT accepts for a type without conversion; ``None`` for text and other types."""
-    element = element_type(value_type)
-    dtype = None if element is None else dtype_of(element)
-    return dtype if dtype is not None and dtype.kind in "biuf" and numpy_has(dtype) else None
+    dtype = dtype_of(element_type(value_type) or TensorProto.STRING)
+    return dtype if dtype.kind in "biuf" and numpy_has(dtype) else None
+
+
+def is_plain(value_type: str) -> bool:
+    """Return whether ORT's Python API converts values of this type, because numpy has all of its element types."""
+    elements = map(element_type, re.findall(r"tensor\(\w+\)", value_type))
+    return all(element is None or numpy_has(dtype_of(element)) for element in elements)
 
 
 def as_array(value: object, dtype: np.dtype) -> np.ndarray:
-    """Convert a value to an array of exactly this dtype, in native byte order.
+    """Convert a value to an array of exactly this dtype, or raise a ``ValueError`` that describes the value.
 
     Values with an element type (arrays, numpy scalars, objects with ``__array__``) must have this one. Python numbers,
     texts and lists have none: they are read as this type if it can represent them.
-
-    :raises ValueError: if the value does not fit the type; the message describes the value.
     """
     if isinstance(value, (bool, int, float, str, bytes, list, tuple)) and not isinstance(value, np.generic):
-        return _texts_of(value) if dtype == _STRING else _numbers_of(value, dtype)
+        if dtype != _STRING:
+            return _numbers_of(value, dtype)
+        _check_leaves(value, (object,) if isinstance(value, (list, tuple)) else (str, bytes))
+        return _texts(_stacked(value, object))
     array = np.asarray(value)
     if dtype == _STRING:
         # numpy wraps an object without __array__ in an array of objects.
@@ -94,93 +95,92 @@ def as_array(value: object, dtype: np.dtype) -> np.ndarray:
     return array if array.dtype is dtype else array.astype(dtype)
 
 
-def _texts_of(value: object) -> np.ndarray:
-    if isinstance(value, (bool, int, float)):
-        raise ValueError(describe(value))
-    _check_leaves(value, (object,))
-    return _texts(_stacked(value, object))
-
-
 def _texts(array: np.ndarray) -> np.ndarray:
     """Decode ``bytes``, and leave ``str()`` of all other values, such as numbers, ``None`` and dates, to ORT."""
     array = array.astype(object, copy=False)
     kinds = set(map(type, array.flat))
-    if any(issubclass(kind, (list, tuple)) for kind in kinds):
-        raise ValueError(_RAGGED)
-    for kind in kinds:
-        if issubclass(kind, _CONTAINERS):
-            raise ValueError(f"text that contains {describe(next(one for one in array.flat if type(one) is kind))}")
+    if any(issubclass(kind, _CONTAINERS) for kind in kinds):
+        container = next(one for one in array.flat if isinstance(one, _CONTAINERS))
+        raise ValueError(f"text that contains {describe(container)}")
     if any(issubclass(kind, bytes) for kind in kinds):
-        texts = np.empty(array.shape, dtype=object)
+        decoded = np.empty(array.shape, dtype=object)
         try:
-            texts.flat = [text.decode() if isinstance(text, bytes) else text for text in array.flat]
+            decoded.flat = [text.decode() if isinstance(text, bytes) else text for text in array.flat]
         except UnicodeDecodeError:
             raise ValueError("bytes that are not UTF-8 text") from None
-        return texts
+        return decoded
     return array
 
 
 def _numbers_of(value: object, dtype: np.dtype) -> np.ndarray:
     """Convert a Python number, or nested lists of numbers, to an array of a type that is not text."""
     whole = dtype.name.startswith(("int", "uint"))
-    fitting = _BOOLS if dtype.kind == "b" else _WHOLE if whole else (*_WHOLE, float, np.floating)
-    _check_leaves(value, (*fitting, dtype.type))
+    if dtype.kind == "b":
+        kinds, fitting = "", (bool, np.bool_)
+    elif whole:
+        kinds, fitting = "biu", (*_WHOLE, dtype.type)
+    else:
+        kinds, fitting = "biuf", (*_WHOLE, float, np.floating, dtype.type)
+    _check_leaves(value, fitting)
     found = _stacked(value)
-    if found.size == 0:
-        return found.astype(dtype)
     if found.dtype == dtype:
         return found
-    if dtype.kind == "b" or found.dtype.kind not in "biufO":
-        raise ValueError(describe(value))
+    if found.dtype.kind not in kinds:  # such as integers that numpy cannot combine in one integer type
+        found = _stacked(value, object)
+        if not all(isinstance(number, fitting) for number in found.flat):
+            raise ValueError(describe(value))
     if whole:
-        if found.dtype.kind == "f":  # integers that numpy cannot combine in one integer type
-            found = np.asarray(value, object)
-        low, high = _bounds(dtype.name)
-        if found.min() < low or found.max() > high:
-            _refuse_out_of_range(value, found[(found < low) | (found > high)])
-        return found.astype(dtype)
+        bits = int(dtype.name.lstrip("uint"))
+        low, high = (0, (1 << bits) - 1) if dtype.name[0] == "u" else (-1 << (bits - 1), (1 << (bits - 1)) - 1)
+        array, lost = found, (found < low) | (found > high)
+    else:
+        array, lost = _floats(found, dtype)
+    if lost.any():
+        contains = "a list that contains " if isinstance(value, (list, tuple)) else ""
+        raise ValueError(f"{contains}{show(found[lost].tolist()[0])}, which is out of range")
+    return array.astype(dtype, copy=False)
+
+
+def _floats(found: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Round numbers to a type that is not of integers, and return for each number whether it is out of range."""
     with np.errstate(over="ignore", invalid="ignore"):
         try:
             numbers = found.astype(np.float64) if found.dtype.kind == "O" else found
         except OverflowError:  # an integer of more than 1024 bits
-            _refuse_out_of_range(value, found[abs(found) >= 1 << 1023])
+            return found, abs(found) >= 1 << 1023
         array = numbers.astype(dtype)
-        if dtype.itemsize > 1 and np.isfinite(array).all():
-            return array
         # A type without infinity represents a number that is too large as NaN, or as the largest number that it has.
         size = np.abs(array.astype(np.float64))
-        lost = np.isfinite(numbers) & (np.isinf(size) | ((size != 0) & ~(size * 2 >= np.abs(numbers))))
-    if lost.any():
-        _refuse_out_of_range(value, found[lost])
-    return array
+        return array, np.isfinite(numbers) & (np.isinf(size) | ((size != 0) & ~(size * 2 >= np.abs(numbers))))
 
 
 def _check_leaves(value: object, fitting: tuple[type, ...]) -> None:
     """Check the types in nested lists before numpy makes an array: numpy makes every text as long as the longest."""
-    accepted, wrong_arrays = (*fitting, memoryview), "" if object in fitting else "OSUMm"
     items: list = [value]
     for _ in range(_MOST_DIMENSIONS):
         kinds = set(map(type, items))
-        nested = set(filter(_is_nested, kinds))
-        leaves = kinds - nested
-        wrong = {kind for kind in leaves if not (issubclass(kind, accepted) or hasattr(kind, "__array__"))}
-        for item in items if wrong or np.ndarray in kinds else ():
-            if (wrong and type(item) in wrong) or (type(item) is np.ndarray and item.dtype.kind in wrong_arrays):
+        nested = {kind for kind in kinds if issubclass(kind, Sequence) and not issubclass(kind, _FLAT)}
+        if np.ndarray in kinds:
+            kinds |= {item.dtype.type for item in items if type(item) is np.ndarray}
+        wrong = {kind for kind in kinds - nested if not (issubclass(kind, (*fitting, memoryview)) or _is_array(kind))}
+        for item in items if wrong else ():
+            if (item.dtype.type if type(item) is np.ndarray else type(item)) in wrong:
                 raise ValueError(describe(value) if item is value else f"a list that contains {describe(item)}")
         if not nested:
             return
         # Each list once: otherwise, a list that contains another one several times takes exponential time.
         lists = {id(item): item for item in items if type(item) in nested}.values()
         # numpy before 1.24 makes an array of objects of such lists. numpy 2.4 crashes on [[1, x], x] with a list x.
-        beside_lists = any(issubclass(kind, fitting) and not issubclass(kind, np.ndarray) for kind in leaves)
-        if beside_lists or len(set(map(len, lists))) > 1:
+        beside = (item for item in items if type(item) not in nested and isinstance(item, fitting))
+        if any(getattr(item, "ndim", 0) == 0 for item in beside) or len(set(map(len, lists))) > 1:
             raise ValueError(_RAGGED)
         items = list(chain.from_iterable(lists))
     raise ValueError("a list that is nested too deeply")
 
 
-def _is_nested(kind: type) -> bool:
-    return issubclass(kind, Sequence) and not issubclass(kind, (str, bytes, bytearray, memoryview))
+def _is_array(kind: type) -> bool:
+    """Return whether numpy converts objects of a type to an array."""
+    return hasattr(kind, "__array__") and not issubclass(kind, np.generic)
 
 
 def _stacked(value: object, dtype: type | None = None) -> np.ndarray:
@@ -190,30 +190,9 @@ def _stacked(value: object, dtype: type | None = None) -> np.ndarray:
         raise ValueError(_RAGGED) from None
 
 
-def _refuse_out_of_range(value: object, numbers: np.ndarray) -> NoReturn:
-    number = numbers[0].item() if isinstance(numbers[0], np.generic) else numbers[0]
-    contains = "a list that contains " if isinstance(value, (list, tuple)) else ""
-    raise ValueError(f"{contains}{show(number)}, which is out of range")
-
-
-@cache
-def _bounds(name: str) -> tuple[int, int]:
-    """Return the least and the largest integer of a type such as ``'uint4'``."""
-    bits = int(name.lstrip("uint"))
-    return (0, (1 << bits) - 1) if name[0] == "u" else (-1 << (bits - 1), (1 << (bits - 1)) - 1)
-
-
-@lru_cache
-def is_plain(value_type: str) -> bool:
-    """Return whether ORT's Python API converts values of this type, because numpy has all of its element types."""
-    elements = map(element_type, re.findall(r"tensor\(\w+\)", value_type))
-    return all(element is None or numpy_has(dtype_of(element)) for element in elements)
-
-
 def to_ort_value(value: object, element: int = TensorProto.UNDEFINED) -> OrtValue:
-    """Convert an array to a tensor, which shares its memory unless ORT packs several elements in a byte.
+    """Convert an array, which must not change while the result is in use, to a tensor. Return an ``OrtValue`` as it is.
 
-    :param value: an array, which must not change while the result is in use; or an ``OrtValue``, which is returned.
     :param element: the ONNX element type, if numpy does not have it.
     """
     if isinstance(value, OrtValue):
@@ -247,22 +226,14 @@ def owned(value: object) -> object:
 
 
 def to_array(value: OrtValue) -> np.ndarray | None:
-    """Copy a tensor to an array that owns its bytes, from CPU memory or from a device.
+    """Copy a tensor to an array that owns its bytes; return ``None`` for an optional without a value.
 
     A result of a run can share the memory of an input, an initializer or another result. The method ``OrtValue.numpy``
     returns a view of that memory, which nothing keeps alive. So only this function calls the method.
-
-    :return: ``None`` for an optional without a value.
     """
     if not value.has_value():
         return None
-    if not value.is_tensor():
-        raise RuntimeError(
-            f"ORT's Python API cannot return {readable(value.data_type())} with outputs of a type that numpy does not "
-            "have"
-        )
-    element = value.element_type()
-    device = value.device_name()
+    element, device = value.element_type(), value.device_name()  # a sequence raises a RuntimeError
     if element == TensorProto.STRING or device == "cuda":
         return value.numpy()  # ORT makes a new array of text, and copies from CUDA memory
     dtype = dtype_of(element)
