@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from types import SimpleNamespace
-from typing import NoReturn
 
 import numpy as np
 
@@ -45,39 +44,26 @@ class ModelInputs:
         return {node.name: node for node in nodes}
 
     def returned_as(self, outputs: Sequence[str]) -> frozenset[int]:
-        """Return the indices of outputs that are inputs of the model.
-
-        ORT 1.24 returns such an output as a view of the array that the caller passed.
-        """
+        """Return the indices of outputs that are inputs, which ORT 1.24 returns as views of the caller's arrays."""
         return frozenset(i for i, name in enumerate(outputs) if name in self._nodes or name in self._overridable)
 
     def feeds(self, inputs: object) -> dict[str, object]:
-        """Convert the inputs of a run to feeds.
+        """Convert the inputs of a run, or raise an ``InputError`` for an unknown name or a value of another type.
 
-        Missing inputs and wrong shapes are left to ORT, so that checking them costs nothing in a successful run: see
-        :meth:`problem`.
-
-        :param inputs: a list or tuple in the order of the model's inputs, a mapping by name, or the value of the only
-            input. Surplus values of a list are ignored with a ``RuntimeWarning``.
-        :raises InputError: if a name is unknown or a value does not fit the declared type. The error is ORT's ``Fail``
-            or ``InvalidArgument``, too, if the stock backend raises that.
+        Missing inputs and wrong shapes are left to ORT and :meth:`problem`: a successful run does not check them.
         """
         if not isinstance(inputs, (list, tuple)):
             if isinstance(inputs, Mapping) and not self._is_one_map(inputs):
                 return {name: self._convert(name, value) for name, value in inputs.items()}
             inputs = (inputs,)
         if len(inputs) > len(self.slots):
-            self._warn_of_surplus(len(inputs))
+            # Old models list initializers among the inputs of the graph. ORT does not report their positions, so a
+            # position in the caller's list does not identify an initializer.
+            hint = ". To override an initializer, pass a mapping by name" if self._overridable else ""
+            hint += f". {_LIST_AS_INPUT}" if len(self.slots) == 1 else ""
+            takes = f"{len(self.slots)}: {self._signature()}" if self.slots else "none"
+            warn(f"Got {len(inputs)} inputs, but the model has {takes}. The surplus inputs are ignored{hint}")
         return {name: self._convert(name, value) for name, value in zip(self._nodes, inputs, strict=False)}
-
-    def _warn_of_surplus(self, count: int) -> None:
-        # Old models list initializers among the inputs of the graph. ORT does not report their positions, so a position
-        # in the caller's list does not identify an initializer.
-        hint = ". To override an initializer, pass a mapping by name" if self._overridable else ""
-        if len(self.slots) == 1:
-            hint += f". {_LIST_AS_INPUT}"
-        takes = f"{len(self.slots)}: {self._signature()}" if self.slots else "none"
-        warn(f"Got {count} inputs, but the model has {takes}. The surplus inputs are ignored{hint}")
 
     def _is_one_map(self, inputs: Mapping) -> bool:
         """Return whether a mapping is itself the value of the only input, and does not contain that value by name."""
@@ -89,22 +75,16 @@ class ModelInputs:
     def _convert(self, name: object, value: object) -> object:
         node = self._nodes.get(name) or self._overridable.get(name)
         if node is None:
-            self._refuse_name(name, value)
+            known = name if type(name) is str else None
+            near = nearest(known, self._nodes, 0.6) if known else ""
+            message = f"Unknown input {show(name)}.{f' Did you mean {near!a}?' if near else ''} {self._inventory()}"
+            # With one input, the stock backend passes the mapping to ORT, which reads a mapping of numbers as a map.
+            kind = InvalidArgument if len(self._nodes) == 1 and isinstance(value, (int, float)) else Fail
+            raise input_error(kind, message, input=known, expected=self._signature(), got=show(name)) from None
         try:
             return _value(node.type, value)
         except ValueError as reason:
-            kind = Fail if value is None else InvalidArgument
-            raise self._error([(node, str(reason))], kind) from None
-
-    def _refuse_name(self, name: object, value: object) -> NoReturn:
-        near = nearest(name, self._nodes, 0.6) if type(name) is str else ""
-        hint = f" Did you mean {near!a}?" if near else ""
-        # With one input, the stock backend passes the mapping itself to ORT, which reads a mapping of numbers as a map.
-        kind = InvalidArgument if len(self._nodes) == 1 and isinstance(value, (int, float)) else Fail
-        message = f"Unknown input {show(name)}.{hint} {self._inventory()}"
-        raise input_error(
-            kind, message, input=name if type(name) is str else None, expected=self._signature(), got=show(name)
-        ) from None
+            raise self._error([(node, str(reason))], Fail if value is None else InvalidArgument) from None
 
     def problem(self, feeds: Mapping[str, object], kind: type[Exception]) -> InputError | None:
         """Return the error for feeds that do not match the model, after ORT raised ``kind``; ``None`` if they match."""
@@ -130,21 +110,16 @@ class ModelInputs:
 
     def _error(self, wrong: list[tuple[NodeArg, str]], kind: type[Exception], hint: str = "") -> InputError:
         """Return the error for inputs with values that do not fit, each with a description of its value."""
-        sentences = [
-            f"Input {_printable(node.name)!r} expects {_type(node)}, got {got}" for node, got in wrong[:_MOST_LISTED]
-        ]
+        listed, node = wrong[:_MOST_LISTED], wrong[0][0]
+        sentences = [f"Input {_printable(node.name)!r} expects {_type(node)}, got {got}" for node, got in listed]
         if len(self._nodes) + len(self._overridable) > 1:
-            sentences.append(f"Model inputs: {self._signature()}")
-        sentences += [hint] if hint else []
-        if len(wrong) > 1:
-            expected, got = _listed(node for node, _ in wrong), ", ".join(text for _, text in wrong[:_MOST_LISTED])
-            return input_error(kind, ". ".join(sentences), expected=expected, got=got)
-        ((node, got),) = wrong
-        return input_error(kind, ". ".join(sentences), input=node.name, expected=_type(node), got=got)
+            sentences.append(self._inventory())
+        name, expected = (node.name, _type(node)) if len(wrong) == 1 else (None, _listed(node for node, _ in wrong))
+        message = ". ".join([*sentences, hint] if hint else sentences)
+        return input_error(kind, message, input=name, expected=expected, got=", ".join(got for _, got in listed))
 
     def _inventory(self) -> str:
-        count = len(self._nodes)
-        return f"The model has {count} input{'' if count == 1 else 's'}{': ' if count else ''}{self._signature()}"
+        return f"Model inputs: {self._signature() or 'none'}"
 
     def _signature(self) -> str:
         overrides = f". Overridable: {_listed(self._overridable.values())}" if self._overridable else ""
@@ -175,7 +150,10 @@ def _value(value_type: str, value: object) -> object:
     if value_type.startswith("seq(tensor("):
         if not isinstance(value, (list, tuple)):
             raise ValueError(tensors.describe(value))
-        return [_item(value_type[len("seq(") : -1], item) for item in value]
+        try:
+            return [_value(value_type[len("seq(") : -1], item) for item in value]
+        except ValueError as reason:
+            raise ValueError(f"a list that contains {reason}") from None
     element = tensors.element_type(value_type)
     if element is None:
         return value  # ORT itself reads maps, sequences of maps and sparse tensors
@@ -183,32 +161,22 @@ def _value(value_type: str, value: object) -> object:
     return array if tensors.numpy_has(array.dtype) else tensors.to_ort_value(array, element)
 
 
-def _item(value_type: str, value: object) -> object:
-    try:
-        return _value(value_type, value)
-    except ValueError as reason:
-        raise ValueError(f"a list that contains {reason}") from None
-
-
 def _misfit(node: NodeArg, value: object) -> str:
     """Describe a converted value that does not have the declared type or shape; ``""`` for any other value."""
     value_type = _required(node.type)
+    fits, shape = True, ()
     if isinstance(value, OrtValue):
-        fits = value.data_type() == value_type and _has_shape(node, value.shape() if value.is_tensor() else ())
+        fits, shape = value.data_type() == value_type, value.shape() if value.is_tensor() else ()
     elif isinstance(value, np.ndarray) and value_type.startswith("tensor("):
-        fits = _has_shape(node, value.shape)
+        shape = value.shape
     else:
         return _misfit_of_map(value_type, value)
+    # ORT reports an empty shape for a scalar and for any rank, and accepts any shape for both.
+    if node.shape:
+        fits = fits and len(shape) == len(node.shape)
+        fits = fits and all(not isinstance(d, int) or d == got for d, got in zip(node.shape, shape, strict=True))
     # A converted array of objects contains text.
     return "" if fits else tensors.describe(value).replace("object[", "string[")
-
-
-def _has_shape(node: NodeArg, shape: Sequence[int]) -> bool:
-    # ORT reports an empty shape for a scalar and for any rank, and accepts any shape for both.
-    return not node.shape or (
-        len(shape) == len(node.shape)
-        and all(not isinstance(fixed, int) or fixed == got for fixed, got in zip(node.shape, shape, strict=True))
-    )
 
 
 def _misfit_of_map(value_type: str, value: object) -> str:
@@ -232,10 +200,10 @@ def _misfit_of_map(value_type: str, value: object) -> str:
 
 def _is_utf8(value: object) -> bool:
     """Return whether UTF-8 can represent all text in a converted value: it cannot represent a lone surrogate."""
-    if isinstance(value, np.ndarray):
-        return value.dtype != object or _is_utf8(value.ravel().tolist())
     if isinstance(value, Mapping):
-        return _is_utf8([*value, *value.values()])
+        value = [*value, *value.values()]
+    if isinstance(value, np.ndarray):
+        value = value.ravel().tolist() if value.dtype == object else ()
     if isinstance(value, (list, tuple)):
         return all(map(_is_utf8, value))
     return re.search("[\ud800-\udfff]", str(value)) is None
