@@ -135,6 +135,9 @@ environments: .venv-stock/$(STOCK) $(patsubst %,.venv-%/$(READY),$(ENVIRONMENTS)
 test-cpu: .venv-stock/$(STOCK)
 test-cpu: export ORT_STOCK_PYTHON := $(CURDIR)/.venv-stock/bin/python
 
+# OpenBLAS, numpy's library, starts a thread for each CPU at import, and the threads spin for 0.1 s. The tests start more
+# than 100 processes.
+$(ENVIRONMENTS:%=test-%): export OPENBLAS_NUM_THREADS := 1
 $(ENVIRONMENTS:%=test-%): test-%: .venv-%/$(READY)
 	$(UNDER_$*) .venv-$*/bin/python -m pytest $(if $(filter $*,$(ALONE)),,$(PARALLEL) $(call tests_ending,$(LONGEST))) \
 		$(call tests_ending,$(ALSO_$*) $(ONLY_$*)) $(if $(filter $*,$(ALONE)),\
