@@ -289,9 +289,4 @@ class OnnxRuntimeBackendRep(BackendRep):
         if not runs.are_of(runs.session):
             self._ready()
             return self.run(inputs, run_config=run_config, **kwargs)
-        feeds = runs.inputs.feeds(inputs)
-        try:
-            return runs.route(runs, feeds, call)
-        except Exception as error:
-            runs.blame_inputs(error, feeds)
-            raise
+        return runs.compute(inputs, call)

@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from onnxruntime import InferenceSession, RunOptions
@@ -45,47 +45,42 @@ class Runs:
     """The settings of every run."""
     capture: Capture | None = None
     lock: SessionLock | None = None
+    replacement: replacement.Replacement | None = None
+    plain: bool = True
+    """Whether numpy has the types of all outputs."""
+    shared: frozenset[int] = frozenset()
+    """The outputs that can share memory with an input."""
     direct: Callable[[object, RunOptions], list | None] = fast_path.none
     """The fast path; it returns ``None`` for inputs that it does not support."""
-    route: Callable[[Runs, dict[str, object], RunSettings], list] | None = None
     kept: dict[tuple, RunSettings] = field(default_factory=dict)
     """The permitted settings of earlier runs."""
 
     @classmethod
     def of(cls, session: object, run_config: Mapping[str, str]) -> Runs:
         """Return the runs of a session with these run config entries."""
-        settings = RunSettings(NOTHING, run_config) if run_config else NO_SETTINGS
-        runs = cls(session, fast_path.inner_of(session), ModelInputs(session), settings, route=_run_session)
+        runs = cls(session, fast_path.inner_of(session), ModelInputs(session))
         if runs.is_ort:
             runs._choose_route()
-        return runs.with_settings(settings)
+        return runs.with_settings(RunSettings(NOTHING, run_config))
 
     def _choose_route(self) -> None:
         session = self.session
-        plain = all(tensors.is_plain(node.type) for node in session.get_outputs())  # numpy has these types
         # Also for a session that captured before set_providers: its graphs are released under the lock.
         if not ON_ANY_DEVICE.issuperset(session.get_providers()) or "_graph_capture" in vars(session):
             from onnxruntime.backend.capture import graphs, locks  # only for EPs on a device  # noqa: PLC0415
 
             self.capture, self.lock = graphs.of(session), locks.of(session)
         if self.capture is not None:
-            self.route = _run_captured
             return
-        if not plain:
-            self.route = _run_values
-        if self.lock is not None:
-            self.route = partial(_run_locked, self.route)
+        self.replacement = replacement.of(session)
+        self.plain = all(tensors.is_plain(node.type) for node in session.get_outputs())
+        if self.plain:
+            self.shared = self.inputs.returned_as(self.output_names)
         # A subclass of InferenceSession can override run.
-        if plain and type(session) is InferenceSession:
+        if self.plain and not self.shared and type(session) is InferenceSession:
             self.direct = fast_path.of(session, self.inputs.slots, self.output_names, self.lock)
-        watched = replacement.of(session)
-        if watched is not None:
-            direct, route = self.direct, self.route
-            self.direct = lambda inputs, options: watched.run(session, None, direct, inputs, options)
-            self.route = lambda runs, feeds, call: watched.run(session, call.options, route, runs, feeds, call)
-        shared = self.inputs.returned_as(self.output_names)
-        if plain and shared:
-            self.direct, self.route = fast_path.none, partial(_run_copying, self.route, shared)
+            if self.replacement is not None:
+                self.direct = partial(self.replacement.run, session, None, self.direct)
 
     def are_of(self, session: object) -> bool:
         """Return whether these are the runs of a session as it is now."""
@@ -135,13 +130,40 @@ class Runs:
         settings, without_effect = self.permitted(None if run_config is None else config, attributes)
         # A setting that is ignored or has no effect is warned about each time.
         without_warning = not without_effect and len(settings.attributes) == len(attributes)
-        texts = map(str, (*chain(*settings.entries.items()), *chain(*settings.attributes.items())))
+        texts = {*settings.entries, *settings.entries.values()}
+        texts |= {*settings.attributes, *settings.attributes.values()}
         # No text of the caller is kept, except for text that ORT receives.
-        if comparable and without_warning and {*texts}.issuperset(one for one in given if type(one) is str):
+        if comparable and without_warning and texts.issuperset(one for one in given if type(one) is str):
             if len(self.kept) >= _MOST_KEPT:
                 self.kept.clear()
             self.kept[types, given] = settings
         return settings
+
+    def compute(self, inputs: object, call: RunSettings, limited: bool = False) -> list:
+        """Run without the fast path. Only a run with limits has run options that can end it."""
+        feeds = self.inputs.feeds(inputs)
+        try:
+            if self.capture is not None:
+                options = call.options if limited else None
+                return self.capture.run(self.session, feeds, call.attributes, call.entries, options)
+            if self.replacement is None:
+                outputs = self._run(feeds, call.options)
+            else:
+                outputs = self.replacement.run(self.session, call.options, self._run, feeds, call.options)
+        except Exception as error:
+            self.blame_inputs(error, feeds)
+            raise
+        if not self.shared:
+            return outputs
+        return [tensors.owned(output) if index in self.shared else output for index, output in enumerate(outputs)]
+
+    def _run(self, feeds: dict[str, object], options: RunOptions) -> list:
+        with nullcontext() if self.lock is None else self.lock.for_a_run(options):
+            if not self.plain:
+                return fast_path.with_values(self.session, feeds, self.output_names, options)
+            # ORT's own backend passes None for all outputs: a tracer or a mock may check it.
+            outputs = self.session.run(None, feeds, options)
+        return [outputs[name] for name in self.output_names] if isinstance(outputs, Mapping) else outputs
 
     def blame_inputs(self, error: Exception, feeds: Mapping[str, object]) -> None:
         """Raise an ``InputError`` in place of ORT's error if the inputs do not match the model."""
@@ -165,44 +187,8 @@ class Runs:
                 "a replay cannot be ended. Add run_config={'gpu_graph_id': -1} for a run without capture",
                 "cancellation" if timeout is None else "timeout",
             )
-        feeds = self.inputs.feeds(inputs)
         with limited:
-            try:
-                if self.capture is not None:
-                    return self.capture.run(self.session, feeds, call.attributes, call.entries, call.options)
-                return self.route(self, feeds, call)
-            except Exception as error:
-                self.blame_inputs(error, feeds)
-                raise
+            return self.compute(inputs, call, limited=True)
 
 
 NOT_READY = Runs(object())
-
-
-# The routes of a run.
-
-
-def _run_session(runs: Runs, feeds: dict[str, object], call: RunSettings) -> list:
-    # ORT's own backend passes None for all outputs: a tracer or a mock may check it.
-    outputs = runs.session.run(None, feeds, call.options)
-    return [outputs[name] for name in runs.output_names] if isinstance(outputs, Mapping) else outputs
-
-
-def _run_values(runs: Runs, feeds: dict[str, object], call: RunSettings) -> list:
-    return fast_path.with_values(runs.session, feeds, runs.output_names, call.options)
-
-
-def _run_locked(route: Callable, runs: Runs, feeds: dict[str, object], call: RunSettings) -> list:
-    with runs.lock.for_a_run(call.options):
-        return route(runs, feeds, call)
-
-
-def _run_copying(
-    route: Callable, shared: frozenset[int], runs: Runs, feeds: dict[str, object], call: RunSettings
-) -> list:
-    outputs = route(runs, feeds, call)
-    return [tensors.owned(output) if index in shared else output for index, output in enumerate(outputs)]
-
-
-def _run_captured(runs: Runs, feeds: dict[str, object], call: RunSettings) -> list:
-    return runs.capture.run(runs.session, feeds, call.attributes, call.entries)
