@@ -16,7 +16,6 @@ import struct
 import sys
 import tempfile
 import unittest
-from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from unittest import mock
@@ -26,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python")
 import backend_option_drift as drift
 from backend_option_names import Image, Section, is_glued, uses
 
-from onnxruntime.backend.allowlist.rules import Rule, Table
+from onnxruntime.backend.allowlist.rules import Common, Rule
 
 
 @functools.cache
@@ -116,11 +115,11 @@ class TestExpectedNames(unittest.TestCase):
         kind = Rule(kind=None, default="", effect="")
         rules = {
             "always": kind,
-            "from_1_30": replace(kind, since=(1, 30)),
-            "before_1_30": replace(kind, until=(1, 30)),
-            "inside": replace(kind, within=("always", "inside")),
+            "from_1_30": kind._replace(since=(1, 30)),
+            "before_1_30": kind._replace(until=(1, 30)),
+            "inside": kind._replace(within=("always", "inside")),
         }
-        options = Table("run: onnxruntime 1.31.1; run: onnxruntime-ep-x 0.4.0") | rules
+        options = Common("run: onnxruntime 1.31.1; run: onnxruntime-ep-x 0.4.0") | rules
         keys = {f"session.{name}": rule for name, rule in rules.items() if name != "inside"}
         ort = drift.Library("onnxruntime_pybind11_state.so", "built-in", {}, [])
         plugin = drift.Library("libonnxruntime_x.so", "plugin", {}, [])

@@ -21,13 +21,21 @@ from backend_option_evidence import CONFIG_KEYS
 from onnxruntime.backend.allowlist import attributes, config_keys, refusals
 from onnxruntime.backend.allowlist.config_keys import FREE_DIMENSION, SESSION_FAMILIES
 from onnxruntime.backend.allowlist.refusals import Refused
-from onnxruntime.backend.allowlist.rules import Need, Rule, Table
+from onnxruntime.backend.allowlist.rules import Need, Rule
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Kind
 from onnxruntime.backend.provider_names import OPENVINO_AUTO
 
 Rules = Mapping[str, Rule | Refused]
-SESSION_ATTRIBUTES = attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
-RUN_ATTRIBUTES = attributes.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
+
+
+def _attributes(permitted: Rules, refused: Rules) -> Rules:
+    """Return all reviewed attributes of a class. The evidence is the same for each: the class has this attribute."""
+    evidence = next(iter(permitted.values())).evidence
+    return permitted | {name: verdict._replace(evidence=evidence) for name, verdict in refused.items()}
+
+
+SESSION_ATTRIBUTES = _attributes(attributes.SESSION_ATTRIBUTES, refusals.SESSION_ATTRIBUTES)
+RUN_ATTRIBUTES = _attributes(attributes.RUN_ATTRIBUTES, refusals.RUN_ATTRIBUTES)
 SESSION_CONFIG = config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
 RUN_CONFIG = config_keys.RUN_CONFIG | refusals.RUN_CONFIG
 PROVIDERS = refusals.provider_tables()
@@ -153,10 +161,10 @@ def _families() -> Iterator[str]:
     yield "that is permitted by its prefix causes a warning, because its effect cannot be confirmed."
     yield from ("", "| Prefix | Verdict | Values or reason |", "|---|---|---|")
     for family in SESSION_FAMILIES:
-        conditions = " ".join(f"{_condition(need)}." for need in family.needs)
+        conditions = " ".join(f"{_condition(need)}." for need in family.rule.needs)
         rest = (
             f"The rest of the key matches {_code(family.rest)}. A call can set at most {family.most} such keys. "
-            f"Values: {_text(family.kind.accepts)}. {conditions}"
+            f"Values: {_text(family.rule.kind.accepts)}. {conditions}"
         )
         yield _row(_code(family.prefix), "permitted", rest.rstrip())
     for prefix, rule in refusals.SESSION_FAMILIES.items():
@@ -259,9 +267,7 @@ def _named(prefix: str, name: str) -> str:
 
 
 def _evidence(rules: Rules, name: str) -> str:
-    if isinstance(rules, Table):
-        return rules.how_known(name)
-    return rules[name].evidence if isinstance(rules[name], Refused) else CONFIG_KEYS[name]
+    return rules[name].evidence or CONFIG_KEYS[name]
 
 
 def _requires(rule: Rule) -> str:

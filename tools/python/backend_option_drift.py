@@ -208,7 +208,7 @@ def expected(distribution: Distribution) -> set[str]:
         for provider in PROVIDERS.values()
         for rules in provider.values()
         for option, rule in rules.items()
-        if f"run: {distribution.name} " in rules.how_known(option)
+        if f"run: {distribution.name} " in rules[option].evidence
         and known(rule)
         and not (type(rule) is Rule and rule.within)
     }

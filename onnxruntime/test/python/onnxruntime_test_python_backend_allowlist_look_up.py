@@ -18,10 +18,11 @@ from backend_test_hostile_values import Float, Int, Loud, LoudType, NumpyInt, Nu
 
 from onnxruntime import ExecutionMode, RunOptions, SessionOptions
 from onnxruntime.backend import errors
-from onnxruntime.backend.allowlist import look_up, permits, value_kinds
+from onnxruntime.backend.allowlist import look_up, value_kinds
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.circumstances import Circumstances
 from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.allowlist.value_kinds import Flag, Integer, Member, Text, Threads
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 from onnxruntime.backend.request import of_call
@@ -31,7 +32,7 @@ _SPIN = "session.intra_op.spin_duration_us"
 
 def permit(
     at: Circumstances = NEWEST, kind: str = "built-in", attributes: dict | None = None, **requested: object
-) -> permits.Permit:
+) -> Permit:
     return look_up.permit(of_call(requested, attributes or {}), at, lambda _: kind)
 
 
@@ -285,10 +286,10 @@ class TestSessionAndRunConfig(unittest.TestCase):
             self.assertLessEqual(len(errors.show(value)), 80)
 
     def test_a_key_of_another_keyword_is_refused_with_its_place(self):
-        self.assert_refused({"gpu_graph_id": 1}, "belongs in run_config")
-        self.assert_refused({_SPIN: 1}, "belongs in session_config", run=True)
+        self.assert_refused({"gpu_graph_id": 1}, "run_config['gpu_graph_id']")
+        self.assert_refused({_SPIN: 1}, f"session_config['{_SPIN}']", run=True)
         for run in (False, True):
-            self.assert_refused({"intra_op_num_threads": 1}, "Pass it in session_options", run=run)
+            self.assert_refused({"intra_op_num_threads": 1}, "session_options['intra_op_num_threads']", run=run)
         self.assert_refused({"use_tf32": 1}, "Pass it in provider_options")
         self.assert_refused({"session.intra_op_num_threads": 1}, "Pass intra_op_num_threads")
 

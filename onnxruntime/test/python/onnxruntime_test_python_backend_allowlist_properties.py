@@ -194,7 +194,7 @@ def check_text(rules: dict[str, Verdict], name: object, text: object, given: dic
     CASE.assertIs(type(name), str)
     rule = rules.get(name)
     if rule is None:
-        rule = next((family for family in SESSION_FAMILIES if name.startswith(family.prefix)), None)
+        rule = next((family.rule for family in SESSION_FAMILIES if name.startswith(family.prefix)), None)
         CASE.assertTrue(rule is not None and rules is SESSION_CONFIG, f"{name!r} is not in a table")
         CASE.assertRegex(name, r"\Asession\.int(er|ra)_op\.[a-z_]{1,40}\Z")
     else:

@@ -19,11 +19,11 @@ from backend_test_models import no_session_opens, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import provider_names
-from onnxruntime.backend.allowlist import look_up, permits, providers, refusals
+from onnxruntime.backend.allowlist import look_up, providers, refusals
 from onnxruntime.backend.allowlist.circumstances import Circumstances
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.refusals import EVERY_PROVIDER, Refused, verdicts
-from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.allowlist.rules import Rule, sent
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Names, Text, Threads
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.request import of_call
@@ -110,7 +110,7 @@ def permit(name: str, options: dict, kind: str, at: Circumstances = HERE) -> dic
 
 def texts(name: str, options: dict, kind: str = "built-in") -> dict[str, str]:
     """Return the texts that ORT would receive."""
-    return permits.sent(permit(name, options, kind)[name])
+    return sent(permit(name, options, kind)[name])
 
 
 def names_in(accepts: str) -> list[str]:
@@ -133,7 +133,7 @@ class TableTest(unittest.TestCase):
             with self.subTest(f"{name} {kind} {option}"):
                 self.assertRegex(rule.effect, r"\A[A-Z][^\n]{10,}\.\Z")
                 self.assertTrue(rule.default)
-                self.assertTrue(PROVIDERS[name][kind].how_known(option))
+                self.assertTrue(PROVIDERS[name][kind][option].evidence)
                 self.assertFalse(option in EVERY_PROVIDER)
                 self.assertFalse(option in refusals.PROVIDERS.get(name, {}).get(kind, {}))
 

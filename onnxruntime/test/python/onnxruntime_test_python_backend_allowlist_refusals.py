@@ -15,13 +15,14 @@ from backend_test_allowlist import NEWEST
 
 from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend import errors
-from onnxruntime.backend.allowlist import look_up, permits, refusals
+from onnxruntime.backend.allowlist import look_up, refusals
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.request import of_call
 
 
-def permit(kind: str = "built-in", attributes: dict | None = None, **requested: object) -> permits.Permit:
+def permit(kind: str = "built-in", attributes: dict | None = None, **requested: object) -> Permit:
     return look_up.permit(of_call(requested, attributes or {}), NEWEST, lambda _: kind)
 
 

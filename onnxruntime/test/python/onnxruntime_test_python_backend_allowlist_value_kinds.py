@@ -120,7 +120,7 @@ class TestValueKinds(unittest.TestCase):
 
     def test_names(self):
         self.assert_parses(
-            Names(("A", "B1"), "names"),
+            Names(lambda: ("A", "B1"), "names"),
             {("A",): "A", ("A;B1",): "A;B1", ("A;A",): "A;A"},
             ["", "A;", ";A", "A,B1", "A; B1", "a", "A;A;A", "C", "A\0", None, 1, True, Str("A"), b"A"],
         )
@@ -163,9 +163,9 @@ class TestValueKinds(unittest.TestCase):
             Integer(0, 64, flags=True),
             Integer(among=(-1, 0, 16)),
             Threads(2),
-            Choice("", "apply", spelled={"A": "b"}),
+            Choice("", "apply", A="b"),
             Member(*ExecutionMode.__members__.values()),
-            Names(("A", "B"), "names"),
+            Names(lambda: ("A", "B"), "names"),
             Text(r"\w+(,\w+)*", "words", max_bytes=8),
         ):
             schema = json.loads(json.dumps(kind.schema))

@@ -53,7 +53,6 @@ NEVER = {
     # The policy does not depend on the reasons of refusals.
     "allowlist.attributes": _REFUSALS | _SUGGESTIONS,
     "allowlist.config_keys": _REFUSALS | _SUGGESTIONS,
-    "allowlist.permits": _REFUSALS | _SUGGESTIONS,
     "allowlist.providers": _REFUSALS | _SUGGESTIONS,
     "allowlist.rules": _REFUSALS | _SUGGESTIONS,
     "allowlist.value_kinds": _REFUSALS | _SUGGESTIONS,

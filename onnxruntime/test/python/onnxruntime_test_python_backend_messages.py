@@ -123,8 +123,8 @@ def excluding_the_cpu() -> None:
 
 def on_one_core() -> None:
     """Leave out an EP that the caller does not specify."""
-    needs = (Need("two CPU cores", lambda *_: False, without="runs can block"),)
-    with mock.patch.dict(look_up.PROVIDER_NEEDS, {("AzureExecutionProvider", "built-in"): needs}):
+    need = Need("two CPU cores", lambda *_: False, without="runs can block")
+    with mock.patch.dict(look_up.PROVIDER_NEEDS, {("AzureExecutionProvider", "built-in"): need}):
         look_up.permit(of_call({}), replace(NEWEST, providers=("AzureExecutionProvider", CPU)), lambda _: "built-in")
 
 
@@ -260,21 +260,21 @@ REFUSALS = (
         session_config("gpu_graph_id"),
         (
             "session_config['gpu_graph_id'] is not permitted via the backend API: "
-            "it is a run config key and belongs in run_config"
+            "unknown key. Did you mean run_config['gpu_graph_id']?"
         ),
     ),
     (
         session_config("intra_op_num_threads"),
         (
-            "session_config['intra_op_num_threads'] is not permitted via the backend API: "
-            "it is a SessionOptions attribute. Pass it in session_options or as a keyword argument"
+            "session_config['intra_op_num_threads'] is not permitted via the backend API: unknown key. "
+            "Did you mean session_options['intra_op_num_threads']?"
         ),
     ),
     (
         lambda: prepare(run_config={"log_severity_level": 2}),
         (
-            "run_config['log_severity_level'] is not permitted via the backend API: it is a RunOptions attribute. "
-            "Pass it to run as a keyword argument"
+            "run_config['log_severity_level'] is not permitted via the backend API: unknown key. Did you mean "
+            "session_options['log_severity_level'] or the keyword argument log_severity_level of run?"
         ),
     ),
     (
@@ -295,7 +295,7 @@ REFUSALS = (
         run_config("only_execute_path_to_fetches"),
         (
             "run_config['only_execute_path_to_fetches'] is not permitted via the backend API: "
-            "it is a RunOptions attribute. Pass it to run as a keyword argument"
+            "unknown key. Did you mean the keyword argument only_execute_path_to_fetches of run?"
         ),
     ),
     (

@@ -22,7 +22,7 @@ from onnx import helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.allowlist import circumstances, config_keys
-from onnxruntime.backend.allowlist.permits import Permit
+from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.errors import InputError, NotPermittedError
 from onnxruntime.backend.session import free_dimensions
 

@@ -55,7 +55,7 @@ class ReadBackTest(unittest.TestCase):
         """If the EP reports the text anyway, it must be the text that was sent."""
         option = "enable_skip_layer_norm_strict_mode"
         there = Circumstances((1, 27), "x86_64", system="Linux")
-        with process_with(bundled=(CUDA,)), mock.patch.object(circumstances, "_this_machine", lambda: there):
+        with process_with(bundled=(CUDA,)), mock.patch.object(circumstances, "expected", lambda _: there):
             permitted = permit({CUDA: {option: True}})
         applied = verification.read_back(self.session(**{CUDA: {option: "1"}}), permitted)
         self.assertEqual((applied.provider_options, applied.unconfirmed), ({CUDA: {}}, {CUDA: {option: "1"}}))

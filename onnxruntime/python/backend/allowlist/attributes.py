@@ -13,7 +13,7 @@ from functools import partial
 
 from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from onnxruntime.backend.allowlist.circumstances import Circumstances
-from onnxruntime.backend.allowlist.rules import Need, Rule, Table
+from onnxruntime.backend.allowlist.rules import Common, Need, Rule
 from onnxruntime.backend.allowlist.value_kinds import Flag, Integer, Member, Text, Threads, threads_start
 
 
@@ -64,7 +64,7 @@ _switch_on = partial(Rule, Flag(), "True")
 
 # --- Attributes of onnxruntime.SessionOptions, as keyword arguments of prepare and run ---
 
-SESSION_ATTRIBUTES = Table("stored: a member of SessionOptions") | {
+SESSION_ATTRIBUTES = Common("stored: a member of SessionOptions") | {
     "enable_cpu_mem_arena": _switch_on("Whether the CPU EP allocates from an arena."),
     "enable_mem_pattern": _switch_on(
         "Whether ORT plans memory ahead from the shapes of the first run.", needs=(_PATTERN,)
@@ -92,7 +92,7 @@ SESSION_ATTRIBUTES = Table("stored: a member of SessionOptions") | {
 
 # --- Attributes of onnxruntime.RunOptions, as keyword arguments of run ---
 
-RUN_ATTRIBUTES = Table("stored: a member of RunOptions") | {
+RUN_ATTRIBUTES = Common("stored: a member of RunOptions") | {
     "log_severity_level": Rule(_SEVERITY, "-1", "Minimum severity of log lines of the run. -1: the session's."),
     "log_verbosity_level": _VERBOSITY,
     "logid": Rule(_LOG_ID, "", "Prefix of the run's log lines."),

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import onnxruntime
@@ -18,7 +17,7 @@ from onnxruntime import InferenceSession
 NOTHING: Mapping = MappingProxyType({})
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Circumstances:
     """The facts about a session and its machine that a rule may depend on."""
 
@@ -42,21 +41,13 @@ class Circumstances:
 
 def expected(providers: Iterable[str]) -> Circumstances:
     """Describe a session with these EPs on this machine that has not been created yet."""
-    return replace(_this_machine(), providers=tuple(providers))
+    major, minor = onnxruntime.__version__.split(".")[:2]
+    return Circumstances((int(major), int(minor)), platform.machine(), platform.system(), tuple(providers))
 
 
 def of_session(session: InferenceSession, attributes: Iterable[str]) -> Circumstances:
     """Describe an existing session by its EPs, their options and these ``SessionOptions`` attributes."""
-    options = session.get_session_options()
-    return replace(
-        _this_machine(),
-        providers=tuple(session.get_providers()),
-        attributes={name: getattr(options, name) for name in attributes},
-        options=session.get_provider_options(),
-    )
-
-
-@cache
-def _this_machine() -> Circumstances:
-    major, minor = onnxruntime.__version__.split(".")[:2]
-    return Circumstances((int(major), int(minor)), platform.machine(), platform.system())
+    at, options = expected(session.get_providers()), session.get_session_options()
+    at.attributes = {name: getattr(options, name) for name in attributes}
+    at.options = session.get_provider_options()
+    return at

@@ -16,7 +16,7 @@ from functools import partial
 from onnxruntime import GraphOptimizationLevel
 from onnxruntime.backend.allowlist.attributes import OWN_THREADS, PARALLEL
 from onnxruntime.backend.allowlist.circumstances import Circumstances
-from onnxruntime.backend.allowlist.rules import Family, Need, Rule, Table
+from onnxruntime.backend.allowlist.rules import Common, Family, Need, Rule
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Names, Text
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, COMPILING, CPU, GPU, NPU, ON_CUDA_DEVICE
 
@@ -144,7 +144,7 @@ SESSION_CONFIG |= {
         since=(1, 27),
     ),
     _DISABLED: Rule(
-        Names(_OPTIMIZERS, f"names from this list, joined by ';': {', '.join(_with_releases())}", empty=True),
+        Names(lambda: _OPTIMIZERS, f"names from this list, joined by ';': {', '.join(_with_releases())}", empty=True),
         "",
         "Disables these graph optimizers. ORT itself silently ignores unknown names.",
         needs=(_KNOWN_OPTIMIZERS, _OVERRIDES_APPLIED),
@@ -172,7 +172,7 @@ SESSION_CONFIG |= {
 }
 
 # By passes that run from ORT_ENABLE_BASIC on.
-SESSION_CONFIG |= Table(needs=(_BASIC,)) | {
+SESSION_CONFIG |= Common(needs=(_BASIC,)) | {
     "optimization.enable_cast_chain_elimination": _switch(
         "Removes chains of Cast nodes, and the rounding that they cause.",
         needs=(_enabled("CastChainElimination", "Level1_RuleBasedTransformer"),),
@@ -188,7 +188,7 @@ SESSION_CONFIG |= Table(needs=(_BASIC,)) | {
 }
 
 # By passes that run from ORT_ENABLE_EXTENDED on.
-SESSION_CONFIG |= Table(needs=(_EXTENDED,)) | {
+SESSION_CONFIG |= Common(needs=(_EXTENDED,)) | {
     "optimization.enable_gelu_approximation": _switch(
         "Replaces Gelu by its tanh approximation.", needs=(_enabled("GeluApproximation"), _FULL)
     ),
@@ -254,7 +254,7 @@ def _spin_duration(pool: str) -> Rule:
 
 
 # Within an operator.
-SESSION_CONFIG |= Table(needs=_POOLS["intra_op"]) | {
+SESSION_CONFIG |= Common(needs=_POOLS["intra_op"]) | {
     "session.dynamic_block_base": Rule(
         # 1000000000 makes a run ten times slower, 2147483647 makes it fail.
         Integer(0, 128),
@@ -269,7 +269,7 @@ SESSION_CONFIG |= Table(needs=_POOLS["intra_op"]) | {
 }
 
 # Between operators.
-SESSION_CONFIG |= Table(needs=_POOLS["inter_op"]) | {
+SESSION_CONFIG |= Common(needs=_POOLS["inter_op"]) | {
     "session.inter_op.allow_spinning": _switch_on("Lets idle inter-op threads spin before they block."),
     "session.inter_op.spin_backoff_max": _spin_backoff("inter_op"),
     "session.inter_op.spin_duration_us": _spin_duration("inter_op"),
@@ -277,7 +277,7 @@ SESSION_CONFIG |= Table(needs=_POOLS["inter_op"]) | {
 
 # Other keys with these prefixes. No effect of theirs is known, so each causes a warning.
 SESSION_FAMILIES: tuple[Family, ...] = tuple(
-    Family(Integer(0, 64, flags=True), "", "", prefix=f"session.{pool}.", rest="[a-z_]{1,40}", most=16, needs=needs)
+    Family(f"session.{pool}.", "[a-z_]{1,40}", 16, Rule(Integer(0, 64, flags=True), "", "", needs=needs))
     for pool, needs in _POOLS.items()
 )
 

@@ -12,7 +12,6 @@ rendered from a parsed value.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
@@ -22,21 +21,9 @@ from onnxruntime.backend.allowlist import refusals, suggestions
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.circumstances import NOTHING, Circumstances
 from onnxruntime.backend.allowlist.config_keys import FREE_DIMENSION, RUN_CONFIG, SESSION_CONFIG, SESSION_FAMILIES
-from onnxruntime.backend.allowlist.permits import Permit, Setting
 from onnxruntime.backend.allowlist.providers import ALWAYS, ANY_PLUGIN, NO_OPTION, PROVIDER_NEEDS, PROVIDERS
-from onnxruntime.backend.allowlist.rules import Family, Rule
-from onnxruntime.backend.allowlist.value_kinds import ForbiddenError
-from onnxruntime.backend.errors import (
-    NotPermittedError,
-    name_of,
-    nearest,
-    refuse,
-    reject,
-    reject_key,
-    reject_value,
-    show,
-    warn,
-)
+from onnxruntime.backend.allowlist.rules import Permit, Rule, Setting
+from onnxruntime.backend.errors import NotPermittedError, name_of, refuse, reject, reject_key, reject_value, show, warn
 from onnxruntime.backend.provider_names import ON_CUDA_DEVICE
 
 if TYPE_CHECKING:
@@ -72,40 +59,36 @@ def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -
             kind = permitted.kinds[name] = kind_of(name)
             permitted.providers[name], options[name] = _options_of(name, given, kind, at)
         _check_device(request, permitted)
-    created = {
-        "providers": tuple(permitted.providers),
-        "options": options,
-        "attributes": {**at.attributes, **permitted.attributes},
-        "sizes": permitted.sizes,
-    }
+    at = replace(
+        at,
+        providers=tuple(permitted.providers),
+        options=options,
+        attributes={**at.attributes, **permitted.attributes},
+        sizes=permitted.sizes,
+    )
     for keyword in ("session_config", "run_config"):
-        found, permitted.without_effect[keyword] = entries(keyword, getattr(request, keyword) or {}, at, **created)
+        found, permitted.without_effect[keyword] = entries(keyword, getattr(request, keyword) or NOTHING, at)
         setattr(permitted, keyword, found)
     refuse_while_model_configures((*request.specified, *permitted.attributes))
     permitted.warnings = warn_unknown(request.attributes, SESSION_ATTRIBUTES)
     return permitted
 
 
-def entries(
-    keyword: str, given: Mapping[str, object], at: Circumstances, **changes: object
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the text of each entry, and a sentence about each entry without effect; ``changes`` apply to ``at``."""
+def entries(keyword: str, given: Mapping[str, object], at: Circumstances) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the text of each entry, and a sentence about each entry that has no effect in this session."""
     table = SESSION_CONFIG if keyword == "session_config" else RUN_CONFIG
-    settings: dict[str, Setting] = {}
-    without_effect: dict[str, str] = {}
-    for key, value in given.items():
-        place = (keyword, "", key)
-        settings[key] = _look_up(table, key, value, at, place)
-        family = settings[key].rule
-        if isinstance(family, Family):
-            if sum(setting.rule is family for setting in settings.values()) > family.most:
-                reject(f"more than {family.most} keys of {family.prefix}*", *place)
-            without_effect[key] = (
-                f"{name_of(*place)} is permitted only as one of {family.prefix}*. ORT stores any such key, so the "
-                "backend cannot confirm that it has an effect"
-            )
+    settings = {key: _look_up(table, key, value, at, (keyword, "", key)) for key, value in given.items()}
     texts = {key: setting.text for key, setting in settings.items()}
-    _check_needs(settings, at, without_effect, beside=texts, **changes)
+    without_effect = _without_effect(settings, replace(at, beside=texts))
+    for family in SESSION_FAMILIES:
+        members = [key for key, setting in settings.items() if setting.rule is family.rule]
+        for key in members[family.most :]:
+            reject(f"more than {family.most} keys of {family.prefix}*", keyword, "", key)
+        for key in members:
+            without_effect[key] = (
+                f"{name_of(keyword, '', key)} is permitted only as one of {family.prefix}*. ORT stores any such key, "
+                "so the backend cannot confirm that it has an effect"
+            )
     return texts, without_effect
 
 
@@ -134,9 +117,7 @@ def attributes(
             if reason or hasattr(owner, name):
                 refuse(f"{reason or 'not reviewed'}. Permitted attributes: {', '.join(sorted(table))}", name)
     chosen = {name: setting.value for name, setting in settings.items()}
-    without_effect: dict[str, str] = {}
-    _check_needs(settings, at, without_effect, attributes=chosen)
-    return chosen, without_effect
+    return chosen, _without_effect(settings, replace(at, attributes=chosen))
 
 
 def _options_of(
@@ -159,15 +140,16 @@ def _options_of_kind(
     name: str, kind: str, given: Mapping[str, object], at: Circumstances
 ) -> tuple[dict[str, Setting], dict[str, str]]:
     table = PROVIDERS.get(name, NOTHING).get(kind, ANY_PLUGIN if kind == "plugin" else NO_OPTION)
-    settings: dict[str, Setting] = {}
-    for option, value in (*ALWAYS.get((name, kind), NOTHING).items(), *given.items()):
-        settings[option] = _look_up(table, option, value, at, ("provider_options", name, option), kind)
+    settings = {
+        option: _look_up(table, option, value, at, ("provider_options", name, option), kind)
+        for option, value in {**ALWAYS.get((name, kind), NOTHING), **given}.items()
+    }
     texts = {option: setting.text for option, setting in settings.items()}
     at = replace(at, beside=texts)
-    _check_needs(settings, at, {})
-    for need in PROVIDER_NEEDS.get((name, kind), ()):
-        if not need.met(at, ""):
-            refuse(f"it requires {need.what}. Otherwise, {need.without}", "provider_options", name)
+    _without_effect(settings, at)  # only refuses: no condition of an option is idle
+    need = PROVIDER_NEEDS.get((name, kind))
+    if need and not need.met(at, ""):
+        refuse(f"it requires {need.what}. Otherwise, {need.without}", "provider_options", name)
     return settings, texts
 
 
@@ -175,7 +157,9 @@ def _look_up(
     table: Mapping[str, Rule], name: str, value: object, at: Circumstances, place: Place, kind: str = ""
 ) -> Setting:
     """Return the setting of one name and value."""
-    rule = table.get(name) or (_family_of(place) if table is SESSION_CONFIG else None)
+    rule = table.get(name)
+    if rule is None and table is SESSION_CONFIG:
+        rule = next((family.rule for family in SESSION_FAMILIES if family.permits(name, table)), None)
     if rule is None:
         refuse(_why_unknown(table, place, kind), *place)
     if rule.since > at.release:
@@ -185,46 +169,27 @@ def _look_up(
     return _parsed(rule, value, place)
 
 
-def _family_of(place: Place) -> Family | None:
-    """Return the permitted family of a key that has no rule. Refuse a key that is similar to a known key."""
-    _, _, key = place
-    for family in SESSION_FAMILIES:
-        rest = key.removeprefix(family.prefix)
-        if rest != key and re.fullmatch(family.rest, rest, re.ASCII):
-            known = [name.removeprefix(family.prefix) for name in SESSION_CONFIG if name.startswith(family.prefix)]
-            if near := nearest(rest, known, 0.75):
-                refuse(f"unknown key. Did you mean '{family.prefix}{near}'?", *place)
-            return family
-    return None
-
-
 def _parsed(rule: Rule, value: object, place: Place) -> Setting:
     """Return the setting of a rule with a value of its kind."""
-    kind = rule.kind
     try:
-        parsed = kind.parse(value)
-    except ForbiddenError as error:
-        refuse(f"with the value {show(value)}, {error}", *place)
+        parsed = rule.kind.parse(value)
     except ValueError as error:
-        reject_value(value, kind.accepts, *place, why=str(error))
-    return Setting(rule, parsed, kind.render(parsed), place)
+        reject_value(value, rule.kind.accepts, *place, why=str(error))
+    return Setting(rule, parsed, rule.kind.render(parsed), place)
 
 
-def _check_needs(
-    settings: Mapping[str, Setting], at: Circumstances, without_effect: dict[str, str], **changes: object
-) -> None:
-    """Check the conditions of settings, and add a sentence about each setting that has no effect."""
-    for key, setting in settings.items():
-        for need in setting.rule.needs if key not in without_effect else ():
-            if changes:
-                at, changes = replace(at, **changes), {}
-            if need.met(at, setting.text):
+def _without_effect(settings: Mapping[str, Setting], at: Circumstances) -> dict[str, str]:
+    """Check the conditions of settings, and return a sentence about each setting that has no effect."""
+    sentences = {}
+    for key, (rule, _, text, place) in settings.items():
+        for need in rule.needs:
+            if need.met(at, text):
                 continue
             if not need.idle:
-                refuse(f"it requires {need.what}. Otherwise, {need.without}", *setting.place)
-            if need.shared or setting.text not in setting.rule.anyway:
-                place = name_of(*setting.place)
-                without_effect[key] = f"{place} has no effect in this session: it requires {need.what}"
+                refuse(f"it requires {need.what}. Otherwise, {need.without}", *place)
+            if need.shared or text not in rule.anyway:
+                sentences[key] = f"{name_of(*place)} has no effect in this session: it requires {need.what}"
+    return sentences
 
 
 def _why_unknown(known: Mapping[str, Rule], place: Place, kind: str) -> str:
@@ -232,18 +197,11 @@ def _why_unknown(known: Mapping[str, Rule], place: Place, kind: str) -> str:
     keyword, provider, key = place
     if reason := _documented(*place, kind):
         return reason
-    for other, table in (("session_config", SESSION_CONFIG), ("run_config", RUN_CONFIG)):
-        if key in table:
-            return f"it is a {other.replace('_', ' ')} key and belongs in {other}"
-    if key in SESSION_ATTRIBUTES and not (keyword == "run_config" and key in RUN_ATTRIBUTES):
-        return "it is a SessionOptions attribute. Pass it in session_options or as a keyword argument"
-    if key in RUN_ATTRIBUTES:
-        return "it is a RunOptions attribute. Pass it to run as a keyword argument"
-    instead = f"Use provider_options={{'{provider}': {{}}}}"
-    if provider and provider not in PROVIDERS:
-        return f"the options of this execution provider have not been reviewed. {instead}"
-    if not known:
-        return f"no options of this execution provider are permitted. {instead}"
+    if provider and not (known and provider in PROVIDERS) and not suggestions.of_other_tables(key):
+        why = "no options of this execution provider are permitted"
+        if provider not in PROVIDERS:
+            why = "the options of this execution provider have not been reviewed"
+        return f"{why}. Use provider_options={{'{provider}': {{}}}}"
     what = "option" if provider else "attribute" if keyword == "session_options" else "key"
     return f"unknown {what}{suggestions.similar_name(*place, known)}"
 
@@ -256,11 +214,11 @@ def _documented(*place: str) -> str:
 
 def _fits_session(name: str, at: Circumstances) -> bool:
     """Return whether a session without specified EPs may have this EP. If not, warn."""
-    for need in PROVIDER_NEEDS.get((name, "built-in"), ()):
-        if not need.met(at, ""):
-            warn(f"{name} is left out, because it requires {need.what}. Otherwise, {need.without}")
-            return False
-    return True
+    need = PROVIDER_NEEDS.get((name, "built-in"))
+    fits = need is None or need.met(at, "")
+    if not fits:
+        warn(f"{name} is left out, because it requires {need.what}. Otherwise, {need.without}")
+    return fits
 
 
 def _check_device(request: Request, permitted: Permit) -> None:

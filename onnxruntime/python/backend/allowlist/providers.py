@@ -16,7 +16,7 @@ from onnx.defs import get_all_schemas
 
 from onnxruntime.backend import provider_names as eps
 from onnxruntime.backend.allowlist.circumstances import Circumstances
-from onnxruntime.backend.allowlist.rules import Need, Rule, Table
+from onnxruntime.backend.allowlist.rules import Common, Need, Rule
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Names, Text, Threads, usable_cores
 
 # Switches that are off and on by default.
@@ -50,7 +50,7 @@ def _tuning_bounded(at: Circumstances, text: str) -> bool:
     return text == "0" or bounded
 
 
-_CUDA = Table("parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries") | {
+_CUDA = Common("parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries") | {
     "device_id": Rule(
         _DEVICE_INDEX, "0", "Index of the CUDA device. ORT raises an error if the device does not exist."
     ),
@@ -109,7 +109,7 @@ _trt_switch = partial(Rule, Flag("False", "True"), "0")
 _DLA = Need("trt_dla_enable=1", lambda at, _: at.beside.get("trt_dla_enable") == "True")
 _TACTICS = [sign + name for sign in "+-" for name in ("CUBLAS", "CUBLAS_LT", "CUDNN", "EDGE_MASK_CONVOLUTIONS")]
 
-_TENSORRT = Table("parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT libraries") | {
+_TENSORRT = Common("parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT libraries") | {
     "device_id": Rule(
         _DEVICE_INDEX, "0", "Index of the CUDA device. CUDA raises an error if the device does not exist."
     ),
@@ -134,7 +134,7 @@ _TENSORRT = Table("parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT 
         "Maximum additional CUDA streams for each inference stream. -1: TensorRT chooses. 0 saves memory.",
     ),
     "trt_tactic_sources": Rule(
-        Names(_TACTICS, f"names from this list, joined by ',': {', '.join(_TACTICS)}", ","),
+        Names(lambda: _TACTICS, f"names from this list, joined by ',': {', '.join(_TACTICS)}", ","),
         "none",
         "Kernel libraries that TensorRT uses (+) or does not use (-).",
     ),
@@ -144,7 +144,7 @@ _TENSORRT = Table("parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT 
 }
 
 # The plugin for RTX devices. The options at the end are those of the built-in EP of older ORT releases.
-_TENSORRT_RTX = Table("parser run: onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0 on stub libraries", reported=False) | {
+_TENSORRT_RTX = Common("parser run: onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0 on stub libraries", reported=False) | {
     "device_id": _PLUGIN_DEVICE,
     "enable_cuda_graph": Rule(
         Flag(
@@ -177,7 +177,7 @@ def _not_beside(other: str) -> tuple[Need, ...]:
     return (Need(f"{other}=0", lambda at, text: text == "0" or at.beside.get(other) != "1"),)
 
 
-_MIGRAPHX = Table("parser run: onnxruntime-migraphx 1.27.1 on stub HIP and MIGraphX libraries") | {
+_MIGRAPHX = Common("parser run: onnxruntime-migraphx 1.27.1 on stub HIP and MIGraphX libraries") | {
     "device_id": Rule(_DEVICE_INDEX, "0", "Index of the GPU. ORT raises an error if the device does not exist."),
     "migraphx_fp16_enable": _switch("Computes in float16.", needs=_not_beside("migraphx_bf16_enable")),
     "migraphx_bf16_enable": _switch("Computes in bfloat16.", needs=_not_beside("migraphx_fp16_enable")),
@@ -188,7 +188,7 @@ _MIGRAPHX = Table("parser run: onnxruntime-migraphx 1.27.1 on stub HIP and MIGra
 
 # --- CANN -------------------------------------------------------------------------------------------------------------
 
-_CANN = Table("parser run: onnxruntime-cann 1.24.4 on stub ACL libraries") | {
+_CANN = Common("parser run: onnxruntime-cann 1.24.4 on stub ACL libraries") | {
     "device_id": Rule(_DEVICE_INDEX, "0", "Index of the NPU. ORT raises an error if the device does not exist."),
     "npu_mem_limit": _ARENA_LIMIT,
     "arena_extend_strategy": _ARENA_GROWTH,
@@ -218,7 +218,7 @@ _STREAMS = (
 )
 _OPENVINO_DEVICE = r"(?:CPU|GPU(?:\.[0-9])?|NPU)"
 
-_OPENVINO_BUNDLED = Table("run: onnxruntime-openvino 1.24.1 on a CPU", reported=False) | {
+_OPENVINO_BUNDLED = Common("run: onnxruntime-openvino 1.24.1 on a CPU", reported=False) | {
     "device_type": Rule(
         Text(
             rf"{_OPENVINO_DEVICE}|(?:AUTO|HETERO|MULTI):{_OPENVINO_DEVICE}(?:,{_OPENVINO_DEVICE})*",
@@ -256,7 +256,7 @@ _OPENVINO_BUNDLED = Table("run: onnxruntime-openvino 1.24.1 on a CPU", reported=
 }
 
 
-def _openvino_plugin(section: str) -> Table:
+def _openvino_plugin(section: str) -> dict[str, Rule]:
     """Return the options of the OpenVINO plugin, which reads all of them from ``load_config``, by device.
 
     :param section: the part of ``load_config`` that the plugin's device reads. It ignores all other parts silently.
@@ -266,7 +266,7 @@ def _openvino_plugin(section: str) -> Table:
         hardware = "CPU" if section == "CPU" else ""
         return Rule(kind, default, effect, within=("load_config", section, name), hardware=hardware)
 
-    return Table("run: onnxruntime-ep-openvino 1.8.1 on a CPU", reported=False) | {
+    return Common("run: onnxruntime-ep-openvino 1.8.1 on a CPU", reported=False) | {
         "device_id": _PLUGIN_DEVICE,
         "num_of_threads": inside(
             Threads(2), "OpenVINO decides", "CPU threads of the session.", "INFERENCE_NUM_THREADS"
@@ -274,7 +274,7 @@ def _openvino_plugin(section: str) -> Table:
         "num_streams": inside(Threads(1), "OpenVINO decides", _STREAMS, "NUM_STREAMS"),
         "precision": inside(
             # Not FP16: on a CPU without FP16, OpenVINO silently computes in bfloat16 or float32.
-            Choice(spelled={"FP32": "f32", "ACCURACY": "dynamic"}),
+            Choice(FP32="f32", ACCURACY="dynamic"),
             "bfloat16 on a CPU that has it, else FP32",
             "Precision of a CPU. ACCURACY: the model's precision.",
             "INFERENCE_PRECISION_HINT",
@@ -284,7 +284,7 @@ def _openvino_plugin(section: str) -> Table:
 
 # --- QNN --------------------------------------------------------------------------------------------------------------
 
-_QNN_PLUGIN = Table("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported=False) | {
+_QNN_PLUGIN = Common("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported=False) | {
     "device_id": _PLUGIN_DEVICE,
     "backend_type": Rule(
         # Not gpu and cpu: the session takes no node and only logs the reason, and the package lacks the cpu library.
@@ -336,11 +336,11 @@ _NO_CAPTURE = Flag(
 )
 
 # It reports no options.
-_WEBGPU_BUNDLED = Table("run: onnxruntime-webgpu 1.27.0 on a software GPU", reported=False) | {
+_WEBGPU_BUNDLED = Common("run: onnxruntime-webgpu 1.27.0 on a software GPU", reported=False) | {
     **_WEBGPU,
     "enableGraphCapture": Rule(_NO_CAPTURE, "0", _CAPTURE),
 }
-_WEBGPU_PLUGIN = Table("run: onnxruntime-ep-webgpu 0.4.0 on a software GPU", reported=False) | {
+_WEBGPU_PLUGIN = Common("run: onnxruntime-ep-webgpu 0.4.0 on a software GPU", reported=False) | {
     "device_id": _PLUGIN_DEVICE,
     **_WEBGPU,
     "enableInt64": _switch(
@@ -370,18 +370,18 @@ _TWO_CORES_OR_AUTO = Need(
     lambda _, __: usable_cores() > 1,
     without=_TWO_CORES.without,
 )
-PROVIDER_NEEDS: dict[tuple[str, str], tuple[Need, ...]] = {
-    (eps.OPENVINO, "built-in"): (_TWO_CORES,),
-    (eps.OPENVINO, "plugin"): (_TWO_CORES_OR_AUTO,),
+PROVIDER_NEEDS: dict[tuple[str, str], Need] = {
+    (eps.OPENVINO, "built-in"): _TWO_CORES,
+    (eps.OPENVINO, "plugin"): _TWO_CORES_OR_AUTO,
 }
 
-NO_OPTION = Table("no option is permitted")
+NO_OPTION: dict[str, Rule] = {}
 # A plugin without a table. The application trusts it, because it has registered it.
-ANY_PLUGIN = Table("run") | {"device_id": _PLUGIN_DEVICE}
+ANY_PLUGIN = Common("run") | {"device_id": _PLUGIN_DEVICE}
 # Built-in EPs without a permitted option.
 _WITHOUT_OPTION = "Dml CoreML VitisAI Xnnpack ACL Dnnl Js WebNN ArmNN Azure Nnapi Rknpu VSINPU"
 # EP name to kind to options, for each EP that has been reviewed.
-PROVIDERS: dict[str, dict[str, Table]] = {
+PROVIDERS: dict[str, dict[str, dict[str, Rule]]] = {
     eps.CPU: {"built-in": NO_OPTION},
     eps.CUDA: {"built-in": _CUDA, "plugin": NO_OPTION},
     eps.TENSORRT: {"built-in": _TENSORRT},

@@ -2,20 +2,22 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Classes for writing the tables of the allowlist."""
+"""Classes for writing the tables of the allowlist, and for the settings that the tables permit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from onnxruntime.backend.allowlist.circumstances import Circumstances
 from onnxruntime.backend.allowlist.value_kinds import Kind
+from onnxruntime.backend.errors import nearest
 
 
-# Neither frozen nor with __eq__, which nothing needs: each takes a millisecond of every import.
-@dataclass(eq=False)
-class Need:
+class Need(NamedTuple):
     """A precondition of an entry. If it does not hold, ORT stores the entry and ignores it, or fails later."""
 
     what: str
@@ -30,8 +32,7 @@ class Need:
     """The consequence if the condition does not hold, as the end of "Otherwise, ..."."""
 
 
-@dataclass(eq=False)
-class Rule:
+class Rule(NamedTuple):
     """A permitted option, key or attribute."""
 
     kind: Kind
@@ -49,48 +50,95 @@ class Rule:
     anyway: tuple[str, ...] = ()
     """The texts that describe a session without the option. They cause no warning if the option has no effect."""
     within: tuple[str, ...] = ()
-    """For an option that an EP reads only inside another option of JSON text: that option, then the JSON names."""
+    """For an option that an EP reads only inside another option of JSON text: that option, a section and the name."""
     hardware: str = ""
     """For an option that only one kind of a plugin EP's devices reads: that kind, as ORT names it."""
     reported: bool = True
     """Whether ORT reports the value in use (EP options only)."""
     evidence: str = ""
-    """The evidence of the entry, if it differs from that of its table."""
+    """How the effect is known. docs/options-evidence.md lists the evidence of config keys."""
 
 
-@dataclass(eq=False)
-class Family(Rule):
+class Family(NamedTuple):
     """Keys permitted by their prefix. An exact entry always wins over a family."""
 
-    prefix: str = ""
-    rest: str = ""
+    prefix: str
+    rest: str
     """The rest of the key, as a pattern of ASCII characters."""
-    most: int = 0
+    most: int
     """The number of keys of the family that one call may specify."""
+    rule: Rule
+
+    def permits(self, key: str, known: Iterable[str]) -> bool:
+        """Return whether the family has this key. A key that is similar to a known key is probably misspelt."""
+        others = [name.removeprefix(self.prefix) for name in known if name.startswith(self.prefix)]
+        rest = key.removeprefix(self.prefix)
+        return rest != key and bool(re.fullmatch(self.rest, rest, re.ASCII)) and not nearest(rest, others, 0.75)
 
 
-class Table(dict):
-    """Names and their rules, written ``Table(...) | {name: Rule(...)}``.
+class Common(NamedTuple):
+    """What the rules of a table have in common, written ``Common(...) | {name: Rule(...)}``."""
 
-    :param evidence: the evidence of all entries that do not specify their own.
-    :param needs: conditions of every entry, in addition to its own.
-    :param reported: whether ORT reports the values in use. For a plugin EP, ORT repeats every name and value that it
-        was given, even those that the EP does not know.
-    """
+    evidence: str = ""
+    """The evidence of the rules that do not specify their own."""
+    needs: tuple[Need, ...] = ()
+    """Conditions of every rule, in addition to its own."""
+    reported: bool = True
+    """``False`` for a plugin EP: ORT repeats every name and value, even those that the EP does not know."""
 
-    def __init__(self, evidence: str = "", *, needs: tuple[Need, ...] = (), reported: bool = True) -> None:
-        self.evidence, self.needs, self.reported = evidence, needs, reported
+    def __or__(self, rules: Mapping[str, Rule]) -> dict[str, Rule]:
+        return {
+            name: rule._replace(
+                evidence=rule.evidence or self.evidence,
+                needs=rule.needs + self.needs,
+                reported=rule.reported and self.reported,
+            )
+            for name, rule in rules.items()
+        }
 
-    def __or__(self, entries: Mapping) -> Table:
-        """Return the same table with more entries. A value that is not a :class:`Rule` is kept unchanged."""
-        table = Table(self.evidence, needs=self.needs, reported=self.reported)
-        table.update({**self, **entries})
-        for name, rule in entries.items():
-            if isinstance(rule, Rule):  # which can be in several tables
-                reported = rule.reported and self.reported
-                table[name] = replace(rule, needs=rule.needs + self.needs, reported=reported)
-        return table
 
-    def how_known(self, name: str) -> str:
-        """Return the evidence of the entry of this name."""
-        return self[name].evidence or self.evidence
+class Setting(NamedTuple):
+    """A permitted option with its value."""
+
+    rule: Rule
+    value: object
+    """The value as parsed."""
+    text: str
+    """The value as ORT receives it."""
+    place: tuple[str, str, str | None]
+    """The keyword argument, the EP or ``""``, and the option or ``None``."""
+
+
+@dataclass(eq=False, repr=False)
+class Permit:
+    """The settings that may be passed to ORT for one session, by name. Only :mod:`allowlist.look_up` creates one."""
+
+    device: str
+    """ONNX's name of the requested device, or ``""``."""
+    providers: dict[str, Mapping[str, Setting]] = field(default_factory=dict)
+    """The EPs in order, each with its options."""
+    explicit: bool = False
+    """Whether the EPs were specified. Otherwise, they are all available EPs, and ORT may fall back."""
+    kinds: dict[str, str] = field(default_factory=dict)
+    """The kind of each specified EP in this process, see :func:`session.presence.kind_of`."""
+    attributes: Mapping[str, object] = field(default_factory=dict)
+    session_config: Mapping[str, str] = field(default_factory=dict)
+    run_config: Mapping[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    without_effect: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """By keyword argument, each key that has no effect in this session, with a sentence about it."""
+    warnings: tuple[str, ...] = ()
+    """The warnings given while the settings were looked up."""
+
+
+def sent(settings: Mapping[str, Setting]) -> dict[str, str]:
+    """Return the option texts that ORT receives for one EP, with options that travel inside another one folded in."""
+    texts: dict[str, str] = {}
+    folded: dict[str, dict[str, dict[str, str]]] = {}
+    for option, setting in settings.items():
+        if setting.rule.within:
+            carrier, section, name = setting.rule.within
+            folded.setdefault(carrier, {}).setdefault(section, {})[name] = setting.text
+        else:
+            texts[option] = setting.text
+    return texts | {carrier: json.dumps(sections) for carrier, sections in folded.items()}

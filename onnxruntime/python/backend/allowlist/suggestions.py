@@ -28,7 +28,7 @@ _SHORTEST_PART = 5
 _MOST_SUGGESTED = 3
 _SUFFIX = "executionprovider"
 _CONFIGS = {"session_config": SESSION_CONFIG, "run_config": RUN_CONFIG}
-_SCOPES = {"session_config": "session", "run_config": "run"}
+_TABLES = {**_CONFIGS, "session_options": SESSION_ATTRIBUTES}
 _FOR_SESSION_OPTIONS = (
     "Pass attributes as keyword arguments, such as intra_op_num_threads=2, and config entries in "
     "session_config={...}. Or create an InferenceSession with these options and pass it as the model"
@@ -134,22 +134,15 @@ def _instead_of_keyword(name: str, value: object, others: Mapping[str, object]) 
 def _similar_keyword(name: str, value: object) -> str:
     """Return the sentence that suggests keyword arguments and config entries with a similar name, or ``""``."""
     known = (*KEYWORDS, *SESSION_ATTRIBUTES, *RUN_ATTRIBUTES, *LIMITS, "device")
-    near = nearest(name, known, 0.75)
-    found = [near] if near else _containing(name, known)
-    forms = [f"{other}={_mapping(value) if other in KEYWORDS else show(value)}" for other in found]
+    forms = [f"{other}={_mapping(value) if other in KEYWORDS else show(value)}" for other in _similar(name, known)]
     for keyword, table in _CONFIGS.items() if not forms else ():
-        forms += [f"{keyword}={{{key!r}: {show(value)}}}" for key in _containing(name, table, at_end=True)]
+        forms += [f"{keyword}={{{key!r}: {show(value)}}}" for key in _similar(name, table, at_end=True)]
     return _did_you_mean(forms)
 
 
 def session_attributes(name: str) -> list[str]:
     """Return the ``SessionOptions`` attributes that a flag such as ``threads`` or ``intra-op-num-threads`` means."""
-    name = name.replace("-", "_")
-    return (
-        [name]
-        if name in SESSION_ATTRIBUTES
-        else _near(name, SESSION_ATTRIBUTES) or _containing(name, SESSION_ATTRIBUTES)
-    )
+    return _similar(name.replace("-", "_"), SESSION_ATTRIBUTES)
 
 
 def similar_provider(name: str) -> str:
@@ -160,41 +153,46 @@ def similar_provider(name: str) -> str:
     return _did_you_mean([f"'{meant}'"]) if meant else f". Known: {', '.join(PROVIDERS)}"
 
 
+def of_other_tables(name: str) -> list[str]:
+    """Return the arguments that accept a name."""
+    found = [name_of(keyword, "", name) for keyword, table in _TABLES.items() if name in table]
+    return [*found, f"the keyword argument {name} of run"] if name in RUN_ATTRIBUTES else found
+
+
 def similar_name(keyword: str, provider: str, name: str, known: Iterable[str]) -> str:
     """Return the sentence that suggests names for an unknown name: names of the same table, or of other tables."""
-    if found := _near(name, known) or _containing(name, known):
-        return _did_you_mean([f"'{other}'" for other in found])
-    forms = []
-    for other, table in {**_CONFIGS, "session_options": SESSION_ATTRIBUTES}.items():
-        if other != keyword:
-            forms += [name_of(other, "", key) for key in _near(name, table) or _containing(name, table, at_end=True)]
+    if found := of_other_tables(name) or [f"'{other}'" for other in _similar(name, known)]:
+        return _did_you_mean(found)
+    others = {other: table for other, table in _TABLES.items() if other != keyword}
+    forms = [name_of(other, "", key) for other, table in others.items() for key in _similar(name, table, at_end=True)]
     if not forms and not provider:
         eps = [ep for ep, kinds in PROVIDERS.items() if any(name in table for table in kinds.values())]
         forms = [name_of("provider_options", ep, name) for ep in eps]
-    scope = _SCOPES.get(keyword, provider)
-    if forms or not scope:
+    if forms or keyword == "session_options":
         return _did_you_mean(forms)
+    scope = provider or keyword.removesuffix("_config")
     return f". To list the permitted names, run `python -m onnxruntime.backend options {scope}`"
 
 
-def _near(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known name with the most similar spelling, in its last part too: `session.` alone says nothing."""
-    by_form = {key.lower(): key for key in known}
-    folded = name.strip().lower() if len(name) <= _LONGEST_KEY else ""
-    near = nearest(folded, by_form, 0.8)
-    if not near or not nearest(folded.rpartition(".")[2], [near.rpartition(".")[2]], 0.6):
+def _similar(name: str, known: Iterable[str], *, at_end: bool = False) -> list[str]:
+    """Return the known name with the most similar spelling, or else the few that contain whole words of the name.
+
+    :param at_end: whether these words must be the end of the known name.
+    """
+    if len(name) > _LONGEST_KEY:
         return []
-    return [by_form[near]] if by_form[near] != name else []
-
-
-def _containing(name: str, known: Iterable[str], *, at_end: bool = False) -> list[str]:
-    """Return the known names that contain whole words of a name, at their end if possible, unless there are many."""
-    part = name.strip().lower().replace("-", "_").rpartition(".")[2] if len(name) <= _LONGEST_KEY else ""
+    folded = name.strip().lower()
+    by_form = {key.lower(): key for key in known}
+    near = nearest(folded, by_form, 0.8)
+    # The last part is similar, too: `session.` alone says nothing.
+    if near and nearest(folded.rpartition(".")[2], [near.rpartition(".")[2]], 0.6):
+        return [by_form[near]]
+    part = folded.replace("-", "_").rpartition(".")[2]
     if len(part) < _SHORTEST_PART:
         return []
-    forms = {key: f"_{key.lower().replace('.', '_')}_" for key in known}
-    found = [key for key, form in forms.items() if form.endswith(f"_{part}_")]
-    found = found or [key for key, form in forms.items() if not at_end and f"_{part}_" in form]
+    forms = {f"_{form.replace('.', '_')}_": key for form, key in by_form.items()}
+    found = [key for form, key in forms.items() if form.endswith(f"_{part}_")]
+    found = found or [key for form, key in forms.items() if not at_end and f"_{part}_" in form]
     return found if len(found) <= _MOST_SUGGESTED else []
 
 

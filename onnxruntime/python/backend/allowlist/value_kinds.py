@@ -15,7 +15,6 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from types import MappingProxyType
 
 import numpy as np
 
@@ -47,10 +46,6 @@ def whole(value: object) -> int:
     raise ValueError("not an integer")
 
 
-class ForbiddenError(ValueError):
-    """A value that the parser of ORT or of an EP accepts, and that the allowlist does not permit."""
-
-
 class Kind:
     """A kind of value."""
 
@@ -78,28 +73,25 @@ class Flag(Kind):
     If "on" is not permitted, ``only_off`` is the reason. If "off" is not permitted, ``only_on`` is the reason.
     """
 
-    _VALUES = MappingProxyType({0: False, 1: True, "0": False, "1": True})
-
     def __init__(self, off: str = "0", on: str = "1", *, only_off: str = "", only_on: str = "") -> None:
         self._spelling = (off, on)
         self._refused = (only_on, only_off)
         self.accepts = "True/False, 0/1 or '0'/'1'"
         if only_off or only_on:
             self.accepts = "False, 0 or '0'" if only_off else "True, 1 or '1'"
-        on_and_off = (True, False, 1, 0, "1", "0")
-        self.schema = {"enum": [value for value in on_and_off if not self._refused[self._VALUES[value]]]}
+        self.schema = {"enum": [value for value in (True, False, 1, 0, "1", "0") if not self._refused[int(value)]]}
 
     def parse(self, value: object) -> bool:
         value = plain(value)
-        if type(value) is float or value not in self._VALUES:
+        if type(value) is float or value not in (0, 1, "0", "1"):
             raise ValueError("not a flag")
-        on = self._VALUES[value]
+        on = bool(int(value))
         if self._refused[on]:
-            raise ForbiddenError(self._refused[on])
+            raise ValueError(self._refused[on])
         return on
 
     def render(self, parsed: object) -> str:
-        return self._spelling[bool(parsed)]
+        return self._spelling[parsed]
 
     def read(self, text: str) -> bool:
         if text.lower() not in ("0", "1", "false", "true"):
@@ -193,12 +185,12 @@ def threads_start(number: int) -> bool:
 
 
 class Choice(Kind):
-    """One of a few exact names; ``spelled`` maps names to the strings that ORT receives instead."""
+    """One of a few exact names; ``spelled`` maps more names to the strings that ORT receives instead."""
 
-    def __init__(self, *names: str, spelled: Mapping[str, str] = MappingProxyType({})) -> None:
-        self._spelling = {name: name for name in names} | dict(spelled)
+    def __init__(self, *names: str, **spelled: str) -> None:
+        self._spelling = {name: name for name in names} | spelled
         self.accepts = "one of " + ", ".join(map(repr, self._spelling))
-        self.schema = {"enum": list(self._spelling)}
+        self.schema = {"enum": [*self._spelling]}
 
     def parse(self, value: object) -> str:
         value = _text(value)
@@ -219,36 +211,25 @@ class Member(Kind):
     def __init__(self, *members: object) -> None:
         self._type = type(members[0])
         self._by_name = {member.name: member for member in members}
-        # ORT's enums create an object from any number, such as ExecutionMode(77), and ORT accepts the object.
-        self._by_number = {int(member): member for member in members}
         self.accepts = f"a member of {self._type.__name__} or its name: {', '.join(self._by_name)}"
-        self.schema = {"enum": list(self._by_name)}
+        self.schema = {"enum": [*self._by_name]}
 
     def parse(self, value: object) -> object:
-        member = None
-        if type(value) is self._type:
-            member = self._by_number.get(int(value))
-        elif type(value) is str:
-            member = self._by_name.get(value)
-        if member is None:
+        # ORT's enums create an object from any number, such as ExecutionMode(77). Its name is "???".
+        name = value.name if type(value) is self._type else value
+        if type(name) is not str or name not in self._by_name:
             raise ValueError("not a member of this enum")
-        return member
+        return self._by_name[name]
 
 
 class Names(Kind):
     """Known names joined by ``separator``. ORT and the EPs skip unknown names silently.
 
-    ``known`` can be a function, called when the names are first needed. With ``empty``, the empty string is accepted,
-    too.
+    The function ``known`` is called when the names are first needed. With ``empty``, the empty string is accepted, too.
     """
 
     def __init__(
-        self,
-        known: Iterable[str] | Callable[[], Iterable[str]],
-        accepts: str,
-        separator: str = ";",
-        *,
-        empty: bool = False,
+        self, known: Callable[[], Iterable[str]], accepts: str, separator: str = ";", *, empty: bool = False
     ) -> None:
         self._source, self._separator, self._empty = known, separator, empty
         self.accepts = accepts
@@ -256,13 +237,11 @@ class Names(Kind):
 
     @cached_property
     def _known(self) -> frozenset[str]:
-        return frozenset(self._source() if callable(self._source) else self._source)
+        return frozenset(self._source())
 
     def parse(self, value: object) -> tuple[str, ...]:
         text = _text(value)
-        if self._empty and text == "":
-            return ()
-        names = tuple(text.split(self._separator))
+        names = () if self._empty and text == "" else tuple(text.split(self._separator))
         if len(names) > len(self._known) or not self._known.issuperset(names):
             raise ValueError("it contains an unknown name")
         return names
@@ -283,7 +262,7 @@ class Text(Kind):
         value = _text(value)
         if len(value) > self._max_bytes or not re.fullmatch(self._pattern, value, re.ASCII):
             raise ValueError("not of the accepted form")
-        parts = re.findall(self._once, value) if self._once else ()
-        if len(parts) != len({*parts}):
+        parts = re.findall(self._once, value) if self._once else []
+        if len(parts) > len({*parts}):
             raise ValueError("a part appears twice")
         return value

@@ -29,7 +29,7 @@ from onnx import numpy_helper
 
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend.allowlist.permits import Setting
+from onnxruntime.backend.allowlist.rules import Setting
 from onnxruntime.backend.capture.operators import DROPOUTS, OPERATORS, RANDOM, RELEASES, TYPES, Dispatches
 from onnxruntime.backend.errors import reject, show
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CUDA, TENSORRT, WEBGPU

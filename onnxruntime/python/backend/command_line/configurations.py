@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 import onnxruntime
 from onnxruntime.backend import configuration, request
 from onnxruntime.backend.allowlist import circumstances, look_up
-from onnxruntime.backend.allowlist.permits import sent
 from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.rules import sent
 from onnxruntime.backend.command_line.output import MistakeError, one_line
 from onnxruntime.backend.command_line.providers import kinds
 from onnxruntime.backend.configuration import KEYWORDS

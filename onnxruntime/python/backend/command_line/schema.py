@@ -33,7 +33,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
 
 def schema() -> dict[str, object]:
     """Return a JSON Schema, draft 2020-12, of all configurations that are permitted on some machine."""
-    families = {_pattern(family): family.kind.schema for family in SESSION_FAMILIES}
+    families = {_pattern(family): family.rule.kind.schema for family in SESSION_FAMILIES}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"Configurations of onnxruntime.backend, as of ONNX Runtime {onnxruntime.__version__}",

@@ -19,7 +19,7 @@ import onnx
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist import circumstances
 from onnxruntime.backend.allowlist.config_keys import FOLDING_CAP, SESSION_CONFIG
-from onnxruntime.backend.allowlist.permits import Permit
+from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.errors import reject, show
 from onnxruntime.backend.provider_names import COMPILING
 

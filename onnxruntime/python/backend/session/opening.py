@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 
 from onnxruntime import InferenceSession, SessionOptions, get_device
-from onnxruntime.backend.allowlist.permits import Permit, Setting, sent
+from onnxruntime.backend.allowlist.rules import Permit, Setting, sent
 from onnxruntime.backend.errors import NotPermittedError, reject, reject_value, reworded
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE, TENSORRT
 from onnxruntime.backend.session import extensions, failures, free_dimensions, presence, replacement

@@ -10,8 +10,8 @@ import os
 from collections.abc import Iterable
 
 import onnxruntime
-from onnxruntime.backend.allowlist.permits import Permit
 from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.allowlist.suggestions import provider_named
 from onnxruntime.backend.errors import nearest, reject, show, warn
 from onnxruntime.backend.provider_names import CPU, CUDA, ON_ANY_DEVICE, ON_CUDA_DEVICE, OPENVINO, TENSORRT

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.circumstances import NOTHING
-from onnxruntime.backend.allowlist.permits import Permit, Setting, sent
+from onnxruntime.backend.allowlist.rules import Permit, Setting, sent
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, QNN
 from onnxruntime.backend.session import failures, presence

@@ -30,7 +30,7 @@ from onnxruntime.backend.allowlist.refusals.others import EVERY_PROVIDER
 from onnxruntime.backend.allowlist.refusals.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.refusals.session_config import SESSION_CONFIG, SESSION_FAMILIES
 from onnxruntime.backend.allowlist.refusals.verdicts import Refused
-from onnxruntime.backend.allowlist.rules import Table
+from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.provider_names import (
     CANN,
     COREML,
@@ -72,7 +72,7 @@ _TABLES = {
 }
 
 
-def provider_tables() -> dict[str, dict[str, Table]]:
+def provider_tables() -> dict[str, dict[str, dict[str, Rule | Refused]]]:
     """Return all reviewed options by EP name and kind: the permitted ones, then the refused ones."""
     return {
         name: {kind: table | PROVIDERS.get(name, {}).get(kind, {}) for kind, table in kinds.items()}
