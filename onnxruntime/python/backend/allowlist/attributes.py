@@ -51,7 +51,7 @@ _SEVERITY = Integer(among=(-1, 2, 3, 4))
 _VERBOSITY = Rule(
     Integer(among=(0,)),
     "0",
-    "Verbosity of the log lines in a debug build, at log severity 0. Release builds do not read it.",
+    "Verbosity of the log lines. Other values act only in a debug build at log severity 0, which is refused.",
 )
 _LEVEL = Member(*GraphOptimizationLevel.__members__.values())
 _MODE = Member(*ExecutionMode.__members__.values())

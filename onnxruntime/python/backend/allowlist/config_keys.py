@@ -220,7 +220,7 @@ SESSION_CONFIG |= Common(needs=(_EXTENDED,)) | {
         anyway=("1",),
     ),
     "session.x64quantprecision": _switch(
-        "Rewrites int8 weights to uint8, which x86-64 CPUs without VNNI multiply without saturation.",
+        "Rewrites int8 weights to uint8. An x86-64 CPU without VNNI multiplies uint8 weights without saturation.",
         # 1.24 reads it on CPUs without VNNI only (on an emulated CPU), and ignores it on other CPUs.
         since=(1, 25),
         needs=(_X86_64, _enabled("Avx2WeightS8ToU8Transformer"), _FULL),

@@ -236,7 +236,7 @@ _OPENVINO_BUNDLED = Common("run: onnxruntime-openvino 1.24.1 on a CPU", reported
     "precision": Rule(
         Choice("FP32", "FP16", "ACCURACY"),
         "FP32 on CPU, FP16 on GPU and NPU",
-        "Precision of the device. ACCURACY: the model's precision.",
+        "Precision of the device. ACCURACY: the model's precision. To use FP16 on an NPU, do not set the option.",
         needs=(_FP16_ON_GPU,),
     ),
     "num_of_threads": Rule(

@@ -52,8 +52,8 @@ def _of_both(evidence: str) -> dict[str, Refused]:
         ),
         "soc_model": Refused(
             OUTSIDE_SESSION,
-            "with the plugin EP, a session with it makes runs of earlier QNN sessions of the process fail, and makes "
-            "later sessions compute in float16",
+            "with the plugin EP, if a session has this option, runs of earlier QNN sessions of the process fail. Later "
+            "sessions compute in float16",
             evidence,
         ),
         **refused(
