@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from onnxruntime.backend.capture.graphs import Capture
     from onnxruntime.backend.capture.locks import SessionLock
 
-# The types whose equal values are the same value, unlike 0.0 and -0.0.
-_COMPARABLE = frozenset({str, int, bool})
 _MOST_KEPT = 64
 
 
@@ -52,7 +51,7 @@ class Runs:
     """The outputs that can share memory with an input."""
     direct: Callable[[object, RunOptions], list | None] = fast_path.none
     """The fast path; it returns ``None`` for inputs that it does not support."""
-    kept: dict[tuple, RunSettings] = field(default_factory=dict)
+    kept: dict[bytes, RunSettings] = field(default_factory=dict)
     """The permitted settings of earlier runs."""
 
     @classmethod
@@ -118,25 +117,21 @@ class Runs:
 
     def settings_of(self, run_config: Mapping[str, object] | None, attributes: dict[str, object]) -> RunSettings:
         """Look up the settings of one run, or return those of an earlier run with the same arguments."""
-        if run_config is not None and type(run_config) is not dict:
-            return self.permitted(run_config, attributes)[0]
-        config = {} if run_config is None else run_config.copy()  # another thread may change the caller's
-        given = (run_config is None, len(config), *config, *config.values(), *attributes, *attributes.values())
-        # Only exact types: a subclass could claim to equal anything. True equals 1, so the types are part of the key.
-        types = tuple(map(type, given))
-        comparable = _COMPARABLE.issuperset(types)
-        if comparable and (found := self.kept.get((types, given))) is not None:
+        found = self.kept.get(_key(run_config, attributes))
+        if found is not None:
             return found
-        settings, without_effect = self.permitted(None if run_config is None else config, attributes)
+        if type(run_config) is dict:
+            run_config = run_config.copy()  # another thread may change the caller's
+        settings, without_effect = self.permitted(run_config, attributes)
         # A setting that is ignored or has no effect is warned about each time.
-        without_warning = not without_effect and len(settings.attributes) == len(attributes)
-        texts = {*settings.entries, *settings.entries.values()}
-        texts |= {*settings.attributes, *settings.attributes.values()}
-        # No text of the caller is kept, except for text that ORT receives.
-        if comparable and without_warning and texts.issuperset(one for one in given if type(one) is str):
-            if len(self.kept) >= _MOST_KEPT:
-                self.kept.clear()
-            self.kept[types, given] = settings
+        if (key := _key(run_config, attributes)) and not without_effect and len(settings.attributes) == len(attributes):
+            # No text of the caller is kept, except for text that ORT receives.
+            sent = {*settings.entries.values(), *settings.attributes.values()}
+            values = (*(run_config or NOTHING).values(), *attributes.values())
+            if all(type(value) in (int, bool) or (type(value) is str and value in sent) for value in values):
+                if len(self.kept) >= _MOST_KEPT:
+                    self.kept.clear()
+                self.kept[key] = settings
         return settings
 
     def compute(self, inputs: object, call: RunSettings, limited: bool = False) -> list:
@@ -192,3 +187,14 @@ class Runs:
 
 
 NOT_READY = Runs(object())
+
+
+def _key(*arguments: object) -> bytes:
+    """Return bytes that are equal for equal arguments of the same built-in types only; ``b""`` for other types.
+
+    Unlike a comparison, this calls no method of a caller's class.
+    """
+    try:
+        return marshal.dumps(arguments, 2)  # later versions depend on reference counts
+    except ValueError:
+        return b""
