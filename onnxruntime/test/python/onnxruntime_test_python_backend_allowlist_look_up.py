@@ -10,7 +10,6 @@ import itertools
 import unittest
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
 from backend_test_allowlist import NEWEST
@@ -310,13 +309,13 @@ class TestSessionAndRunConfig(unittest.TestCase):
         for key, rule in (SESSION_CONFIG | RUN_CONFIG).items():
             if rule.since > (1, 24):
                 needed = ".".join(map(str, rule.since))
-                before = replace(NEWEST, release=(1, rule.since[1] - 1))
+                before = NEWEST._replace(release=(1, rule.since[1] - 1))
                 with self.subTest(key=key):
                     self.assert_refused({key: "1"}, f"requires ORT {needed}", at=before)
 
     def test_optimizers_of_the_release(self):
         key = "optimization.disable_specified_optimizers"
-        old = replace(NEWEST, release=(1, 24))
+        old = NEWEST._replace(release=(1, 24))
         both = {key: "ConstantFolding;NotWhereFusion"}
         self.assertEqual(session_config(both, NEWEST), both)
         self.assertEqual(session_config({key: "ConstantFolding"}, old), {key: "ConstantFolding"})
@@ -324,20 +323,20 @@ class TestSessionAndRunConfig(unittest.TestCase):
         self.assert_refused({key: "ConstantFolding,NotWhereFusion"}, "invalid value")
 
     def test_needs(self):
-        arm = replace(NEWEST, machine="arm64")
-        cuda = replace(NEWEST, providers=("CUDAExecutionProvider",))
-        openvino = replace(NEWEST, providers=("OpenVINOExecutionProvider",))
-        qnn = replace(NEWEST, providers=("QNNExecutionProvider",))
-        with_cpu = replace(NEWEST, providers=("OpenVINOExecutionProvider", "CPUExecutionProvider"))
+        arm = NEWEST._replace(machine="arm64")
+        cuda = NEWEST._replace(providers=("CUDAExecutionProvider",))
+        openvino = NEWEST._replace(providers=("OpenVINOExecutionProvider",))
+        qnn = NEWEST._replace(providers=("QNNExecutionProvider",))
+        with_cpu = NEWEST._replace(providers=("OpenVINOExecutionProvider", "CPUExecutionProvider"))
         for key, value, enough, missing in (
             ("mlas.disable_kleidiai", "1", arm, NEWEST),
             ("mlas.qnbit.force_fp32", "1", NEWEST, arm),
             ("mlas.use_lut_gemm", "1", NEWEST, arm),
-            ("session.x64quantprecision", "1", replace(NEWEST, machine="AMD64"), arm),
+            ("session.x64quantprecision", "1", NEWEST._replace(machine="AMD64"), arm),
             ("session.disable_model_compile", "1", openvino, cuda),
             ("session.disable_cpu_ep_fallback", "1", openvino, NEWEST),
             ("session.disable_cpu_ep_fallback", "1", openvino, with_cpu),
-            ("session.disable_cpu_ep_fallback", "1", openvino, replace(NEWEST, providers=())),
+            ("session.disable_cpu_ep_fallback", "1", openvino, NEWEST._replace(providers=())),
             ("session.use_device_allocator_for_initializers", "1", cuda, openvino),
             ("session.layer_assignment_settings", "gpu:1(=a.b/c,d)", cuda, NEWEST),
             ("session.name_based_layer_assignment", "npu(a);cpu(b)", qnn, cuda),
@@ -351,8 +350,8 @@ class TestSessionAndRunConfig(unittest.TestCase):
         for value, at in (
             ("gpu:0", NEWEST),
             ("cpu:0;gpu:0", NEWEST),
-            ("cpu:0", replace(NEWEST, attributes={"enable_cpu_mem_arena": False})),
-            ("gpu:0;cpu:0", replace(cuda, attributes={"enable_cpu_mem_arena": False})),
+            ("cpu:0", NEWEST._replace(attributes={"enable_cpu_mem_arena": False})),
+            ("gpu:0;cpu:0", cuda._replace(attributes={"enable_cpu_mem_arena": False})),
         ):
             self.assert_refused({shrink: value}, "a memory arena for every device", at=at, run=True)
         for value in ("cpu", "cpu:", "cpu:1", "CPU:0", "cpu:0;", "cpu:0 ", "gpu:100", "", "disk:0"):
@@ -360,10 +359,10 @@ class TestSessionAndRunConfig(unittest.TestCase):
 
     def test_memory_of_captured_graphs(self) -> None:
         key = "memory.enable_memory_arena_shrinkage"
-        gpus = replace(NEWEST, providers=("CUDAExecutionProvider", "CPUExecutionProvider"))
+        gpus = NEWEST._replace(providers=("CUDAExecutionProvider", "CPUExecutionProvider"))
         for ep, option in CAPTURE_SWITCHES.items():
             for text in ("1", "True", "0", "False"):
-                at = replace(gpus, options={ep: {option: text}})
+                at = gpus._replace(options={ep: {option: text}})
                 for value in ("cpu:0", "gpu:0", "cpu:0;gpu:0", "gpu:1;cpu:0"):
                     if value == "cpu:0" or text in ("0", "False"):
                         self.assertEqual(look_up.entries("run_config", {key: value}, at)[0], {key: value})
@@ -390,7 +389,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
         self.assert_refused({"session.name_based_layer_assignment": "cpu(=a)"}, "invalid value")
 
     def test_families(self):
-        at = replace(NEWEST, attributes={"execution_mode": ExecutionMode.ORT_PARALLEL})
+        at = NEWEST._replace(attributes={"execution_mode": ExecutionMode.ORT_PARALLEL})
         keys = [f"session.intra_op.knob_{letter}" for letter in "abcdefghijklmnopq"]
         permitted = permit(at, session_config=dict.fromkeys(keys[:16], True))
         self.assertEqual(permitted.session_config, dict.fromkeys(keys[:16], "1"))
@@ -422,7 +421,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
             self.assert_refused({key: 1})
 
     def test_a_family_does_not_permit_a_key_of_a_later_release(self):
-        self.assert_refused({_SPIN: 1}, "it requires ORT 1.26", at=replace(NEWEST, release=(1, 25)))
+        self.assert_refused({_SPIN: 1}, "it requires ORT 1.26", at=NEWEST._replace(release=(1, 25)))
 
 
 class TestProviderOptions(unittest.TestCase):

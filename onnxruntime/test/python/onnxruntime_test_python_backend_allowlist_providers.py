@@ -10,7 +10,6 @@ import json
 import re
 import unittest
 from collections.abc import Iterator
-from dataclasses import replace
 from unittest import mock
 
 from backend_test_allowlist import NEWEST
@@ -38,7 +37,7 @@ MIGRAPHX = "MIGraphXExecutionProvider"
 OPENVINO = "OpenVINOExecutionProvider"
 OPENVINO_AUTO = "OpenVINOExecutionProvider.AUTO"
 WEBGPU = "WebGpuExecutionProvider"
-HERE = replace(NEWEST, providers=())
+HERE = NEWEST._replace(providers=())
 
 HAZARDS = {value for name, value in vars(verdicts).items() if name.isupper() and type(value) is str}
 
@@ -341,7 +340,7 @@ class LookUpTest(unittest.TestCase):
         self.assertEqual(texts(CUDA, {"tunable_op_tuning_enable": False}), {"tunable_op_tuning_enable": "0"})
 
     def test_older_ort(self) -> None:
-        older = replace(HERE, release=(1, 30))
+        older = HERE._replace(release=(1, 30))
         with self.assertRaisesRegex(RuntimeError, r"it requires ORT 1\.31"):
             permit(CUDA, {"enable_cudnn": 1}, "built-in", older)
 
@@ -398,10 +397,10 @@ class LookUpTest(unittest.TestCase):
     def test_an_option_that_later_releases_ignore(self) -> None:
         option = "enable_skip_layer_norm_strict_mode"
         self.assertEqual(PROVIDERS[CUDA]["built-in"][option].until, (1, 28))
-        permit(CUDA, {option: 1}, "built-in", replace(HERE, release=(1, 27)))
+        permit(CUDA, {option: 1}, "built-in", HERE._replace(release=(1, 27)))
         for release in ((1, 28), NEWEST.release):
             with self.assertRaises(NotPermittedError) as refused:
-                permit(CUDA, {option: 1}, "built-in", replace(HERE, release=release))
+                permit(CUDA, {option: 1}, "built-in", HERE._replace(release=release))
             self.assertEqual((refused.exception.provider, refused.exception.key), (CUDA, option))
 
     def test_int64_off_in_a_captured_webgpu_graph(self) -> None:

@@ -16,7 +16,6 @@ import unittest
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -72,7 +71,7 @@ def permit(
     provider: str, given: dict, kind: str = "built-in", release: tuple = NEWEST.release, device: str | None = None
 ):
     """Look up options of an EP that this machine need not have."""
-    at = replace(NEWEST, release=release)
+    at = NEWEST._replace(release=release)
     return lambda: look_up.permit(of_call({"provider_options": {provider: given}}, {}, device), at, lambda _: kind)
 
 
@@ -125,7 +124,7 @@ def on_one_core() -> None:
     """Leave out an EP that the caller does not specify."""
     need = Need("two CPU cores", lambda *_: False, without="runs can block")
     with mock.patch.dict(look_up.PROVIDER_NEEDS, {("AzureExecutionProvider", "built-in"): need}):
-        look_up.permit(of_call({}), replace(NEWEST, providers=("AzureExecutionProvider", CPU)), lambda _: "built-in")
+        look_up.permit(of_call({}), NEWEST._replace(providers=("AzureExecutionProvider", CPU)), lambda _: "built-in")
 
 
 def setting(**variables: str) -> AbstractContextManager:

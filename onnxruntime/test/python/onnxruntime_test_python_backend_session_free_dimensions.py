@@ -118,7 +118,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
                     self.assert_refused("N", {"N": 4097}, **keywords)
                 else:
                     onnxruntime.backend.prepare(open_model(), free_dimension_overrides={"N": 4097}, **keywords)
-            compiling = Permit("", {"OpenVINOExecutionProvider": {}}, sizes={"N": 4097})
+            compiling = Permit("", True, {"OpenVINOExecutionProvider": {}}, sizes={"N": 4097})
             with self.assertRaises(NotPermittedError):
                 free_dimensions.apply(onnxruntime.SessionOptions(), compiling, open_model().SerializeToString())
 
@@ -173,7 +173,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
 
     def test_a_model_that_onnx_cannot_read(self) -> None:
         with self.assertRaisesRegex(RuntimeError, "onnx error"):
-            free_dimensions.apply(onnxruntime.SessionOptions(), Permit("", sizes={"N": 1}), b"\xff\xff")
+            free_dimensions.apply(onnxruntime.SessionOptions(), Permit("", False, sizes={"N": 1}), b"\xff\xff")
 
     def test_an_existing_session(self) -> None:
         rep = onnxruntime.backend.prepare(open_model())

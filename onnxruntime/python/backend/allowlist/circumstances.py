@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
 
 import onnxruntime
 from onnxruntime import InferenceSession
@@ -17,26 +17,17 @@ from onnxruntime import InferenceSession
 NOTHING: Mapping = MappingProxyType({})
 
 
-@dataclass(eq=False, repr=False)
-class Circumstances:
+class Circumstances(NamedTuple):
     """The facts about a session and its machine that a rule may depend on."""
 
-    release: tuple[int, int]
-    """ORT's release as (major, minor)."""
-    machine: str
-    """The CPU family as :func:`platform.machine` reports it."""
-    system: str = ""
-    """The operating system as :func:`platform.system` reports it."""
-    providers: tuple[str, ...] = ()
-    """The EPs of the session, in order."""
-    attributes: Mapping[str, object] = field(default_factory=dict)
-    """``SessionOptions`` attribute to value. An attribute that is missing has ORT's default."""
-    options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """EP to the text of each of its specified options."""
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    """Dimension name to size, for each free dimension override."""
-    beside: Mapping[str, str] = field(default_factory=dict)
-    """The text of each entry that is specified together with the one being checked."""
+    release: tuple[int, int]  # of ORT, as (major, minor)
+    machine: str  # the CPU family as platform.machine() reports it
+    system: str = ""  # the operating system as platform.system() reports it
+    providers: tuple[str, ...] = ()  # the EPs of the session, in order
+    attributes: Mapping[str, object] = NOTHING  # of SessionOptions. A missing one has ORT's default
+    options: Mapping[str, Mapping[str, str]] = NOTHING  # EP to the texts of its specified options
+    sizes: Mapping[str, int] = NOTHING  # of the free dimension overrides
+    beside: Mapping[str, str] = NOTHING  # the texts of the entries specified together with this one
 
 
 def expected(providers: Iterable[str]) -> Circumstances:
@@ -47,7 +38,6 @@ def expected(providers: Iterable[str]) -> Circumstances:
 
 def of_session(session: InferenceSession, attributes: Iterable[str]) -> Circumstances:
     """Describe an existing session by its EPs, their options and these ``SessionOptions`` attributes."""
-    at, options = expected(session.get_providers()), session.get_session_options()
-    at.attributes = {name: getattr(options, name) for name in attributes}
-    at.options = session.get_provider_options()
-    return at
+    options = session.get_session_options()
+    values = {name: getattr(options, name) for name in attributes}
+    return expected(session.get_providers())._replace(attributes=values, options=session.get_provider_options())

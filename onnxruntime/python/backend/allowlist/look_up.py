@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 from onnxruntime import RunOptions, SessionOptions
@@ -40,7 +39,7 @@ def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -
     :param kind_of: returns the kind of an EP, ``"built-in"`` or ``"plugin"``, or ``""`` if it is not available.
     :raises NotPermittedError: if a name is unknown, refused or without effect, or a value is invalid.
     """
-    permitted = Permit(request.device, explicit=request.provider_options is not None)
+    permitted = Permit(request.device, request.provider_options is not None)
     if "extensions" in request.attributes:
         variable = "the environment variable ORT_ONNX_BACKEND_CONFIG"
         refuse(f'only {variable} can specify libraries, as {{"extensions": [...]}}', "extensions")
@@ -59,8 +58,7 @@ def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -
             kind = permitted.kinds[name] = kind_of(name)
             permitted.providers[name], options[name] = _options_of(name, given, kind, at)
         _check_device(request, permitted)
-    at = replace(
-        at,
+    at = at._replace(
         providers=tuple(permitted.providers),
         options=options,
         attributes={**at.attributes, **permitted.attributes},
@@ -79,7 +77,7 @@ def entries(keyword: str, given: Mapping[str, object], at: Circumstances) -> tup
     table = SESSION_CONFIG if keyword == "session_config" else RUN_CONFIG
     settings = {key: _look_up(table, key, value, at, (keyword, "", key)) for key, value in given.items()}
     texts = {key: setting.text for key, setting in settings.items()}
-    without_effect = _without_effect(settings, replace(at, beside=texts))
+    without_effect = _without_effect(settings, at._replace(beside=texts))
     for family in SESSION_FAMILIES:
         members = [key for key, setting in settings.items() if setting.rule is family.rule]
         for key in members[family.most :]:
@@ -117,7 +115,7 @@ def attributes(
             if reason or hasattr(owner, name):
                 refuse(f"{reason or 'not reviewed'}. Permitted attributes: {', '.join(sorted(table))}", name)
     chosen = {name: setting.value for name, setting in settings.items()}
-    return chosen, _without_effect(settings, replace(at, attributes=chosen))
+    return chosen, _without_effect(settings, at._replace(attributes=chosen))
 
 
 def _options_of(
@@ -145,7 +143,7 @@ def _options_of_kind(
         for option, value in {**ALWAYS.get((name, kind), NOTHING), **given}.items()
     }
     texts = {option: setting.text for option, setting in settings.items()}
-    at = replace(at, beside=texts)
+    at = at._replace(beside=texts)
     _without_effect(settings, at)  # only refuses: no condition of an option is idle
     need = PROVIDER_NEEDS.get((name, kind))
     if need and not need.met(at, ""):

@@ -20,53 +20,35 @@ from onnxruntime.backend.errors import nearest
 class Need(NamedTuple):
     """A precondition of an entry. If it does not hold, ORT stores the entry and ignores it, or fails later."""
 
-    what: str
-    """The condition, as the end of "it requires ..."."""
-    met: Callable[[Circumstances, str], bool]
-    """Returns whether the condition holds, from the circumstances and the rendered value."""
-    idle: bool = False
-    """Whether the entry is accepted with a warning if the condition does not hold, because it then has no effect."""
-    shared: bool = False
-    """Whether something outside the session decides if the condition does not hold. Each value then has a warning."""
-    without: str = "ORT ignores or rejects it"
-    """The consequence if the condition does not hold, as the end of "Otherwise, ..."."""
+    what: str  # the condition, as the end of "it requires ..."
+    met: Callable[[Circumstances, str], bool]  # whether it holds, from the circumstances and the rendered value
+    idle: bool = False  # whether the entry is accepted with a warning otherwise, because it then has no effect
+    shared: bool = False  # whether something outside the session decides that. Each value then has a warning
+    without: str = "ORT ignores or rejects it"  # the consequence otherwise, as the end of "Otherwise, ..."
 
 
 class Rule(NamedTuple):
     """A permitted option, key or attribute."""
 
-    kind: Kind
-    """The values that are accepted, and the text that is sent."""
-    default: str
-    """The value that ORT uses if the option is not set. If this is not an accepted value, the text has a comma."""
+    kind: Kind  # the values that are accepted, and the text that is sent
+    default: str  # the value that ORT uses without the option; a text with a comma if this is not an accepted value
     effect: str
-    """The effect, in one line."""
-    since: tuple[int, int] = (1, 24)
-    """The first ORT release known to understand it, as (major, minor)."""
-    until: tuple[int, int] | None = None
-    """The first ORT release known to ignore it."""
-    needs: tuple[Need, ...] = ()
-    """Conditions in addition to the release."""
-    anyway: tuple[str, ...] = ()
-    """The texts that describe a session without the option. They cause no warning if the option has no effect."""
-    within: tuple[str, ...] = ()
-    """For an option that an EP reads only inside another option of JSON text: that option, a section and the name."""
-    hardware: str = ""
-    """For an option that only one kind of a plugin EP's devices reads: that kind, as ORT names it."""
-    reported: bool = True
-    """Whether ORT reports the value in use (EP options only)."""
-    evidence: str = ""
-    """How the effect is known. docs/options-evidence.md lists the evidence of config keys."""
+    since: tuple[int, int] = (1, 24)  # the first ORT release known to understand it, as (major, minor)
+    until: tuple[int, int] | None = None  # the first ORT release known to ignore it
+    needs: tuple[Need, ...] = ()  # conditions in addition to the release
+    anyway: tuple[str, ...] = ()  # the texts that describe a session without it. They cause no warning if it is idle
+    within: tuple[str, ...] = ()  # an option of JSON text that contains this option, a section of the text, and a name
+    hardware: str = ""  # the only kind of a plugin EP's devices that reads it, as ORT names this kind
+    reported: bool = True  # whether ORT reports the value in use (EP options only)
+    evidence: str = ""  # how the effect is known. For config keys, see docs/options-evidence.md
 
 
 class Family(NamedTuple):
     """Keys permitted by their prefix. An exact entry always wins over a family."""
 
     prefix: str
-    rest: str
-    """The rest of the key, as a pattern of ASCII characters."""
-    most: int
-    """The number of keys of the family that one call may specify."""
+    rest: str  # the rest of the key, as a pattern of ASCII characters
+    most: int  # the number of keys of the family that one call may specify
     rule: Rule
 
     def permits(self, key: str, known: Iterable[str]) -> bool:
@@ -79,12 +61,10 @@ class Family(NamedTuple):
 class Common(NamedTuple):
     """What the rules of a table have in common, written ``Common(...) | {name: Rule(...)}``."""
 
-    evidence: str = ""
-    """The evidence of the rules that do not specify their own."""
-    needs: tuple[Need, ...] = ()
-    """Conditions of every rule, in addition to its own."""
+    evidence: str = ""  # of the rules that do not specify their own
+    needs: tuple[Need, ...] = ()  # in addition to those of a rule
+    # False for a plugin EP: ORT repeats every name and value, even those that the EP does not know.
     reported: bool = True
-    """``False`` for a plugin EP: ORT repeats every name and value, even those that the EP does not know."""
 
     def __or__(self, rules: Mapping[str, Rule]) -> dict[str, Rule]:
         return {
@@ -101,34 +81,26 @@ class Setting(NamedTuple):
     """A permitted option with its value."""
 
     rule: Rule
-    value: object
-    """The value as parsed."""
-    text: str
-    """The value as ORT receives it."""
-    place: tuple[str, str, str | None]
-    """The keyword argument, the EP or ``""``, and the option or ``None``."""
+    value: object  # as parsed
+    text: str  # as ORT receives it
+    place: tuple[str, str, str | None]  # the keyword argument, the EP or "", and the option or None
 
 
 @dataclass(eq=False, repr=False)
 class Permit:
     """The settings that may be passed to ORT for one session, by name. Only :mod:`allowlist.look_up` creates one."""
 
-    device: str
-    """ONNX's name of the requested device, or ``""``."""
-    providers: dict[str, Mapping[str, Setting]] = field(default_factory=dict)
-    """The EPs in order, each with its options."""
-    explicit: bool = False
-    """Whether the EPs were specified. Otherwise, they are all available EPs, and ORT may fall back."""
-    kinds: dict[str, str] = field(default_factory=dict)
-    """The kind of each specified EP in this process, see :func:`session.presence.kind_of`."""
+    device: str  # ONNX's name of the requested device, or ""
+    explicit: bool  # whether the EPs were specified. Otherwise, they are all available EPs, and ORT may fall back
+    providers: dict[str, Mapping[str, Setting]] = field(default_factory=dict)  # the options of each EP, in order
+    kinds: dict[str, str] = field(default_factory=dict)  # of the specified EPs in this process
     attributes: Mapping[str, object] = field(default_factory=dict)
     session_config: Mapping[str, str] = field(default_factory=dict)
     run_config: Mapping[str, str] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
+    # By keyword argument, each key that has no effect in this session, with a sentence about it.
     without_effect: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    """By keyword argument, each key that has no effect in this session, with a sentence about it."""
-    warnings: tuple[str, ...] = ()
-    """The warnings given while the settings were looked up."""
+    warnings: tuple[str, ...] = ()  # those given while the settings were looked up
 
 
 def sent(settings: Mapping[str, Setting]) -> dict[str, str]:
