@@ -23,7 +23,7 @@ from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATT
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.configuration import KEYWORDS, LIMITS
 from onnxruntime.backend.errors import reject, show
-from onnxruntime.backend.session import model_versions, opening, presence, verification
+from onnxruntime.backend.session import failures, opening, presence, verification
 
 # The attribute of a new session that passes its configuration through cls.prepare to the prepared model.
 _OPENED = "_opened_by_backend"
@@ -60,7 +60,7 @@ class OnnxRuntimeBackend(Backend):
         :return: ``(True, "")``, or ``False`` and the reason. Always ``(True, "")`` if the environment variable
             ``ALLOW_RELEASED_ONNX_OPSET_ONLY`` is set and not ``1``.
         """
-        reason = model_versions.unreleased(model) if cls.allowReleasedOpsetsOnly else ""
+        reason = failures.unreleased(model) if cls.allowReleasedOpsetsOnly else ""
         return not reason, reason
 
     @classmethod
@@ -247,7 +247,7 @@ def _skipping_missing_operators(released_only: bool) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if released_only and (reason := model_versions.missing_operator(error)):
+        if released_only and (reason := failures.missing_operator(error)):
             _skip(reason)
         raise
 

@@ -703,8 +703,9 @@ OTHER_ERRORS = (
         without_the_ep,
         RuntimeError,
         (
-            "ORT created the session with AzureExecutionProvider only, without CPUExecutionProvider. The device, or a "
-            "library that the EP needs, may be missing. The ORT log may contain details."
+            "ORT created the session with AzureExecutionProvider, but provider_options specifies "
+            "CPUExecutionProvider, in this order. The device, or a library that the EP needs, may be missing. The ORT "
+            "log may contain details."
         ),
     ),
     (

@@ -116,11 +116,12 @@ class AttachTest(unittest.TestCase):
 
     def test_an_ep_that_did_not_come_up_is_an_error(self) -> None:
         with process_with(bundled=(CUDA, OPENVINO)):
-            for options, got, message in (
-                ({CUDA: {}}, [CPU], f"{CPU} only, without {CUDA}"),
-                ({CUDA: {}, OPENVINO: {}}, [OPENVINO, CPU], f"without {CUDA}"),
-                ({CUDA: {}, OPENVINO: {}}, [OPENVINO, CUDA, CPU], "in this order"),
+            for options, got in (
+                ({CUDA: {}}, [CPU]),
+                ({CUDA: {}, OPENVINO: {}}, [OPENVINO, CPU]),
+                ({CUDA: {}, OPENVINO: {}}, [OPENVINO, CUDA, CPU]),
             ):
+                message = f"{', '.join(got)}, but .*{', '.join(options)}, in this order"
                 with self.subTest(got), self.assertRaisesRegex(RuntimeError, message):
                     opened(options, got)
 

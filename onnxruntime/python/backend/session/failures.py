@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Explains why a session could not be created: a missing library or device, or a model that cannot be captured."""
+"""Explains why a session cannot be created: a missing library or device, or a model that ORT or an EP rejects."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 
+from onnx import ModelProto, helper
+
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.errors import refuse, reject
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE, ON_CUDA_DEVICE, OPENVINO, QNN
-from onnxruntime.backend.session import model_versions
 from onnxruntime.capi import build_and_package_info
 
 # NVIDIA's libraries, which the packages of ORT do not contain.
@@ -34,6 +35,61 @@ _MISSING = {
     OPENVINO: "The device of device_type, or its driver, may be missing.",
     QNN: "Without a Qualcomm device, it computes on its simulator only, which backend_type='htp' selects.",
 }
+_ANYWAY = "To run it anyway, set the environment variable ALLOW_RELEASED_ONNX_OPSET_ONLY=0"
+# Clearer messages for errors that ORT raises while it creates a session: regular expression to message.
+_EXPLANATIONS = {
+    "graph capture feature": (
+        "This model cannot be captured. Graph capture requires a model without If, Loop or Scan, whose nodes all run "
+        "on the EP that captures, except those that compute shapes. Prepare the model without graph capture. "
+        "ORT error: {error}"
+    ),
+    r"OrtEp for '(.*)' has invalid ort_version_supported=(\d+)": (
+        "The plugin EP {0} requires ONNX Runtime 1.{1}, not {ort}. Install a newer ORT or an older EP"
+    ),
+    "[Cc]annot get shape|[Dd]ynamic shape": (  # of the QNN EP
+        "An execution provider requires fixed shapes. Set the sizes of free dimensions with "
+        "free_dimension_overrides={{name: size}}. ORT error: {error}"
+    ),
+    r"Unsupported model IR version: (\d+), max supported IR version: (\d+)": (
+        "The model has IR version {0}, but ONNX Runtime {ort} supports IR versions up to {1}. If the model does not "
+        "use features of newer versions, set model.ir_version = {1}"
+    ),
+    r"Opset (\d+) is under development .* support for domain (\S+) is till opset (\d+)": (
+        "The model imports {1} opset {0}, but ONNX Runtime {ort} supports opsets up to {2} of this domain. " + _ANYWAY
+    ),
+}
+# The domain of onnxruntime-extensions: the only domain with the prefix "ai.onnx." that is not ONNX's own.
+_EXTENSIONS = "ai.onnx.contrib"
+
+
+def explain(error: Exception) -> str | None:
+    """Return a clearer message for an error that ORT raised while it created a session; ``None`` if there is none."""
+    for pattern, message in _EXPLANATIONS.items():
+        if match := re.search(pattern, str(error)):
+            return message.format(*match.groups(), ort=onnxruntime.__version__, error=error)
+    return None
+
+
+def unreleased(model: ModelProto) -> str:
+    """Return a sentence about an opset of ONNX's own domains that the installed onnx has not released, or ``""``."""
+    for opset in model.opset_import[:]:
+        domain = opset.domain or "ai.onnx"
+        if _is_onnx(domain) and (domain, opset.version) not in helper.OP_SET_ID_VERSION_MAP:
+            imported = f"{domain} opset {opset.version}"
+            return f"The model imports {imported}, which is not released according to the installed onnx. {_ANYWAY}"
+    return ""
+
+
+def missing_operator(error: Exception) -> str:
+    """Return a sentence about an operator of another domain that ORT lacks according to its error, or ``""``."""
+    match = re.search(r"(\S+):(\S+)\(-?\d+\) is not a registered function/op", str(error))
+    if not match or _is_onnx(match[1]):
+        return ""
+    return f"ONNX Runtime {onnxruntime.__version__} lacks the operator {match[2]} of domain {match[1]}"
+
+
+def _is_onnx(domain: str) -> bool:
+    return domain != _EXTENSIONS and f"{domain}.".startswith("ai.onnx.")
 
 
 def missing(names: Iterable[str]) -> str:
@@ -44,13 +100,12 @@ def missing(names: Iterable[str]) -> str:
     for name in needing:
         if message := missing_library(name):
             return f"{message} {_INSTALL_CUDA}." if name in ON_CUDA_DEVICE else message
-    return " ".join(dict.fromkeys(_MISSING.get(name, _MISSING[""]) for name in needing)) or _MISSING[""]
+    return " ".join(dict.fromkeys(_MISSING.get(name, _MISSING[""]) for name in needing or [""]))
 
 
 def missing_driver() -> str:
     """Return the system loader's message about the library of NVIDIA's driver, or ``""`` if it loads."""
-    file = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
-    error = _load_error(file)
+    error = _load_error("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     advice = "Install the driver first: packages such as onnxruntime-gpu do not contain it."
     problem = "NVIDIA's driver is missing on this machine, or its GPU is not visible to this process"
     return f"{problem} ({error}). {advice}" if error else ""
@@ -83,19 +138,26 @@ def missing_library(name: str) -> str:
 def advice_on_shapes(session: InferenceSession) -> str:
     """Return the advice for an EP that requires fixed shapes; ``""`` if no input has a free dimension."""
     dimensions = [size for node in session.get_inputs() for size in node.shape if type(size) is not int]
-    if not dimensions:
-        return ""
     sizes = ", ".join(f"{name!a}: ..." for name in dict.fromkeys(dimensions) if name)
-    if not sizes:
-        return "Give the model fixed shapes, which the EP requires"
-    return f"It requires fixed shapes. Set free_dimension_overrides={{{sizes}}}"
+    if sizes:
+        return f"It requires fixed shapes. Set free_dimension_overrides={{{sizes}}}"
+    return "Give the model fixed shapes, which the EP requires" if dimensions else ""
 
 
-def refuse_rejected_entry(error: Exception, entries: Iterable[str]) -> None:
-    """Refuse a session config entry that, according to ORT's error, is not supported for this model."""
+def reject_setting(error: Exception, entries: Iterable[str]) -> None:
+    """Raise the error for a setting that, according to ORT's error, this model or process does not support.
+
+    :param entries: the specified session config keys.
+    """
     for key in entries:
         if re.search(rf"{re.escape(key)}'? is not supported", str(error)):
             refuse(f"ORT rejects it for this model. ORT error: {error}", "session_config", "", key)
+    if "EnvCreatedWithGlobalThreadPools" in str(error):
+        reject(
+            "the process has no global thread pools. Call onnxruntime.set_global_thread_pool_sizes before the first "
+            "session, or leave out use_per_session_threads=False",
+            "use_per_session_threads",
+        )
 
 
 def reject_absent_device(name: str, texts: Mapping[str, str], error: Exception) -> None:
@@ -110,31 +172,3 @@ def reject_absent_device(name: str, texts: Mapping[str, str], error: Exception) 
             return
         problem = f"the device {texts['device_type']!r} is not available on this machine, or its driver is missing"
         reject(f"{problem}. ORT error: {error}", "provider_options", name, "device_type")
-
-
-def refuse_missing_thread_pools(error: Exception) -> None:
-    """Reject ``use_per_session_threads=False`` if, according to ORT's error, the process has no global thread pools."""
-    if "EnvCreatedWithGlobalThreadPools" in str(error):
-        reject(
-            "the process has no global thread pools. Call onnxruntime.set_global_thread_pool_sizes before the first "
-            "session, or leave out use_per_session_threads=False",
-            "use_per_session_threads",
-        )
-
-
-def explain(error: Exception) -> str | None:
-    """Return a clearer message for an error that ORT raised while it created a session; ``None`` if there is none."""
-    if "graph capture feature" in str(error):
-        return (
-            "This model cannot be captured. Graph capture requires a model without If, Loop or Scan, whose nodes all "
-            "run on the EP that captures, except those that compute shapes. Prepare the model without graph capture. "
-            f"ORT error: {error}"
-        )
-    if match := re.search(r"OrtEp for '(.*)' has invalid ort_version_supported=(\d+)", str(error)):
-        name, release = match.groups()
-        ort = onnxruntime.__version__
-        return f"The plugin EP {name} requires ONNX Runtime 1.{release}, not {ort}. Install a newer ORT or an older EP"
-    if re.search(r"[Cc]annot get shape|[Dd]ynamic shape", str(error)):  # of the QNN EP
-        advice = "Set the sizes of free dimensions with free_dimension_overrides={name: size}"
-        return f"An execution provider requires fixed shapes. {advice}. ORT error: {error}"
-    return model_versions.explain(error)

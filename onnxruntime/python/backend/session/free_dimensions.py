@@ -20,7 +20,7 @@ from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist import circumstances
 from onnxruntime.backend.allowlist.config_keys import FOLDING_CAP, SESSION_CONFIG
 from onnxruntime.backend.allowlist.rules import Permit
-from onnxruntime.backend.errors import reject, show
+from onnxruntime.backend.errors import reject, reject_value, show
 from onnxruntime.backend.provider_names import COMPILING
 
 _KEYWORD = "free_dimension_overrides"
@@ -31,8 +31,8 @@ _MOST_FOLDED_BYTES = 2**24
 _MOST_ELEMENTS, _MOST_ELEMENTS_UNCAPPED = 2**25, 2**24
 
 
-def apply(options: SessionOptions, permit: Permit, source: str | bytes) -> dict[str, dict[int, int]]:
-    """Set the overrides of a permit, and return the size of each overridden axis by input name, for :func:`verify`."""
+def apply(options: SessionOptions, permit: Permit, source: str | bytes) -> dict[str, list[str | int]]:
+    """Set the overrides of a permit, and return the shapes of the model's inputs for :func:`verify`."""
     sizes = permit.sizes
     if not sizes:
         return {}
@@ -46,23 +46,16 @@ def apply(options: SessionOptions, permit: Permit, source: str | bytes) -> dict[
             has = ", ".join(sorted(map(ascii, names))) or "none"
             reject(f"the model's inputs have no dimension of this name. Named dimensions: {has}", _KEYWORD, "", name)
         if not capped and size**2 > most:
-            problem = (
-                f"the size {size} is too large. The maximum is {math.isqrt(most)}, because ORT or an EP can compute"
-            )
-            reject(f"{problem} tensors of {show(name)} x {show(name)} when it loads the model", _KEYWORD, "", name)
+            expected = f"at most {math.isqrt(most)}, because ORT or an EP can compute tensors of {size} x {size}"
+            reject_value(size, expected, _KEYWORD, "", name)
         options.add_free_dimension_override_by_name(name, size)
-    expected = {
-        node: {axis: sizes[name] for axis, name in enumerate(shape) if name in sizes} for node, shape in shapes.items()
-    }
     for node, shape in shapes.items():
         # A free dimension, or one without elements, counts as one.
-        elements = math.prod(
-            max(expected[node].get(axis, 1 if type(size) is str else size), 1) for axis, size in enumerate(shape)
-        )
-        if expected[node] and elements > most:
-            problem = f"input {show(node)} would have {elements} elements. The maximum is {most}, because ORT computes"
-            reject(f"{problem} size-dependent values when it loads the model", _KEYWORD)
-    return expected
+        known = [size for size in (sizes.get(name, name) for name in shape) if type(size) is int and size > 0]
+        if math.prod(known) > most and not sizes.keys().isdisjoint(shape):
+            problem = f"input {show(node)} would have {math.prod(known)} elements. The maximum is {most}, because ORT"
+            reject(f"{problem} computes size-dependent values when it loads the model", _KEYWORD)
+    return shapes
 
 
 def _cap_folding(options: SessionOptions, permit: Permit) -> bool:
@@ -75,14 +68,13 @@ def _cap_folding(options: SessionOptions, permit: Permit) -> bool:
     return int(cap or 0) <= _MOST_FOLDED_BYTES and {*COMPILING}.isdisjoint(permit.providers)
 
 
-def verify(session: InferenceSession, expected: Mapping[str, Mapping[int, int]]) -> None:
-    """Compare the inputs of a session with the result of :func:`apply`."""
-    for node in session.get_inputs() if expected else ():
-        for axis, size in expected.get(node.name, {}).items():
-            if node.shape[axis] != size:
+def verify(session: InferenceSession, shapes: Mapping[str, list[str | int]], sizes: Mapping[str, int]) -> None:
+    """Compare the inputs of a session with their shapes in the model and the overrides."""
+    for node in session.get_inputs() if sizes else ():
+        for name, size in zip(shapes.get(node.name, ()), node.shape, strict=False):
+            if sizes.get(name, size) != size:
                 raise RuntimeError(
-                    f"{_KEYWORD} sets axis {axis} of input {node.name!a} to {size}, but in the session it is "
-                    f"{node.shape[axis]!a}"
+                    f"{_KEYWORD} sets {name!a} of input {node.name!a} to {sizes[name]}, but the session has {size!a}"
                 )
 
 

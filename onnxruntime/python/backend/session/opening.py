@@ -11,7 +11,7 @@ session config entries. Built-in WebGPU reads only such entries. So :func:`_atta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, partial
 
 from onnxruntime import InferenceSession, SessionOptions, get_device
@@ -35,26 +35,31 @@ def create(
     :param libraries: libraries of custom operators, from the trusted environment.
     :return: the session, and the names of the registered libraries.
     """
+    entries = dict(permit.session_config)
+    if permit.explicit:
+        entries.setdefault(_RECORD_ASSIGNMENT, "1")
     for name, value in permit.attributes.items():
         setattr(options, name, value)
-    for key, text in permit.session_config.items():
+    for key, text in entries.items():
         options.add_session_config_entry(key, text)
     registered = extensions.register(options, libraries)
     shapes = free_dimensions.apply(options, permit, model)
     try:
-        session = _open_for_any_device(model, options, permit)
+        session = _open(model, options, permit)
     except Exception as error:
-        failures.refuse_rejected_entry(error, permit.session_config)
-        failures.refuse_missing_thread_pools(error)
+        failures.reject_setting(error, permit.session_config)
         if reason := failures.explain(error):
             raise reworded(type(error), reason) from error
         raise
-    free_dimensions.verify(session, shapes)
+    free_dimensions.verify(session, shapes, permit.sizes)
     return session, registered
 
 
-def _open_for_any_device(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
-    create_session = _creator(model, options, permit)
+def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
+    if permit.explicit:
+        create_session = partial(_create_with_specified, model, options, permit, _attach(options, permit))
+    else:
+        create_session = partial(_create_with_available, model, options, permit)
     if ON_ANY_DEVICE.issuperset(permit.providers):
         session = create_session()
     else:
@@ -66,90 +71,68 @@ def _open_for_any_device(model: str | bytes, options: SessionOptions, permit: Pe
             locks.of(session)
         graphs.require(session)
         replacement.watch(session, model, create_session, lock)
-    if permit.device not in ("", "CPU"):
-        got = session.get_providers()
-        # ORT falls back to the CPU silently.
-        if ON_ANY_DEVICE.issuperset(got) and presence.supports_device(permit.device, get_device()):
-            excluded = ON_ANY_DEVICE.issuperset(permit.providers)
-            raise RuntimeError(
-                f"device {permit.device!r}: ORT created the session with {', '.join(got)} only. "
-                f"{presence.EXCLUDED if excluded else failures.missing(permit.providers)}"
-            )
+    got = session.get_providers()
+    on_device = permit.device not in ("", "CPU") and presence.supports_device(permit.device, get_device())
+    if on_device and ON_ANY_DEVICE.issuperset(got):  # ORT falls back to the CPU silently
+        excluded = ON_ANY_DEVICE.issuperset(permit.providers)
+        cause = presence.EXCLUDED if excluded else failures.missing(permit.providers)
+        raise RuntimeError(f"device {permit.device!r}: ORT created the session with {', '.join(got)} only. {cause}")
     return session
 
 
-def _creator(model: str | bytes, options: SessionOptions, permit: Permit) -> Callable[[], InferenceSession]:
-    """Attach the EPs to the options, and return a function that creates a session with them."""
-    if permit.explicit:
-        return _creator_with_specified(model, options, permit)
-    providers = list(permit.providers)
-    if TENSORRT in providers and not _tensorrt_loads():
-        providers.remove(TENSORRT)
-
-    def create_session() -> InferenceSession:
-        # Without fallback, ORT prints no banner about EPs if the process lacks global thread pools.
-        first = {} if options.use_per_session_threads else {"enable_fallback": 0}
-        try:
-            session = InferenceSession(model, options, providers=providers, **first)
-        except RuntimeError as error:
-            failures.refuse_missing_thread_pools(error)
-            if not first:
-                raise
-            session = InferenceSession(model, options, providers=providers)
-        # A run that fails must fail, not run on another EP: the API's first use is testing.
-        session.disable_fallback()
-        return session
-
-    return create_session
+def _create_with_available(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
+    providers = [name for name in permit.providers if name != TENSORRT or _tensorrt_loads()]
+    try:
+        session = InferenceSession(model, options, providers=providers, enable_fallback=0)
+    except (RuntimeError, ValueError) as error:
+        failures.reject_setting(error, permit.session_config)  # ORT's fallback would fail, too, and print a banner
+        session = InferenceSession(model, options, providers=providers)
+    # A run that fails must fail, not run on another EP: the API's first use is testing.
+    session.disable_fallback()
+    return session
 
 
 @cache
 def _tensorrt_loads() -> bool:
     """Return whether TensorRT's libraries are on this machine.
 
-    A build with TensorRT's EP has the EP on every machine. Without the libraries, ``InferenceSession`` prints an error
-    of five lines and continues. That error is of no use to a caller who did not specify the EP.
+    Every build with TensorRT's EP lists the EP. Without the libraries, ``InferenceSession`` prints an error of five
+    lines and continues, which is of no use to a caller who did not specify the EP.
     """
-    load = getattr(_pybind_state, "register_tensorrt_plugins_as_custom_ops", None)
     try:
-        if load is not None:
-            load(SessionOptions(), {})
-    except RuntimeError:
+        _pybind_state.register_tensorrt_plugins_as_custom_ops(SessionOptions(), {})
+    except (AttributeError, RuntimeError):  # a build without the EP has no such function
         return False
     return True
 
 
-def _creator_with_specified(
-    model: str | bytes, options: SessionOptions, permit: Permit
-) -> Callable[[], InferenceSession]:
-    # Have ORT record which nodes each EP takes, unless the caller specified the entry.
-    if _RECORD_ASSIGNMENT not in permit.session_config and hasattr(
-        InferenceSession, "get_provider_graph_assignment_info"
-    ):
-        options.add_session_config_entry(_RECORD_ASSIGNMENT, "1")
+def _create_with_specified(
+    model: str | bytes, options: SessionOptions, permit: Permit, providers: list[tuple[str, dict]] | None
+) -> InferenceSession:
     specified = list(permit.providers)
-    arguments = {"providers": _attach(options, permit), "enable_fallback": 0}
+    try:
+        if ON_ANY_DEVICE.issuperset(specified):
+            session = InferenceSession(model, options, providers=providers, enable_fallback=0)
+        else:
+            from onnxruntime.backend.capture import eligibility  # only for EPs on a device  # noqa: PLC0415
 
-    def create_session() -> InferenceSession:
-        try:
-            if ON_ANY_DEVICE.issuperset(specified):
-                session = InferenceSession(model, options, **arguments)
-            else:
-                from onnxruntime.backend.capture import eligibility  # only for EPs on a device  # noqa: PLC0415
-
-                session = eligibility.open_session(model, options, permit.providers, **arguments)
-        except NotPermittedError:
-            raise
-        except (RuntimeError, ValueError) as error:
-            # ORT's own exceptions describe a fault of the model and are neither class: this is an EP's error.
-            raise RuntimeError(
-                f"ORT could not create a session with {', '.join(specified) or 'the CPU EP'}. "
-                f"{failures.missing(specified)} ORT error: {error}"
-            ) from error
-        _verify_order(session, specified)
-        return session
-
-    return create_session
+            session = eligibility.open_session(model, options, permit.providers, providers=providers, enable_fallback=0)
+    except NotPermittedError:
+        raise
+    except (RuntimeError, ValueError) as error:
+        # ORT's own exceptions describe a fault of the model and are neither class: this is an EP's error.
+        raise RuntimeError(
+            f"ORT could not create a session with {', '.join(specified) or 'the CPU EP'}. "
+            f"{failures.missing(specified)} ORT error: {error}"
+        ) from error
+    got = session.get_providers()
+    if [name for name in got if name in specified] != specified:
+        missing = [name for name in specified if name not in got]
+        raise RuntimeError(
+            f"ORT created the session with {', '.join(got)}, but provider_options specifies {', '.join(specified)}, in "
+            f"this order. {failures.missing(missing)}"
+        )
+    return session
 
 
 def _attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] | None:
@@ -157,25 +140,20 @@ def _attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] |
 
     With this argument, ORT ignores every EP that is attached to the session options.
     """
-    granted = permit.providers
-    plugins = [name for name in granted if permit.kinds[name] == "plugin"]
+    plugins = [name for name in permit.providers if permit.kinds[name] == "plugin"]
     # ORT registers TensorRT's plugin operators only for EPs in this argument. The argument preserves the options of
     # CUDA and CPU as well.
-    if TENSORRT in granted and TENSORRT not in plugins:
+    if TENSORRT in permit.providers and TENSORRT not in plugins:
         if plugins:
-            reject(
-                f"it cannot be combined with {', '.join(plugins)}: ORT ignores plugin EPs if TensorRT is attached. "
-                "Specify only one of them",
-                "provider_options",
-                TENSORRT,
-            )
-        return [(name, sent(settings)) for name, settings in granted.items()]
-    for name, settings in granted.items():
+            problem = f"it cannot be combined with {', '.join(plugins)}: ORT ignores plugin EPs if TensorRT is attached"
+            reject(f"{problem}. Specify only one of them", "provider_options", TENSORRT)
+        return [(name, sent(settings)) for name, settings in permit.providers.items()]
+    for name, settings in permit.providers.items():
         texts = sent(settings)
-        chosen = _choose_device(name, presence.plugin_devices(name), settings, texts) if name in plugins else None
+        device = _choose_device(name, settings, texts) if name in plugins else None
         try:
-            if chosen:
-                options.add_provider_for_devices([chosen], texts)
+            if device:
+                options.add_provider_for_devices([device], texts)
             else:
                 # Either API alone loses options: add_provider those of OpenVINO that its factory parses again from the
                 # entries, and the entries those that other EPs read from the call. The entries come first.
@@ -190,11 +168,12 @@ def _attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] |
     return None
 
 
-def _choose_device(name: str, devices: list, settings: Mapping[str, Setting], texts: dict[str, str]) -> object:
+def _choose_device(name: str, settings: Mapping[str, Setting], texts: dict[str, str]) -> object:
     """Return a plugin EP's device: the one with the index ``device_id``, else the first. The WebGPU EP rejects two.
 
     :param texts: the texts to send. ``device_id`` is removed: the EP would ignore or reject it.
     """
+    devices = presence.plugin_devices(name)
     index = int(texts.pop("device_id", 0))
     if index >= len(devices):
         expected = f"an integer below {len(devices)}, the number of the EP's devices on this machine"
@@ -205,18 +184,3 @@ def _choose_device(name: str, devices: list, settings: Mapping[str, Setting], te
             problem = f"has no effect on device {index} of the EP, a {hardware}. It requires a {setting.rule.hardware}"
             reject(problem, "provider_options", name, option)
     return devices[index]
-
-
-def _verify_order(session: InferenceSession, specified: list[str]) -> None:
-    """Check that a session has the specified EPs, in their order."""
-    got = session.get_providers()
-    missing = [name for name in specified if name not in got]
-    if missing:
-        raise RuntimeError(
-            f"ORT created the session with {', '.join(got)} only, without {', '.join(missing)}. "
-            f"{failures.missing(missing)}"
-        )
-    if [name for name in got if name in specified] != specified:
-        raise RuntimeError(
-            f"provider_options specifies {', '.join(specified)} in this order, but ORT attached {', '.join(got)}"
-        )

@@ -46,26 +46,20 @@ def stock_list(available: Iterable[str]) -> list[str]:
 
 
 def plugin_devices(name: str) -> list:
-    """Return the devices of a plugin EP whose library the application has registered."""
-    devices = getattr(onnxruntime, "get_ep_devices", list)()
-    return [device for device in devices if device.ep_name == name and _is_plugins(device)]
-
-
-def _is_plugins(device: onnxruntime.OrtEpDevice) -> bool:
-    """Return whether a device belongs to a plugin EP.
+    """Return the devices of a plugin EP whose library the application has registered.
 
     The metadata of a plugin EP's device contains the library's path. Before ORT 1.24.4 it does not, but the metadata of
     a built-in EP's device contains ORT's release.
     """
-    metadata = device.ep_metadata
     ort = onnxruntime.__version__
-    return "library_path" in metadata or (ort in _NO_LIBRARY_PATH and metadata.get("version") != ort)
+    devices = [(device, device.ep_metadata) for device in onnxruntime.get_ep_devices() if device.ep_name == name]
+    if ort in _NO_LIBRARY_PATH:
+        return [device for device, metadata in devices if metadata.get("version") != ort]
+    return [device for device, metadata in devices if "library_path" in metadata]
 
 
 def kind_of(name: str) -> str:
     """Return ``"built-in"`` or ``"plugin"`` for an EP that this process has, ``""`` for one that it does not have."""
-    if name == CPU:  # in every build
-        return "built-in"
     if plugin_devices(name):
         return "plugin"
     return "built-in" if name in onnxruntime.get_available_providers() else ""
@@ -99,16 +93,12 @@ def warn_of_device(device: str, providers: Iterable[str]) -> None:
 
 def check_available(permit: Permit) -> None:
     """Check that this process has the specified EPs, and that the environment does not exclude them."""
-    excluded = _excluded() if permit.explicit else ()
     for name, kind in permit.kinds.items():
-        if name in excluded and name != CPU:
+        if name in _excluded() and name != CPU:
             reject(f"the environment variable {_EXCLUDE} excludes it", "provider_options", name)
         if not kind:
-            problem = (
-                "the execution provider is not available in this process. "
-                f"Available: {', '.join(onnxruntime.get_available_providers())}. "
-                f"{advice(name)}"
-            )
+            available = f"Available: {', '.join(onnxruntime.get_available_providers())}. {advice(name)}"
+            problem = f"the execution provider is not available in this process. {available}"
             reject(problem, "provider_options", name)
 
 
@@ -121,15 +111,10 @@ def supports_device(device: str, built_for: str) -> bool:
     """
     if not isinstance(device, str):
         return False
-    device = str.__str__(device)  # such as a member of an enum of str
-    if device == built_for:
-        return True
     name, index = split_device(device)
     if name in ("CUDA", "GPU"):
         if any(len(plugin_devices(ep)) > (index or 0) for ep in ON_CUDA_DEVICE):
             return True
         name, index = "GPU", None
-    if index is not None and index > 0:
-        return False
-    name = name or device
-    return name == built_for or f"-{name}" in built_for or f"{name}-" in built_for
+    name = name or str.__str__(device)  # such as a member of an enum of str
+    return not index and (name == built_for or f"-{name}" in built_for or f"{name}-" in built_for)
