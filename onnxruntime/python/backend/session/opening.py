@@ -65,12 +65,11 @@ def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> Infere
     else:
         from onnxruntime.backend.capture import graphs, locks  # only for EPs on a device  # noqa: PLC0415
 
-        lock = partial(locks.while_opening, permit.providers)
-        with lock():
+        with locks.while_opening(permit.providers):
             session = create_session()
             locks.of(session)
         graphs.require(session)
-        replacement.watch(session, model, create_session, lock)
+        replacement.watch(session, model, create_session)
     got = session.get_providers()
     on_device = permit.device not in ("", "CPU") and presence.supports_device(permit.device, get_device())
     if on_device and ON_ANY_DEVICE.issuperset(got):  # ORT falls back to the CPU silently

@@ -4,12 +4,10 @@
 # --------------------------------------------------------------------------
 """Replaces the inner session of the OpenVINO EP after a run that failed.
 
-After a run failed inside the OpenVINO EP, built-in or plugin, the inner session returns values of earlier runs. It also
-fails runs whose inputs are right, and returns outputs for inputs that do not match. OpenVINO 1.24.1 and the plugin EP
-1.8.1 do so with any number of threads, and on AUTO and HETERO devices.
-
-A run that is parallel to a failing run can use the same damaged state of OpenVINO: it can return wrong values, or
-terminate the process. Therefore, the runs of such a session follow one another.
+After a run failed inside the OpenVINO EP, built-in (1.24.1) or plugin (1.8.1), the inner session returns values of
+earlier runs, fails runs whose inputs are right, and returns outputs for inputs that do not match. A run that is
+parallel to a failing run uses the same damaged state: it can return wrong values, or terminate the process. Therefore,
+the runs of such a session follow one another.
 """
 
 from __future__ import annotations
@@ -17,9 +15,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from threading import RLock
+from types import ModuleType
 from weakref import ref
 
 from onnxruntime import InferenceSession, IOBinding, RunOptions
@@ -39,38 +38,30 @@ _OUTSIDE_EP = re.compile(
 )
 
 
-def watch(
-    session: InferenceSession,
-    model: str | bytes,
-    create: Callable[[], InferenceSession],
-    lock: Callable[[], AbstractContextManager] = nullcontext,
-) -> None:
-    """Let a new session replace this one after a failed run, if it has an EP of OpenVINO.
-
-    :param create: returns a new session with the same options, under ``lock``.
-    """
+def watch(session: InferenceSession, model: str | bytes, create: Callable[[], InferenceSession]) -> None:
+    """Let ``create`` replace a session after a failed run, if the session has an EP of OpenVINO."""
     if not OF_OPENVINO.isdisjoint(session.get_providers()):
-        vars(session)[_KEPT] = Replacement(partial(_renew, model, _stamp(model), create, lock))
+        vars(session)[_KEPT] = Replacement(partial(_renew, model=model, stamp=_stamp(model), create=create))
         vars(session)[_CREATED] = session._providers
         session.io_binding = partial(_io_binding, ref(session))
 
 
 def of(session: InferenceSession) -> Replacement | None:
     """Return the replacement of a session, ``None`` if the session has no EP of OpenVINO."""
-    kept = vars(session)
-    if _KEPT in kept or OF_OPENVINO.isdisjoint(session.get_providers()):
-        return kept.get(_KEPT)
-    return kept.setdefault(_KEPT, Replacement(_cannot_renew))
+    if not OF_OPENVINO.isdisjoint(session.get_providers()):
+        vars(session).setdefault(_KEPT, Replacement(_renew))
+    return vars(session).get(_KEPT)
 
 
+@dataclass(eq=False)
 class Replacement:
     """Runs one session, one run after another, and replaces its inner session after a failed run."""
 
-    def __init__(self, renew: Callable[[InferenceSession], None]) -> None:
-        """``renew`` replaces the inner session, or raises an error."""
-        self._renew = renew
-        self._lock = RLock()
-        self._failed: object = None  # the ``_providers`` of the session when a run failed
+    renew: Callable[[InferenceSession], None]
+    """Replaces the inner session, or raises an error."""
+    lock: object = field(default_factory=RLock)
+    failed: object = None
+    """The ``_providers`` of the session when a run failed."""
 
     def run(
         self, session: InferenceSession, options: RunOptions | None, compute: Callable, *arguments: object
@@ -79,22 +70,22 @@ class Replacement:
 
         :param options: the options of a run with limits, which can end its wait for another run.
         """
-        with self._lock if options is None else _holding(self._lock, options):
-            if self._failed is session._providers:
-                self._renew(session)
+        with self.lock if options is None else _locks().holding_all([self.lock], options):
+            if self.failed is session._providers:
+                self.renew(session)
             try:
                 outputs = compute(*arguments)
             except BaseException as error:
                 # A line without a call, which Ctrl-C cannot interrupt.
-                earlier, self._failed = self._failed, session._providers
-                if earlier is not self._failed:
+                earlier, self.failed = self.failed, session._providers
+                if earlier is not self.failed:
                     if _outside_ep(error):
-                        self._failed = earlier
+                        self.failed = earlier
                     raise
                 if not isinstance(error, Exception):
                     raise
             else:
-                if self._failed is not session._providers:
+                if self.failed is not session._providers:
                     return outputs
         # A signal handler in this thread used the session, too, and its run failed.
         return self.run(session, options, compute, *arguments)
@@ -108,32 +99,28 @@ def _outside_ep(error: BaseException) -> bool:
     return error.__context__ is None
 
 
-def _holding(lock: object, options: RunOptions) -> AbstractContextManager:
+def _locks() -> ModuleType:
     from onnxruntime.backend.capture import locks  # only for EPs on a device  # noqa: PLC0415
 
-    return locks.holding_all([lock], options)
-
-
-def _cannot_renew(session: InferenceSession) -> None:
-    raise RuntimeError(
-        f"A run failed inside {OPENVINO}, and the session may return values of earlier runs. The backend "
-        "cannot replace a session that the caller created or changed. Create a new session and prepare it"
-    )
+    return locks
 
 
 def _renew(
-    model: str | bytes,
-    stamp: tuple,
-    create: Callable[[], InferenceSession],
-    lock: Callable[[], AbstractContextManager],
     session: InferenceSession,
+    model: str | bytes = b"",
+    stamp: tuple = (),
+    create: Callable[[], InferenceSession] | None = None,
 ) -> None:
-    if vars(session)[_CREATED] is not session._providers:  # the caller called set_providers
-        _cannot_renew(session)
+    """Replace the inner session, if it is the one that the backend created, by a new one from the same model."""
+    if vars(session).get(_CREATED) is not session._providers:
+        raise RuntimeError(
+            f"A run failed inside {OPENVINO}, and the session may return values of earlier runs. The backend "
+            "cannot replace a session that the caller created or changed. Create a new session and prepare it"
+        )
     try:
         if _stamp(model) != stamp:
             raise RuntimeError("the model's file has changed")
-        with lock():
+        with _locks().while_opening(session.get_providers()):
             fresh = create()
             if fresh.get_providers() != session.get_providers():
                 raise RuntimeError(f"ORT created it with {', '.join(fresh.get_providers())} only")

@@ -20,22 +20,15 @@ from onnxruntime.backend.session import failures, presence
 
 @dataclass(eq=False)
 class Applied:
-    """The specified settings as ORT reports them."""
+    """The specified settings as ORT reports them: the values of the properties of a prepared model."""
 
     provider_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """EP to option to text."""
     session_config: Mapping[str, str] = field(default_factory=dict)
-    """Key to text."""
     session_options: Mapping[str, object] = field(default_factory=dict)
-    """Attribute of SessionOptions to value."""
     unconfirmed: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    """For each EP, the options that it cannot report; for each keyword argument, the settings without effect."""
     warnings: tuple[str, ...] = ()
-    """The warnings given while the model was prepared."""
     extensions: tuple[str, ...] = ()
-    """The registered libraries of custom operators."""
     configuration: Mapping[str, Mapping] = field(default_factory=dict)
-    """The permitted settings as plain data, by keyword argument."""
 
     def and_without_effect(self, keyword: str, values: Mapping[str, object], sentences: Mapping[str, str]) -> Applied:
         """Add settings without effect, each with the sentence that was warned with."""
@@ -50,52 +43,51 @@ NOTHING_APPLIED = Applied()
 def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, ...] = ()) -> Applied:
     """Compare the values that ORT reports with the permitted values, and warn about settings without effect."""
     options = session.get_session_options()
-    attributes = {name: getattr(options, name) for name in permit.attributes}
     for key, text in permit.session_config.items():
         if (held := options.get_session_config_entry(key)) != text:
             raise RuntimeError(f"session_config[{key!r}] was sent as {text!r}, but ORT holds {held!r}")
-    providers = permit.providers if permit.explicit else {}
-    reported, unconfirmed = {}, {}
-    for name, settings in providers.items():
-        reported[name], silent = _reported(name, settings, session.get_provider_options().get(name, NOTHING))
-        if silent:
-            unconfirmed[name] = silent
-    without_effect = dict(permit.without_effect)
-    changed = {  # by ORT, for an EP that does not support the value
-        name: f"{name} was set to {value}, and the session has {attributes[name]}"
-        for name, value in permit.attributes.items()
-        if attributes[name] != value
-    }
-    if changed:
-        without_effect["session_options"] = changed | dict(without_effect.get("session_options", NOTHING))
-    warnings = list((_without_nodes if permit.explicit else _fallback)(session, list(permit.providers)))
-    values = {
+    attributes = {name: getattr(options, name) for name in permit.attributes}
+    # A member of an enum is named.
+    named = {name: getattr(value, "name", value) for name, value in permit.attributes.items()}
+    plain = {
         "session_config": permit.session_config,
-        "run_config": permit.run_config,
-        # A member of an enum is named.
-        "session_options": {name: getattr(value, "name", value) for name, value in permit.attributes.items()},
+        "session_options": named,
+        "free_dimension_overrides": permit.sizes,
     }
-    for keyword, sentences in without_effect.items():
-        if sentences:
-            unconfirmed[keyword] = MappingProxyType({name: values[keyword][name] for name in sentences})
-            warnings += sentences.values()
-    for text in warnings:
-        warn(text)
-    plain = {**values, "free_dimension_overrides": permit.sizes}
-    configuration = {keyword: entries for keyword, entries in plain.items() if entries and keyword != "run_config"}
+    configuration = {keyword: entries for keyword, entries in plain.items() if entries}
+    reported, unconfirmed = {}, {}
     if permit.explicit:
         configuration["provider_options"] = {
-            name: {option: setting.text for option, setting in settings.items()} for name, settings in providers.items()
+            name: {option: setting.text for option, setting in settings.items()}
+            for name, settings in permit.providers.items()
         }
-    return Applied(
+        for name, settings in permit.providers.items():
+            reported[name], silent = _reported(name, settings, session.get_provider_options().get(name, NOTHING))
+            if silent:
+                unconfirmed[name] = silent
+    applied = Applied(
         MappingProxyType(reported),
         MappingProxyType(dict(permit.session_config)),
         MappingProxyType(attributes),
         MappingProxyType(unconfirmed),
-        (*permit.warnings, *warnings),
+        (*permit.warnings, *(_without_nodes if permit.explicit else _fallback)(session, list(permit.providers))),
         extensions,
         configuration,
     )
+    without_effect = dict(permit.without_effect)
+    # ORT changes an attribute for an EP that does not support its value.
+    without_effect["session_options"] = {
+        name: f"{name} was set to {value}, and the session has {attributes[name]}"
+        for name, value in permit.attributes.items()
+        if attributes[name] != value
+    } | dict(without_effect.get("session_options", NOTHING))
+    values = {**plain, "run_config": permit.run_config}
+    for keyword, sentences in without_effect.items():
+        if sentences:
+            applied = applied.and_without_effect(keyword, values[keyword], sentences)
+    for text in applied.warnings[len(permit.warnings) :]:
+        warn(text)
+    return applied
 
 
 def _reported(
@@ -116,13 +108,12 @@ def _reported(
 
 
 def _same(reported: str, text: str, setting: Setting | None) -> bool:
-    """Return whether ORT reports the value that was sent, in any spelling; without a setting, the same text."""
-    if setting is None or not setting.rule.reported:
-        return reported == text
+    """Return whether ORT reports the text that was sent, or another spelling of a setting's value."""
     try:
-        return setting.rule.kind.read(reported) == setting.value
+        other = setting is not None and setting.rule.reported and setting.rule.kind.read(reported) == setting.value
     except ValueError:
-        return False
+        other = False
+    return other or reported == text
 
 
 def node_assignment(session: InferenceSession) -> Mapping[str, int] | None:
@@ -131,14 +122,14 @@ def node_assignment(session: InferenceSession) -> Mapping[str, int] | None:
     ORT records nothing for a model in ORT format, for example.
     """
     counts = _recorded_nodes(session)
-    return MappingProxyType(counts) if counts and any(counts.values()) else None
+    return MappingProxyType(counts) if any(counts.values()) else None
 
 
-def _recorded_nodes(session: InferenceSession) -> dict[str, int] | None:
+def _recorded_nodes(session: InferenceSession) -> dict[str, int]:
     try:
         subgraphs = session.get_provider_graph_assignment_info()
     except Exception:  # ORT raises its own Fail if the record is off
-        return None
+        return {}
     counts = dict.fromkeys(session.get_providers(), 0)
     for subgraph in subgraphs:
         counts[subgraph.ep_name] = counts.get(subgraph.ep_name, 0) + len(subgraph.get_nodes())
@@ -151,36 +142,33 @@ def _fallback(session: InferenceSession, available: list[str]) -> Iterator[str]:
     missing = [name for name in available if name not in got]
     if not missing or not ON_ANY_DEVICE.issuperset(got):
         return
-    plugins = [name for name in missing if presence.plugin_devices(name)]
-    if plugins == missing:
+    if all(map(presence.plugin_devices, missing)):
         yield (
             "The session runs on the CPU, because it uses a plugin EP only if provider_options specifies the EP. "
-            f"Use provider_options={{{plugins[0]!r}: {{}}}}, or provider_options={{}} for the CPU EP"
+            f"Use provider_options={{{missing[0]!r}: {{}}}}, or provider_options={{}} for the CPU EP"
         )
-        return
-    cause = failures.missing(missing)
-    yield f"The session runs on the CPU, because ORT could not use {', '.join(missing)}. {cause}"
+    else:
+        cause = f"ORT could not use {', '.join(missing)}. {failures.missing(missing)}"
+        yield f"The session runs on the CPU, because {cause}"
 
 
 def _without_nodes(session: InferenceSession, specified: list[str]) -> Iterator[str]:
     """Return a warning for each specified EP without a node, which ORT permits silently."""
-    if specified in ([], [CPU]):  # counting takes time that grows with the model
-        return
-    counts = _recorded_nodes(session)
-    if counts is None:
+    others = [name for name in specified if name != CPU]
+    counts = _recorded_nodes(session) if others else {}  # counting takes time that grows with the model
+    if not counts:
         return
     # ORT's record is partial for WebGPU in NHWC layout; an input or output in the EP's own memory is proof too.
     infos = (*session.get_input_memory_infos(), *session.get_output_memory_infos())
     memories = " ".join(info.name for info in infos).lower()
-    for name in specified:
-        if name == CPU or counts.get(name) or name.removesuffix("ExecutionProvider").lower() in memories:
+    for name in others:
+        if counts.get(name) or name.removesuffix("ExecutionProvider").lower() in memories:
             continue
         advice = failures.advice_on_shapes(session) if name == QNN else ""
         advice = advice or "Check that it supports the model's operators and types"
         if counts.get(CPU) and CPU not in specified:
             advice += ", or set session_config={'session.disable_cpu_ep_fallback': '1'} to make this an error"
-        others = ", ".join(ep for ep, count in counts.items() if count) or "no EP"
         yield (
             f"No node of this model is assigned to {name}, which provider_options specifies. "
-            f"The model runs on {others}. {advice}"
+            f"The model runs on {', '.join(ep for ep, count in counts.items() if count) or 'no EP'}. {advice}"
         )
