@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -16,7 +17,6 @@ from onnx.backend.base import BackendRep
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist.circumstances import NOTHING
-from onnxruntime.backend.configuration import LIMITS
 from onnxruntime.backend.errors import RUN_LIKE_A_SESSION
 from onnxruntime.backend.runs import run_options
 from onnxruntime.backend.session import verification
@@ -39,10 +39,7 @@ _CLOSED = _Closed()
 
 
 class OnnxRuntimeBackendRep(BackendRep):
-    """
-    A prepared model: an :class:`onnxruntime.InferenceSession`, the run config of its runs, and the configuration as ORT
-    reports it.
-    """
+    """A prepared model: an :class:`onnxruntime.InferenceSession`, its run config, and the settings that ORT reports."""
 
     # For a subclass that sets ``_session`` itself.
     _applied, _run_config, _runs = NOTHING_APPLIED, NOTHING, NOT_READY
@@ -50,14 +47,8 @@ class OnnxRuntimeBackendRep(BackendRep):
     def __init__(
         self, session: InferenceSession, run_config: Mapping[str, str] = NOTHING, *, applied: Applied = NOTHING_APPLIED
     ) -> None:
-        """
-        :param session: the session, or another object with ``get_inputs`` and ``run``.
-        :param run_config: permitted run config entries.
-        :param applied: the configuration of the session as ORT reports it.
-        """
-        self._session = session
-        self._applied = applied
-        self._run_config = run_config
+        """Use a session, or another object with ``get_inputs`` and ``run``, with permitted run config entries."""
+        self._session, self._applied, self._run_config = session, applied, run_config
         self._ready()
 
     def _ready(self) -> Runs:
@@ -80,10 +71,8 @@ class OnnxRuntimeBackendRep(BackendRep):
     @property
     def unconfirmed(self) -> Mapping[str, Mapping[str, object]]:
         """
-        The settings that ORT received but that could not be verified, with their values.
-
-        A key is an EP, for options that the EP cannot report, or a keyword argument, for settings that have no effect
-        in this session.
+        The settings that could not be verified, with their values: for each EP, the options that it cannot report; for
+        each keyword argument, the settings without effect in this session.
         """
         return self._applied.unconfirmed
 
@@ -94,10 +83,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     @property
     def extensions(self) -> tuple[str, ...]:
-        """
-        The custom operator libraries of the session: names of packages, and file names of other libraries. Only the
-        environment variable ``ORT_ONNX_BACKEND_CONFIG`` can specify them.
-        """
+        """The custom operator libraries, by package or file name. Only ``ORT_ONNX_BACKEND_CONFIG`` specifies them."""
         return self._applied.extensions
 
     @property
@@ -126,32 +112,24 @@ class OnnxRuntimeBackendRep(BackendRep):
         """
         Return the specified configuration as plain data, in the form of ``ORT_ONNX_BACKEND_CONFIG``.
 
-        ``prepare(model, **rep.configuration())`` applies it again, also in another process. It does not contain custom
-        operator libraries, because only the environment can specify them.
+        ``prepare(model, **rep.configuration())`` applies it in any process. It does not contain :attr:`extensions`.
         """
-        found = {keyword: dict(entries) for keyword, entries in self._applied.configuration.items()}
-        if "provider_options" in found:
-            found["provider_options"] = {ep: dict(options) for ep, options in found["provider_options"].items()}
-        entries = dict(self._ready().settings.entries)
-        return found | ({"run_config": entries} if entries else {})
+        entries = self._ready().settings.entries
+        return deepcopy({**self._applied.configuration, **({"run_config": dict(entries)} if entries else {})})
 
     @property
     def session(self) -> InferenceSession:
         """
         The session, for your own IO binding with :meth:`run_options`.
 
-        ``session.run`` does not use the run config. Do not call it on a session that captures graphs. On the OpenVINO
-        EP, prepare the model again if a run of your own fails. If :meth:`run` fails, create your IO bindings again.
+        Its ``run`` does not use the run config. Do not call it if the session captures graphs. On the OpenVINO EP,
+        prepare the model again if a run of your own fails. If :meth:`run` fails, create your IO bindings again.
         """
         return self._session if self._session is not _CLOSED else _CLOSED.session
 
     def close(self) -> None:
-        """
-        Release the session. Its memory is free when no other object refers to the session, such as another prepared
-        model on the same session, or a run that has not ended.
-        """
-        self._session = _CLOSED
-        self._runs = NOT_READY
+        """Release the session. Another prepared model on the same session, or a run that has not ended, keeps it."""
+        self._session, self._runs = _CLOSED, NOT_READY
 
     def __enter__(self) -> Self:
         return self
@@ -165,14 +143,10 @@ class OnnxRuntimeBackendRep(BackendRep):
             return f"<{name}, closed>"
         path = getattr(session, "_model_path", None)
         model = ascii(os.path.basename(path)) if path else f"graph {session.get_modelmeta().graph_name!a}"
-        stated = {
-            "provider_options": {ep: dict(options) for ep, options in self.provider_options.items()},
-            "session_options": dict(self.session_options),
-            "session_config": dict(self.session_config),
-            "run_config": dict(self._runs.settings.entries),
-            "unconfirmed": {name: dict(settings) for name, settings in self.unconfirmed.items()},
-        }
-        configured = "".join(f", {keyword}={entries!a}" for keyword, entries in stated.items() if entries)
+        configured = ""
+        for report in ("provider_options", "session_options", "session_config", "run_config", "unconfirmed"):
+            plain = {key: dict(of) if isinstance(of, Mapping) else of for key, of in getattr(self, report).items()}
+            configured += f", {report}={plain!a}" if plain else ""
         return f"<{name} of {model} on {', '.join(session.get_providers())}{configured}>"
 
     def __copy__(self) -> Self:
@@ -190,12 +164,8 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     def run_options(self, run_config: Mapping[str, object] | None = None) -> RunOptions:
         """
-        Return new :class:`onnxruntime.RunOptions` for runs of :attr:`session` with your own IO binding.
+        Return new :class:`onnxruntime.RunOptions` for runs of :attr:`session` with your own IO binding::
 
-        ::
-
-            binding = rep.session.io_binding()
-            ...
             rep.session.run_with_iobinding(binding, rep.run_options())
 
         :param run_config: ``{key: value}`` of run config entries. They override prepared entries with the same key.
@@ -214,11 +184,6 @@ class OnnxRuntimeBackendRep(BackendRep):
         Use it while you use the device without :meth:`run`: for ``OrtValue`` objects in device memory, for IO bindings,
         and for your own sessions. All prepared models of a process on CUDA share one lock, and all prepared models on
         WebGPU share another lock. Other devices do not need a lock.
-
-        ::
-
-            with rep.device_lock():
-                rep.session.run_with_iobinding(binding, rep.run_options())
         """
         lock = self._ready().lock
         return nullcontext() if lock is None else lock.alone()
@@ -232,31 +197,28 @@ class OnnxRuntimeBackendRep(BackendRep):
         runs = self._ready()
         settings, without_effect = runs.permitted(run_config, {})
         rep = self.__copy__()
-        rep._runs = runs.with_settings(settings)
-        rep._session, rep._run_config = runs.session, settings.entries
+        rep._session, rep._run_config, rep._runs = runs.session, settings.entries, runs.with_settings(settings)
         if without_effect:
             rep._applied = self._applied.and_without_effect("run_config", settings.entries, without_effect)
         return rep
 
-    def run(self, inputs, *surplus, run_config: Mapping[str, object] | None = None, **kwargs) -> list:
+    def run(self, inputs, *surplus, run_config=None, timeout=None, cancellation=None, **kwargs) -> list:
         """
-        Compute the outputs. See :meth:`onnxruntime.InferenceSession.run`.
+        Compute the outputs. Any number of threads may call this method.
 
-        Any number of threads may call this method. WebGPU sessions of a process run one after the other, and so do the
-        runs of one OpenVINO session. On CUDA, no other run is in progress while a run captures a graph.
-
-        Arrays have the declared element type. Types that numpy lacks are ml_dtypes arrays (the dtypes of
-        ``onnx.helper.tensor_dtype_to_np_dtype``). Python numbers, texts and lists are converted to the declared type.
+        WebGPU sessions of a process run one after the other, and so do the runs of one OpenVINO session. On CUDA, no
+        other run is in progress while a run captures a graph.
 
         :param inputs: a list or tuple in the order of the model's inputs, a mapping by name, or the value of the only
-            input (``[value]`` if that is a list). A value is an array, a list for a sequence, a mapping for a map,
-            ``None`` for an absent optional, or an :class:`onnxruntime.OrtValue`.
-        :param timeout: the maximum duration in seconds, which includes the time to wait for other sessions; ``None``
-            for no limit. A run that exceeds its limit stops at the end of its current node.
-        :param cancellation: an :class:`onnxruntime.backend.Cancellation`, which lets another thread end the run, or
-            ``None`` for no cancellation.
+            input (``[value]`` if that is a list). A value is an array of the declared type, a list for a sequence, a
+            mapping for a map, ``None`` for an absent optional, or an :class:`onnxruntime.OrtValue`. Arrays of types
+            that numpy lacks have the dtypes of ``onnx.helper.tensor_dtype_to_np_dtype``. Python numbers, texts and
+            lists are converted to the declared type.
         :param run_config: ``{key: value}`` of run config entries for this run. They override prepared entries with the
             same key.
+        :param timeout: the maximum duration in seconds, which includes the time to wait for other sessions, or
+            ``None``. A run that exceeds its limit stops at the end of its current node.
+        :param cancellation: an :class:`onnxruntime.backend.Cancellation`, which lets another thread end the run.
         :param kwargs: permitted attributes of :class:`onnxruntime.RunOptions`. Other names are ignored, with a
             ``RuntimeWarning``.
         :return: list of outputs, each an array that owns its memory.
@@ -264,17 +226,14 @@ class OnnxRuntimeBackendRep(BackendRep):
         :raises InputError: if an input does not match the model.
         :raises TimeoutError: if the run exceeds ``timeout``. The prepared model is unchanged.
         :raises RunCancelledError: if ``cancellation`` ends the run. The prepared model is unchanged.
-        :raises TypeError: if there is more than one positional argument.
         """
         if surplus:
             raise TypeError(RUN_LIKE_A_SESSION)
         runs = self._runs
         if runs.session is not self._session:
             runs = self._ready()
-        if kwargs and not LIMITS.isdisjoint(kwargs):
-            limits = {name: limit for name in LIMITS if (limit := kwargs.pop(name, None)) is not None}
-            if limits:
-                return self._ready().run_limited(inputs, run_config, kwargs, **limits)
+        if timeout is not None or cancellation is not None:
+            return self._ready().run_limited(inputs, run_config, kwargs, timeout, cancellation)
         call = runs.settings if run_config is None and not kwargs else runs.settings_of(run_config, kwargs)
         try:
             outputs = runs.direct(inputs, call.options)

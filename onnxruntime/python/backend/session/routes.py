@@ -171,8 +171,8 @@ class Runs:
         inputs: object,
         run_config: Mapping[str, object] | None,
         attributes: Mapping[str, object],
-        timeout: object = None,
-        cancellation: object = None,
+        timeout: object,
+        cancellation: object,
     ) -> list:
         """Run within limits, with separate run options and without the fast path."""
         call, _ = self.permitted(run_config, attributes)
