@@ -18,7 +18,6 @@ from onnx.backend.base import BackendRep
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist.circumstances import NOTHING
 from onnxruntime.backend.errors import RUN_LIKE_A_SESSION
-from onnxruntime.backend.runs import run_options
 from onnxruntime.backend.session import verification
 from onnxruntime.backend.session.routes import NOT_READY, Runs
 from onnxruntime.backend.session.verification import NOTHING_APPLIED, Applied
@@ -175,7 +174,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         settings, _ = runs.permitted(run_config, {})
         if runs.capture is not None:
             runs.capture.lend(settings.entries)
-        return run_options.make({}, settings.entries)
+        return settings.options
 
     def device_lock(self) -> AbstractContextManager[None]:
         """

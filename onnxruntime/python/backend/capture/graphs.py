@@ -37,7 +37,8 @@ from onnxruntime.backend.capture.graph_ids import GRAPH_ID, ONE_GRAPH, ORDINARY,
 from onnxruntime.backend.capture.replays import Graph
 from onnxruntime.backend.capture.threads import Threads
 from onnxruntime.backend.provider_names import TENSORRT, WEBGPU
-from onnxruntime.backend.runs import fast_path, run_options, tensors
+from onnxruntime.backend.runs import fast_path, tensors
+from onnxruntime.backend.runs.run_options import RunSettings
 
 _WAY_OUT = f"run with run_config={{'{GRAPH_ID}': {ORDINARY}}}, or prepare the model without graph capture"
 _UNUSABLE = (
@@ -181,7 +182,7 @@ class Capture:
         for name, buffer in graph.inputs:
             buffer.update_inplace(call.feeds[name])
         if call.attributes or graph.entries is not call.entries:
-            graph.options = run_options.make(call.attributes, {**call.entries, GRAPH_ID: graph.id})
+            graph.options = RunSettings(call.attributes, {**call.entries, GRAPH_ID: graph.id}).options
             graph.entries = None if call.attributes else call.entries
         call.session.run_with_iobinding(graph.binding, graph.options)
         return graph.inner_binding.copy_outputs_to_cpu()  # copies outputs in CPU memory, too
@@ -190,7 +191,7 @@ class Capture:
         """Run without capture."""
         options = call.options
         if options is None:
-            options = run_options.make(call.attributes, {**call.entries, GRAPH_ID: ORDINARY})
+            options = RunSettings(call.attributes, {**call.entries, GRAPH_ID: ORDINARY}).options
         return call.session.run(self._output_names, call.feeds, options)
 
     def _capture(self, graphs: dict[tuple, Graph], key: tuple, call: _Call) -> list[np.ndarray]:

@@ -31,7 +31,7 @@ def inner_of(session: object) -> object:
 
 
 def none(inputs: object, options: RunOptions) -> None:
-    """Placeholder for sessions without a fast path."""
+    """Run nothing: for sessions without a fast path."""
 
 
 def of(
@@ -42,8 +42,7 @@ def of(
 ) -> Callable[[object, RunOptions], list | None]:
     """Return a function of the inputs and the run options; it returns the outputs, or ``None`` if it cannot run them.
 
-    The session is exactly an :class:`InferenceSession`, and numpy has the types of all of its outputs. Each output owns
-    its memory: ORT's ``run`` copies an output that shares memory with another value.
+    The session is exactly an :class:`InferenceSession`, and numpy has the types of all of its outputs.
     """
     own, count, array, ort_value = vars(session), len(slots), np.ndarray, OrtValue
     inner = own.get("_providers")

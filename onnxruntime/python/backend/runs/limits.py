@@ -5,13 +5,11 @@
 """Stops runs that exceed a time limit or that another thread cancels.
 
 Both set ``RunOptions.terminate``, which ORT checks before each node
-(``onnxruntime/core/framework/sequential_executor.cc``). So a run ends when its current node ends; a node into which an
-EP compiled several nodes is one node. A thread that waits for the lock of its session checks this attribute, too.
+(``onnxruntime/core/framework/sequential_executor.cc``). A thread that waits for the lock of its session checks it, too.
 
-An exception such as ``KeyboardInterrupt`` can leave a function between any two instructions. So the end of the run's
-:class:`Limited` object releases the run, in C code that no signal handler can interrupt. The callback of a weak
-reference removes the run from its ``Cancellation``. Another callback wakes the thread that waits for the timeout. No
-callback takes a lock, so a signal handler can cancel a run at any moment.
+An exception such as ``KeyboardInterrupt`` can leave a function between any two instructions. So callbacks of weak
+references to the run's :class:`Limited` object remove it from its ``Cancellation`` and wake the thread that waits for
+the timeout, in C code that no signal handler can interrupt. No callback takes a lock, so a signal handler can cancel.
 """
 
 from __future__ import annotations
@@ -34,7 +32,6 @@ class Cancellation:
     """
     Lets any thread cancel runs::
 
-        cancellation = Cancellation()
         rep.run(inputs, cancellation=cancellation)  # in one thread
         cancellation.cancel()  # in another thread
 
@@ -54,17 +51,12 @@ class Cancellation:
         """Cancel all current and later runs with this object. Return immediately."""
         self._cancelled = True
         for reference in self._runs.copy():
-            run = reference()
-            if run is not None:
+            if (run := reference()) is not None:
                 run.terminate()
 
 
 class Limited:
-    """Context manager for one run with limits.
-
-    :raises TimeoutError: on exit, if the timeout ended before the run, whatever the run returned or raised.
-    :raises RunCancelledError: on exit, if the cancellation came before the end of the run.
-    """
+    """Context manager for one run with limits. It raises ``TimeoutError`` or :class:`RunCancelledError` on exit."""
 
     def __init__(self, options: RunOptions, timeout: object, cancellation: object) -> None:
         """Check the limits of a run in seconds and by a :class:`Cancellation`. No other run uses ``options``."""
@@ -74,12 +66,9 @@ class Limited:
             reject_value(timeout, f"a number of seconds greater than 0 and at most {_LONGEST:.0f}", "timeout")
         if cancellation is not None and type(cancellation) is not Cancellation:
             reject_type(cancellation, "an onnxruntime.backend.Cancellation", "cancellation")
-        self._options = options
-        self._timeout = timeout
-        self._late = False
+        self._options, self._timeout, self._late = options, timeout, False
         self._end = SimpleQueue()
-        self._runs = set() if cancellation is None else cancellation._runs
-        self._cancellation = cancellation
+        self._cancellation = Cancellation() if cancellation is None else cancellation
 
     def terminate(self, late: bool = False) -> None:
         """Make ORT end the run. If ``late``, the reason is the timeout."""
@@ -88,15 +77,16 @@ class Limited:
 
     def __enter__(self) -> None:
         # In one C call: discard needs the hash of the reference, which add computes while the run is alive.
-        self._runs.update(map(weakref.ref, (self,), (self._runs.discard,)))
-        if self._cancellation is not None and self._cancellation.cancelled:
+        runs = self._cancellation._runs
+        runs.update(map(weakref.ref, (self,), (runs.discard,)))
+        if self._cancellation.cancelled:
             self.terminate()
         if self._timeout is not None:
             start_new_thread(_wait, (weakref.ref(self, self._end.put), self._end, self._timeout))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         self._end.put(None)
-        self._runs.discard(weakref.ref(self))
+        self._cancellation._runs.discard(weakref.ref(self))
         if kind is not None and not issubclass(kind, Exception):
             return  # such as KeyboardInterrupt
         if self._late:
@@ -115,6 +105,5 @@ def _wait(run: weakref.ref[Limited], end: SimpleQueue, timeout: float) -> None:
     try:
         end.get(timeout=timeout)
     except Empty:
-        limited = run()
-        if limited is not None:
+        if (limited := run()) is not None:
             limited.terminate(late=True)

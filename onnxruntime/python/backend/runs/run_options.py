@@ -29,20 +29,15 @@ class RunSettings:
     @cached_property
     def options(self) -> RunOptions:
         """Run options that any number of runs can share, because ORT only reads them."""
-        return make(self.attributes, self.entries)
+        options = RunOptions()
+        for name, value in self.attributes.items():
+            setattr(options, name, value)
+        for key, text in self.entries.items():
+            options.add_run_config_entry(key, text)
+        return options
 
 
 NO_SETTINGS = RunSettings(NOTHING, NOTHING)
-
-
-def make(attributes: Mapping[str, object], entries: Mapping[str, str]) -> RunOptions:
-    """Return new run options with these attributes and run config entries."""
-    options = RunOptions()
-    for name, value in attributes.items():
-        setattr(options, name, value)
-    for key, text in entries.items():
-        options.add_run_config_entry(key, text)
-    return options
 
 
 def permitted(
@@ -51,10 +46,7 @@ def permitted(
     run_config: Mapping[str, object] | None,
     attributes: Mapping[str, object],
 ) -> tuple[RunSettings, dict[str, str]]:
-    """Look up the settings of one run, which override the prepared ones. Warn about settings without effect.
-
-    :return: the settings, and a warning for each key that has no effect in this session.
-    """
+    """Return the settings of one run, which override the prepared ones, and a warning for each key without effect."""
     for keyword in KEYWORDS:
         if attributes.get(keyword) is not None:
             reject("cannot be set for a run. Pass it to prepare", keyword)
