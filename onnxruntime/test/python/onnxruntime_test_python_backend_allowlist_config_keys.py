@@ -363,6 +363,7 @@ class TestConfigKeys(unittest.TestCase):
             for key in keys
             if isinstance(key, (ast.Name, ast.Constant))
         ]
+        written += [key for pool in ("intra_op", "inter_op") for key in config_keys._spinning(pool)]
         permitted = [*SESSION_CONFIG, *RUN_CONFIG]
         self.assertEqual(sorted(key for key in written if key in permitted), sorted(permitted))
 

@@ -123,7 +123,7 @@ def excluding_the_cpu() -> None:
 def on_one_core() -> None:
     """Leave out an EP that the caller does not specify."""
     need = Need("two CPU cores", lambda *_: False, without="runs can block")
-    with mock.patch.dict(look_up.PROVIDER_NEEDS, {("AzureExecutionProvider", "built-in"): need}):
+    with mock.patch.dict(look_up.PROVIDER_NEEDS, {"AzureExecutionProvider": need}):
         look_up.permit(of_call({}), NEWEST._replace(providers=("AzureExecutionProvider", CPU)), lambda _: "built-in")
 
 

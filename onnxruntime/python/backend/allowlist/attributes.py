@@ -62,8 +62,6 @@ _ORDER = Member(ExecutionOrder.DEFAULT, ExecutionOrder.PRIORITY_BASED)
 _switch = partial(Rule, Flag(), "False")
 _switch_on = partial(Rule, Flag(), "True")
 
-# --- Attributes of onnxruntime.SessionOptions, as keyword arguments of prepare and run ---
-
 SESSION_ATTRIBUTES = Common("stored: a member of SessionOptions") | {
     "enable_cpu_mem_arena": _switch_on("Whether the CPU EP allocates from an arena."),
     "enable_mem_pattern": _switch_on(
@@ -89,8 +87,6 @@ SESSION_ATTRIBUTES = Common("stored: a member of SessionOptions") | {
     "use_deterministic_compute": _switch("Whether ORT prefers deterministic kernels."),
     "use_per_session_threads": _switch_on("Whether the session has its own thread pools."),
 }
-
-# --- Attributes of onnxruntime.RunOptions, as keyword arguments of run ---
 
 RUN_ATTRIBUTES = Common("stored: a member of RunOptions") | {
     "log_severity_level": Rule(_SEVERITY, "-1", "Minimum severity of log lines of the run. -1: the session's."),

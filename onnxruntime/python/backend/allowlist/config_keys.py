@@ -46,41 +46,36 @@ _switch_on = partial(Rule, Flag(), "1", anyway=("0",))
 
 SESSION_CONFIG: dict[str, Rule] = {}
 
-# --- Session config entries: graph optimization -----------------------------------------------------------------------
-
 # The names that optimization.disable_specified_optimizers acts on (the pass leaves the log, or its nodes stay in the
 # graph), with the release that added them. It does not act on MemcpyTransformer, CastFloat16Transformer,
 # RemoveDuplicateCastTransformer and EnsureUniqueDQForNodeUnit.
-_OPTIMIZERS = {
-    name: since
-    for since, names in {
-        (1, 24): """
-            AttentionFusion BiasDropoutFusion BiasGeluFusion BiasSoftmaxFusion CastChainElimination CastElimination
-            ClipQuantRewrite CommonSubexpressionElimination ConstantFolding ConstantSharing ConvActivationFusion
-            ConvAddActivationFusion ConvAddFusion ConvBNFusion ConvMulFusion DivMulFusion DoubleQDQPairsRemover
-            DynamicQuantizeMatMulFusion EliminateDropout EliminateIdentity EliminateSlice EmbedLayerNormFusion
-            ExpandElimination FastGeluFusion FreeDimensionOverrideTransformer
-            FuseFp16InitializerToFp32NodeTransformer FuseReluClip GatherSliceToSplitFusion GatherToSliceFusion
-            GeluApproximation GeluFusionL1 GeluFusionL2 GemmActivationFusion GemmSumFusion GemmTransposeFusion
-            GroupQueryAttentionFusion LayerNormFusionL1 LayerNormFusionL2 Level1_RuleBasedTransformer
-            Level2_RuleBasedTransformer MatMulActivationFusion MatMulAddFusion MatMulIntegerToFloatFusion
-            MatMulNBitsFusion MatMulScaleFusion MatMul_BatchNormalization_Fusion MatmulTransposeFusion
-            NchwcTransformer NhwcTransformer NoopElimination Pad_Fusion PreShapeNodeElimination
-            QDQFinalCleanupTransformer QDQPropagationTransformer QDQS8ToU8Transformer QDQSelectorActionTransformer
-            QuickGeluFusion ReluQuantRewrite ReshapeFusion SimplifiedLayerNormFusion SkipLayerNormFusion
-            TransposeOptimizer TransposeOptimizer_CPUExecutionProvider WeightBiasQuantization WhereDummyDq
-        """,
-        (1, 25): """
-            Avx2WeightS8ToU8Transformer BiasSkipLayerNormFusion DQMatMulNBitsFusion NotWhereFusion
-            SliceConcatToSpaceToDepthFusion
-        """,
-        (1, 27): "MatMulNBitsMlpFusion MatMulNBitsQkvFusion",
-        (1, 28): "GroupQueryAttentionPreNormFusion",
-    }.items()
-    for name in names.split()
-}
+_SINCE_1_24 = """
+    AttentionFusion BiasDropoutFusion BiasGeluFusion BiasSoftmaxFusion CastChainElimination CastElimination
+    ClipQuantRewrite CommonSubexpressionElimination ConstantFolding ConstantSharing ConvActivationFusion
+    ConvAddActivationFusion ConvAddFusion ConvBNFusion ConvMulFusion DivMulFusion DoubleQDQPairsRemover
+    DynamicQuantizeMatMulFusion EliminateDropout EliminateIdentity EliminateSlice EmbedLayerNormFusion
+    ExpandElimination FastGeluFusion FreeDimensionOverrideTransformer FuseFp16InitializerToFp32NodeTransformer
+    FuseReluClip GatherSliceToSplitFusion GatherToSliceFusion GeluApproximation GeluFusionL1 GeluFusionL2
+    GemmActivationFusion GemmSumFusion GemmTransposeFusion GroupQueryAttentionFusion LayerNormFusionL1
+    LayerNormFusionL2 Level1_RuleBasedTransformer Level2_RuleBasedTransformer MatMulActivationFusion MatMulAddFusion
+    MatMulIntegerToFloatFusion MatMulNBitsFusion MatMulScaleFusion MatMul_BatchNormalization_Fusion
+    MatmulTransposeFusion NchwcTransformer NhwcTransformer NoopElimination Pad_Fusion PreShapeNodeElimination
+    QDQFinalCleanupTransformer QDQPropagationTransformer QDQS8ToU8Transformer QDQSelectorActionTransformer
+    QuickGeluFusion ReluQuantRewrite ReshapeFusion SimplifiedLayerNormFusion SkipLayerNormFusion TransposeOptimizer
+    TransposeOptimizer_CPUExecutionProvider WeightBiasQuantization WhereDummyDq
+"""
+_SINCE_1_25 = """
+    Avx2WeightS8ToU8Transformer BiasSkipLayerNormFusion DQMatMulNBitsFusion NotWhereFusion
+    SliceConcatToSpaceToDepthFusion
+"""
 # Later releases run these for EPs other than the CPU EP only. Whether the key acts there is not known.
-_ONLY_IN_1_27 = {"MatMulNBitsMlpFusion", "MatMulNBitsQkvFusion"}
+_ONLY_IN_1_27 = ("MatMulNBitsMlpFusion", "MatMulNBitsQkvFusion")
+_OPTIMIZERS = {
+    **dict.fromkeys(_SINCE_1_24.split(), (1, 24)),
+    **dict.fromkeys(_SINCE_1_25.split(), (1, 25)),
+    **dict.fromkeys(_ONLY_IN_1_27, (1, 27)),
+    "GroupQueryAttentionPreNormFusion": (1, 28),
+}
 _KNOWN_OPTIMIZERS = Need(
     "optimizers of this ORT release",
     lambda at, text: all(
@@ -122,15 +117,11 @@ def _enabled(*optimizers: str) -> Need:
     )
 
 
-def _expansion_limit(default: int, what: str) -> Rule:
-    effect = f"Limits the {what} that function inlining can create. It can only be lowered."
-    return Rule(Integer(1, default), str(default), effect, since=(1, 31))
-
-
 _BASIC = _optimizes(GraphOptimizationLevel.ORT_ENABLE_BASIC)
 _EXTENDED = _optimizes(GraphOptimizationLevel.ORT_ENABLE_EXTENDED)
 _FULL = _beside(_MINIMAL, "apply", what=f"{_MINIMAL} other than 'apply'")
 _QDQ_FUSION = _beside(_NO_QDQ_FUSION, "1", what=f"{_NO_QDQ_FUSION}=0")
+_FUSED = "DequantizeLinear and MatMul become MatMulNBits"
 _QDQ_FUSES = (_QDQ_FUSION, _enabled("QDQSelectorActionTransformer"))
 _QDQ_KEPT = _beside(_NO_QDQ_FUSION, None, "0", what=f"{_NO_QDQ_FUSION}=1")
 
@@ -149,24 +140,24 @@ SESSION_CONFIG |= {
         "Disables these graph optimizers. ORT itself silently ignores unknown names.",
         needs=(_KNOWN_OPTIMIZERS, _OVERRIDES_APPLIED),
     ),
-    _MINIMAL: Rule(
-        Choice("", "apply"),  # ORT's third value, 'save', is for saving a model
-        "",
-        "Restricts optimization to the passes of a minimal build.",
-    ),
+    # ORT's third value, 'save', is for saving a model.
+    _MINIMAL: Rule(Choice("", "apply"), "", "Restricts optimization to the passes of a minimal build."),
     "session.disable_aot_function_inlining": _switch("Inlines model-local functions late instead of ahead of time."),
     "session.disable_double_qdq_remover": _switch("Keeps the inner pair of Q-DQ-Q-DQ chains."),
     "session.disable_qdq_constant_folding": _switch(
         f"Keeps DequantizeLinear of a constant if {_NO_QDQ_FUSION} is 1, too.", since=(1, 26), needs=(_QDQ_KEPT,)
     ),
     _NO_QDQ_FUSION: _switch("Skips the fusion of QDQ groups."),
-    "session.function_expansion_byte_limit": _expansion_limit(2**30, "bytes"),
-    "session.function_expansion_node_limit": _expansion_limit(1_000_000, "nodes"),
+    "session.function_expansion_byte_limit": Rule(
+        Integer(1, 2**30), "1073741824", "Limits the bytes that function inlining can create.", since=(1, 31)
+    ),
+    "session.function_expansion_node_limit": Rule(
+        Integer(1, 1_000_000), "1000000", "Limits the nodes that function inlining can create.", since=(1, 31)
+    ),
     "session.gqa_value_layout": Rule(
         Choice("BNSH", "BNHS"),
         "BNSH",
-        "Layout of the value cache of GroupQueryAttention. The layout determines the shapes of the cache's input and "
-        "output.",
+        "Layout of the value cache of GroupQueryAttention, which determines the shapes of its input and output.",
         since=(1, 30),
     ),
 }
@@ -197,17 +188,12 @@ SESSION_CONFIG |= Common(needs=(_EXTENDED,)) | {
         needs=(_enabled("QDQFinalCleanupTransformer"),),
     ),
     "session.qdq_matmulnbits_accuracy_level": Rule(
-        Integer(0, 4),
-        "4",
-        "Accuracy level if DequantizeLinear and MatMul become MatMulNBits.",
-        needs=_QDQ_FUSES,
-        anyway=("4",),
+        Integer(0, 4), "4", f"Accuracy level if {_FUSED}.", needs=_QDQ_FUSES, anyway=("4",)
     ),
     "session.qdq_matmulnbits_block_size": Rule(
         Integer(among=(-1, 0, 16, 32, 64, 128, 256)),
         "0",
-        "Block size if a per-tensor or per-channel DequantizeLinear and MatMul become MatMulNBits. -1: ORT chooses. "
-        "0: the block size is 32.",
+        f"Block size if a per-tensor or per-channel {_FUSED}. -1: ORT chooses. 0: 32.",
         since=(1, 25),
         needs=_QDQ_FUSES,
         anyway=("0",),
@@ -221,67 +207,49 @@ SESSION_CONFIG |= Common(needs=(_EXTENDED,)) | {
     ),
     "session.x64quantprecision": _switch(
         "Rewrites int8 weights to uint8. An x86-64 CPU without VNNI multiplies uint8 weights without saturation.",
-        # 1.24 reads it on CPUs without VNNI only (on an emulated CPU), and ignores it on other CPUs.
-        since=(1, 25),
+        since=(1, 25),  # 1.24 reads it on CPUs without VNNI only (on an emulated CPU)
         needs=(_X86_64, _enabled("Avx2WeightS8ToU8Transformer"), _FULL),
     ),
 }
 
-# --- Session config entries: threads ----------------------------------------------------------------------------------
-
 _INTRA_THREADS = Need(
     "two or more intra-op threads", lambda at, _: at.attributes.get("intra_op_num_threads") != 1, idle=True
 )
-
-
 _POOLS = {"intra_op": (_INTRA_THREADS, OWN_THREADS), "inter_op": (PARALLEL, OWN_THREADS)}
 
 
-def _spins(pool: str) -> tuple[Need, ...]:
-    key = f"session.{pool}.allow_spinning"
-    return (_beside(key, "0", what=f"{key}=1"),)
+def _spinning(pool: str) -> dict[str, Rule]:
+    """Return the keys about idle threads of a pool."""
+    threads, allowed = f"{pool.replace('_', '-')} threads", f"session.{pool}.allow_spinning"
+    rule = partial(Rule, since=(1, 26), needs=(_beside(allowed, "0", what=f"{allowed}=1"),))
+    return {
+        allowed: _switch_on(f"Lets idle {threads} spin before they block."),
+        f"session.{pool}.spin_backoff_max": rule(
+            Integer(1, 64), "1", f"Maximum back-off in the spin loop of {threads}.", anyway=("1",)
+        ),
+        f"session.{pool}.spin_duration_us": rule(
+            Integer(-1, 10_000),  # from 1000000 on, idle threads keep all cores busy
+            "-1",
+            f"Microseconds that idle {threads} spin. -1: ORT counts iterations.",
+            anyway=("-1", "0"),
+        ),
+    }
 
 
-def _spin_backoff(pool: str) -> Rule:
-    effect = f"Maximum back-off in the spin loop of {pool.replace('_', '-')} threads."
-    return Rule(Integer(1, 64), "1", effect, since=(1, 26), needs=_spins(pool), anyway=("1",))
-
-
-def _spin_duration(pool: str) -> Rule:
-    effect = f"Microseconds that idle {pool.replace('_', '-')} threads spin. -1: ORT counts iterations."
-    # From 1000000 on, idle threads keep all cores busy.
-    return Rule(Integer(-1, 10_000), "-1", effect, since=(1, 26), needs=_spins(pool), anyway=("-1", "0"))
-
-
-# Within an operator.
 SESSION_CONFIG |= Common(needs=_POOLS["intra_op"]) | {
+    # 1000000000 makes a run ten times slower, 2147483647 makes it fail.
     "session.dynamic_block_base": Rule(
-        # 1000000000 makes a run ten times slower, 2147483647 makes it fail.
-        Integer(0, 128),
-        "0",
-        "Splits parallel loops into shrinking blocks. 0: off.",
-        anyway=("0",),
+        Integer(0, 128), "0", "Splits parallel loops into shrinking blocks. 0: off.", anyway=("0",)
     ),
     "session.force_spinning_stop": _switch("Stops spinning when the last concurrent run returns.", anyway=("0", "1")),
-    "session.intra_op.allow_spinning": _switch_on("Lets idle intra-op threads spin before they block."),
-    "session.intra_op.spin_backoff_max": _spin_backoff("intra_op"),
-    "session.intra_op.spin_duration_us": _spin_duration("intra_op"),
+    **_spinning("intra_op"),
 }
-
-# Between operators.
-SESSION_CONFIG |= Common(needs=_POOLS["inter_op"]) | {
-    "session.inter_op.allow_spinning": _switch_on("Lets idle inter-op threads spin before they block."),
-    "session.inter_op.spin_backoff_max": _spin_backoff("inter_op"),
-    "session.inter_op.spin_duration_us": _spin_duration("inter_op"),
-}
-
+SESSION_CONFIG |= Common(needs=_POOLS["inter_op"]) | _spinning("inter_op")
 # Other keys with these prefixes. No effect of theirs is known, so each causes a warning.
-SESSION_FAMILIES: tuple[Family, ...] = tuple(
+SESSION_FAMILIES = tuple(
     Family(f"session.{pool}.", "[a-z_]{1,40}", 16, Rule(Integer(0, 64, flags=True), "", "", needs=needs))
     for pool, needs in _POOLS.items()
 )
-
-# --- Session config entries: kernels, memory, strictness, placement ---------------------------------------------------
 
 
 def _devices_exist(at: Circumstances, text: str) -> bool:
@@ -333,10 +301,9 @@ SESSION_CONFIG |= {
     "mlas.enable_gemm_fastmath_arm64_bfloat16": _switch(
         "Lets MatMul of float32 compute in bfloat16, which is less precise.", needs=(_ARM64_BF16,)
     ),
+    # Tried on no other CPU.
     "mlas.nchwc_depthwise_sliding": _switch_on(
-        "Uses the sliding-window kernel for depthwise convolution.",
-        since=(1, 31),
-        needs=(_X86_64,),  # tried on no other CPU
+        "Uses the sliding-window kernel for depthwise convolution.", since=(1, 31), needs=(_X86_64,)
     ),
     "mlas.qnbit.force_fp32": _switch("Computes n-bit MatMulNBits in float32.", since=(1, 31), needs=(_X86_64,)),
     "mlas.use_lut_gemm": _switch("Uses lookup-table kernels for 2-bit MatMulNBits.", needs=(_X86_64, _PREPACKING)),
@@ -383,8 +350,6 @@ SESSION_CONFIG |= {
     "session.record_ep_graph_assignment_info": _switch("Records the nodes of each EP."),
 }
 
-# --- Run config entries -----------------------------------------------------------------------------------------------
-
 
 def _captures(options: Mapping[str, Mapping[str, str]]) -> bool:
     """Return whether one of the EPs with these options captures graphs, which ``gpu_graph_id`` distinguishes."""
@@ -425,8 +390,6 @@ RUN_CONFIG: dict[str, Rule] = {
         needs=(_ARENAS, _NO_GRAPHS),
     ),
 }
-
-# --- Free dimension overrides -----------------------------------------------------------------------------------------
 
 # The sizes of one named dimension. session/free_dimensions.py bounds their product for each input.
 FREE_DIMENSION = Rule(Integer(1, 2**24), "open", "The size of a named dimension.")

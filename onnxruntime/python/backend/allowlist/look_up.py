@@ -145,7 +145,7 @@ def _options_of_kind(
     texts = {option: setting.text for option, setting in settings.items()}
     at = at._replace(beside=texts)
     _without_effect(settings, at)  # only refuses: no condition of an option is idle
-    need = PROVIDER_NEEDS.get((name, kind))
+    need = PROVIDER_NEEDS.get(name)
     if need and not need.met(at, ""):
         refuse(f"it requires {need.what}. Otherwise, {need.without}", "provider_options", name)
     return settings, texts
@@ -212,7 +212,7 @@ def _documented(*place: str) -> str:
 
 def _fits_session(name: str, at: Circumstances) -> bool:
     """Return whether a session without specified EPs may have this EP. If not, warn."""
-    need = PROVIDER_NEEDS.get((name, "built-in"))
+    need = PROVIDER_NEEDS.get(name)
     fits = need is None or need.met(at, "")
     if not fits:
         warn(f"{name} is left out, because it requires {need.what}. Otherwise, {need.without}")

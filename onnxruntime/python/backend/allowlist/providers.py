@@ -23,6 +23,7 @@ from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kin
 _switch = partial(Rule, Flag(), "0")
 _switch_on = partial(Rule, Flag(), "1")
 _DEVICE_INDEX = Integer(0, 63)
+_DEVICE = Rule(_DEVICE_INDEX, "0", "Index of the device. If the device does not exist, prepare raises an error.")
 _ARENA_LIMIT = Rule(
     # A lower limit stops each model, and a higher limit has no effect on any device.
     Integer(2**20, 2**48),
@@ -41,19 +42,18 @@ _PLUGIN_DEVICE = Rule(
     reported=False,
     evidence="backend: selects the device",
 )
+_bytes = partial(Rule, Integer(0, 2**40), "0")
+_SENT_OFF = "1 (the backend always sends 0)"
 
-# --- CUDA -------------------------------------------------------------------------------------------------------------
-
-
-def _tuning_bounded(at: Circumstances, text: str) -> bool:
-    bounded = at.beside.get("tunable_op_enable") == "1" and "tunable_op_max_tuning_duration_ms" in at.beside
-    return text == "0" or bounded
-
-
+_ONE_STREAM = Flag(only_on="copies on another stream race with the kernels that use the data, as ORT documents")
+_TUNING, _TUNING_LIMIT = "tunable_op_tuning_enable", "tunable_op_max_tuning_duration_ms"
+_BOUNDED = Need(
+    f"tunable_op_enable=1, and {_TUNING_LIMIT} as its limit",
+    lambda at, text: text == "0" or (at.beside.get("tunable_op_enable") == "1" and _TUNING_LIMIT in at.beside),
+)
+_TUNED = Need(f"{_TUNING}=1", lambda at, _: at.beside.get(_TUNING) == "1")
 _CUDA = Common("parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries") | {
-    "device_id": Rule(
-        _DEVICE_INDEX, "0", "Index of the CUDA device. ORT raises an error if the device does not exist."
-    ),
+    "device_id": _DEVICE,
     "gpu_mem_limit": _ARENA_LIMIT,
     "arena_extend_strategy": _ARENA_GROWTH,
     "cudnn_conv_algo_search": Rule(
@@ -63,46 +63,31 @@ _CUDA = Common("parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries") | {
     ),
     "cudnn_conv_use_max_workspace": _switch_on("Lets cuDNN search with the largest workspace."),
     "cudnn_conv1d_pad_to_nc1d": _switch("Pads a 1-D convolution to [N, C, 1, D] instead of [N, C, D, 1]."),
-    "do_copy_in_default_stream": Rule(
-        Flag(only_on="copies on another stream race with the kernels that use the data, as ORT documents"),
-        "1",
-        "Copies between host and device on the compute stream.",
-    ),
+    "do_copy_in_default_stream": Rule(_ONE_STREAM, "1", "Copies between host and device on the compute stream."),
     "enable_cuda_graph": _switch("Captures a run as a CUDA graph and replays it in later runs."),
-    "enable_cudnn": _switch_on(
-        "Off: ORT does not load cuDNN, and operators that need it fail in a run.", since=(1, 31)
-    ),
+    "enable_cudnn": _switch_on("Off: ORT does not load cuDNN. Operators that need it fail in a run.", since=(1, 31)),
+    # Ignored since ORT pull request 29388.
     "enable_skip_layer_norm_strict_mode": _switch(
-        "Uses a slower and more exact SkipLayerNormalization kernel.",
-        until=(1, 28),  # ORT pull request 29388
-        reported=False,
+        "Uses a slower and more exact SkipLayerNormalization kernel.", until=(1, 28), reported=False
     ),
     "external_data_loader_reading_threads": Rule(
-        Integer(0, 16),
-        "4",
-        "Threads that read external weights into pinned memory. 0: off. ORT itself accepts up to 64.",
-        since=(1, 31),
+        Integer(0, 16), "4", "Threads that read external weights into pinned memory. 0: off.", since=(1, 31)
     ),
     "fuse_conv_bias": _switch("Fuses convolution and bias with cuDNN's graph API."),
     "prefer_nhwc": _switch("Prefers kernels in NHWC layout."),
     "sdpa_kernel": Rule(Integer(0, 1023), "0", "Bit mask of the permitted attention kernels. 0: ORT chooses."),
     "tunable_op_enable": _switch("Uses TunableOp kernels."),
-    "tunable_op_tuning_enable": _switch(
+    _TUNING: _switch(
         "Measures TunableOp kernels in runs and keeps the fastest. The duration of a run and the last bits of its "
         "outputs depend on earlier runs.",
-        needs=(Need("tunable_op_enable=1, and tunable_op_max_tuning_duration_ms as its limit", _tuning_bounded),),
+        needs=(_BOUNDED,),
     ),
-    "tunable_op_max_tuning_duration_ms": Rule(
-        Integer(1, 1000),
-        "0",
-        "Maximum milliseconds for tuning one operator. By default, ORT sets no limit.",
-        needs=(Need("tunable_op_tuning_enable=1", lambda at, _: at.beside.get("tunable_op_tuning_enable") == "1"),),
+    _TUNING_LIMIT: Rule(
+        Integer(1, 1000), "0", "Maximum milliseconds for tuning one operator. 0: no limit.", needs=(_TUNED,)
     ),
     "use_ep_level_unified_stream": _switch("Lets all runs of the session share one CUDA stream."),
     "use_tf32": _switch_on("Lets float matmul and convolution use TF32."),
 }
-
-# --- TensorRT ---------------------------------------------------------------------------------------------------------
 
 # Unlike CUDA's parser, TensorRT's parser accepts neither 1 nor 0.
 _trt_switch = partial(Rule, Flag("False", "True"), "0")
@@ -110,14 +95,10 @@ _DLA = Need("trt_dla_enable=1", lambda at, _: at.beside.get("trt_dla_enable") ==
 _TACTICS = [sign + name for sign in "+-" for name in ("CUBLAS", "CUBLAS_LT", "CUDNN", "EDGE_MASK_CONVOLUTIONS")]
 
 _TENSORRT = Common("parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT libraries") | {
-    "device_id": Rule(
-        _DEVICE_INDEX, "0", "Index of the CUDA device. CUDA raises an error if the device does not exist."
-    ),
+    "device_id": _DEVICE,
     "trt_max_partition_iterations": Rule(Integer(1, 10000), "1000", "Maximum number of partitioning iterations."),
     "trt_min_subgraph_size": Rule(Integer(1, 1000000), "1", "Minimum number of nodes of a subgraph for TensorRT."),
-    "trt_max_workspace_size": Rule(
-        Integer(0, 2**40), "0", "Bytes of workspace for building an engine. 0: TensorRT chooses."
-    ),
+    "trt_max_workspace_size": _bytes("Bytes of workspace for building an engine. 0: TensorRT chooses."),
     "trt_fp16_enable": _trt_switch("Lets TensorRT compute in float16."),
     "trt_bf16_enable": _trt_switch("Lets TensorRT compute in bfloat16."),
     "trt_int8_enable": _trt_switch("Lets TensorRT compute in int8, for models that contain scales."),
@@ -129,9 +110,7 @@ _TENSORRT = Common("parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT
     "trt_sparsity_enable": _trt_switch("Lets TensorRT use kernels for sparse weights."),
     "trt_builder_optimization_level": Rule(Integer(0, 5), "3", "Effort of TensorRT's search for fast kernels."),
     "trt_auxiliary_streams": Rule(
-        Integer(-1, 8),
-        "-1",
-        "Maximum additional CUDA streams for each inference stream. -1: TensorRT chooses. 0 saves memory.",
+        Integer(-1, 8), "-1", "Maximum additional CUDA streams for each inference stream. -1: TensorRT chooses."
     ),
     "trt_tactic_sources": Rule(
         Names(lambda: _TACTICS, f"names from this list, joined by ',': {', '.join(_TACTICS)}", ","),
@@ -143,33 +122,24 @@ _TENSORRT = Common("parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT
     "trt_cuda_graph_enable": _trt_switch("Captures TensorRT's work as one CUDA graph and replays it in later runs."),
 }
 
-# The plugin for RTX devices. The options at the end are those of the built-in EP of older ORT releases.
+_INTERNAL_GRAPHS = Flag(
+    only_off="TensorRT-RTX captures and replays graphs internally. The backend cannot own the buffers of a replay, and "
+    "cannot compare the replay with a run without capture"
+)
+_BUDGET = Text(
+    r"-1|[0-9]{1,15}[BKMG]?|(?:100|[0-9]{1,2})%",
+    "-1, a number of bytes, a number followed by B, K, M or G, or 0% to 100%",
+)
 _TENSORRT_RTX = Common("parser run: onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0 on stub libraries", reported=False) | {
     "device_id": _PLUGIN_DEVICE,
-    "enable_cuda_graph": Rule(
-        Flag(
-            only_off="TensorRT-RTX captures and replays graphs internally. The backend cannot own the buffers of a "
-            "replay, and cannot compare the replay with a run without capture"
-        ),
-        "1 (the backend always sends 0)",
-        "Lets TensorRT-RTX capture CUDA graphs internally.",
-    ),
-    "nv_max_workspace_size": Rule(Integer(0, 2**40), "0", "Bytes of workspace for building an engine."),
+    "enable_cuda_graph": Rule(_INTERNAL_GRAPHS, _SENT_OFF, "Lets TensorRT-RTX capture CUDA graphs internally."),
+    "nv_max_workspace_size": _bytes("Bytes of workspace for building an engine."),
     "nv_max_shared_mem_size": Rule(Integer(0, 2**20), "0", "Maximum bytes of shared memory for a kernel."),
-    "nv_weight_streaming_budget": Rule(
-        Text(
-            r"-1|[0-9]{1,15}[BKMG]?|(?:100|[0-9]{1,2})%",
-            "-1, a number of bytes, a number followed by B, K, M or G, or 0% to 100%",
-        ),
-        "0",
-        "Amount of the weights that stays on the GPU.",
-    ),
+    "nv_weight_streaming_budget": Rule(_BUDGET, "0", "Amount of the weights that stays on the GPU."),
     "nv_op_types_to_exclude": Rule(_OPERATORS, "none", "Operator types that the EP does not run."),
     "nv_use_sync_gpu_allocator": _switch("Allocates with cudaMalloc, which CUDA graphs do not support."),
     "nv_persistent_context_memory": _switch("Keeps working memory between runs."),
 }
-
-# --- AMD --------------------------------------------------------------------------------------------------------------
 
 
 def _not_beside(other: str) -> tuple[Need, ...]:
@@ -178,7 +148,7 @@ def _not_beside(other: str) -> tuple[Need, ...]:
 
 
 _MIGRAPHX = Common("parser run: onnxruntime-migraphx 1.27.1 on stub HIP and MIGraphX libraries") | {
-    "device_id": Rule(_DEVICE_INDEX, "0", "Index of the GPU. ORT raises an error if the device does not exist."),
+    "device_id": _DEVICE,
     "migraphx_fp16_enable": _switch("Computes in float16.", needs=_not_beside("migraphx_bf16_enable")),
     "migraphx_bf16_enable": _switch("Computes in bfloat16.", needs=_not_beside("migraphx_fp16_enable")),
     "migraphx_fp8_enable": _switch("Computes in float8.", needs=_not_beside("migraphx_int8_enable")),
@@ -186,22 +156,15 @@ _MIGRAPHX = Common("parser run: onnxruntime-migraphx 1.27.1 on stub HIP and MIGr
     "migraphx_exhaustive_tune": _switch("Tries all kernels when it compiles the model, which is slow."),
 }
 
-# --- CANN -------------------------------------------------------------------------------------------------------------
-
+_NO_FILE = Flag(only_off="CANN would write the compiled model to the current folder")
 _CANN = Common("parser run: onnxruntime-cann 1.24.4 on stub ACL libraries") | {
-    "device_id": Rule(_DEVICE_INDEX, "0", "Index of the NPU. ORT raises an error if the device does not exist."),
+    "device_id": _DEVICE,
     "npu_mem_limit": _ARENA_LIMIT,
     "arena_extend_strategy": _ARENA_GROWTH,
     "enable_cann_graph": _switch_on("Compiles each subgraph as a unit."),
     "enable_cann_subgraph": _switch("Lets CANN partition the model."),
-    "dump_om_model": Rule(
-        Flag(only_off="CANN would write the compiled model to the current folder"),
-        "1 (the backend always sends 0)",
-        "Writes compiled models to the current folder.",
-    ),
+    "dump_om_model": Rule(_NO_FILE, _SENT_OFF, "Writes compiled models to the current folder."),
 }
-
-# --- OpenVINO ---------------------------------------------------------------------------------------------------------
 
 
 def _device(at: Circumstances) -> str:
@@ -240,10 +203,7 @@ _OPENVINO_BUNDLED = Common("run: onnxruntime-openvino 1.24.1 on a CPU", reported
         needs=(_FP16_ON_GPU,),
     ),
     "num_of_threads": Rule(
-        Threads(2),
-        "0, OpenVINO decides",
-        "Number of CPU threads of the session.",
-        needs=(_WITH_CPU,),
+        Threads(2), "0, OpenVINO decides", "Number of CPU threads of the session.", needs=(_WITH_CPU,)
     ),
     "num_streams": Rule(Threads(1), "1", _STREAMS, needs=(_CPU_OR_GPU,)),
     "model_priority": Rule(
@@ -262,33 +222,32 @@ def _openvino_plugin(section: str) -> dict[str, Rule]:
     :param section: the part of ``load_config`` that the plugin's device reads. It ignores all other parts silently.
     """
 
-    def inside(kind: Kind, default: str, effect: str, name: str) -> Rule:
+    def inside(name: str, kind: Kind, default: str, effect: str) -> Rule:
         hardware = "CPU" if section == "CPU" else ""
         return Rule(kind, default, effect, within=("load_config", section, name), hardware=hardware)
 
+    # Not FP16: on a CPU without FP16, OpenVINO silently computes in bfloat16 or float32.
+    precision = Choice(FP32="f32", ACCURACY="dynamic")
+    default, effect = "bfloat16 on a CPU that has it, else FP32", "Precision of a CPU. ACCURACY: the model's precision."
     return Common("run: onnxruntime-ep-openvino 1.8.1 on a CPU", reported=False) | {
         "device_id": _PLUGIN_DEVICE,
         "num_of_threads": inside(
-            Threads(2), "OpenVINO decides", "CPU threads of the session.", "INFERENCE_NUM_THREADS"
+            "INFERENCE_NUM_THREADS", Threads(2), "OpenVINO decides", "CPU threads of the session."
         ),
-        "num_streams": inside(Threads(1), "OpenVINO decides", _STREAMS, "NUM_STREAMS"),
-        "precision": inside(
-            # Not FP16: on a CPU without FP16, OpenVINO silently computes in bfloat16 or float32.
-            Choice(FP32="f32", ACCURACY="dynamic"),
-            "bfloat16 on a CPU that has it, else FP32",
-            "Precision of a CPU. ACCURACY: the model's precision.",
-            "INFERENCE_PRECISION_HINT",
-        ),
+        "num_streams": inside("NUM_STREAMS", Threads(1), "OpenVINO decides", _STREAMS),
+        "precision": inside("INFERENCE_PRECISION_HINT", precision, default, effect),
     }
 
 
-# --- QNN --------------------------------------------------------------------------------------------------------------
-
+_HTP_MODES = (
+    "default burst sustained_high_performance high_performance balanced low_balanced high_power_saver power_saver "
+    "low_power_saver extreme_power_saver"
+)
 _QNN_PLUGIN = Common("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported=False) | {
     "device_id": _PLUGIN_DEVICE,
+    # Not gpu and cpu: the session takes no node and only logs the reason, and the package lacks the cpu library.
+    # Not saver, ir and genie: saver and ir write files, and return wrong outputs or none.
     "backend_type": Rule(
-        # Not gpu and cpu: the session takes no node and only logs the reason, and the package lacks the cpu library.
-        # Not saver, ir and genie: saver and ir write files, and return wrong outputs or none.
         Choice("htp"),
         "chosen by the EP. On a CPU, there is no default",
         "Qualcomm's QNN backend that runs the model. On x86, htp is a simulator.",
@@ -297,19 +256,12 @@ _QNN_PLUGIN = Common("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported
         Integer(0, 3), "0", "Effort of the HTP compiler. No difference on the simulator."
     ),
     "htp_performance_mode": Rule(
-        Choice(
-            *("default", "burst", "sustained_high_performance", "high_performance", "balanced", "low_balanced"),
-            *("high_power_saver", "power_saver", "low_power_saver", "extreme_power_saver"),
-        ),
-        "default",
-        "Clock and power of the HTP. No effect on the simulator.",
+        Choice(*_HTP_MODES.split()), "default", "Clock and power of the HTP. No effect on the simulator."
     ),
     "offload_graph_io_quantization": _switch_on("Lets another EP quantize the inputs and dequantize the outputs."),
+    # Not the higher priorities of the EP: they would give a caller priority over all other callers.
     "qnn_context_priority": Rule(
-        # Not the higher priorities of the EP: they would give a caller priority over all other callers.
-        Choice("low", "normal"),
-        "normal",
-        "Priority of the session on the HTP. No effect on the simulator.",
+        Choice("low", "normal"), "normal", "Priority of the session on the HTP. No effect on the simulator."
     ),
     "rpc_control_latency": Rule(
         Integer(0, 1000), "0", "Requested latency of the device in microseconds. No effect on the simulator."
@@ -318,8 +270,6 @@ _QNN_PLUGIN = Common("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported
         Integer(1, 16), "the device's own", "Mebibytes of on-chip memory for a graph. No effect on the simulator."
     ),
 }
-
-# --- WebGPU -----------------------------------------------------------------------------------------------------------
 
 _INT64 = Need(
     "a value other than 0 if the session captures graphs",
@@ -349,32 +299,22 @@ _WEBGPU_PLUGIN = Common("run: onnxruntime-ep-webgpu 0.4.0 on a software GPU", re
     "enableGraphCapture": _switch(_CAPTURE),
 }
 
-# --- All of them ------------------------------------------------------------------------------------------------------
-
 # Options that the backend sends if the caller does not, because the default of the EP is not permitted.
 ALWAYS: dict[tuple[str, str], dict[str, object]] = {
     (eps.CANN, "built-in"): {"dump_om_model": False},
     (eps.NV_TENSORRT_RTX, "plugin"): {"enable_cuda_graph": False},
 }
 
-# Conditions for an EP to be in a session.
-_TWO_CORES = Need(
-    # On one core, OpenVINO uses one thread for any value of num_of_threads. This is so for onnxruntime-openvino 1.24.1
-    # and onnxruntime-ep-openvino 1.8.1, on one CPU and on two CPUs of one core, with each device_type except these.
-    "two CPU cores that this process may use, or device_type 'AUTO:CPU'",
-    lambda at, _: at.beside.get("device_type", "").startswith(("AUTO:", "MULTI:", "GPU", "NPU")) or usable_cores() > 1,
-    without="a run that must fail returns the outputs of the previous run, and sessions crash the process",
-)
-_TWO_CORES_OR_AUTO = Need(
-    "two CPU cores that this process may use, unlike OpenVINOExecutionProvider.AUTO",
-    lambda _, __: usable_cores() > 1,
-    without=_TWO_CORES.without,
-)
-PROVIDER_NEEDS: dict[tuple[str, str], Need] = {
-    (eps.OPENVINO, "built-in"): _TWO_CORES,
-    (eps.OPENVINO, "plugin"): _TWO_CORES_OR_AUTO,
+# The condition for an EP to be in a session.
+PROVIDER_NEEDS = {
+    eps.OPENVINO: Need(
+        # On one core, OpenVINO uses one thread for any value of num_of_threads. This is so for onnxruntime-openvino
+        # 1.24.1 and onnxruntime-ep-openvino 1.8.1, on one CPU and on two CPUs of one core.
+        "two CPU cores that this process may use, or device_type 'AUTO:CPU' (plugin: OpenVINOExecutionProvider.AUTO)",
+        lambda at, _: _device(at).startswith(("AUTO:", "MULTI:", "GPU", "NPU")) or usable_cores() > 1,
+        without="a run that must fail returns the outputs of the previous run, and sessions crash the process",
+    )
 }
-
 NO_OPTION: dict[str, Rule] = {}
 # A plugin without a table. The application trusts it, because it has registered it.
 ANY_PLUGIN = Common("run") | {"device_id": _PLUGIN_DEVICE}
