@@ -18,7 +18,8 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.capture import graph_ids, graphs, locks, replays
+from onnxruntime.backend.capture import graph_ids, graphs, locks
+from onnxruntime.backend.runs.run_options import NO_SETTINGS
 from onnxruntime.backend.session import routes
 
 _OPERATORS = ("Sigmoid", "Relu", "Tanh", "Neg", "Abs")
@@ -178,8 +179,10 @@ class CaptureBehaviour:
 
         rep, expected = self.prepare(two_inputs()), Expected(two_inputs())
 
+        Graph = graphs.Graph  # noqa: N806
+
         def begin_stale(*arguments):
-            graph = replays.Graph(*arguments)
+            graph = Graph(*arguments)
             graph.inner_binding = Stale(graph.inner_binding)
             return graph
 
@@ -219,7 +222,7 @@ class CaptureBehaviour:
     def test_an_output_that_is_listed_twice(self) -> None:
         made = chain()
         made.graph.output.append(made.graph.output[0])
-        with self.assertRaisesRegex(RuntimeError, "'Y' is listed twice"):
+        with self.assertRaisesRegex(RuntimeError, "'Y' is an input, or is listed twice"):
             self.prepare(made)
 
     def test_no_limits(self) -> None:
@@ -459,7 +462,7 @@ class CaptureBehaviour:
         state = graphs.of(rep.session)
         for wrong, got in ((a.astype(">f4"), ">f4"), (a.astype(np.int32), "int32")):
             with self.assertRaisesRegex(RuntimeError, f"'B' takes tensor.float., got {got}"):
-                state.run(rep.session, {"A": a, "B": wrong}, {}, {})
+                state.run({"A": a, "B": wrong}, NO_SETTINGS)
 
     def test_an_initializer_that_could_be_overridden(self) -> None:
         made = two_inputs()
@@ -524,6 +527,8 @@ class CaptureBehaviour:
             rep.run([x], run_config={"gpu_graph_id": 8})
         with self.assertRaisesRegex(RuntimeError, "gpu_graph_id=8 is used by run_options"):
             rep.with_run_config({"gpu_graph_id": 8})
+        with self.assertRaisesRegex(RuntimeError, "gpu_graph_id=8 is used by run_options"):
+            rep.run([x], run_config={"gpu_graph_id": 8})
         # Without an id, ORT uses 0.
         plain = onnxruntime.backend.prepare(rep.session)
         plain.run_options()

@@ -76,6 +76,7 @@ class OwnRunsTest(OnCuda):
         with self.assertRaisesRegex(RuntimeError, "run_options.*overwrites outputs.*Bind allocated values"):
             rep.run([x])
         rep.run([x], run_config=ORDINARY)
+        self.same(rep.with_run_config(ORDINARY).run([x]), rep.run([x], run_config=ORDINARY))
         rep = self.prepare(chain())
         rep.run([x])
         with self.assertRaisesRegex(RuntimeError, "before captures only.*overwrites outputs"):

@@ -39,6 +39,7 @@ import onnxruntime.backend
 from onnxruntime import InferenceSession, OrtValue, RunOptions, SessionOptions
 from onnxruntime.backend.capture import eligibility, graphs, locks
 from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.runs.run_options import NO_SETTINGS
 from onnxruntime.backend.session import failures
 
 TENSORRT = "TensorrtExecutionProvider"
@@ -92,6 +93,14 @@ class OutputsOnTheCpuTest(OnCuda):
     def test_nothing_but_the_cpu(self) -> None:
         made = typed(model([helper.make_node("Shape", ["X"], ["Y"])], {"X": ("N", 4)}, {"Y": (2,)}), INT64, 0)
         self.check_shapes(made, (2, 4), (3, 4))
+
+    def test_limits_where_everything_is_on_the_cpu(self) -> None:
+        constant = {"K": np.array([5, 6], np.float32)}
+        made = model([helper.make_node("Identity", ["K"], ["Z"])], {"X": (2,)}, {"Z": (2,)}, constant)
+        rep, x = self.prepare(made), self.data(0, 2)
+        for _ in range(3):
+            for limits in ({"timeout": 30}, {"cancellation": onnxruntime.backend.Cancellation()}, {}):
+                self.same(rep.run([x], **limits), [constant["K"]])
 
     def test_inputs_that_no_node_reads_stay_there(self) -> None:
         # From the device, ORT copies them to the CPU while it captures, to memory that is released before the replay.
@@ -408,7 +417,7 @@ class RequirementsTest(unittest.TestCase):
         onnxruntime.backend.prepare(session)
         x = {"X": np.zeros((2, 4), np.float32)}
         with self.assertRaisesRegex(RuntimeError, f"{problem}.*rep.session with rep.run_options"):
-            graphs.of(session).run(session, x, {}, {})
+            graphs.of(session).run(x, NO_SETTINGS)
 
     def test_only_capturing_sessions_are_different(self) -> None:
         self.assertIsNone(graphs.of(InferenceSession(chain().SerializeToString(), providers=[CPU])))
@@ -448,10 +457,10 @@ class RequirementsTest(unittest.TestCase):
         strings = model(
             [helper.make_node("Identity", ["X"], ["Y"])], {"X": (1,)}, {"Y": (1,)}, elem_type=TensorProto.STRING
         )
-        self.check_problem(r"input 'X' is tensor\(string\)", options, strings)
+        self.check_problem(r"'X' is tensor\(string\)", options, strings)
         sequence = model([helper.make_node("SequenceConstruct", ["X"], ["Y"])], {"X": (2, 4)}, {"Y": None})
         sequence.graph.output[0].CopyFrom(helper.make_tensor_sequence_value_info("Y", TensorProto.FLOAT, None))
-        self.check_problem(r"output 'Y' is seq\(tensor\(float\)\)", options, sequence)
+        self.check_problem(r"'Y' is seq\(tensor\(float\)\)", options, sequence)
 
     def test_two_eps_that_capture(self) -> None:
         self.check_problem("both capture", {TENSORRT: {"trt_cuda_graph_enable": "1"}, CUDA: {"enable_cuda_graph": "1"}})
@@ -468,7 +477,7 @@ class RequirementsTest(unittest.TestCase):
         ):
             self.assertIsNone(graphs.of(session))
             asked.add_session_config_entry("ep.webgpuexecutionprovider.enableGraphCapture", "1")
-            with self.assertRaisesRegex(RuntimeError, "needs ORT 1.30 or newer.*device memory"):
+            with self.assertRaisesRegex(RuntimeError, "only models that prepare opens are checked"):
                 graphs.require(session)
 
     def test_refusals_of_ort(self) -> None:

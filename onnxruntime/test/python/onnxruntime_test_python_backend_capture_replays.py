@@ -26,7 +26,7 @@ from backend_test_capture_cuda import ORDINARY, OnCuda, needs_cuda, open_session
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import OrtValue
-from onnxruntime.backend.capture import graphs, locks, replays
+from onnxruntime.backend.capture import graphs, locks
 
 
 @needs_cuda
@@ -151,8 +151,8 @@ class BesideOthersTest(OnCuda):
         go_on.clear()
         graph = state._begun[0]
         graph.inner = mock.Mock(run_with_iobinding=wait)
-        replay = replays.replay_of(graph, {"_sess": graph.inner}, state._slots, state._lock, state._replay_lock)
-        self.check_nobody_is_alone(inside, go_on, partial(replay, [x]))
+        with mock.patch.object(rep.session, "_sess", graph.inner):
+            self.check_nobody_is_alone(inside, go_on, partial(state._replay_of(graph), [x], None))
 
     def test_replays_do_not_wait_for_other_sessions(self) -> None:
         first, second = self.prepare(chain()), self.prepare(chain())

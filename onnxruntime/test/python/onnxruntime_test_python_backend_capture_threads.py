@@ -142,7 +142,7 @@ class ThreadTest(OnCuda):
             def __del__(self) -> None:
                 threads.append(threading.current_thread())
 
-        worker.submit(lambda: lock.put_aside([Inner()])).result()
+        worker.submit(lambda: lock.put_aside({"inner": Inner()})).result()
         self.assertEqual(threads, [])
         lock.release_dead()
         self.assertEqual(threads, [threading.current_thread()])

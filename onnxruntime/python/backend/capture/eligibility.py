@@ -18,19 +18,20 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
-from typing import NoReturn
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist.rules import Setting
-from onnxruntime.backend.capture.operators import DROPOUTS, OPERATORS, RANDOM, RELEASES, TYPES, Dispatches
+from onnxruntime.backend.capture import operators
 from onnxruntime.backend.errors import reject, show
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CUDA, TENSORRT, WEBGPU
 from onnxruntime.backend.runs import fast_path, tensors
@@ -39,9 +40,6 @@ from onnxruntime.backend.runs import fast_path, tensors
 DISABLED_OPTIMIZERS = ("NchwcTransformer",)
 # A thousand nodes take 100 KiB without their weights.
 _MOST_BYTES = 64 * 2**20
-# Larger initializers are written apart. A flag such as Dropout's training_mode stays in the graph.
-_SMALL = "16"
-_GRAPH, _WEIGHTS = "graph.onnx", "weights"
 
 
 def open_session(
@@ -49,61 +47,55 @@ def open_session(
 ) -> InferenceSession:
     """Create a session. If it captures, check its final graph."""
     # Skip TensorRT: ORT cannot save a graph that contains nodes compiled by an EP.
-    switches = ((ep, granted.get(ep, {}).get(CAPTURE_SWITCHES[ep])) for ep in (WEBGPU, CUDA))
-    ep = next((ep for ep, grant in switches if grant is not None and grant.value), None)
+    switches = {ep: granted.get(ep, {}).get(CAPTURE_SWITCHES[ep]) for ep in (WEBGPU, CUDA)}
+    ep = next((ep for ep, switch in switches.items() if switch is not None and switch.value), None)
     if ep is None:
         return InferenceSession(model, options, **arguments)
     entry = _entry(options, "optimization.disable_specified_optimizers")  # the argument replaces the entry
-    disabled = [*(entry.split(";") if entry else ()), *DISABLED_OPTIMIZERS]
+    disabled = [*filter(None, entry.split(";")), *DISABLED_OPTIMIZERS]
     with written(options) as path:
         session = InferenceSession(model, options, disabled_optimizers=disabled, **arguments)
-        check(session, ep, path)
+        if reason := check(session, ep, path):
+            reject(f"{reason}. Prepare the model without graph capture", "provider_options", ep, CAPTURE_SWITCHES[ep])
     return session
 
 
 @contextmanager
 def written(options: SessionOptions) -> Iterator[Path]:
-    """Make ORT write the final graph of the session that is created in this context.
+    """Make ORT write the final graph of the session that is created in this context. Afterwards, remove the graph.
 
-    The folder is the user's alone and is removed afterwards. On POSIX systems, weights are written to the null device.
-    On other systems, they are written to the same folder.
-
-    Afterwards, the options write no graph. The session's own copy, ``get_session_options()``, still contains the path.
+    The session's own copy of the options, ``get_session_options()``, still contains the path.
     """
     try:
         made = tempfile.TemporaryDirectory(prefix="onnxruntime-captured-graph-", ignore_cleanup_errors=True)
     except OSError as error:
         raise RuntimeError(f"graph capture needs a temporary folder, for the graph that is checked: {error}") from error
-    with made as name:
-        folder = Path(name)
-        if os.name == "posix":
-            (folder / _WEIGHTS).symlink_to(os.devnull)
-        options.add_session_config_entry("session.optimized_model_external_initializers_file_name", _WEIGHTS)
-        options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", _SMALL)
-        options.optimized_model_filepath = str(folder / _GRAPH)
+    with made as folder:
+        path, weights = Path(folder, "graph.onnx"), Path(folder, "weights")
+        if os.name == "posix":  # on other systems, ORT writes the weights to the folder
+            weights.symlink_to(os.devnull)
+        options.add_session_config_entry("session.optimized_model_external_initializers_file_name", weights.name)
+        # A flag such as Dropout's training_mode is smaller, and stays in the graph.
+        options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "16")
+        options.optimized_model_filepath = str(path)
         try:
-            yield folder / _GRAPH
+            yield path
         finally:
             options.optimized_model_filepath = ""
 
 
-def check(session: InferenceSession, ep: str, path: Path) -> None:
-    """Check that a replay of the final graph at ``path`` is known to compute the same as a run without capture."""
-    if ep == WEBGPU:
-        _check_release()
+def check(session: InferenceSession, ep: str, path: Path) -> str:
+    """Return why a replay of the final graph at ``path`` may differ from a run without capture; empty if it cannot."""
     try:
         size = path.stat().st_size
         if size > _MOST_BYTES:
-            _refuse(ep, f"the final graph has {size} bytes, too many to check")
+            return f"the final graph has {size} bytes, too many to check"
         final = onnx.load_model(path, load_external_data=False)
     except (OSError, DecodeError) as error:
-        _refuse(ep, f"the final graph cannot be read: {show(str(error))}")
-    problem = (_unknown(final) if ep == WEBGPU else "") or _not_repeatable(final)
-    if not problem:
-        session._unread_inputs = (fast_path.inner_of(session), frozenset(_on_cpu(session) - _read(final)))
-        problem = _read_on_cpu(session)
-    if problem:
-        _refuse(ep, problem)
+        return f"the final graph cannot be read: {show(str(error))}"
+    session._unread_inputs = (fast_path.inner_of(session), frozenset(_on_cpu(session) - _read(final)))
+    unknown = _unknown_release() or _unknown(final) if ep == WEBGPU else ""
+    return unknown or _not_repeatable(final) or _read_on_cpu(session)
 
 
 def unread(session: InferenceSession) -> frozenset[str] | None:
@@ -141,39 +133,28 @@ def _on(text: str | None) -> bool:
     return text in ("1", "true", "True")
 
 
-def _entry(options: SessionOptions, key: str) -> str | None:
+def _entry(options: SessionOptions, key: str) -> str:
     try:
         return options.get_session_config_entry(key)
     except RuntimeError:  # no such entry
-        return None
+        return ""
 
 
 def problem(session: InferenceSession, eps: list[str]) -> str:
     """Return why a session, which a caller may have created, cannot capture on these EPs; empty if it can."""
-    ep = eps[0]
     if len(eps) > 1:
         return f"{' and '.join(eps)} both capture, and ORT replays the graph of one: leave it to one of them"
-    if ep == WEBGPU and not hasattr(session._sess, "is_webgpu_graph_capture_enabled"):
-        return (
-            f"graph capture on WebGPU needs ORT 1.30 or newer: ORT {onnxruntime.__version__} cannot allocate device "
-            "memory for inputs and outputs, and returns zeros from captured runs without it"
-        )
     if _on(_entry(session.get_session_options(), "session.use_env_allocators")):
         return "graph capture needs device memory that no other session uses: leave out session.use_env_allocators"
-    inputs, outputs = session.get_inputs(), session.get_outputs()
-    both = {value.name for value in inputs} & {value.name for value in outputs}
-    if both:
-        return f"graph capture needs outputs that a node computes; {min(both)!a} is an input, which no replay copies"
-    names = [value.name for value in outputs]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        return f"graph capture needs outputs of different names; {twice!a} is listed twice"
-    for what, values in (("input", inputs), ("output", outputs)):
-        for value in values:
-            if tensors.number_dtype(value.type) is None:
-                return f"graph capture needs tensors of numbers that numpy has; {what} {value.name!a} is {value.type}"
+    values = [*session.get_inputs(), *session.get_outputs()]
+    for name, count in Counter(value.name for value in values).items():
+        if count > 1:
+            return f"graph capture needs outputs that a node computes; {name!a} is an input, or is listed twice"
+    for value in values:
+        if tensors.number_dtype(value.type) is None:
+            return f"graph capture needs tensors of numbers that numpy has; {value.name!a} is {value.type}"
     if unread(session) is None:
-        if ep == WEBGPU:
+        if WEBGPU in eps:
             return "graph capture on WebGPU leaves out some operators, and only models that prepare opens are checked"
         opened = _as_opened(session)
         if opened is not None and (found := _not_repeatable(opened)):
@@ -183,27 +164,23 @@ def problem(session: InferenceSession, eps: list[str]) -> str:
 
 def _as_opened(session: InferenceSession) -> onnx.ModelProto | None:
     """Return the model of a session before any optimizer, or ``None`` if the model cannot be read."""
-    content, path = getattr(session, "_model_bytes", None), getattr(session, "_model_path", None)
+    content = getattr(session, "_model_bytes", None)
+    path = getattr(session, "_model_path", None) or ""
     try:
-        if content is not None:
-            return onnx.load_model_from_string(content)
-        return onnx.load_model(path, load_external_data=False) if path else None
+        return onnx.load_model(BytesIO(content) if content else path, "protobuf", load_external_data=False)
     except (OSError, DecodeError):
         return None
 
 
-def _refuse(ep: str, reason: str) -> NoReturn:
-    reject(f"{reason}. Prepare the model without graph capture", "provider_options", ep, CAPTURE_SWITCHES[ep])
-
-
-def _check_release() -> None:
+def _unknown_release() -> str:
+    """Return which release of the WebGPU EP the table does not describe; empty if there is none."""
     ort = onnxruntime.__version__
     # A built-in EP has ORT's version. Of a plugin EP, every registered library counts.
     devices = [device.ep_metadata for device in onnxruntime.get_ep_devices() if device.ep_name == WEBGPU]
-    for version in {metadata.get("version") if "library_path" in metadata else ort for metadata in devices} or {ort}:
-        if (ort, version) not in RELEASES:
-            known = ", ".join(f"{plugin} on ORT {release}" for release, plugin in sorted(RELEASES))
-            _refuse(WEBGPU, f"version {version} of the EP on ORT {ort} was never checked, only {known}")
+    versions = {metadata.get("version") if "library_path" in metadata else ort for metadata in devices} or {ort}
+    unknown = [version for version in versions if (ort, version) not in operators.RELEASES]
+    known = ", ".join(f"{plugin} on ORT {release}" for release, plugin in sorted(operators.RELEASES))
+    return f"version {unknown[0]} of the EP on ORT {ort} was never checked, only {known}" if unknown else ""
 
 
 def _read(final: onnx.ModelProto) -> set[str]:
@@ -214,30 +191,26 @@ def _not_repeatable(model: onnx.ModelProto) -> str:
     """Return why a replay of a model is wrong on every EP; empty if it can be right."""
     graph = model.graph
     for nodes, initializers in ((graph.node, graph.initializer), *((f.node, ()) for f in model.functions)):
-        node = next(_random(nodes, initializers), None)
-        if node is not None:
+        for node in _random(nodes, initializers):
             return f"{_shown(node)} draws random numbers, which a replay repeats"
     copied = {tensor.name for tensor in graph.initializer} & _read(model)
-    output = next((value.name for value in graph.output if value.name in copied), None)
-    if output is None:
-        return ""
-    return f"output {show(output)} is a constant that nodes read, which ORT copies while it captures"
+    for value in graph.output:
+        if value.name in copied:
+            return f"output {show(value.name)} is a constant that nodes read, which ORT copies while it captures"
+    return ""
 
 
 def _random(nodes: Iterable, initializers: Iterable, outer: frozenset[str] = frozenset()) -> Iterator[onnx.NodeProto]:
     """Yield the nodes that draw random numbers, in subgraphs too. The flags ``outer`` are off around these nodes."""
     values = [(tensor.name, tensor) for tensor in initializers]
-    values += [
-        (node.output[0], attribute.t)
-        for node in nodes
-        for attribute in node.attribute
-        if node.op_type == "Constant" and attribute.name == "value"
-    ]
+    for node in nodes:
+        if node.op_type == "Constant":
+            values += [(node.output[0], attribute.t) for attribute in node.attribute if attribute.name == "value"]
     off = outer | {name for name, tensor in values if _is_off(tensor)}
     for node in nodes:
         operator = (node.domain.replace("ai.onnx", ""), node.op_type)
-        flag = (*node.input, "", "", "", "", "")[DROPOUTS.get(operator, -1)]
-        if operator in RANDOM or (flag and flag not in off):
+        flag = (*node.input, "", "", "", "", "")[operators.DROPOUTS.get(operator, -1)]
+        if operator in operators.RANDOM or (flag and flag not in off):
             yield node
         for attribute in node.attribute:
             for graph in (attribute.g, *attribute.graphs):
@@ -251,21 +224,31 @@ def _is_off(tensor: onnx.TensorProto) -> bool:
 
 def _unknown(final: onnx.ModelProto) -> str:
     """Return the first part of a graph that the WebGPU EP is not known to replay; empty if there is none."""
-    graph, read = final.graph, _read(final)
+    graph, read, kinds = final.graph, _read(final), onnx.TensorProto.DataType
     if final.functions or graph.sparse_initializer:
         return "the final graph holds functions or sparse constants"
-    types = {value.name: value.type.tensor_type.elem_type for value in graph.input}
-    types |= {tensor.name: tensor.data_type for tensor in graph.initializer}
-    for name, kind in types.items():
-        if name in read and kind not in TYPES:
-            return f"{show(name)} is of a type ({_type(kind)}) whose replay was never checked"
-    constants = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    attributes = [{one.name: helper.get_attribute_value(one) for one in node.attribute} for node in graph.node]
+    types = [(value.name, value.type.tensor_type.elem_type) for value in graph.input if value.name in read]
+    types += [(tensor.name, tensor.data_type) for tensor in graph.initializer if tensor.name in read]
+    types += [(node.output[0], one["to"]) for node, one in zip(graph.node, attributes, strict=True) if "to" in one]
+    for name, kind in types:
+        if kind not in operators.TYPES:
+            shown = kinds.Name(kind) if kind in kinds.values() else kind
+            return f"{show(name)} is of a type ({shown}) whose replay was never checked"
+    axes = {tensor.name for tensor in graph.initializer if tensor.dims and 0 not in tensor.dims}
     outputs = {value.name for value in graph.output}
-    for node in graph.node:
-        rule = OPERATORS.get((node.domain, node.op_type))
-        fault = "is not known to be replayed" if rule is None else _fault(node, rule, constants, outputs)
-        if fault:
-            return f"{_shown(node)} {fault}"
+    for node, given in zip(graph.node, attributes, strict=True):
+        meets = {
+            operators.ALWAYS: True,
+            operators.TWO_INPUTS: len([*filter(None, node.input)]) > 1,
+            operators.THREE_OUTPUTS: not any(node.output[3:]),
+            operators.AXES: given.get("axes") or not axes.isdisjoint(node.input[1:2]),
+            operators.TWO_DIMENSIONS: len(given.get("perm", ())) > 1,
+            operators.INSIDE: outputs.isdisjoint(node.output),
+        }
+        condition = operators.OPERATORS.get((node.domain, node.op_type), "is not known to be replayed")
+        if not meets.get(condition):
+            return f"{_shown(node)} {condition}"
     return ""
 
 
@@ -273,27 +256,3 @@ def _shown(node: onnx.NodeProto) -> str:
     operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
     makes = ", ".join(show(name) for name in node.output[:4])
     return f"node {show(node.name)} ({show(operator)[1:-1]}, which makes {makes})"
-
-
-def _fault(node: onnx.NodeProto, rule: Dispatches, constants: Mapping[str, tuple[int, ...]], outputs: set[str]) -> str:
-    """Return which condition of its operator's rule a node does not meet; empty if it meets all."""
-    attributes = {attribute.name: attribute for attribute in node.attribute}
-    if sum(map(bool, node.input)) < rule.inputs:
-        return f"copies its input, as it does with fewer than {rule.inputs}"
-    if rule.outputs is not None and any(node.output[rule.outputs :]):
-        return f"has more than {rule.outputs} outputs, of which some are copies"
-    if rule.inside and not outputs.isdisjoint(node.output):
-        return "makes an output of the model, which is a copy"
-    if rule.perm and ("perm" not in attributes or len(attributes["perm"].ints) < 2):
-        return "may be of one dimension, which is a copy"
-    if rule.axes:
-        axes = constants.get(node.input[1], ()) if len(node.input) > 1 else ()
-        if not (attributes["axes"].ints if "axes" in attributes else axes and 0 not in axes):
-            return "specifies no axes, which may be a copy"
-    if "to" in attributes and attributes["to"].i not in TYPES:
-        return f"makes a type ({_type(attributes['to'].i)}) whose replay was never checked"
-    return ""
-
-
-def _type(kind: int) -> str:
-    return onnx.TensorProto.DataType.Name(kind) if kind in onnx.TensorProto.DataType.values() else str(kind)

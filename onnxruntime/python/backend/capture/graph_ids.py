@@ -44,20 +44,18 @@ class GraphIds:
         # The ids of runs of prepared models, and those of runs with a caller's binding.
         self._claimed: set[str] = set()
         self._lent: set[str] = set()
-        self._warned = False
-        self._state = threading.Lock()
+        self._state = threading.RLock()
 
     def claim(self, entries: Mapping[str, str]) -> None:
-        """Reserve the graph id of a prepared run config, if any, unless :meth:`lend` reserved it for a binding."""
-        if GRAPH_ID in entries:
-            with self._state:
-                self._claim(entries[GRAPH_ID])
-
-    def _claim(self, graph_id: str) -> None:
-        if graph_id in self._lent:
-            raise RuntimeError(f"{GRAPH_ID}={graph_id} is used by run_options() of this session. Choose another id")
-        if graph_id != ORDINARY:
-            self._claimed.add(graph_id)
+        """Reserve the graph id of a run config, if any, unless :meth:`lend` reserved it for a binding."""
+        graph_id = entries.get(GRAPH_ID, ORDINARY)
+        with self._state:
+            if graph_id != ORDINARY:
+                if graph_id in self._lent:
+                    raise RuntimeError(
+                        f"{GRAPH_ID}={graph_id} is used by run_options() of this session. Choose another id"
+                    )
+                self._claimed.add(graph_id)
 
     def lend(self, entries: Mapping[str, str]) -> None:
         """Reserve the graph id of a run config, 0 without one, for a caller who runs the session with a binding.
@@ -101,24 +99,21 @@ class GraphIds:
             if ORDINARY in self._lent and not self._on_webgpu:
                 raise RuntimeError(f"run_options({{'{GRAPH_ID}': {ORDINARY}}}) was called before: {_OVERWRITTEN}")
             if self._begun >= MOST_GRAPHS:
-                if not self._warned:
-                    self._warned = True
+                if self._begun == MOST_GRAPHS:
+                    self._begun += 1
                     warn(
                         f"This session has captured {MOST_GRAPHS} graphs, one for each thread, set of input shapes and "
                         "id, and ORT never frees a graph. Other runs of this session do not capture"
                     )
                 return None
-            if graph_id is None:
-                graph_id = str(0 if self._once else FIRST_AUTOMATIC_ID + self._begun)
-            else:
-                # If the run fails, ORT may have captured a graph under this id. Automatic ids are never used again.
-                self._refused[key] = (
-                    f"the first run with {GRAPH_ID}={graph_id} failed. Choose another id, or specify none"
-                )
-                self._shapes[graph_id] = shapes
-            self._claim(graph_id)
+            chosen = str(0 if self._once else FIRST_AUTOMATIC_ID + self._begun) if graph_id is None else graph_id
+            self.claim({GRAPH_ID: chosen})
             self._begun += 1
-        return graph_id
+            if graph_id is not None:
+                # If the run fails, ORT may have captured a graph under this id. Automatic ids are never used again.
+                self._refused[key] = f"the first run with {GRAPH_ID}={graph_id} failed. Choose another id or none"
+                self._shapes[graph_id] = shapes
+        return chosen
 
     def accept(self, key: tuple) -> None:
         """Note that the first run of a graph succeeded."""

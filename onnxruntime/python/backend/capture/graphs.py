@@ -12,40 +12,38 @@ A replay returns the same outputs as a run without capture, for these reasons. E
 node on the CPU reads a value of a caller. ORT does not capture a session whose nodes include copies between host and
 device (``HasMemcpyNodes`` in ``inference_session.cc``). So nodes on the CPU compute from shapes only. A graph has one
 set of shapes, and keeps the outputs of these nodes. No operator draws random numbers, and ORT copies no output while it
-captures (:mod:`.eligibility`). No other thread calls CUDA while ORT captures (:mod:`.locks`).
+captures (:mod:`.eligibility`). No other thread calls CUDA while ORT captures (:mod:`.locks`). In addition, each graph
+is compared with a run without capture before it returns its first outputs (:mod:`.comparison`).
 
 ORT gives the memory of a graph's intermediate values to other runs of the session. So replays of a session follow each
 other on one stream. Runs without capture, whose inputs and outputs are in that memory, are alone, and leave no value in
 that memory.
-
-In addition, each graph is compared with a run without capture before it returns its first outputs.
-
-Parts: :mod:`.graph_ids` assigns ids, :mod:`.threads` selects the thread that replays, :mod:`.replays` is the fast path.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from weakref import proxy
 
 import numpy as np
 
 from onnxruntime import InferenceSession, OrtValue, RunOptions
-from onnxruntime.backend.capture import comparison, eligibility, locks, replays
+from onnxruntime.backend.capture import comparison, eligibility, locks
 from onnxruntime.backend.capture.graph_ids import GRAPH_ID, ONE_GRAPH, ORDINARY, GraphIds
-from onnxruntime.backend.capture.replays import Graph
 from onnxruntime.backend.capture.threads import Threads
 from onnxruntime.backend.provider_names import TENSORRT, WEBGPU
 from onnxruntime.backend.runs import fast_path, tensors
 from onnxruntime.backend.runs.run_options import RunSettings
 
+_Feeds = Mapping[str, np.ndarray | OrtValue]
+
+_RUN_WITH_IOBINDING = InferenceSession.run_with_iobinding
 _WAY_OUT = f"run with run_config={{'{GRAPH_ID}': {ORDINARY}}}, or prepare the model without graph capture"
 _UNUSABLE = (
     "no session of this process can use CUDA any more: a graph capture failed and ORT did not end it. Restart the "
     "process, and prepare the model without graph capture"
 )
-_dropping = threading.Lock()
 
 
 def of(session: InferenceSession) -> Capture | None:
@@ -53,7 +51,7 @@ def of(session: InferenceSession) -> Capture | None:
     # The state is kept with the session: its buffers must end with the session.
     own = vars(session)
     switched_on = eligibility.switched_on(session)
-    with _dropping:
+    with locks.marking:
         state = own.get("_graph_capture")
         if state is not None and state.inner is not fast_path.inner_of(session):
             del own["_graph_capture"]  # of an inner session that set_providers has replaced
@@ -69,14 +67,34 @@ def require(session: InferenceSession) -> None:
         raise RuntimeError(f"{state.problem}. Prepare the model without graph capture")
 
 
-class _Call(NamedTuple):
-    """One run: the session, the inputs by name, the settings, and the options of a run with limits."""
+class Graph:
+    """One captured graph: its buffers, and their binding. When it ends, they are released under the lock.
 
-    session: InferenceSession
-    feeds: Mapping[str, np.ndarray | OrtValue]
-    attributes: Mapping[str, object]
-    entries: Mapping[str, str]
-    options: RunOptions | None = None
+    Except for short calls, no other object may refer to the objects of its attributes.
+    """
+
+    def __init__(self, graph_id: str, session: InferenceSession, lock: locks.SessionLock) -> None:
+        self._id = graph_id
+        self.binding = session.io_binding()
+        # The inner session that captured the graph, which set_providers replaces, and its binding.
+        self.inner, self.inner_binding = session._sess, self.binding._iobinding
+        self.inputs: list[tuple[str, OrtValue]] = []
+        # The entries of the last run without attributes, and the options made from them.
+        self._made: tuple[Mapping[str, str] | None, RunOptions | None] = (None, None)
+        lock.release_of(self)
+
+    def bind_input(self, name: str, buffer: OrtValue) -> None:
+        self.inputs.append((name, buffer))
+        self.binding.bind_ortvalue_input(name, buffer)
+
+    def options(self, call: RunSettings) -> RunOptions:
+        """Return the options of a run of this graph."""
+        entries, options = self._made
+        if call.attributes or entries is not call.entries:
+            options = RunSettings(call.attributes, {**call.entries, GRAPH_ID: self._id}).options
+            if not call.attributes:
+                self._made = call.entries, options
+        return options
 
 
 class Capture:
@@ -84,18 +102,19 @@ class Capture:
 
     def __init__(self, session: InferenceSession, switched_on: list[str]) -> None:
         ep = switched_on[0]
+        self._session = proxy(session)  # the session refers to this object
         self.inner = fast_path.inner_of(session)
         self._lock = locks.of(session)
         self._on_webgpu = ep == WEBGPU
-        self._unread = eligibility.unread(session) or frozenset()
         # TensorRT captures one graph, in the second run of the session, whatever the id.
         self._once = ep == TENSORRT
         self._device_id = int(session.get_provider_options()[ep].get("device_id", 0))
         self._slots = [(value.name, tensors.number_dtype(value.type), value.type) for value in session.get_inputs()]
         self._output_names = [value.name for value in session.get_outputs()]
         memories = [memory.name for memory in session.get_output_memory_infos()]
-        # On WebGPU, ORT accepts only device memory for outputs.
-        self._on_cpu = {i for i, name in enumerate(memories) if name == "Cpu" and not self._on_webgpu}
+        # The inputs that no node reads, and the outputs in CPU memory.
+        self._on_cpu = {name for name, memory in zip(self._output_names, memories, strict=True) if memory == "Cpu"}
+        self._on_cpu |= eligibility.unread(session) or set()
         # If everything is on the CPU, there is nothing to capture.
         self._nothing = {"Cpu"}.issuperset([*memories, *(info.name for info in session.get_input_memory_infos())])
         self.problem = "" if self._nothing else eligibility.problem(session, switched_on)
@@ -111,39 +130,101 @@ class Capture:
         """Return whether a run with these run config entries captures or replays a graph."""
         return not (self._nothing or entries.get(GRAPH_ID) == ORDINARY)
 
-    def run(
-        self,
-        session: InferenceSession,
-        feeds: Mapping[str, np.ndarray | OrtValue],
-        attributes: Mapping[str, object],
-        entries: Mapping[str, str],
-        limited: RunOptions | None = None,
-    ) -> list[np.ndarray]:
+    def run(self, feeds: _Feeds, call: RunSettings, limited: bool = False) -> list[np.ndarray]:
         """Return the outputs, by capture and replay unless the run config contains ``gpu_graph_id=-1``.
 
-        A run with limits, whose options are ``limited``, is not captured (:meth:`replays`).
+        A run with limits, which only ``call.options`` can end, is not captured (:meth:`replays`).
         """
         if self._lock.failure:
             raise RuntimeError(self._lock.failure)
         graphs, do = self._threads.of_a_run()
-        graph_id = entries.get(GRAPH_ID)
-        if self.problem or not self.replays(entries):
+        graph_id = call.entries.get(GRAPH_ID)
+        if self.problem or not self.replays(call.entries):
             self._check_ordinary(graph_id)
-            with self._lock.alone(limited):  # the run may be given memory into which graphs replay
-                return do(self._ordinary, _Call(session, feeds, attributes, entries, limited))
-        call = _Call(session, self._checked(feeds), attributes, entries)
-        key = (graph_id, *map(_shape, call.feeds.values()))
+            with self._lock.alone(call.options if limited else None):  # the run may be given memory into which graphs replay
+                return do(self._ordinary, feeds, call)
+        feeds = self._checked(feeds)
+        key = (graph_id, *map(_shape, feeds.values()))
         with self._replay_lock if self._replay_lock and key in graphs else self._lock.alone():
-            return do(self._compute, graphs, key, call)
+            return do(self._compute, graphs, key, feeds, call)
 
-    def fast_path(
-        self, session: InferenceSession, entries: Mapping[str, str], options: RunOptions
-    ) -> Callable[[object, RunOptions], list[np.ndarray] | None]:
-        """Return the fast path of runs with these entries, and the options made from them."""
-        graph_id = entries.get(GRAPH_ID)
-        return replays.fast_path(
-            session, self._slots, self._threads, self._lock, self._replay_lock, graph_id, entries, options
+    def fast_path(self, prepared: RunSettings) -> Callable[[object, RunOptions], list[np.ndarray] | None]:
+        """Return a function of inputs and run options, which returns the outputs, or ``None`` for :meth:`run`.
+
+        It replays graphs of the calling thread with the prepared settings, for plain arrays. It omits the checks of
+        ``InferenceSession``, as long as ``run_with_iobinding`` is ORT's own method.
+        """
+        own, names, of_thread = vars(self._session), [name for name, _, _ in self._slots], threading.local()
+        graph_id, prepared_options = prepared.entries.get(GRAPH_ID), prepared.options
+
+        def run(inputs: object, options: RunOptions) -> list[np.ndarray] | None:
+            if (
+                options is not prepared_options
+                or InferenceSession.run_with_iobinding is not _RUN_WITH_IOBINDING
+                or "run_with_iobinding" in own
+            ):
+                return None
+            kind = type(inputs)
+            if kind is dict:
+                if len(inputs) != len(names):
+                    return None
+                inputs = [inputs.get(name) for name in names]
+            elif kind is not list and kind is not tuple:
+                inputs = (inputs,)
+            last = getattr(of_thread, "last", None)
+            outputs = None if last is None else last[0].replay(inputs, last[1])
+            return other(inputs) if outputs is None else outputs
+
+        def other(inputs: Sequence[object]) -> list[np.ndarray] | None:
+            """Run another graph than the last one of the thread."""
+            shapes = [value.shape if type(value) is np.ndarray else None for value in inputs]
+            graph = (self._threads.graphs() or {}).get((graph_id, *shapes))
+            if graph is None:
+                return None
+            options = graph.options(prepared)
+            of_thread.last = graph, options
+            return graph.replay(inputs, options)
+
+        return run
+
+    def _replay_of(self, graph: Graph) -> Callable[[Sequence[object], RunOptions], list[np.ndarray] | None]:
+        """Return a function that replays a graph for plain arrays of its shapes, and returns ``None`` for other inputs.
+
+        The function uses local names and indices: an attribute or a ``zip`` takes a hundredth of the time of a replay.
+        """
+        array, count, own, lock, replay_lock = (
+            np.ndarray,
+            len(self._slots),
+            vars(self._session),
+            self._lock,
+            self._replay_lock,
         )
+        takes = []
+        for i, ((_, dtype, _), (_, buffer)) in enumerate(zip(self._slots, graph.inputs, strict=True)):
+            like = np.empty(buffer.shape(), dtype)
+            takes.append((i, dtype, like.shape, like.strides, buffer._ortvalue.update_inplace))
+        inner, binding = graph.inner, graph.inner_binding
+        replay, copy = inner.run_with_iobinding, binding.copy_outputs_to_cpu
+
+        def run(inputs: Sequence[object], options: RunOptions) -> list[np.ndarray] | None:
+            if len(inputs) != count or own["_sess"] is not inner or lock.other_devices or lock.failure:
+                return None
+            with replay_lock or lock.alone():
+                for i, dtype, shape, strides, upload in takes:
+                    value = inputs[i]
+                    # numpy has one dtype object for each built-in type and byte order, so `is` compares both.
+                    if (
+                        type(value) is not array
+                        or value.dtype is not dtype
+                        or value.shape != shape
+                        or value.strides != strides
+                    ):
+                        return None
+                    upload(value)
+                replay(binding, options)
+                return copy()
+
+        return run
 
     def _check_ordinary(self, graph_id: str | None) -> None:
         """Check that a run without capture can be right. Otherwise, raise a ``RuntimeError``."""
@@ -152,74 +233,64 @@ class Capture:
         if self.problem and graph_id != ORDINARY:
             raise RuntimeError(f"{self.problem}: {_WAY_OUT}, or bind and run rep.session with rep.run_options()")
 
-    def _checked(self, feeds: Mapping[str, np.ndarray | OrtValue]) -> dict[str, np.ndarray | OrtValue]:
+    def _checked(self, feeds: _Feeds) -> _Feeds:
         """Return the feeds in the model's order, each checked: an upload compares sizes and copies bytes only."""
         if len(feeds) > len(self._slots):
             raise RuntimeError("a captured run takes the model's inputs only, whose initializers it has captured")
         checked = {}
         for name, dtype, kind in self._slots:
-            if name not in feeds:
-                raise RuntimeError(f"input {name!a} is missing")
             value = feeds[name]
-            if isinstance(value, OrtValue):
-                if value.data_type() != kind:
-                    raise RuntimeError(f"input {name!a} takes {kind}, got {value.data_type()}")
-                if value.device_name() == "cpu":
-                    value = tensors.to_array(value)
-            elif value.dtype != dtype:  # byte order included
-                raise RuntimeError(f"input {name!a} takes {kind}, got {value.dtype}")
-            elif not value.flags.c_contiguous:
-                value = np.require(value, requirements="C")
-            checked[name] = value
+            if isinstance(value, OrtValue) and value.device_name() == "cpu":
+                value = tensors.to_array(value)
+            on_device = isinstance(value, OrtValue)
+            got, wanted = (value.data_type(), kind) if on_device else (value.dtype, dtype)  # byte order included
+            if got != wanted:
+                raise RuntimeError(f"input {name!a} takes {kind}, got {got}")
+            checked[name] = value if on_device else np.require(value, requirements="C")
         return checked
 
-    def _compute(self, graphs: dict[tuple, Graph], key: tuple, call: _Call) -> list[np.ndarray]:
-        # On WebGPU, all threads share the graphs: another may have captured this one meanwhile.
-        return self._replay(graphs[key], call) if key in graphs else self._capture(graphs, key, call)
-
-    def _replay(self, graph: Graph, call: _Call) -> list[np.ndarray]:
+    def _replay(self, graph: Graph, feeds: _Feeds, call: RunSettings) -> list[np.ndarray]:
         """Run a graph. The first time, ORT captures it."""
         for name, buffer in graph.inputs:
-            buffer.update_inplace(call.feeds[name])
-        if call.attributes or graph.entries is not call.entries:
-            graph.options = RunSettings(call.attributes, {**call.entries, GRAPH_ID: graph.id}).options
-            graph.entries = None if call.attributes else call.entries
-        call.session.run_with_iobinding(graph.binding, graph.options)
+            buffer.update_inplace(feeds[name])
+        self._session.run_with_iobinding(graph.binding, graph.options(call))
         return graph.inner_binding.copy_outputs_to_cpu()  # copies outputs in CPU memory, too
 
-    def _ordinary(self, call: _Call) -> list[np.ndarray]:
+    def _ordinary(self, feeds: _Feeds, call: RunSettings) -> list[np.ndarray]:
         """Run without capture."""
-        options = call.options
-        if options is None:
+        if call.entries.get(GRAPH_ID) == ORDINARY:
+            options = call.options  # these are the options of a run with limits, too
+        else:
             options = RunSettings(call.attributes, {**call.entries, GRAPH_ID: ORDINARY}).options
-        return call.session.run(self._output_names, call.feeds, options)
+        return self._session.run(self._output_names, feeds, options)
 
-    def _capture(self, graphs: dict[tuple, Graph], key: tuple, call: _Call) -> list[np.ndarray]:
-        """Capture and compare the graph of some input shapes. After a failure or an interrupt, nothing replays it."""
+    def _compute(self, graphs: dict[tuple, Graph], key: tuple, feeds: _Feeds, call: RunSettings) -> list[np.ndarray]:
+        """Replay the graph of a key. If there is none, capture and compare it first.
+
+        After a failure or an interrupt, nothing replays the graph.
+        """
+        if key in graphs:  # on WebGPU, another thread may have captured it meanwhile
+            return self._replay(graphs[key], feeds, call)
         self._ids.check(key)
         # Before the capture: ORT checks the inputs, and the outputs have the shapes of the graph's outputs.
-        wanted = self._ordinary(call)
+        wanted = self._ordinary(feeds, call)
         graph_id = self._ids.begin(key)
         if graph_id is None:
             return wanted
-        graph = Graph(graph_id, call.session, self._lock)
+        graph = Graph(graph_id, self._session, self._lock)
         self._begun.append(graph)
         for (name, dtype, _), shape in zip(self._slots, key[1:], strict=True):
-            graph.bind_input(name, self._buffer(call.session, shape, dtype, on_cpu=name in self._unread))
-        for i, (name, want) in enumerate(zip(self._output_names, wanted, strict=True)):
-            buffer = self._buffer(call.session, want.shape, want.dtype, on_cpu=i in self._on_cpu)
-            graph.binding.bind_ortvalue_output(name, buffer)
-        given = {
-            name: tensors.to_array(value) if isinstance(value, OrtValue) else value
-            for name, value in call.feeds.items()
-        }
+            graph.bind_input(name, self._buffer(name, shape, dtype))
+        for name, want in zip(self._output_names, wanted, strict=True):
+            graph.binding.bind_ortvalue_output(name, self._buffer(name, want.shape, want.dtype))
         try:
-            self._replay(graph, call._replace(feeds=comparison.other_data(given)))
-            outputs = self._replay(graph, call)
+            self._replay(graph, comparison.other_data(feeds), call)
+            outputs = self._replay(graph, feeds, call)
         except Exception as error:
             self._check_usable(error)
             raise
-        wrong = comparison.differing(outputs, wanted, None if self._once else lambda: self._ordinary(call))
+        again = None if self._once else lambda: self._ordinary(feeds, call)
+        wrong = comparison.differing(outputs, wanted, again)
         if wrong:
             names = ", ".join(ascii(self._output_names[i]) for i in wrong)
             self._ids.refuse(
@@ -228,6 +299,7 @@ class Capture:
                 f"of the same inputs. The model is random, or the EP does not capture all that it does; {_WAY_OUT}",
             )
         self._ids.accept(key)
+        graph.replay = self._replay_of(graph)
         graphs[key] = graph
         return outputs
 
@@ -241,10 +313,10 @@ class Capture:
             self._lock.failure = _UNUSABLE
             raise RuntimeError(_UNUSABLE) from error
 
-    def _buffer(self, session: InferenceSession, shape: tuple, dtype: np.dtype, on_cpu: bool = False) -> OrtValue:
-        if self._on_webgpu:
-            return session.create_ortvalue_from_shape_and_type(list(shape), dtype.type, "webgpu")
-        device = ("cpu", 0) if on_cpu else ("cuda", self._device_id)
+    def _buffer(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> OrtValue:
+        if self._on_webgpu:  # there, ORT accepts only device memory
+            return self._session.create_ortvalue_from_shape_and_type(list(shape), dtype.type, "webgpu")
+        device = ("cpu", 0) if name in self._on_cpu else ("cuda", self._device_id)
         return OrtValue.ortvalue_from_shape_and_type(list(shape), dtype.type, *device)
 
 

@@ -22,8 +22,8 @@ The backend takes these locks for its own calls. An application must take them f
 2. Run locks, re-entrant, in ``SessionLock._run_locks`` (CUDA only). Each thread that has created or run a session
    has a lock, and each session that replays graphs (``Capture._replay_lock``). A thread that is alone holds all run
    locks. So a run takes no lock that another session's run needs.
-3. ``GraphIds._state``, ``Threads._state``, ``_marking`` and ``graphs._dropping``, held for a few assignments. No thread
-   waits for a lock while it holds one of these locks.
+3. ``GraphIds._state`` and ``marking``, held for a few assignments. No thread waits for a lock while it holds one of
+   these locks.
 
 A thread that holds a run lock never takes ``_alone``: it would deadlock with a thread that is alone.
 
@@ -86,6 +86,10 @@ def holding_all(locks: list, options: RunOptions | None) -> Iterator[None]:
             raise RuntimeError("the run was terminated while it waited for other sessions")
 
 
+def _one(lock: threading.RLock, options: RunOptions | None) -> AbstractContextManager:
+    return lock if options is None else holding_all([lock], options)
+
+
 class SessionLock:
     """
     A re-entrant lock that one thread holds alone, or any number of threads hold side by side for a run each.
@@ -100,7 +104,7 @@ class SessionLock:
         self._taken = False
         # Each ends with its thread or its session.
         self._run_locks: weakref.WeakSet = weakref.WeakSet()
-        self._dead: deque[dict | list] = deque()
+        self._dead: deque[dict] = deque()
         # Whether a session on another device than 0 ever took this lock. Threads begin on device 0.
         self.other_devices = False
         # Why no session of this process can run any more; empty if they can.
@@ -119,29 +123,26 @@ class SessionLock:
             return self.alone(options)
         if not hasattr(self._thread, "run_lock"):
             self._thread.run_lock = self.new_lock(options)
-        return self._thread.run_lock if options is None else holding_all([self._thread.run_lock], options)
+        return _one(self._thread.run_lock, options)
 
     @contextmanager
     def alone(self, options: RunOptions | None = None) -> Iterator[None]:
         """Wait until no other thread creates, runs or releases a session, and keep other threads from it."""
         try:
-            with self._alone if options is None else holding_all([self._alone], options):
+            with _one(self._alone, options):
                 outer, self._taken = self._taken, True
                 try:
-                    if self._side_by_side:
-                        with holding_all(list(self._run_locks), options):
-                            yield
-                    else:
-                        yield  # no thread holds a run lock
+                    with holding_all(list(self._run_locks), options) if self._side_by_side else nullcontext():
+                        yield
                 finally:
                     self._taken = outer
         finally:
             if self._dead:
                 self.release_dead()
 
-    def new_lock(self, options: RunOptions | None = None):
+    def new_lock(self, options: RunOptions | None = None) -> threading.RLock:
         """Return a new run lock, which a thread that is alone holds. Keep it as long as it is used."""
-        with self._alone if options is None else holding_all([self._alone], options):
+        with _one(self._alone, options):
             lock = threading.RLock()
             self._run_locks.add(lock)
         self.release_dead()
@@ -165,28 +166,28 @@ class SessionLock:
                         # Emptied, for the finalizer that put it aside may still hold it.
                         self._dead.popleft().clear()
 
-    def put_aside(self, owners: dict | list) -> None:
-        """Empty a collection of objects that own device memory, now or when no thread holds the lock."""
-        self._dead.append(owners)
+    def put_aside(self, own: dict) -> None:
+        """Empty the attributes of an object that owns device memory, now or when no thread holds the lock."""
+        self._dead.append(own)
         self.release_dead()
 
-    def release_of(self, session: InferenceSession) -> None:
-        """Release the inner session, and all other attributes of a session, under the lock when the session ends."""
-        with _marking:
-            if "_released_under_lock" not in vars(session):
-                session._released_under_lock = _Release(self, session)
+    def release_of(self, owner: object) -> None:
+        """Release all attributes of an object, such as a session's inner session, under the lock when it ends."""
+        with marking:
+            if "_released_under_lock" not in vars(owner):
+                owner._released_under_lock = _Release(self, owner)
 
 
 class _Release:
-    """An attribute of a session that puts the attributes of the session aside when the session ends.
+    """An attribute of an object that puts the attributes of the object aside when the object ends.
 
-    Only the session may refer to this object: if anything else does, a session that refers to itself never ends.
+    Only the object may refer to this one: if anything else does, an object that refers to itself never ends.
     """
 
-    def __init__(self, lock: SessionLock, session: InferenceSession) -> None:
-        self._lock, self._own = lock, vars(session)
+    def __init__(self, lock: SessionLock, owner: object) -> None:
+        self._lock, self._own = lock, vars(owner)
         # Called when the last reference ends. The garbage collector, which ends cycles, calls __del__ instead.
-        self._ended = weakref.ref(session, self._end)
+        self._ended = weakref.ref(owner, self._end)
 
     def _end(self, _: object = None, is_finalizing: Callable = sys.is_finalizing) -> None:
         own, self._own, self._ended = self._own, None, None
@@ -196,23 +197,9 @@ class _Release:
     __del__ = _end
 
 
-class Owner:
-    """An object whose attributes own device memory, which is released under the lock wherever the object ends.
-
-    Except for short calls, no other object may refer to the objects that the attributes own.
-    """
-
-    def __init__(self, lock: SessionLock) -> None:
-        self._lock = lock
-
-    def __del__(self, is_finalizing: Callable = sys.is_finalizing) -> None:
-        if not is_finalizing():
-            self._lock.put_aside(vars(self))
-
-
 WEBGPU = SessionLock(side_by_side=False)
 CUDA = SessionLock(side_by_side=True)
-_marking = threading.Lock()
+marking = threading.Lock()
 
 
 def _of(providers: Iterable[str]) -> SessionLock | None:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from onnx import TensorProto, helper
+from onnx import parser
 
 from onnxruntime import InferenceSession
 from onnxruntime.backend.capture import locks
@@ -30,11 +30,10 @@ class Threads:
         """If ``common``, all threads share graphs, as on WebGPU. If ``worker``, it makes all runs, as on TensorRT."""
         self._lock, self._device_id, self._common = lock, device_id, common
         self._own = threading.local()
-        self._left = 0 if worker else MOST_THREADS
+        self._left = threading.Semaphore(0 if worker else MOST_THREADS)
         # The graphs of the worker, or of all threads.
         self._shared: dict[tuple, object] = {}
         self.worker = None
-        self._state = threading.Lock()
 
     def graphs(self) -> dict[tuple, object] | None:
         """Return the graphs that the calling thread replays, by key; ``None`` for a thread that needs the worker."""
@@ -43,14 +42,9 @@ class Threads:
         if self._lock.other_devices:
             # In 1.31.1, ORT does not set CUDA's current device for the run of a session that captures.
             return None
-        try:
-            return self._own.graphs
-        except AttributeError:
-            with self._state:
-                graphs = {} if self._left else None
-                self._left -= bool(self._left)
-            self._own.graphs = graphs
-            return graphs
+        if not hasattr(self._own, "graphs"):
+            self._own.graphs = {} if self._left.acquire(blocking=False) else None
+        return self._own.graphs
 
     def of_a_run(self) -> tuple[dict[tuple, object], Callable]:
         """Return the graphs for a run of the calling thread, and the function that calls another for that run."""
@@ -84,8 +78,6 @@ def _become_worker(lock: locks.SessionLock, device_id: int) -> None:
     """
     lock.release_nothing_in_this_thread()
     if device_id:
-        value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
-        graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "", [value], [value])
-        graph.output[0].name = "y"
-        made = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 13)])
-        InferenceSession(made.SerializeToString(), providers=[(CUDA, {"device_id": device_id})])
+        copy = '<ir_version: 8, opset_import: ["": 13]> copy (float[1] X) => (float[1] Y) { Y = Identity (X) }'
+        model = parser.parse_model(copy).SerializeToString()
+        InferenceSession(model, providers=[(CUDA, {"device_id": device_id})])

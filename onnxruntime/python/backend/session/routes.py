@@ -91,7 +91,7 @@ class Runs:
         if self.capture is not None:
             self.capture.claim(settings.entries)
             if type(self.session) is InferenceSession:
-                direct = self.capture.fast_path(self.session, settings.entries, settings.options)
+                direct = self.capture.fast_path(settings)
         return replace(self, settings=settings, direct=direct, kept={})
 
     @property
@@ -139,8 +139,7 @@ class Runs:
         feeds = self.inputs.feeds(inputs)
         try:
             if self.capture is not None:
-                options = call.options if limited else None
-                return self.capture.run(self.session, feeds, call.attributes, call.entries, options)
+                return self.capture.run(feeds, call, limited)
             if self.replacement is None:
                 outputs = self._run(feeds, call.options)
             else:
