@@ -141,7 +141,8 @@ class Capture:
         graph_id = call.entries.get(GRAPH_ID)
         if self.problem or not self.replays(call.entries):
             self._check_ordinary(graph_id)
-            with self._lock.alone(call.options if limited else None):  # the run may be given memory into which graphs replay
+            # Alone: ORT may give the run memory into which graphs replay.
+            with self._lock.alone(call.options if limited else None):
                 return do(self._ordinary, feeds, call)
         feeds = self._checked(feeds)
         key = (graph_id, *map(_shape, feeds.values()))
