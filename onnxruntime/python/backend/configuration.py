@@ -21,23 +21,8 @@ LIMITS = frozenset({"timeout", "cancellation"})
 MOST_CHARACTERS = 1 << 24
 
 
-def of_environment(text: str) -> dict[str, dict]:
-    """Read the value of the environment variable: JSON text, or ``@`` and the path of a JSON file.
-
-    :raises OSError: if the file cannot be read.
-    :raises ValueError: if the value is not a configuration.
-    """
-    if text.startswith("@"):
-        return parse(text_of(text[1:]))
-    try:
-        return parse(text)
-    except ValueError as error:
-        advice = "" if text.lstrip()[:1] in ("{", "[") else ". To specify a file, write @ and its path"
-        raise ValueError(f"{error}{advice}") from None
-
-
 def parse(text: str) -> dict[str, dict]:
-    """Read a configuration from JSON text: an object with any of ``KEYWORDS``, and ``"extensions"``."""
+    """Read a configuration from JSON text, or raise ``ValueError``."""
     config = load(text)
     for _, _, problem in faults(config):
         raise ValueError(problem)
@@ -65,10 +50,11 @@ def faults(config: dict[str, object]) -> Iterator[tuple[str, str, str]]:
                 yield keyword, "", f"extensions must be a list of package names and absolute paths, not {show(value)}"
         elif keyword not in KEYWORDS:
             parts = (*KEYWORDS, "extensions")
-            near = nearest(keyword, parts, 0.7)
-            advice = f"Did you mean {near}?" if near else f"Expected one of {', '.join(parts)}"
-            if not near:
-                advice += ". Attributes such as intra_op_num_threads belong in session_options"
+            advice = (
+                f"Expected one of {', '.join(parts)}. Attributes such as intra_op_num_threads belong in session_options"
+            )
+            if near := nearest(keyword, parts, 0.7):
+                advice = f"Did you mean {near}?"
             yield keyword, "", f"{show(keyword)} is not a part of a configuration. {advice}"
         elif type(value) is not dict:
             yield keyword, "", f"{keyword} {_not_an_object(value)}"

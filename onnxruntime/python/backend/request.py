@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -34,25 +33,19 @@ _LONGEST_DEVICE = 64
 
 @dataclass(eq=False)
 class Request:
-    """The settings that a call requests. ``None`` for a keyword that neither the caller nor the environment specifies.
-
-    Names are exact ``str``; values are as the caller passed them.
-    """
+    """The settings that a call requests, with exact ``str`` as names. ``None`` for a keyword that nobody specifies."""
 
     provider_options: dict[str, dict[str, object]] | None = None
     session_config: dict[str, object] | None = None
     run_config: dict[str, object] | None = None
     session_options: dict[str, object] | None = None
     free_dimension_overrides: dict[str, object] | None = None
-    attributes: Mapping[str, object] = field(default_factory=dict)
-    """All other keyword arguments of the call."""
-    device: str = ""
-    """ONNX's name of the device, ``""`` for none."""
+    attributes: Mapping[str, object] = field(default_factory=dict)  # all other keyword arguments of the call
+    device: str = ""  # ONNX's name of the device
     device_index: int | None = None
-    extensions: Iterable[str] = ()
-    """Libraries of custom operators, which only the environment may specify."""
-    from_environment: AbstractSet[tuple[str, str, str]] = frozenset()
-    """The settings that only the environment specifies, as ``(keyword, provider, key)``."""
+    extensions: Iterable[str] = ()  # libraries of custom operators, which only the environment may specify
+    # The settings that only the environment specifies, as (keyword, provider, key).
+    from_environment: set[tuple[str, str, str]] = field(default_factory=set)
 
     @property
     def specified(self) -> list[str]:
@@ -98,6 +91,7 @@ def of_call(
     :param environment: the keywords that the environment may add to. If empty, the environment is not read.
     """
     name, index = split_device(device)
+    of_cuda = name in ("CUDA", "GPU") and index is not None
     request = Request(attributes=attributes, device=name, device_index=index)
     for keyword, given in keywords.items():
         if given is not None:
@@ -105,51 +99,43 @@ def of_call(
     if request.provider_options is not None:
         for ep, options in request.provider_options.items():
             request.provider_options[ep] = read("provider_options", options, ep)
-    elif name in ("CUDA", "GPU") and index is not None:
+    elif of_cuda:
         request.provider_options = {CUDA: {}}
     if environment:
         _add_environment(request, of_environment(), environment)
-    if request.provider_options is not None and name in ("CUDA", "GPU") and index is not None:
-        for ep in ON_CUDA_DEVICE:
-            if ep in request.provider_options:
-                request.provider_options[ep].setdefault("device_id", index)
+    for ep, options in request.provider_options.items() if of_cuda else ():
+        if ep in ON_CUDA_DEVICE:
+            options.setdefault("device_id", index)
     return request
 
 
 def of_environment() -> dict[str, object]:
-    """Return the environment's configuration, which is empty without the variable."""
-    text = os.environ.get(ENVIRONMENT)
+    """Return the configuration in the environment variable: JSON text, or ``@`` and the path of a JSON file."""
+    text = os.environ.get(ENVIRONMENT) or "{}"
     try:
-        return configuration.of_environment(text) if text else {}
+        return configuration.parse(configuration.text_of(text[1:]) if text.startswith("@") else text)
     except (OSError, ValueError) as error:
-        raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {error}") from None
+        advice = "" if text.lstrip().startswith(("{", "[", "@")) else ". To specify a file, write @ and its path"
+        raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {error}{advice}") from None
 
 
 def _add_environment(request: Request, specified: Mapping[str, object], keywords: Iterable[str]) -> None:
     """Add the settings that the caller does not specify: key by key, and option by option inside an EP."""
     request.extensions = specified.get("extensions", ())
-    request.from_environment = added = set()
-    for keyword in keywords:
-        if keyword not in specified:
-            continue
-        if getattr(request, keyword) is None:
-            setattr(request, keyword, {})
+    added = request.from_environment
+    for keyword in specified.keys() & keywords:
+        given, entries = getattr(request, keyword), specified[keyword]
+        if given is None:
+            given = {}
+            setattr(request, keyword, given)
             added.add((keyword, "", ""))
-        given = getattr(request, keyword)
-        if keyword != "provider_options":
-            added.update((keyword, "", key) for key in _merge(given, specified[keyword]))
-            continue
-        for ep, options in specified[keyword].items():
-            if ep not in given:
-                added.add((keyword, ep, ""))
-            added.update((keyword, ep, key) for key in _merge(given.setdefault(ep, {}), options))
-
-
-def _merge(given: dict[str, object], entries: Mapping[str, object]) -> list[str]:
-    """Add entries whose keys are new, and return these keys."""
-    new = [key for key in entries if key not in given]
-    given.update((key, entries[key]) for key in new)
-    return new
+        levels = {"": (given, entries)}
+        if keyword == "provider_options":
+            added.update((keyword, ep, "") for ep in entries.keys() - given.keys())
+            levels = {ep: (given.setdefault(ep, {}), options) for ep, options in entries.items()}
+        for ep, (own, more) in levels.items():
+            added.update((keyword, ep, key) for key in more.keys() - own.keys())
+            own.update({**more, **own})
 
 
 def read(keyword: str, given: object, provider: str = "", beside: Mapping[str, object] = NOTHING) -> dict[str, object]:
