@@ -7,8 +7,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import NoReturn
 
 from onnx import ModelProto
@@ -44,10 +43,9 @@ class OnnxRuntimeBackend(Backend):
     @classmethod
     def is_compatible(cls, model, device: str | None = None, **kwargs) -> bool:
         """
-        Return whether a model can run on a device.
+        Return whether this ORT build supports a device, by default its own; see :meth:`supports_device`.
 
         :param model: ignored.
-        :param device: as for :meth:`supports_device`, or ``None`` for the device of the build.
         """
         return cls.supports_device(get_device() if device is None else device)
 
@@ -56,9 +54,8 @@ class OnnxRuntimeBackend(Backend):
         """
         Return whether the installed onnx has released the ONNX opsets that a model imports, and the reason if not.
 
-        :param model: an :class:`onnx.ModelProto`, or any object with ``opset_import``.
-        :return: ``(True, "")``, or ``False`` and the reason. Always ``(True, "")`` if the environment variable
-            ``ALLOW_RELEASED_ONNX_OPSET_ONLY`` is set and not ``1``.
+        The result is always ``(True, "")`` if the environment variable ``ALLOW_RELEASED_ONNX_OPSET_ONLY`` is set and
+        not ``1``.
         """
         reason = failures.unreleased(model) if cls.allowReleasedOpsetsOnly else ""
         return not reason, reason
@@ -93,10 +90,8 @@ class OnnxRuntimeBackend(Backend):
         Load a model and prepare it for runs.
 
         A ``ModelProto`` becomes bytes, and bytes become a session. Each form passes through ``cls.prepare``, which a
-        subclass can override.
-
-        The environment variable ``ORT_ONNX_BACKEND_CONFIG`` adds settings that the caller does not specify. The same
-        allowlist applies to these settings.
+        subclass can override. The environment variable ``ORT_ONNX_BACKEND_CONFIG`` adds settings that the caller does
+        not specify. The same allowlist applies to them.
 
         :param model: a path, a serialized model, an :class:`onnx.ModelProto`, an :class:`onnxruntime.InferenceSession`
             or a prepared model.
@@ -122,9 +117,17 @@ class OnnxRuntimeBackend(Backend):
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
             return _prepare_open(model, device, keywords, kwargs)
         if hasattr(model, "SerializeToString"):
-            serialized = _checked(model, cls.is_opset_supported)
-            with _skipping_missing_operators(cls.allowReleasedOpsetsOnly):
+            serialized = _checked(model)
+            supported, reason = cls.is_opset_supported(model)
+            if not supported:
+                _skip(reason)
+            try:
                 return cls.prepare(serialized, device, **keywords, **kwargs)
+            except Exception as error:
+                # As the stock backend, which skips models of domains that are not ONNX's.
+                if cls.allowReleasedOpsetsOnly and (reason := failures.missing_operator(error)):
+                    _skip(reason)
+                raise
         source = _source(model)
         if device is not None and not cls.supports_device(device):
             known = dict.fromkeys(["CPU", "CUDA", "GPU", *get_device().split("-")])
@@ -178,11 +181,7 @@ class OnnxRuntimeBackend(Backend):
 
     @classmethod
     def run_node(cls, node, inputs, device=None, outputs_info=None, **kwargs):
-        """
-        Not implemented, because running a model node by node takes much longer than running the model.
-
-        :raises NotImplementedError: always.
-        """
+        """Not implemented, because running a model node by node takes much longer than running the model."""
         raise NotImplementedError("Running single nodes is not implemented. Run a model that contains the node")
 
 
@@ -198,19 +197,16 @@ def _prepare_open(
     attributes: dict[str, object],
 ) -> OnnxRuntimeBackendRep:
     """Prepare an existing session, to which only a run config can apply."""
-    rep = None
-    if isinstance(model, OnnxRuntimeBackendRep):
-        rep = model
-    elif _OPENED in vars(model):
+    rep = model if isinstance(model, OnnxRuntimeBackendRep) else None
+    if _OPENED in vars(model):
         run_config, applied = vars(model).pop(_OPENED)
         rep, attributes, device = OnnxRuntimeBackendRep(model, run_config, applied=applied), {}, None
     look_up.warn_unknown(attributes, ())
     # A prepared model has the environment's entries already, and its caller's own entries win over them.
     requested = request.of_call(keywords, environment=("run_config",) if rep is None else ())
     # An empty mapping specifies nothing, except for provider_options: it specifies that the session has no EP.
-    for keyword in KEYWORDS:
-        stated = getattr(requested, keyword)
-        if keyword != "run_config" and (stated or (keyword == "provider_options" and stated is not None)):
+    for keyword in requested.specified:
+        if keyword == "provider_options" or (keyword != "run_config" and getattr(requested, keyword)):
             problem = "cannot be applied to an existing session. Pass the model instead, or create the session with it"
             reject(problem, keyword)
     rep = rep or OnnxRuntimeBackendRep(model)
@@ -222,7 +218,7 @@ def _prepare_open(
         return rep.with_run_config(requested.run_config)
 
 
-def _checked(model: ModelProto, is_opset_supported: Callable[[ModelProto], tuple[bool, str]]) -> bytes:
+def _checked(model: ModelProto) -> bytes:
     """Serialize a model and check it with onnx's checker."""
     try:
         serialized = model.SerializeToString()
@@ -235,21 +231,7 @@ def _checked(model: ModelProto, is_opset_supported: Callable[[ModelProto], tuple
             "The model cannot be serialized, because it is larger than 2 GB. Save it with external data, "
             "onnx.save(model, path, save_as_external_data=True), and pass the path"
         ) from error
-    supported, reason = is_opset_supported(model)
-    if not supported:
-        _skip(reason)
     return serialized
-
-
-@contextmanager
-def _skipping_missing_operators(released_only: bool) -> Iterator[None]:
-    """Raise ``SkipTest`` if ORT lacks an operator: the stock backend skips models of domains that are not ONNX's."""
-    try:
-        yield
-    except Exception as error:
-        if released_only and (reason := failures.missing_operator(error)):
-            _skip(reason)
-        raise
 
 
 def _skip(reason: str) -> NoReturn:
@@ -263,19 +245,16 @@ def _source(model) -> str | bytes:
     if isinstance(model, bytes):
         return model
     if isinstance(model, (str, os.PathLike)):
-        path = os.fsdecode(model)
-        # The text itself, whatever the methods of a subclass of str return. ORT would cut it at a NUL.
-        if not str.__len__(path) or str.__contains__(path, "\0"):
-            raise RuntimeError("model: the path is empty or contains a NUL character. Expected the path of a model")
         try:
-            str.encode(path)
+            # The text itself, whatever the methods of a subclass of str return. ORT would cut it at a NUL.
+            path = str.encode(os.fsdecode(model))
         except UnicodeEncodeError:
-            problem = f"the path {show(path)} is not UTF-8, which ORT's Python API requires. Pass the file's bytes"
-            reject(problem, "model")
-        return str.__str__(path)
+            reject("the path is not UTF-8, which ORT's Python API requires. Pass the file's bytes", "model")
+        if not path or b"\0" in path:
+            raise RuntimeError("model: the path is empty or contains a NUL character. Expected the path of a model")
+        return path.decode()
     raise TypeError(
-        "model must be a path, bytes, onnx.ModelProto, onnxruntime.InferenceSession or a prepared model, not "
-        f"{show(model)}"
+        f"model must be a path, bytes, ModelProto, onnxruntime.InferenceSession or a prepared model, not {show(model)}"
     )
 
 
