@@ -106,13 +106,24 @@ class AttachTest(unittest.TestCase):
         ):
             opened({TENSORRT: {}, QNN: {}})
 
-    def test_libraries_of_tensorrt(self) -> None:
-        for raised, loads in ((None, True), (RuntimeError("no libnvinfer"), False)):
-            register = mock.Mock(side_effect=raised)
-            with mock.patch.object(
-                opening._pybind_state, "register_tensorrt_plugins_as_custom_ops", register, create=True
-            ):
-                self.assertEqual(opening._tensorrt_loads.__wrapped__(), loads)
+    def test_a_machine_without_tensorrt(self) -> None:
+        """A build with TensorRT's EP, and a caller who specifies nothing."""
+        tried = []
+
+        def without_libraries(model: bytes, options: onnxruntime.SessionOptions, providers: list[str], **_):
+            tried.append(providers)
+            if TENSORRT in providers:
+                raise RuntimeError("no libnvinfer")
+            return onnxruntime.InferenceSession(model, options, providers=[CPU])
+
+        with (
+            mock.patch.object(presence, "stock_list", return_value=[TENSORRT, CUDA, CPU]),
+            mock.patch.object(opening, "InferenceSession", without_libraries),
+            self.assertWarns(RuntimeWarning),
+        ):
+            rep = prepare(None)
+        self.assertEqual(tried, [[TENSORRT, CUDA, CPU], [CUDA, CPU]])
+        self.assertFalse(rep.session._enable_fallback)
 
     def test_an_ep_that_did_not_come_up_is_an_error(self) -> None:
         with process_with(bundled=(CUDA, OPENVINO)):

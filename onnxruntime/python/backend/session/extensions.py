@@ -14,7 +14,7 @@ import importlib.util
 import os
 import re
 from collections.abc import Iterable
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import PathFinder
 
 from onnxruntime import SessionOptions
 from onnxruntime.backend.errors import show
@@ -27,11 +27,13 @@ def check(names: Iterable[str]) -> list[str]:
     for name in dict.fromkeys(names):
         try:
             if os.path.isabs(name):
-                _existing(name)
-            elif _spec(name) is None:
-                raise ValueError("no Python package of this name is installed")
+                problem = "" if os.path.isfile(name) else "the file does not exist"
+            else:
+                problem = "" if _is_installed(name) else "no Python package of this name is installed"
         except Exception as error:  # Python's finders can raise anything
-            problems.append(f"Extension {show(name)} cannot be registered: {error}")
+            problem = str(error) or type(error).__name__
+        if problem:
+            problems.append(f"Extension {show(name)} cannot be registered: {problem}")
     return problems
 
 
@@ -45,7 +47,7 @@ def register(options: SessionOptions, names: Iterable[str]) -> tuple[str, ...]:
     registered: dict[str, str] = {}  # real path of a library to the name in the result
     for name in names:
         try:
-            path = _existing(name if os.path.isabs(name) else _path_of_package(name))
+            path = os.path.realpath(name if os.path.isabs(name) else _path_of_package(name))
             if path not in registered:
                 options.register_custom_ops_library(path)
         except (Exception, SystemExit) as error:  # a package can raise anything
@@ -56,23 +58,13 @@ def register(options: SessionOptions, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(registered.values())
 
 
-def _existing(path: str) -> str:
-    """Return the real path of a library."""
-    if not os.path.isfile(path):
-        raise FileNotFoundError("the file does not exist")
-    return os.path.realpath(path)
-
-
 def _path_of_package(name: str) -> str:
     """Import a package, and return the path of its library."""
     _check_name(name)
-    package = importlib.import_module(name)
-    if not hasattr(package, "get_library_path"):
-        raise ValueError("the package has no get_library_path(). Specify the absolute path of its library")
-    path = package.get_library_path()
-    if not isinstance(path, (str, os.PathLike)) or not os.path.isabs(path):
+    path = os.fsdecode(importlib.import_module(name).get_library_path())
+    if not os.path.isabs(path):
         raise ValueError(f"get_library_path() of the package returned no absolute path, but {show(path)}")
-    return os.fspath(path)
+    return path
 
 
 def _check_name(name: str) -> None:
@@ -80,13 +72,12 @@ def _check_name(name: str) -> None:
         raise ValueError("expected the name of a Python package or an absolute path")
 
 
-def _spec(name: str) -> ModuleSpec | None:
-    """Return the import specification of a module. Unlike ``find_spec`` alone, do not import its parent packages."""
+def _is_installed(name: str) -> bool:
+    """Return whether a module is installed. Unlike ``find_spec`` alone, do not import its parent packages."""
     _check_name(name)
     top, *inner = name.split(".")
     spec = importlib.util.find_spec(top)
     for part in inner:
-        if spec is None or spec.submodule_search_locations is None:
-            return None
-        spec = PathFinder.find_spec(f"{spec.name}.{part}", list(spec.submodule_search_locations))
-    return spec
+        folders = spec and spec.submodule_search_locations
+        spec = PathFinder.find_spec(f"{spec.name}.{part}", list(folders)) if folders else None
+    return spec is not None

@@ -95,44 +95,35 @@ def _is_onnx(domain: str) -> bool:
 def missing(names: Iterable[str]) -> str:
     """Return why these EPs fail, and the next step: the driver or a library is missing, or else the usual causes."""
     needing = [name for name in names if name not in ON_ANY_DEVICE]
-    if not set(ON_CUDA_DEVICE).isdisjoint(needing) and (driver := missing_driver()):
-        return driver
+    driver = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+    if not set(ON_CUDA_DEVICE).isdisjoint(needing) and (error := _load_error(driver)):
+        return (
+            f"NVIDIA's driver is missing on this machine, or its GPU is not visible to this process ({error}). Install "
+            "the driver first: packages such as onnxruntime-gpu do not contain it."
+        )
     for name in needing:
-        if message := missing_library(name):
-            return f"{message} {_INSTALL_CUDA}." if name in ON_CUDA_DEVICE else message
+        path = _library(name)
+        if os.path.isfile(path) and (error := _load_error(path)):
+            built_for = getattr(build_and_package_info, "cuda_version", None)
+            wheel = f" This wheel is built for CUDA {built_for}." if built_for else ""
+            return f"The system says: {error}.{wheel}{f' {_INSTALL_CUDA}.' if name in ON_CUDA_DEVICE else ''}"
     return " ".join(dict.fromkeys(_MISSING.get(name, _MISSING[""]) for name in needing or [""]))
 
 
-def missing_driver() -> str:
-    """Return the system loader's message about the library of NVIDIA's driver, or ``""`` if it loads."""
-    error = _load_error("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
-    advice = "Install the driver first: packages such as onnxruntime-gpu do not contain it."
-    problem = "NVIDIA's driver is missing on this machine, or its GPU is not visible to this process"
-    return f"{problem} ({error}). {advice}" if error else ""
+def _library(name: str) -> str:
+    """Return the path of a built-in EP's library, as ``ProviderLibrary`` in ``provider_bridge_ort.cc`` does."""
+    stem = f"onnxruntime_providers_{name.removesuffix('ExecutionProvider').lower()}"
+    file = {"win32": f"{stem}.dll", "darwin": f"lib{stem}.dylib"}.get(sys.platform, f"lib{stem}.so")
+    return os.path.join(os.path.dirname(onnxruntime.__file__), "capi", file)
 
 
 def _load_error(path: str) -> str:
+    """Load a library again, and return the system loader's message, which ORT writes into its log only."""
     try:
         ctypes.CDLL(path)
     except OSError as error:
         return str(error)
     return ""
-
-
-def missing_library(name: str) -> str:
-    """Return the system loader's message about a built-in EP's library, or ``""`` if it loads or is not ORT's.
-
-    ORT writes the message into its log and not into the exception
-    (``onnxruntime/core/session/provider_bridge_ort.cc``, ``ProviderLibrary::Get``). This function loads the library
-    again in the same way.
-    """
-    stem = f"onnxruntime_providers_{name.removesuffix('ExecutionProvider').lower()}"
-    file = {"win32": f"{stem}.dll", "darwin": f"lib{stem}.dylib"}.get(sys.platform, f"lib{stem}.so")
-    path = os.path.join(os.path.dirname(onnxruntime.__file__), "capi", file)
-    error = _load_error(path) if os.path.isfile(path) else ""
-    built_for = getattr(build_and_package_info, "cuda_version", None)
-    wheel = f" This wheel is built for CUDA {built_for}." if built_for else ""
-    return f"The system says: {error}.{wheel}" if error else ""
 
 
 def advice_on_shapes(session: InferenceSession) -> str:

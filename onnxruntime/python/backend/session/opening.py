@@ -12,14 +12,13 @@ session config entries. Built-in WebGPU reads only such entries. So :func:`_atta
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache, partial
+from functools import partial
 
 from onnxruntime import InferenceSession, SessionOptions, get_device
 from onnxruntime.backend.allowlist.rules import Permit, Setting, sent
 from onnxruntime.backend.errors import NotPermittedError, reject, reject_value, reworded
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE, TENSORRT
 from onnxruntime.backend.session import extensions, failures, free_dimensions, presence, replacement
-from onnxruntime.capi import _pybind_state
 
 _RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 
@@ -27,13 +26,10 @@ _RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 def create(
     model: str | bytes, permit: Permit, libraries: Iterable[str], options: SessionOptions
 ) -> tuple[InferenceSession, tuple[str, ...]]:
-    """Create a session from a permit.
+    """Create a session from a permit, and return it with the names of the registered libraries of custom operators.
 
     If EPs were specified, the session gets exactly these EPs in their order, then the CPU EP, without any fallback.
     Otherwise it gets all available EPs, as in ORT's own backend.
-
-    :param libraries: libraries of custom operators, from the trusted environment.
-    :return: the session, and the names of the registered libraries.
     """
     entries = dict(permit.session_config)
     if permit.explicit:
@@ -80,29 +76,16 @@ def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> Infere
 
 
 def _create_with_available(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
-    providers = [name for name in permit.providers if name != TENSORRT or _tensorrt_loads()]
+    providers = list(permit.providers)
     try:
         session = InferenceSession(model, options, providers=providers, enable_fallback=0)
     except (RuntimeError, ValueError) as error:
-        failures.reject_setting(error, permit.session_config)  # ORT's fallback would fail, too, and print a banner
-        session = InferenceSession(model, options, providers=providers)
+        failures.reject_setting(error, permit.session_config)
+        # A build with TensorRT's EP lists it on a machine without TensorRT, too. ORT's own fallback prints a banner.
+        session = InferenceSession(model, options, providers=[name for name in providers if name != TENSORRT])
     # A run that fails must fail, not run on another EP: the API's first use is testing.
     session.disable_fallback()
     return session
-
-
-@cache
-def _tensorrt_loads() -> bool:
-    """Return whether TensorRT's libraries are on this machine.
-
-    Every build with TensorRT's EP lists the EP. Without the libraries, ``InferenceSession`` prints an error of five
-    lines and continues, which is of no use to a caller who did not specify the EP.
-    """
-    try:
-        _pybind_state.register_tensorrt_plugins_as_custom_ops(SessionOptions(), {})
-    except (AttributeError, RuntimeError):  # a build without the EP has no such function
-        return False
-    return True
 
 
 def _create_with_specified(

@@ -57,11 +57,9 @@ def of(session: InferenceSession) -> Replacement | None:
 class Replacement:
     """Runs one session, one run after another, and replaces its inner session after a failed run."""
 
-    renew: Callable[[InferenceSession], None]
-    """Replaces the inner session, or raises an error."""
+    renew: Callable[[InferenceSession], None]  # replaces the inner session, or raises an error
     lock: object = field(default_factory=RLock)
-    failed: object = None
-    """The ``_providers`` of the session when a run failed."""
+    failed: object = None  # the ``_providers`` of the session when a run failed
 
     def run(
         self, session: InferenceSession, options: RunOptions | None, compute: Callable, *arguments: object

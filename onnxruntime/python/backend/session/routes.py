@@ -37,22 +37,16 @@ class Runs:
     """Everything that the runs of one session need. A run uses one such object from its start to its end."""
 
     session: object
-    inner: object = None
-    """Differs for each inner session, which ``set_providers`` replaces."""
+    inner: object = None  # differs for each inner session, which set_providers replaces
     inputs: ModelInputs | None = None
-    settings: RunSettings = NO_SETTINGS
-    """The settings of every run."""
+    settings: RunSettings = NO_SETTINGS  # the settings of every run
     capture: Capture | None = None
     lock: SessionLock | None = None
     replacement: replacement.Replacement | None = None
-    plain: bool = True
-    """Whether numpy has the types of all outputs."""
-    shared: frozenset[int] = frozenset()
-    """The outputs that can share memory with an input."""
-    direct: Callable[[object, RunOptions], list | None] = fast_path.none
-    """The fast path; it returns ``None`` for inputs that it does not support."""
-    kept: dict[bytes, RunSettings] = field(default_factory=dict)
-    """The permitted settings of earlier runs."""
+    plain: bool = True  # whether numpy has the types of all outputs
+    shared: frozenset[int] = frozenset()  # the outputs that can share memory with an input
+    direct: Callable[[object, RunOptions], list | None] = fast_path.none  # returns None for inputs it does not support
+    kept: dict[bytes, RunSettings] = field(default_factory=dict)  # the permitted settings of earlier runs
 
     @classmethod
     def of(cls, session: object, run_config: Mapping[str, str]) -> Runs:
@@ -140,10 +134,10 @@ class Runs:
         try:
             if self.capture is not None:
                 return self.capture.run(feeds, call, limited)
-            if self.replacement is None:
-                outputs = self._run(feeds, call.options)
-            else:
-                outputs = self.replacement.run(self.session, call.options, self._run, feeds, call.options)
+            run = self._run
+            if self.replacement is not None:
+                run = partial(self.replacement.run, self.session, call.options, run)
+            outputs = run(feeds, call.options)
         except Exception as error:
             self.blame_inputs(error, feeds)
             raise

@@ -47,11 +47,11 @@ def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, 
         if (held := options.get_session_config_entry(key)) != text:
             raise RuntimeError(f"session_config[{key!r}] was sent as {text!r}, but ORT holds {held!r}")
     attributes = {name: getattr(options, name) for name in permit.attributes}
-    # A member of an enum is named.
-    named = {name: getattr(value, "name", value) for name, value in permit.attributes.items()}
     plain = {
         "session_config": permit.session_config,
-        "session_options": named,
+        "run_config": permit.run_config,
+        # A member of an enum is named.
+        "session_options": {name: getattr(value, "name", value) for name, value in permit.attributes.items()},
         "free_dimension_overrides": permit.sizes,
     }
     configuration = {keyword: entries for keyword, entries in plain.items() if entries}
@@ -74,17 +74,14 @@ def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, 
         extensions,
         configuration,
     )
-    without_effect = dict(permit.without_effect)
-    # ORT changes an attribute for an EP that does not support its value.
-    without_effect["session_options"] = {
+    changed = {  # by ORT, for an EP that does not support the value
         name: f"{name} was set to {value}, and the session has {attributes[name]}"
         for name, value in permit.attributes.items()
-        if attributes[name] != value
-    } | dict(without_effect.get("session_options", NOTHING))
-    values = {**plain, "run_config": permit.run_config}
-    for keyword, sentences in without_effect.items():
+        if attributes[name] != value and name not in permit.without_effect.get("session_options", NOTHING)
+    }
+    for keyword, sentences in (("session_options", changed), *permit.without_effect.items()):
         if sentences:
-            applied = applied.and_without_effect(keyword, values[keyword], sentences)
+            applied = applied.and_without_effect(keyword, plain[keyword], sentences)
     for text in applied.warnings[len(permit.warnings) :]:
         warn(text)
     return applied
@@ -142,14 +139,13 @@ def _fallback(session: InferenceSession, available: list[str]) -> Iterator[str]:
     missing = [name for name in available if name not in got]
     if not missing or not ON_ANY_DEVICE.issuperset(got):
         return
+    cause = f"ORT could not use {', '.join(missing)}. {failures.missing(missing)}"
     if all(map(presence.plugin_devices, missing)):
-        yield (
-            "The session runs on the CPU, because it uses a plugin EP only if provider_options specifies the EP. "
+        cause = (
+            "it uses a plugin EP only if provider_options specifies the EP. "
             f"Use provider_options={{{missing[0]!r}: {{}}}}, or provider_options={{}} for the CPU EP"
         )
-    else:
-        cause = f"ORT could not use {', '.join(missing)}. {failures.missing(missing)}"
-        yield f"The session runs on the CPU, because {cause}"
+    yield f"The session runs on the CPU, because {cause}"
 
 
 def _without_nodes(session: InferenceSession, specified: list[str]) -> Iterator[str]:
