@@ -24,73 +24,58 @@ RUN_LIKE_A_SESSION = (
 _SHOWN = frozenset({bool, int, float, str, bytes, type(None)})
 
 
-class _PortableError(Exception):
-    """An exception that keeps its attributes when it is pickled or copied."""
+class _DetailedError(Exception):
+    """An exception with attributes."""
 
-    # The base class and ORT's class, for a class that :func:`_also_ort` makes.
-    _made_of: tuple[type, type] | None = None
-
-    def __init__(self, message: str, **attributes: object) -> None:
-        super().__init__(message)
+    def __init__(self, *arguments: object, **attributes: object) -> None:
+        super().__init__(*arguments)
         vars(self).update(attributes)
 
-    def __reduce__(self) -> tuple:
-        return _restore, (self._made_of or type(self), self.args, vars(self))
 
-
-def _restore(made_of: type | tuple[type, type], arguments: tuple, attributes: dict[str, object]) -> Exception:
-    kind = _also_ort(*made_of) if isinstance(made_of, tuple) else made_of
-    error = kind.__new__(kind, *arguments)
-    vars(error).update(attributes)
-    return error
-
-
-class NotPermittedError(_PortableError, RuntimeError):
-    """
-    Raised if the caller specifies a setting that is not permitted, not valid, or not available.
+class NotPermittedError(_DetailedError, RuntimeError):
+    """Raised if the caller specifies a setting that is not permitted, not valid, or not available.
 
     Other errors do not concern a setting of the call. A service can therefore return this error to its client.
     """
 
-    keyword: str
-    """The keyword argument, such as ``"session_config"``."""
-    provider: str
-    """The EP, for a provider option."""
-    key: str
-    """The option, key or name inside the keyword argument."""
+    keyword: str  # the keyword argument, such as "session_config"
+    provider: str  # the EP, for a provider option
+    key: str  # the option, key or name inside the keyword argument
     reason: str
-    """The reason."""
 
 
 class WrongTypeError(NotPermittedError, TypeError):
     """A keyword argument of the wrong type, such as a list instead of a mapping."""
 
 
-class InputError(_PortableError, RuntimeError):
-    """
-    Raised if an input does not match the model: it is missing, unknown, or of a wrong type, rank, shape or range.
+class InputError(_DetailedError, RuntimeError):
+    """Raised if an input does not match the model: it is missing, unknown, or of a wrong type, rank, shape or range.
 
     It is an instance of ORT's own class, too, if the stock backend raises that (``InvalidArgument`` or ``Fail``).
     """
 
-    input: str | None = None
-    """The input's name, ``None`` if the error concerns no single input."""
-    expected: str = ""
-    """The declaration in the model, as text."""
-    got: str = ""
-    """The value, as text."""
+    input: str | None = None  # the input's name, None if the error concerns no single input
+    expected: str = ""  # the declaration in the model
+    got: str = ""  # the value
 
 
-class RunCancelledError(_PortableError, RuntimeError):
+class RunCancelledError(_DetailedError, RuntimeError):
     """Raised if a ``Cancellation`` stopped the run. The prepared model is unchanged."""
 
 
 @cache
 def _also_ort(base: type[Exception], kind: type[Exception]) -> type[Exception]:
     """Return a class derived from ``base`` and from ORT's class ``kind``, with the name of the public class."""
-    public, portable = (base, ()) if issubclass(base, _PortableError) else (kind, (_PortableError,))
-    members = {"__module__": public.__module__, "_made_of": (base, kind)}
-    return type(public.__name__, (*portable, base, kind), members)
+    public = kind if base is RuntimeError else base
+
+    def reduce(error: Exception) -> tuple:  # pickle does not find the class by its name
+        return _restore, (base, kind, error.args), vars(error)
+
+    return type(public.__name__, (base, kind), {"__module__": public.__module__, "__reduce__": reduce})
+
+
+def _restore(base: type[Exception], kind: type[Exception], arguments: tuple) -> Exception:
+    return _also_ort(base, kind)(*arguments)
 
 
 def reworded(
@@ -112,12 +97,12 @@ def input_error(kind: type[Exception], message: str, **attributes: object) -> In
 
 def refuse(reason: str, keyword: str, provider: str = "", key: str | None = None) -> NoReturn:
     """Raise the error for a setting that the allowlist does not permit. For other problems, see :func:`reject`."""
-    _raise(f"{name_of(keyword, provider, key)} {NOT_PERMITTED}: {reason}", keyword, provider, key, reason)
+    _raise(f"{name_of(keyword, provider, key)} {NOT_PERMITTED}: {reason}", reason, keyword, provider, key)
 
 
 def reject(problem: str, keyword: str, provider: str = "", key: str | None = None) -> NoReturn:
     """Raise the error for a setting that cannot be applied in this call, such as an EP that is not available."""
-    _raise(f"{name_of(keyword, provider, key)}: {problem}", keyword, provider, key, problem)
+    _raise(f"{name_of(keyword, provider, key)}: {problem}", problem, keyword, provider, key)
 
 
 def reject_value(
@@ -132,19 +117,16 @@ def reject_value(
 def reject_type(value: object, expected: str, keyword: str, provider: str = "", *, advice: str = "") -> NoReturn:
     """Raise the error for a keyword argument of the wrong type; ``advice`` is a sentence about the next step."""
     problem = f"must be {expected}, not {type_name(value)}{f'. {advice}' if advice else ''}"
-    _raise(f"{name_of(keyword, provider)} {problem}", keyword, provider, None, problem, WrongTypeError)
+    _raise(f"{name_of(keyword, provider)} {problem}", problem, keyword, provider, error=WrongTypeError)
 
 
 def reject_key(key: object, keyword: str, provider: str = "") -> NoReturn:
     """Raise the error for a key of a mapping that is not a ``str``."""
-    problem = f"a key must be a str, not {type_name(key)}"
-    place = name_of(keyword, provider) + (f"[{show(key)}]" if type(key) in _SHOWN else "")
-    _raise(f"{place}: {problem}", keyword, provider, show(key), problem)
+    problem = f"a key must be a str, not {show(key)}"
+    _raise(f"{name_of(keyword, provider)}: {problem}", problem, keyword, provider, show(key))
 
 
-def _raise(
-    message: str, keyword: str, provider: str, key: str | None, reason: str, error=NotPermittedError
-) -> NoReturn:
+def _raise(message: str, reason: str, keyword: str, provider: str, key: str | None = "", error=NotPermittedError):
     raise error(message, keyword=keyword, provider=provider, key=key or "", reason=reason) from None
 
 

@@ -420,7 +420,7 @@ WRONG_VALUES = (
         lambda: prepare(session_config=dict.fromkeys(map(str, range(300)), 1)),
         "session_config: more than 256 entries",
     ),
-    (session_config(1), "session_config[1]: a key must be a str, not int"),
+    (session_config(1), "session_config: a key must be a str, not 1"),
     (
         session_config(SPINNING, None),
         (
