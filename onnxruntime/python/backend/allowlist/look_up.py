@@ -50,17 +50,16 @@ def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -
         name: _parsed(FREE_DIMENSION, size, ("free_dimension_overrides", "", name)).value
         for name, size in (request.free_dimension_overrides or NOTHING).items()
     }
-    options: dict[str, Mapping[str, str]] = {}
     if request.provider_options is None:
         permitted.providers = {name: NOTHING for name in at.providers if _fits_session(name, at)}
     else:
         for name, given in request.provider_options.items():
             kind = permitted.kinds[name] = kind_of(name)
-            permitted.providers[name], options[name] = _options_of(name, given, kind, at)
+            permitted.providers[name] = _options_of(name, given, kind, at)
         _check_device(request, permitted)
     at = at._replace(
         providers=tuple(permitted.providers),
-        options=options,
+        options={name: _texts(settings) for name, settings in permitted.providers.items()},
         attributes={**at.attributes, **permitted.attributes},
         sizes=permitted.sizes,
     )
@@ -76,7 +75,7 @@ def entries(keyword: str, given: Mapping[str, object], at: Circumstances) -> tup
     """Return the text of each entry, and a sentence about each entry that has no effect in this session."""
     table = SESSION_CONFIG if keyword == "session_config" else RUN_CONFIG
     settings = {key: _look_up(table, key, value, at, (keyword, "", key)) for key, value in given.items()}
-    texts = {key: setting.text for key, setting in settings.items()}
+    texts = _texts(settings)
     without_effect = _without_effect(settings, at._replace(beside=texts))
     for family in SESSION_FAMILIES:
         members = [key for key, setting in settings.items() if setting.rule is family.rule]
@@ -118,10 +117,8 @@ def attributes(
     return chosen, _without_effect(settings, at._replace(attributes=chosen))
 
 
-def _options_of(
-    name: str, given: Mapping[str, object], kind: str, at: Circumstances
-) -> tuple[dict[str, Setting], dict[str, str]]:
-    """Return the options of an EP and their texts. An option of any kind is permitted if the EP is not available."""
+def _options_of(name: str, given: Mapping[str, object], kind: str, at: Circumstances) -> dict[str, Setting]:
+    """Return the options of an EP. An option of any kind is permitted if the EP is not available."""
     if not kind and name not in PROVIDERS:
         reason = f"unknown execution provider{suggestions.similar_provider(name)}"
         refuse(reason, "provider_options", name, None if name else "")
@@ -134,21 +131,22 @@ def _options_of(
     raise errors[0]
 
 
-def _options_of_kind(
-    name: str, kind: str, given: Mapping[str, object], at: Circumstances
-) -> tuple[dict[str, Setting], dict[str, str]]:
+def _options_of_kind(name: str, kind: str, given: Mapping[str, object], at: Circumstances) -> dict[str, Setting]:
     table = PROVIDERS.get(name, NOTHING).get(kind, ANY_PLUGIN if kind == "plugin" else NO_OPTION)
     settings = {
         option: _look_up(table, option, value, at, ("provider_options", name, option), kind)
         for option, value in {**ALWAYS.get((name, kind), NOTHING), **given}.items()
     }
-    texts = {option: setting.text for option, setting in settings.items()}
-    at = at._replace(beside=texts)
+    at = at._replace(beside=_texts(settings))
     _without_effect(settings, at)  # only refuses: no condition of an option is idle
     need = PROVIDER_NEEDS.get(name)
     if need and not need.met(at, ""):
         refuse(f"it requires {need.what}. Otherwise, {need.without}", "provider_options", name)
-    return settings, texts
+    return settings
+
+
+def _texts(settings: Mapping[str, Setting]) -> dict[str, str]:
+    return {name: setting.text for name, setting in settings.items()}
 
 
 def _look_up(

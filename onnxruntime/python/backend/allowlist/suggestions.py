@@ -20,9 +20,8 @@ from onnxruntime.backend.configuration import KEYWORDS, LIMITS
 from onnxruntime.backend.errors import name_of, nearest, show
 from onnxruntime.backend.provider_names import CUDA
 
-_LONGEST, _LONGEST_NAME, _LONGEST_KEY = 400, 64, 100
-# Far more than the EPs of a session.
-_MOST = 16
+_LONGEST, _LONGEST_NAME = 400, 100
+_MOST = 16  # far more than the EPs of a session
 # A part of a name that is shorter than this is in too many names.
 _SHORTEST_PART = 5
 _MOST_SUGGESTED = 3
@@ -64,8 +63,7 @@ def device(given: object, supported: list[str]) -> str:
 
 def provider_options(names: object, options: object = None) -> str:
     """Return ``provider_options={...}`` for the arguments of ``InferenceSession``, with known options, or ``""``."""
-    lone_pair = type(names) is tuple and tuple(map(type, names)) == (str, dict)
-    if type(names) is str or lone_pair:
+    if type(names) is str or (type(names) is tuple and tuple(map(type, names)) == (str, dict)):
         names = [names]
     if type(names) not in (list, tuple) or not 0 < len(names) <= _MOST:
         return ""
@@ -119,12 +117,8 @@ def _instead_of_keyword(name: str, value: object, others: Mapping[str, object]) 
         return advice
     if name == "device_id":
         return f"Use device='CUDA:{value if type(value) is int and 0 <= value < 64 else 0}'"
-    for keyword, table in _CONFIGS.items():
-        for key in table:
-            if name in (key, key.replace(".", "_"), key.rpartition(".")[2]):
-                return f"Use {keyword}={{{key!r}: {show(value)}}}"
-    if provider_named(name):
-        return f"Use provider_options={{'{provider_named(name)}': {_mapping(value)}}}"
+    if ep := provider_named(name):
+        return f"Use provider_options={{'{ep}': {_mapping(value)}}}"
     for ep in (CUDA, *PROVIDERS):
         if any(name in table for table in PROVIDERS[ep].values()):
             return f"Use provider_options={{'{ep}': {{'{name}': {show(value)}}}}}"
@@ -148,8 +142,7 @@ def session_attributes(name: str) -> list[str]:
 def similar_provider(name: str) -> str:
     """Return the sentence that suggests an EP with a similar name, or that lists the known EPs."""
     names = {known.lower().removesuffix(_SUFFIX): known for known in PROVIDERS}
-    part = name.strip().lower().partition("exec")[0] if len(name) <= _LONGEST_KEY else ""
-    meant = provider_named(part) or names.get(nearest(part, names, 0.75))
+    meant = names.get(nearest(name.strip().lower().partition("exec")[0], names, 0.75))
     return _did_you_mean([f"'{meant}'"]) if meant else f". Known: {', '.join(PROVIDERS)}"
 
 
@@ -179,15 +172,15 @@ def _similar(name: str, known: Iterable[str], *, at_end: bool = False) -> list[s
 
     :param at_end: whether these words must be the end of the known name.
     """
-    if len(name) > _LONGEST_KEY:
+    if len(name) > _LONGEST_NAME:
         return []
     folded = name.strip().lower()
     by_form = {key.lower(): key for key in known}
     near = nearest(folded, by_form, 0.8)
     # The last part is similar, too: `session.` alone says nothing.
-    if near and nearest(folded.rpartition(".")[2], [near.rpartition(".")[2]], 0.6):
-        return [by_form[near]]
     part = folded.replace("-", "_").rpartition(".")[2]
+    if near and nearest(part, [near.rpartition(".")[2]], 0.6):
+        return [by_form[near]]
     if len(part) < _SHORTEST_PART:
         return []
     forms = {f"_{form.replace('.', '_')}_": key for form, key in by_form.items()}

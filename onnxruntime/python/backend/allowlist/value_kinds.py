@@ -49,10 +49,9 @@ def whole(value: object) -> int:
 class Kind:
     """A kind of value."""
 
-    accepts: str
-    """The accepted values, for messages and documents."""
+    accepts: str  # the accepted values, for messages and documents
+    # A JSON Schema of the accepted JSON values. It accepts strings of digits that are out of range, too.
     schema: Mapping[str, object]
-    """A JSON Schema of the accepted JSON values. It accepts strings of digits that are out of range, too."""
 
     def parse(self, value: object) -> object:
         """Convert a caller's value to a parsed value, or raise ``ValueError`` with the reason."""
