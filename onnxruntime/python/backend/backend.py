@@ -119,15 +119,15 @@ class OnnxRuntimeBackend(Backend):
         if hasattr(model, "SerializeToString"):
             serialized = _checked(model)
             supported, reason = cls.is_opset_supported(model)
-            if not supported:
-                _skip(reason)
             try:
-                return cls.prepare(serialized, device, **keywords, **kwargs)
+                if supported:
+                    return cls.prepare(serialized, device, **keywords, **kwargs)
             except Exception as error:
                 # As the stock backend, which skips models of domains that are not ONNX's.
-                if cls.allowReleasedOpsetsOnly and (reason := failures.missing_operator(error)):
-                    _skip(reason)
-                raise
+                reason = cls.allowReleasedOpsetsOnly and failures.missing_operator(error)
+                if not reason:
+                    raise
+            _skip(reason)
         source = _source(model)
         if device is not None and not cls.supports_device(device):
             known = dict.fromkeys(["CPU", "CUDA", "GPU", *get_device().split("-")])
@@ -205,17 +205,17 @@ def _prepare_open(
     # A prepared model has the environment's entries already, and its caller's own entries win over them.
     requested = request.of_call(keywords, environment=("run_config",) if rep is None else ())
     # An empty mapping specifies nothing, except for provider_options: it specifies that the session has no EP.
-    for keyword in requested.specified:
-        if keyword == "provider_options" or (keyword != "run_config" and getattr(requested, keyword)):
+    for keyword, entries in requested.settings.items():
+        if keyword == "provider_options" or (keyword != "run_config" and entries):
             problem = "cannot be applied to an existing session. Pass the model instead, or create the session with it"
             reject(problem, keyword)
     rep = rep or OnnxRuntimeBackendRep(model)
     if type(device) is str and device != "CPU" and issubclass(type(rep._session), InferenceSession):  # and not a mock
         presence.warn_of_device(device, rep.providers)
-    if requested.run_config is None:
+    if "run_config" not in requested.settings:
         return rep
     with requested.telling_apart():
-        return rep.with_run_config(requested.run_config)
+        return rep.with_run_config(requested.settings["run_config"])
 
 
 def _checked(model: ModelProto) -> bytes:

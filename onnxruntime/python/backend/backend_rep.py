@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from onnx.backend.base import BackendRep
 
@@ -22,9 +22,6 @@ from onnxruntime.backend.session import verification
 from onnxruntime.backend.session.routes import NOT_READY, Runs
 from onnxruntime.backend.session.verification import NOTHING_APPLIED, Applied
 from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
-
-if TYPE_CHECKING:
-    from typing import Self  # since Python 3.11
 
 
 class _Closed:
@@ -130,7 +127,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         """Release the session. Another prepared model on the same session, or a run that has not ended, keeps it."""
         self._session, self._runs = _CLOSED, NOT_READY
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -148,7 +145,7 @@ class OnnxRuntimeBackendRep(BackendRep):
             configured += f", {report}={plain!a}" if plain else ""
         return f"<{name} of {model} on {', '.join(session.get_providers())}{configured}>"
 
-    def __copy__(self) -> Self:
+    def __copy__(self) -> OnnxRuntimeBackendRep:
         copied = object.__new__(type(self))
         vars(copied).update(vars(self).copy())  # another thread may be adding an attribute
         return copied
@@ -171,7 +168,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         :raises RuntimeError: on a session that captures graphs, if :meth:`run` uses this ``gpu_graph_id`` (default: 0).
         """
         runs = self._ready()
-        settings, _ = runs.permitted(run_config, {})
+        settings, _ = runs.settings.of_run(runs.circumstances, run_config)
         if runs.capture is not None:
             runs.capture.lend(settings.entries)
         return settings.options
@@ -187,14 +184,14 @@ class OnnxRuntimeBackendRep(BackendRep):
         lock = self._ready().lock
         return nullcontext() if lock is None else lock.alone()
 
-    def with_run_config(self, run_config: Mapping[str, object]) -> Self:
+    def with_run_config(self, run_config: Mapping[str, object]) -> OnnxRuntimeBackendRep:
         """
         Return a new prepared model on the same session, with additional run config entries.
 
         :param run_config: ``{key: value}``. They override prepared entries with the same key.
         """
         runs = self._ready()
-        settings, without_effect = runs.permitted(run_config, {})
+        settings, without_effect = runs.settings.of_run(runs.circumstances, run_config)
         rep = self.__copy__()
         rep._session, rep._run_config, rep._runs = runs.session, settings.entries, runs.with_settings(settings)
         if without_effect:

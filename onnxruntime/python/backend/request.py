@@ -33,24 +33,15 @@ _LONGEST_DEVICE = 64
 
 @dataclass(eq=False)
 class Request:
-    """The settings that a call requests, with exact ``str`` as names. ``None`` for a keyword that nobody specifies."""
+    """The settings that a call requests, with exact ``str`` as names."""
 
-    provider_options: dict[str, dict[str, object]] | None = None
-    session_config: dict[str, object] | None = None
-    run_config: dict[str, object] | None = None
-    session_options: dict[str, object] | None = None
-    free_dimension_overrides: dict[str, object] | None = None
+    settings: dict[str, dict[str, object]] = field(default_factory=dict)  # by keyword, of those that are specified
     attributes: Mapping[str, object] = field(default_factory=dict)  # all other keyword arguments of the call
     device: str = ""  # ONNX's name of the device
     device_index: int | None = None
     extensions: Iterable[str] = ()  # libraries of custom operators, which only the environment may specify
     # The settings that only the environment specifies, as (keyword, provider, key).
     from_environment: set[tuple[str, str, str]] = field(default_factory=set)
-
-    @property
-    def specified(self) -> list[str]:
-        """The keywords that are specified."""
-        return [keyword for keyword in KEYWORDS if getattr(self, keyword) is not None]
 
     def with_origin(self, sentences: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
         """Add the name of the environment variable to the sentences about its settings, by keyword and key."""
@@ -92,18 +83,17 @@ def of_call(
     """
     name, index = split_device(device)
     of_cuda = name in ("CUDA", "GPU") and index is not None
-    request = Request(attributes=attributes, device=name, device_index=index)
-    for keyword, given in keywords.items():
-        if given is not None:
-            setattr(request, keyword, read(keyword, given, beside=attributes))
-    if request.provider_options is not None:
-        for ep, options in request.provider_options.items():
-            request.provider_options[ep] = read("provider_options", options, ep)
-    elif of_cuda:
-        request.provider_options = {CUDA: {}}
+    settings = {
+        keyword: read(keyword, given, beside=attributes) for keyword, given in keywords.items() if given is not None
+    }
+    for ep, options in settings.get("provider_options", NOTHING).items():
+        settings["provider_options"][ep] = read("provider_options", options, ep)
+    if of_cuda:
+        settings.setdefault("provider_options", {CUDA: {}})
+    request = Request(settings, attributes, name, index)
     if environment:
         _add_environment(request, of_environment(), environment)
-    for ep, options in request.provider_options.items() if of_cuda else ():
+    for ep, options in settings["provider_options"].items() if of_cuda else ():
         if ep in ON_CUDA_DEVICE:
             options.setdefault("device_id", index)
     return request
@@ -124,11 +114,10 @@ def _add_environment(request: Request, specified: Mapping[str, object], keywords
     request.extensions = specified.get("extensions", ())
     added = request.from_environment
     for keyword in specified.keys() & keywords:
-        given, entries = getattr(request, keyword), specified[keyword]
-        if given is None:
-            given = {}
-            setattr(request, keyword, given)
+        if keyword not in request.settings:
+            request.settings[keyword] = {}
             added.add((keyword, "", ""))
+        given, entries = request.settings[keyword], specified[keyword]
         levels = {"": (given, entries)}
         if keyword == "provider_options":
             added.update((keyword, ep, "") for ep in entries.keys() - given.keys())

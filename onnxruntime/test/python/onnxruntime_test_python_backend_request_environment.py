@@ -156,7 +156,7 @@ class PrecedenceTest(unittest.TestCase):
         ):
             prepare(provider_options={"CUDAExecutionProvider": {"use_tf32": 0}, CPU: {}})
         self.assertEqual(
-            list(look_up.call_args.args[0].provider_options.items()),
+            list(look_up.call_args.args[0].settings["provider_options"].items()),
             [
                 ("CUDAExecutionProvider", {"use_tf32": 0, "device_id": 1}),
                 (CPU, {}),

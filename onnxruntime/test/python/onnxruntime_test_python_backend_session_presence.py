@@ -75,7 +75,7 @@ class DeviceTest(unittest.TestCase):
 
     def test_a_device_alone_names_no_ep(self) -> None:
         for device in ("CPU", "CPU:0", "CUDA", "GPU", None):
-            self.assertIsNone(request.of_call({}, device=device).provider_options)
+            self.assertEqual(request.of_call({}, device=device).settings, {})
 
     def test_a_session_on_the_cpu_alone_is_no_session_on_a_gpu(self) -> None:
         """As ORT opens it without a word where CUDA's libraries are missing."""

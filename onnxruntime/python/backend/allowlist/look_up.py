@@ -39,21 +39,22 @@ def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -
     :param kind_of: returns the kind of an EP, ``"built-in"`` or ``"plugin"``, or ``""`` if it is not available.
     :raises NotPermittedError: if a name is unknown, refused or without effect, or a value is invalid.
     """
-    permitted = Permit(request.device, request.provider_options is not None)
+    eps = request.settings.get("provider_options")
+    permitted = Permit(request.device, eps is not None)
     if "extensions" in request.attributes:
         variable = "the environment variable ORT_ONNX_BACKEND_CONFIG"
         refuse(f'only {variable} can specify libraries, as {{"extensions": [...]}}', "extensions")
     permitted.attributes, permitted.without_effect["session_options"] = attributes(
-        SESSION_ATTRIBUTES, request.attributes, at, request.session_options or NOTHING
+        SESSION_ATTRIBUTES, request.attributes, at, request.settings.get("session_options", NOTHING)
     )
     permitted.sizes = {
         name: _parsed(FREE_DIMENSION, size, ("free_dimension_overrides", "", name)).value
-        for name, size in (request.free_dimension_overrides or NOTHING).items()
+        for name, size in request.settings.get("free_dimension_overrides", NOTHING).items()
     }
-    if request.provider_options is None:
+    if eps is None:
         permitted.providers = {name: NOTHING for name in at.providers if _fits_session(name, at)}
     else:
-        for name, given in request.provider_options.items():
+        for name, given in eps.items():
             kind = permitted.kinds[name] = kind_of(name)
             permitted.providers[name] = _options_of(name, given, kind, at)
         _check_device(request, permitted)
@@ -64,9 +65,9 @@ def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -
         sizes=permitted.sizes,
     )
     for keyword in ("session_config", "run_config"):
-        found, permitted.without_effect[keyword] = entries(keyword, getattr(request, keyword) or NOTHING, at)
+        found, permitted.without_effect[keyword] = entries(keyword, request.settings.get(keyword, NOTHING), at)
         setattr(permitted, keyword, found)
-    refuse_while_model_configures((*request.specified, *permitted.attributes))
+    refuse_while_model_configures((*request.settings, *permitted.attributes))
     permitted.warnings = warn_unknown(request.attributes, SESSION_ATTRIBUTES)
     return permitted
 

@@ -36,28 +36,24 @@ class RunSettings:
             options.add_run_config_entry(key, text)
         return options
 
+    def of_run(
+        self, at: Circumstances, run_config: Mapping[str, object] | None, attributes: Mapping[str, object] = NOTHING
+    ) -> tuple[RunSettings, dict[str, str]]:
+        """Look up the settings of one run, which override these. Return a warning, too, for each key without effect."""
+        for keyword in KEYWORDS:
+            if attributes.get(keyword) is not None:
+                reject("cannot be set for a run. Pass it to prepare", keyword)
+        attributes = {name: value for name, value in attributes.items() if name not in KEYWORDS}
+        found, idle = look_up.attributes(RUN_ATTRIBUTES, attributes, at)
+        entries = self.entries
+        if run_config is not None:
+            look_up.refuse_while_model_configures(["run_config"])
+            given, idle_keys = look_up.entries("run_config", request.read("run_config", run_config), at)
+            entries, idle = {**entries, **given}, idle | idle_keys
+        look_up.warn_unknown(attributes, RUN_ATTRIBUTES)
+        for text in idle.values():
+            warn(text)
+        return RunSettings(found, entries), idle
+
 
 NO_SETTINGS = RunSettings(NOTHING, NOTHING)
-
-
-def permitted(
-    prepared: RunSettings,
-    at: Circumstances,
-    run_config: Mapping[str, object] | None,
-    attributes: Mapping[str, object],
-) -> tuple[RunSettings, dict[str, str]]:
-    """Return the settings of one run, which override the prepared ones, and a warning for each key without effect."""
-    for keyword in KEYWORDS:
-        if attributes.get(keyword) is not None:
-            reject("cannot be set for a run. Pass it to prepare", keyword)
-    attributes = {name: value for name, value in attributes.items() if name not in KEYWORDS}
-    found, idle = look_up.attributes(RUN_ATTRIBUTES, attributes, at)
-    entries = prepared.entries
-    if run_config is not None:
-        look_up.refuse_while_model_configures(["run_config"])
-        given, idle_keys = look_up.entries("run_config", request.read("run_config", run_config), at)
-        entries, idle = {**entries, **given}, idle | idle_keys
-    look_up.warn_unknown(attributes, RUN_ATTRIBUTES)
-    for text in idle.values():
-        warn(text)
-    return RunSettings(found, entries), idle

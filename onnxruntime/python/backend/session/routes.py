@@ -19,7 +19,7 @@ from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.circumstances import NOTHING, Circumstances
 from onnxruntime.backend.errors import reject
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE
-from onnxruntime.backend.runs import fast_path, run_options, tensors
+from onnxruntime.backend.runs import fast_path, tensors
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.runs.limits import Limited
 from onnxruntime.backend.runs.run_options import NO_SETTINGS, RunSettings
@@ -103,12 +103,6 @@ class Runs:
             return circumstances.expected(())
         return circumstances.of_session(self.session, SESSION_ATTRIBUTES)
 
-    def permitted(
-        self, run_config: Mapping[str, object] | None, attributes: Mapping[str, object]
-    ) -> tuple[RunSettings, dict[str, str]]:
-        """Look up the settings of one run. See :func:`run_options.permitted`."""
-        return run_options.permitted(self.settings, self.circumstances, run_config, attributes)
-
     def settings_of(self, run_config: Mapping[str, object] | None, attributes: dict[str, object]) -> RunSettings:
         """Look up the settings of one run, or return those of an earlier run with the same arguments."""
         found = self.kept.get(_key(run_config, attributes))
@@ -116,7 +110,7 @@ class Runs:
             return found
         if type(run_config) is dict:
             run_config = run_config.copy()  # another thread may change the caller's
-        settings, without_effect = self.permitted(run_config, attributes)
+        settings, without_effect = self.settings.of_run(self.circumstances, run_config, attributes)
         # A setting that is ignored or has no effect is warned about each time.
         if (key := _key(run_config, attributes)) and not without_effect and len(settings.attributes) == len(attributes):
             # No text of the caller is kept, except for text that ORT receives.
@@ -168,7 +162,7 @@ class Runs:
         cancellation: object,
     ) -> list:
         """Run within limits, with separate run options and without the fast path."""
-        call, _ = self.permitted(run_config, attributes)
+        call, _ = self.settings.of_run(self.circumstances, run_config, attributes)
         limited = Limited(call.options, timeout, cancellation)
         if self.capture is not None and self.capture.replays(call.entries):
             reject(
