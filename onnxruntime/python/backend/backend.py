@@ -21,7 +21,8 @@ from onnxruntime.backend.allowlist import circumstances, look_up
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.configuration import KEYWORDS, LIMITS
-from onnxruntime.backend.errors import reject, show
+from onnxruntime.backend.errors import reject, show, warn
+from onnxruntime.backend.provider_names import ON_ANY_DEVICE
 from onnxruntime.backend.session import failures, opening, presence, verification
 
 # The attribute of a new session that passes its configuration through cls.prepare to the prepared model.
@@ -210,8 +211,9 @@ def _prepare_open(
             problem = "cannot be applied to an existing session. Pass the model instead, or create the session with it"
             reject(problem, keyword)
     rep = rep or OnnxRuntimeBackendRep(model)
-    if type(device) is str and device != "CPU" and issubclass(type(rep._session), InferenceSession):  # and not a mock
-        presence.warn_of_device(device, rep.providers)
+    is_ort = issubclass(type(rep._session), InferenceSession)  # and not a mock
+    if type(device) is str and device != "CPU" and is_ort and ON_ANY_DEVICE.issuperset(rep.providers):
+        warn(f"device {show(device)} has no effect on an existing session, which runs on {', '.join(rep.providers)}")
     if "run_config" not in requested.settings:
         return rep
     with requested.telling_apart():

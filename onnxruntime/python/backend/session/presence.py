@@ -14,7 +14,7 @@ from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.allowlist.suggestions import provider_named
 from onnxruntime.backend.errors import nearest, reject, show, warn
-from onnxruntime.backend.provider_names import CPU, CUDA, ON_ANY_DEVICE, ON_CUDA_DEVICE, OPENVINO, TENSORRT
+from onnxruntime.backend.provider_names import CPU, CUDA, ON_CUDA_DEVICE, OPENVINO, TENSORRT
 from onnxruntime.backend.request import split_device
 from onnxruntime.capi import build_and_package_info
 
@@ -85,12 +85,6 @@ def advice_on_device(device: object) -> str:
     return advice(CUDA) if on_cuda and not kind_of(CUDA) else ""
 
 
-def warn_of_device(device: str, providers: Iterable[str]) -> None:
-    """Warn about a device that is requested for an existing session, if the session runs on the CPU."""
-    if ON_ANY_DEVICE.issuperset(providers):
-        warn(f"device {show(device)} has no effect on an existing session, which runs on {', '.join(providers)}")
-
-
 def check_available(permit: Permit) -> None:
     """Check that this process has the specified EPs, and that the environment does not exclude them."""
     for name, kind in permit.kinds.items():
@@ -105,9 +99,7 @@ def check_available(permit: Permit) -> None:
 def supports_device(device: str, built_for: str) -> bool:
     """Return whether this ORT was built for a device, or has a plugin EP for it.
 
-    :param device: ``'CPU'``, ``'CUDA'`` (or ``'GPU'``), ``'CUDA:1'``, or a part of :func:`onnxruntime.get_device`
-        before or after a hyphen, as in ``'CPU-OPENVINO_CPU'``: ORT's own backend accepts it, and conformance runs use
-        ``'OPENVINO'``.
+    As in ORT's own backend, a part of :func:`onnxruntime.get_device`, as in ``'CPU-OPENVINO_CPU'``, is a device, too.
     """
     if not isinstance(device, str):
         return False

@@ -105,8 +105,7 @@ class Runs:
 
     def settings_of(self, run_config: Mapping[str, object] | None, attributes: dict[str, object]) -> RunSettings:
         """Look up the settings of one run, or return those of an earlier run with the same arguments."""
-        found = self.kept.get(_key(run_config, attributes))
-        if found is not None:
+        if (found := self.kept.get(_key(run_config, attributes))) is not None:
             return found
         if type(run_config) is dict:
             run_config = run_config.copy()  # another thread may change the caller's
@@ -149,8 +148,7 @@ class Runs:
 
     def blame_inputs(self, error: Exception, feeds: Mapping[str, object]) -> None:
         """Raise an ``InputError`` in place of ORT's error if the inputs do not match the model."""
-        problem = self.inputs.problem(feeds, type(error)) if self.is_ort else None
-        if problem:
+        if self.is_ort and (problem := self.inputs.problem(feeds, type(error))):
             raise problem from error
 
     def run_limited(
@@ -165,10 +163,8 @@ class Runs:
         call, _ = self.settings.of_run(self.circumstances, run_config, attributes)
         limited = Limited(call.options, timeout, cancellation)
         if self.capture is not None and self.capture.replays(call.entries):
-            reject(
-                "a replay cannot be ended. Add run_config={'gpu_graph_id': -1} for a run without capture",
-                "cancellation" if timeout is None else "timeout",
-            )
+            limit = "cancellation" if timeout is None else "timeout"
+            reject("a replay cannot be ended. Add run_config={'gpu_graph_id': -1} for a run without capture", limit)
         with limited:
             return self.compute(inputs, call, limited=True)
 
