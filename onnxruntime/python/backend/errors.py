@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import cache
 from typing import NoReturn
 
@@ -155,9 +156,7 @@ def type_name(value: object) -> str:
 
 def nearest(name: str, known: Iterable[str], cutoff: float) -> str:
     """Return the known name that is most similar to a misspelt one, or ``""``."""
-    import difflib  # only for errors  # noqa: PLC0415
-
-    return next(iter(difflib.get_close_matches(name[:100], known, 1, cutoff)), "")
+    return next(iter(get_close_matches(name[:100], known, 1, cutoff)), "")
 
 
 def warn(message: str) -> None:

@@ -39,8 +39,8 @@ DISTRIBUTIONS = {"numpy", "onnx", "onnxruntime", "google"}
 # The modules that a function may import, with the modules where it may, or None for every module.
 IN_FUNCTIONS = {
     "unittest": None,
-    "difflib": None,
     "concurrent.futures": None,
+    f"{PACKAGE}.allowlist.refusals": {"allowlist.look_up"},
     f"{PACKAGE}.capture": {"session.opening", "session.replacement", "session.routes"},
 }
 _FILES = {"io", "pathlib", "shutil", "subprocess", "tempfile"}

@@ -16,7 +16,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, NoReturn
 
 from onnxruntime import RunOptions, SessionOptions
-from onnxruntime.backend.allowlist import refusals, suggestions
+from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.circumstances import NOTHING, Circumstances
 from onnxruntime.backend.allowlist.config_keys import FREE_DIMENSION, RUN_CONFIG, SESSION_CONFIG, SESSION_FAMILIES
@@ -205,6 +205,8 @@ def _why_unknown(known: Mapping[str, Rule], place: Place, kind: str) -> str:
 
 def _documented(*place: str) -> str:
     """Return the documented reason of a refusal, or ``""``."""
+    from onnxruntime.backend.allowlist import refusals  # a fifth of the import, only for errors  # noqa: PLC0415
+
     found = refusals.find(*place)
     return f"{found.hazard} ({found.reason})" if found else ""
 
