@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterable
-from difflib import get_close_matches
 from functools import cache
 from typing import NoReturn
 
@@ -156,7 +155,9 @@ def type_name(value: object) -> str:
 
 def nearest(name: str, known: Iterable[str], cutoff: float) -> str:
     """Return the known name that is most similar to a misspelt one, or ``""``."""
-    return next(iter(get_close_matches(name[:100], known, 1, cutoff)), "")
+    import difflib  # only for errors  # noqa: PLC0415
+
+    return next(iter(difflib.get_close_matches(name[:100], known, 1, cutoff)), "")
 
 
 def warn(message: str) -> None:

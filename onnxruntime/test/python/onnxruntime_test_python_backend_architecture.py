@@ -39,7 +39,7 @@ DISTRIBUTIONS = {"numpy", "onnx", "onnxruntime", "google"}
 # The modules that a function may import, with the modules where it may, or None for every module.
 IN_FUNCTIONS = {
     "unittest": None,
-    "concurrent.futures": None,
+    "difflib": None,
     f"{PACKAGE}.allowlist.refusals": {"allowlist.look_up"},
     f"{PACKAGE}.capture": {"session.opening", "session.replacement", "session.routes"},
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from onnx import parser
@@ -54,8 +55,6 @@ class Threads:
     def _on_worker(self, function: Callable, *arguments: object) -> object:
         """Call a function in the worker, under the lock that the calling thread holds."""
         if self.worker is None:  # the first run of the worker is alone
-            from concurrent.futures import ThreadPoolExecutor  # slow to import, seldom needed  # noqa: PLC0415
-
             start = partial(_become_worker, self._lock, self._device_id)
             self.worker = ThreadPoolExecutor(1, "onnxruntime-graph-capture", initializer=start)
         future = self.worker.submit(function, *arguments)
