@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """Runs every code block of the documents, or checks its commands, and compares the output with the documented output.
 
-Each document has its own folder. Its blocks run in this folder, one after the other: Python in a new interpreter, shell
+Each document has its own folder. Its blocks run in this folder, one after the other: Python in a new process, shell
 commands in bash. The folder contains ``model.onnx`` (``Y = abs(-X)`` on float32 of shape 2 by 3). It contains the real
 models that ``make`` installs (``models``), and ``examples``, ``tools``, ``tests``, and ``onnxruntime/test`` from this
 repository.
@@ -38,6 +38,7 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python"))
 
 import numpy as np
+from backend_test_children import run_code
 from backend_test_models import two_nodes
 
 import onnxruntime
@@ -160,11 +161,14 @@ class DocumentTest(unittest.TestCase):
                     printed = self.run_block(block, folder)
 
     def run_block(self, block: Block, folder: Path) -> str | None:
-        interpreters = {"python": [sys.executable, "-c"], "sh": ["bash", "-euo", "pipefail", "-c"]}
-        # Ray listens on all addresses: give it a separate network.
-        alone = ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
-        prefix = alone if block.needs == "ray" and is_here("ray") else []
-        ran = start([*prefix, *interpreters[block.kind], block.body], folder)
+        if block.needs == "ray" and is_here("ray"):
+            # Ray listens on all addresses: give it a separate network.
+            alone = ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+            ran = start([*alone, sys.executable, "-c", block.body], folder)
+        elif block.kind == "python":
+            ran = run_code(block.body, cwd=folder, env=environment())
+        else:
+            ran = start(["bash", "-euo", "pipefail", "-c", block.body], folder)
         if block.needs and not is_here(block.needs):
             self.assertNotEqual(ran.returncode, 0)
             unavailable = rf"{block.needs}.*(not available|could not be attached|without it)"

@@ -14,8 +14,6 @@ import ast
 import os
 import platform
 import re
-import subprocess
-import sys
 import tempfile
 import textwrap
 import time
@@ -30,6 +28,7 @@ from unittest import mock
 import backend_test_observable_models as models
 import numpy as np
 from backend_test_allowlist import NEWEST
+from backend_test_children import run_code
 from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
@@ -595,17 +594,8 @@ class TestWithoutEffect(unittest.TestCase):
                     continue
                 raise AssertionError(keywords)
         """
-        here = os.path.dirname(os.path.abspath(__file__))
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        self.assertEqual(done.returncode, 0, done.stdout)
+        done = run_code(textwrap.dedent(code))
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_an_unknown_key_of_a_family(self):
         key = "session.intra_op.new_knob"

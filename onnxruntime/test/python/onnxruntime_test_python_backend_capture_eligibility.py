@@ -10,14 +10,13 @@ No device is needed. The tests of the WebGPU EP check that it replays the permit
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import unittest
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import onnx
+from backend_test_children import run_code
 from backend_test_models import model, two_nodes
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
@@ -454,14 +453,9 @@ class OpenTest(unittest.TestCase):
             " providers=['CPUExecutionProvider'])\n"
         )
         for disabled in (DISABLED_OPTIMIZERS, ()):
-            done = subprocess.run(
-                [sys.executable, "-c", program, *disabled],
-                input=two_nodes().SerializeToString(),
-                stderr=subprocess.PIPE,
-                check=True,
-                timeout=100,
-            )
-            self.assertEqual(b"Serializing optimized model" in done.stderr, not disabled, done.stderr)
+            done = run_code(program, *disabled, input=two_nodes().SerializeToString())
+            done.check_returncode()
+            self.assertEqual("Serializing optimized model" in done.stderr, not disabled, done.stderr)
 
     def test_what_was_found_is_raised(self) -> None:
         grants = {WEBGPU: {"enableGraphCapture": mock.Mock(value=True)}}

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from unittest import mock
 
 import onnx
+from backend_test_children import run_code
 from backend_test_command_line import CPU, SPINNING, VARIABLE, WRITES, CommandTest, Ran, execute_here
 from backend_test_models import model, two_nodes
 from onnx import TensorProto, helper
@@ -39,9 +40,9 @@ for arguments in json.loads(sys.argv[1]):
 """
 
 
-def all_of(commands: Iterable[Iterable[object]]) -> list[str]:
-    """Return the command of a process that executes several commands."""
-    return [sys.executable, "-c", ALL, json.dumps([[str(word) for word in words] for words in commands])]
+def words_of(commands: Iterable[Iterable[object]]) -> str:
+    """Return the argument of a process that executes several commands."""
+    return json.dumps([[str(word) for word in words] for words in commands])
 
 
 class ProcessTest(CommandTest):
@@ -53,7 +54,8 @@ class ProcessTest(CommandTest):
 
     def start_all(self, *commands: list[object], **keywords) -> list[tuple[int, str, str]]:
         """Execute commands in one process, and return the status, stdout, and stderr of each."""
-        ran = subprocess.run(all_of(commands), capture_output=True, text=True, check=True, cwd=self.folder, **keywords)
+        ran = run_code(ALL, words_of(commands), cwd=self.folder, **keywords)
+        ran.check_returncode()
         outs, errs = (re.split(r"^---- (\d)\n", stream, flags=re.MULTILINE)[:-1] for stream in (ran.stdout, ran.stderr))
         self.assertEqual(outs[1::2], errs[1::2])
         return list(zip(map(int, outs[1::2]), outs[::2], errs[::2], strict=True))
@@ -215,7 +217,11 @@ class TerminalTest(CommandTest):
         environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
         shown = b""
         with subprocess.Popen(
-            all_of(commands), stdin=terminal, stdout=terminal, stderr=terminal, env=environment
+            [sys.executable, "-c", ALL, words_of(commands)],
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            env=environment,
         ) as process:
             os.close(terminal)
             with contextlib.suppress(OSError):  # raised by Linux if the other side is closed
@@ -266,7 +272,8 @@ class TerminalTest(CommandTest):
 
     def test_pipe(self) -> None:
         environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-        ran = subprocess.run(all_of(self.commands()[:2]), capture_output=True, text=True, check=True, env=environment)
+        ran = run_code(ALL, words_of(self.commands()[:2]), env=environment)
+        ran.check_returncode()
         self.check_lines(ran.stdout, 80)
         self.assertEqual(ran.stdout.count("---- "), 2)
         self.assertNotIn("\r", ran.stdout + ran.stderr)

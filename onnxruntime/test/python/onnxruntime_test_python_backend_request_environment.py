@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import unittest
 import warnings
@@ -17,6 +15,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+from backend_test_children import run_code
 from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
@@ -118,7 +117,7 @@ unittest.main(argv=["conformance"], module=type("m", (), tests))
             ({"session_config": {WRITES: "x"}}, rf"(?s)session_config\['{WRITES}'\] is not permitted.*errors=3"),
         ):
             with environment(config):
-                ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+                ran = run_code(code)
             self.assertRegex(ran.stderr, outcome)
 
 

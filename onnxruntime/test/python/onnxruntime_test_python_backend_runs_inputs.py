@@ -11,13 +11,12 @@ import datetime
 import decimal
 import pathlib
 import pickle
-import subprocess
-import sys
 import unittest
 import warnings
 from types import SimpleNamespace
 
 import numpy as np
+from backend_test_children import run_code
 from backend_test_execution_providers import run_in_a_new_process
 from backend_test_models import IR_VERSION, model, reads_linux, three_inputs, two_nodes
 from onnx import ModelProto, TensorProto, TypeProto, helper, numpy_helper
@@ -403,8 +402,7 @@ class LeavesTest(InputTestCase):
                     raise AssertionError(dtype)
             print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
         """
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        self.assertLess(int(done.stdout), 64)
+        self.assertLess(int(run_code(code).stdout), 64)
 
 
 class InputsTest(InputTestCase):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import gc
-import subprocess
 import sys
 import unittest
 import warnings
@@ -18,6 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 import onnx
+from backend_test_children import run_code
 from backend_test_models import model, no_session_opens, reads_linux, sent_run_config, two_nodes
 
 import onnxruntime
@@ -100,7 +100,8 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
             onnx.helper.make_node("ReduceMax", ["Z"], ["Y"], keepdims=1),
         ]
         big = model(nodes, {"X": (None,)}, {"Y": (1,)}).SerializeToString()
-        done = subprocess.run([sys.executable, "-c", code], input=big, capture_output=True, check=True)
+        done = run_code(code, input=big)
+        done.check_returncode()
         released = [int(line) for line in done.stdout.split()]
         self.assertEqual(len(released), 3)
         self.assertGreater(min(released), 48)

@@ -6,9 +6,7 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import textwrap
@@ -16,6 +14,7 @@ import unittest
 from unittest import mock
 
 import numpy as np
+from backend_test_children import run_code
 from backend_test_models import model, no_session_opens, two_nodes
 from onnx import helper
 
@@ -148,7 +147,6 @@ class FreeDimensionOverridesTest(unittest.TestCase):
             print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10, flush=True)
             os._exit(0)
         """
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
         for shape, sizes in (
             ("S", f"{2**24}"),
             ("S,S", "4096"),
@@ -157,10 +155,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
             ("B,S,S", "64,8192"),
         ):
             with self.subTest(shape, sizes=sizes):
-                command = [sys.executable, "-c", textwrap.dedent(code), shape, sizes]
-                done = subprocess.run(
-                    command, env=environment, capture_output=True, text=True, check=False, timeout=120
-                )
+                done = run_code(textwrap.dedent(code), shape, sizes)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertLess(int(done.stdout.split()[-1]), 320)
 
