@@ -73,13 +73,13 @@ class OwnRunsTest(OnCuda):
         rep = self.prepare(chain())
         rep.run([x], run_config=ORDINARY)
         rep.run_options(ORDINARY)  # nothing was captured so far
-        with self.assertRaisesRegex(RuntimeError, "run_options.*overwrites outputs.*Bind allocated values"):
+        with self.assertRaisesRegex(RuntimeError, "run_options.*exclude each other.*overwrites outputs.*Bind"):
             rep.run([x])
         rep.run([x], run_config=ORDINARY)
         self.same(rep.with_run_config(ORDINARY).run([x]), rep.run([x], run_config=ORDINARY))
         rep = self.prepare(chain())
         rep.run([x])
-        with self.assertRaisesRegex(RuntimeError, "before captures only.*overwrites outputs"):
+        with self.assertRaisesRegex(RuntimeError, "exclude each other.*overwrites outputs"):
             rep.run_options(ORDINARY)
         rep.run([x])
 
@@ -169,7 +169,7 @@ class TensorrtTest(OnCuda):
         with self.assertRaisesRegex(RuntimeError, "one graph for a session"):
             rep.run([self.data(0, 2, 4)])
         for config in (ORDINARY, {"gpu_graph_id": 7}):
-            with self.assertRaisesRegex(RuntimeError, "gpu_graph_id=.* has no effect on Tensorrt"):
+            with self.assertRaisesRegex(RuntimeError, "Tensorrt.* gpu_graph_id has no effect"):
                 rep.run([x], run_config=config)
         with self.assertRaisesRegex(RuntimeError, r"is used by run\(\)"):
             rep.run_options({"gpu_graph_id": 7})
@@ -185,7 +185,7 @@ class TensorrtTest(OnCuda):
         failing = mock.patch.object(graphs.Capture, "_replay", side_effect=MemoryError)
         with failing, self.assertRaises(MemoryError):
             rep.run([self.data(0, 3, 4)])
-        with self.assertRaisesRegex(RuntimeError, "failed to: it keeps one graph for a session"):
+        with self.assertRaisesRegex(RuntimeError, "one graph for a session"):
             rep.run([self.data(0, 3, 4)])
 
 

@@ -781,8 +781,8 @@ OTHER_ERRORS = (
         captured(lambda ids: ids.check(("5", (2, 3))), once=True),
         RuntimeError,
         (
-            "gpu_graph_id=5 has no effect on TensorrtExecutionProvider: it keeps one graph for a session. Prepare the "
-            "model once more for other runs"
+            "TensorrtExecutionProvider keeps one graph for a session, of one set of input shapes, and gpu_graph_id has "
+            "no effect. Prepare the model once more for other runs"
         ),
     ),
     (

@@ -20,8 +20,8 @@ from onnxruntime.backend.runs import tensors
 def other_data(feeds: Mapping[str, np.ndarray | OrtValue]) -> dict[str, np.ndarray]:
     """Return inputs for capturing a graph. After the capture, a replay of ``feeds`` shows stale values.
 
-    A value may be an index, or become one by Cast, and an index out of range crashes the process. So integers stay the
-    same, because several of them may belong together. Floats stay between 0 and the caller's value; only 0 becomes
+    A value may be an index, and an index out of range crashes the process. So integers, of which several may belong
+    together, stay the same. Floats, which Cast may make indices, stay between 0 and the caller's value; only 0 becomes
     another value, less than 0.5.
     """
     rng = np.random.default_rng(0)

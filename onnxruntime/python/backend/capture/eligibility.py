@@ -5,9 +5,9 @@
 """Decides which sessions may capture: by the operators, inputs and outputs of the graph that runs.
 
 When a session is ready, ORT writes its graph after all optimizers (``InferenceSession::Initialize`` in
-``onnxruntime/core/session/inference_session.cc``), and ``prepare`` checks this graph. ORT's record of assigned nodes is
-not enough: it contains no node that is fused after partitioning. If the caller created the session, or if TensorRT
-captures, the model itself is checked: ORT cannot write nodes that TensorRT compiled.
+``onnxruntime/core/session/inference_session.cc``), and ``prepare`` checks this graph: ORT's record of assigned nodes
+contains no node that is fused after partitioning. If the caller created the session, or if TensorRT captures, the model
+itself is checked: ORT cannot write nodes that TensorRT compiled.
 
 On WebGPU, every operator must be in the table of :mod:`.operators`. On other EPs, no operator may draw random numbers:
 ORT's kernels take the seed on the host, which a replay repeats. No output may be an initializer that nodes read: ORT
@@ -40,6 +40,7 @@ from onnxruntime.backend.runs import fast_path, tensors
 DISABLED_OPTIMIZERS = ("NchwcTransformer",)
 # A thousand nodes take 100 KiB without their weights.
 _MOST_BYTES = 64 * 2**20
+_ON = ("1", "true", "True")
 
 
 def open_session(
@@ -62,10 +63,7 @@ def open_session(
 
 @contextmanager
 def written(options: SessionOptions) -> Iterator[Path]:
-    """Make ORT write the final graph of the session that is created in this context. Afterwards, remove the graph.
-
-    The session's own copy of the options, ``get_session_options()``, still contains the path.
-    """
+    """Make ORT write the final graph of the session that is created in this context. Afterwards, remove the graph."""
     try:
         made = tempfile.TemporaryDirectory(prefix="onnxruntime-captured-graph-", ignore_cleanup_errors=True)
     except OSError as error:
@@ -81,7 +79,7 @@ def written(options: SessionOptions) -> Iterator[Path]:
         try:
             yield path
         finally:
-            options.optimized_model_filepath = ""
+            options.optimized_model_filepath = ""  # the session's own copy still contains the path
 
 
 def check(session: InferenceSession, ep: str, path: Path) -> str:
@@ -118,19 +116,15 @@ def _read_on_cpu(session: InferenceSession) -> str:
 
 def switched_on(session: InferenceSession) -> list[str]:
     """Return the EPs of a session that capture."""
-    providers, options = session.get_providers(), session.get_provider_options()
-    found = [ep for ep in (CUDA, TENSORRT) if ep in providers and _on(options[ep].get(CAPTURE_SWITCHES[ep]))]
-    if WEBGPU in providers:
+    options = session.get_provider_options()
+    found = [ep for ep in (CUDA, TENSORRT) if options.get(ep, {}).get(CAPTURE_SWITCHES[ep]) in _ON]
+    if WEBGPU in options:
         # As ORT's own Python layer does: a provider option does not show whether it took effect.
         captures = getattr(session._sess, "is_webgpu_graph_capture_enabled", None)
         key = f"ep.{WEBGPU.lower()}.enableGraphCapture"
-        if captures() if captures else _on(_entry(session.get_session_options(), key)):
+        if captures() if captures else _entry(session.get_session_options(), key) in _ON:
             found.append(WEBGPU)
     return found
-
-
-def _on(text: str | None) -> bool:
-    return text in ("1", "true", "True")
 
 
 def _entry(options: SessionOptions, key: str) -> str:
@@ -144,13 +138,13 @@ def problem(session: InferenceSession, eps: list[str]) -> str:
     """Return why a session, which a caller may have created, cannot capture on these EPs; empty if it can."""
     if len(eps) > 1:
         return f"{' and '.join(eps)} both capture, and ORT replays the graph of one: leave it to one of them"
-    if _on(_entry(session.get_session_options(), "session.use_env_allocators")):
+    if _entry(session.get_session_options(), "session.use_env_allocators") in _ON:
         return "graph capture needs device memory that no other session uses: leave out session.use_env_allocators"
     values = [*session.get_inputs(), *session.get_outputs()]
-    for name, count in Counter(value.name for value in values).items():
-        if count > 1:
-            return f"graph capture needs outputs that a node computes; {name!a} is an input, or is listed twice"
+    names = Counter(value.name for value in values)
     for value in values:
+        if names[value.name] > 1:
+            return f"graph capture needs outputs that a node computes; {value.name!a} is an input, or is listed twice"
         if tensors.number_dtype(value.type) is None:
             return f"graph capture needs tensors of numbers that numpy has; {value.name!a} is {value.type}"
     if unread(session) is None:
@@ -206,7 +200,8 @@ def _random(nodes: Iterable, initializers: Iterable, outer: frozenset[str] = fro
     for node in nodes:
         if node.op_type == "Constant":
             values += [(node.output[0], attribute.t) for attribute in node.attribute if attribute.name == "value"]
-    off = outer | {name for name, tensor in values if _is_off(tensor)}
+    flags = [(name, tensor) for name, tensor in values if tensor.data_type == onnx.TensorProto.BOOL]
+    off = outer | {name for name, tensor in flags if not (tensor.data_location or numpy_helper.to_array(tensor).any())}
     for node in nodes:
         operator = (node.domain.replace("ai.onnx", ""), node.op_type)
         flag = (*node.input, "", "", "", "", "")[operators.DROPOUTS.get(operator, -1)]
@@ -215,11 +210,6 @@ def _random(nodes: Iterable, initializers: Iterable, outer: frozenset[str] = fro
         for attribute in node.attribute:
             for graph in (attribute.g, *attribute.graphs):
                 yield from _random(graph.node, graph.initializer, off)
-
-
-def _is_off(tensor: onnx.TensorProto) -> bool:
-    inline = tensor.data_type == onnx.TensorProto.BOOL and tensor.data_location == onnx.TensorProto.DEFAULT
-    return inline and not numpy_helper.to_array(tensor).any()
 
 
 def _unknown(final: onnx.ModelProto) -> str:

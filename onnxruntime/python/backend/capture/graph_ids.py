@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import NoReturn
 
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import TENSORRT
@@ -22,10 +21,14 @@ FIRST_AUTOMATIC_ID = 1024
 # ORT keeps every graph as long as the session. A graph of 50 nodes on tensors of 256 KiB takes 0.8 MiB.
 MOST_GRAPHS = 32
 
-ONE_GRAPH = "it keeps one graph for a session. Prepare the model once more for other runs"
+ONE_GRAPH = (
+    f"{TENSORRT} keeps one graph for a session, of one set of input shapes, and {GRAPH_ID} has no effect. Prepare the "
+    "model once more for other runs"
+)
 _OVERWRITTEN = (
-    "on CUDA, a replay overwrites outputs that ORT allocated for runs with your own binding. Bind allocated "
-    "values and use a graph id that rep.run does not use, or prepare the model without graph capture for such runs"
+    f"run_options({{'{GRAPH_ID}': {ORDINARY}}}) and captures exclude each other: on CUDA, a replay overwrites outputs "
+    "that ORT allocated for runs with your own binding. Bind allocated values and use a graph id that rep.run does not "
+    "use, or prepare the model without graph capture for such runs"
 )
 
 
@@ -38,7 +41,7 @@ class GraphIds:
         # The number of graphs that were ever begun. ORT may have captured each, and keeps it as long as the session.
         self._begun = 0
         # Why graphs of an id and input shapes are not captured.
-        self._refused: dict[tuple, str] = {}
+        self.refused: dict[tuple, str] = {}
         # The input shapes of each id of a caller's run config.
         self._shapes: dict[str, list] = {}
         # The ids of runs of prepared models, and those of runs with a caller's binding.
@@ -50,18 +53,12 @@ class GraphIds:
         """Reserve the graph id of a run config, if any, unless :meth:`lend` reserved it for a binding."""
         graph_id = entries.get(GRAPH_ID, ORDINARY)
         with self._state:
-            if graph_id != ORDINARY:
-                if graph_id in self._lent:
-                    raise RuntimeError(
-                        f"{GRAPH_ID}={graph_id} is used by run_options() of this session. Choose another id"
-                    )
-                self._claimed.add(graph_id)
+            if graph_id in self._lent - {ORDINARY}:
+                raise RuntimeError(f"{GRAPH_ID}={graph_id} is used by run_options() of this session. Choose another id")
+            self._claimed |= {graph_id} - {ORDINARY}
 
     def lend(self, entries: Mapping[str, str]) -> None:
-        """Reserve the graph id of a run config, 0 without one, for a caller who runs the session with a binding.
-
-        :raises RuntimeError: if :meth:`Capture.run` uses the id, or would overwrite the outputs of such runs.
-        """
+        """Reserve the graph id of a run config, 0 without one, for a caller who runs the session with a binding."""
         graph_id = entries.get(GRAPH_ID, "0")
         with self._state:
             if graph_id in self._claimed or (self._once and self._begun):
@@ -70,18 +67,14 @@ class GraphIds:
                     f"another id, as in run_options({{'{GRAPH_ID}': 7}}), or {ORDINARY} for runs without capture"
                 )
             if graph_id == ORDINARY and not self._on_webgpu and self._begun:
-                raise RuntimeError(
-                    f"run_options({{'{GRAPH_ID}': {ORDINARY}}}) is possible before captures only: {_OVERWRITTEN}"
-                )
+                raise RuntimeError(_OVERWRITTEN)
             self._lent.add(graph_id)
 
     def check(self, key: tuple) -> None:
         """Check that the graph of a caller's id (or ``None``) and input shapes may be captured."""
         graph_id, *shapes = key
-        if self._once and graph_id is not None:
-            raise RuntimeError(f"{GRAPH_ID}={graph_id} has no effect on {TENSORRT}: {ONE_GRAPH}")
-        if self._once and self._begun:
-            raise RuntimeError(f"{TENSORRT} has captured other input shapes, or failed to: {ONE_GRAPH}")
+        if self._once and (self._begun or graph_id is not None):
+            raise RuntimeError(ONE_GRAPH)
         captured = self._shapes.get(graph_id, shapes)
         if captured != shapes:
             before, now = (", ".join(map(str, listed)) for listed in (captured, shapes))
@@ -89,15 +82,15 @@ class GraphIds:
                 f"{GRAPH_ID}={graph_id} was captured with inputs of shape {before}, but this run has {now}. "
                 "Choose another id. Without an id, the backend selects one for each set of shapes"
             )
-        if key in self._refused:
-            raise RuntimeError(self._refused[key])
+        if key in self.refused:
+            raise RuntimeError(self.refused[key])
 
     def begin(self, key: tuple) -> str | None:
         """Return the id of a new graph. If the session has ``MOST_GRAPHS``, return ``None``, and warn once."""
         graph_id, *shapes = key
         with self._state:
             if ORDINARY in self._lent and not self._on_webgpu:
-                raise RuntimeError(f"run_options({{'{GRAPH_ID}': {ORDINARY}}}) was called before: {_OVERWRITTEN}")
+                raise RuntimeError(_OVERWRITTEN)
             if self._begun >= MOST_GRAPHS:
                 if self._begun == MOST_GRAPHS:
                     self._begun += 1
@@ -111,15 +104,6 @@ class GraphIds:
             self._begun += 1
             if graph_id is not None:
                 # If the run fails, ORT may have captured a graph under this id. Automatic ids are never used again.
-                self._refused[key] = f"the first run with {GRAPH_ID}={graph_id} failed. Choose another id or none"
+                self.refused[key] = f"the first run with {GRAPH_ID}={graph_id} failed. Choose another id or none"
                 self._shapes[graph_id] = shapes
         return chosen
-
-    def accept(self, key: tuple) -> None:
-        """Note that the first run of a graph succeeded."""
-        self._refused.pop(key, None)
-
-    def refuse(self, key: tuple, reason: str) -> NoReturn:
-        """Note why a graph is never captured, and raise."""
-        self._refused[key] = reason
-        raise RuntimeError(reason)

@@ -22,6 +22,7 @@ that memory.
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from weakref import proxy
@@ -68,10 +69,7 @@ def require(session: InferenceSession) -> None:
 
 
 class Graph:
-    """One captured graph: its buffers, and their binding. When it ends, they are released under the lock.
-
-    Except for short calls, no other object may refer to the objects of its attributes.
-    """
+    """A captured graph. When it ends, its attributes are released under the lock: no other object may refer to them."""
 
     def __init__(self, graph_id: str, session: InferenceSession, lock: locks.SessionLock) -> None:
         self._id = graph_id
@@ -79,8 +77,7 @@ class Graph:
         # The inner session that captured the graph, which set_providers replaces, and its binding.
         self.inner, self.inner_binding = session._sess, self.binding._iobinding
         self.inputs: list[tuple[str, OrtValue]] = []
-        # The entries of the last run without attributes, and the options made from them.
-        self._made: tuple[Mapping[str, str] | None, RunOptions | None] = (None, None)
+        self._last: tuple[RunSettings | None, RunOptions | None] = (None, None)
         lock.release_of(self)
 
     def bind_input(self, name: str, buffer: OrtValue) -> None:
@@ -89,11 +86,10 @@ class Graph:
 
     def options(self, call: RunSettings) -> RunOptions:
         """Return the options of a run of this graph."""
-        entries, options = self._made
-        if call.attributes or entries is not call.entries:
+        last, options = self._last
+        if last is not call:
             options = RunSettings(call.attributes, {**call.entries, GRAPH_ID: self._id}).options
-            if not call.attributes:
-                self._made = call.entries, options
+            self._last = call, options
         return options
 
 
@@ -131,16 +127,16 @@ class Capture:
         return not (self._nothing or entries.get(GRAPH_ID) == ORDINARY)
 
     def run(self, feeds: _Feeds, call: RunSettings, limited: bool = False) -> list[np.ndarray]:
-        """Return the outputs, by capture and replay unless the run config contains ``gpu_graph_id=-1``.
-
-        A run with limits, which only ``call.options`` can end, is not captured (:meth:`replays`).
-        """
+        """Return the outputs. A run with limits, which only ``call.options`` can end, is not captured."""
         if self._lock.failure:
             raise RuntimeError(self._lock.failure)
         graphs, do = self._threads.of_a_run()
         graph_id = call.entries.get(GRAPH_ID)
         if self.problem or not self.replays(call.entries):
-            self._check_ordinary(graph_id)
+            if self._once and not self._nothing:
+                raise RuntimeError(self.problem or ONE_GRAPH)
+            if self.problem and graph_id != ORDINARY:
+                raise RuntimeError(f"{self.problem}: {_WAY_OUT}, or bind and run rep.session with rep.run_options()")
             # Alone: ORT may give the run memory into which graphs replay.
             with self._lock.alone(call.options if limited else None):
                 return do(self._ordinary, feeds, call)
@@ -152,8 +148,7 @@ class Capture:
     def fast_path(self, prepared: RunSettings) -> Callable[[object, RunOptions], list[np.ndarray] | None]:
         """Return a function of inputs and run options, which returns the outputs, or ``None`` for :meth:`run`.
 
-        It replays graphs of the calling thread with the prepared settings, for plain arrays. It omits the checks of
-        ``InferenceSession``, as long as ``run_with_iobinding`` is ORT's own method.
+        It omits the checks of ``InferenceSession``, as long as ``run_with_iobinding`` is ORT's own method.
         """
         own, names, of_thread = vars(self._session), [name for name, _, _ in self._slots], threading.local()
         graph_id, prepared_options = prepared.entries.get(GRAPH_ID), prepared.options
@@ -172,34 +167,24 @@ class Capture:
                 inputs = [inputs.get(name) for name in names]
             elif kind is not list and kind is not tuple:
                 inputs = (inputs,)
-            last = getattr(of_thread, "last", None)
-            outputs = None if last is None else last[0].replay(inputs, last[1])
-            return other(inputs) if outputs is None else outputs
-
-        def other(inputs: Sequence[object]) -> list[np.ndarray] | None:
-            """Run another graph than the last one of the thread."""
-            shapes = [value.shape if type(value) is np.ndarray else None for value in inputs]
-            graph = (self._threads.graphs() or {}).get((graph_id, *shapes))
-            if graph is None:
-                return None
-            options = graph.options(prepared)
-            of_thread.last = graph, options
-            return graph.replay(inputs, options)
+            graph, settings = getattr(of_thread, "last", (None, None))
+            outputs = None if graph is None else graph.replay(inputs, settings)
+            if outputs is None:  # another graph than the last one of the thread
+                shapes = [value.shape if type(value) is np.ndarray else None for value in inputs]
+                graphs, do = self._threads.of_a_run()
+                graph = graphs.get((graph_id, *shapes))
+                if graph is not None and do is operator.call:  # and not in the worker
+                    of_thread.last = graph, graph.options(prepared)
+                    outputs = graph.replay(inputs, of_thread.last[1])
+            return outputs
 
         return run
 
     def _replay_of(self, graph: Graph) -> Callable[[Sequence[object], RunOptions], list[np.ndarray] | None]:
-        """Return a function that replays a graph for plain arrays of its shapes, and returns ``None`` for other inputs.
-
-        The function uses local names and indices: an attribute or a ``zip`` takes a hundredth of the time of a replay.
-        """
-        array, count, own, lock, replay_lock = (
-            np.ndarray,
-            len(self._slots),
-            vars(self._session),
-            self._lock,
-            self._replay_lock,
-        )
+        """Return a function that replays a graph for plain arrays of its shapes, and returns ``None`` for others."""
+        # Local names and indices: an attribute or a ``zip`` takes a hundredth of the time of a replay.
+        own, lock, replay_lock = vars(self._session), self._lock, self._replay_lock
+        array, count = np.ndarray, len(self._slots)
         takes = []
         for i, ((_, dtype, _), (_, buffer)) in enumerate(zip(self._slots, graph.inputs, strict=True)):
             like = np.empty(buffer.shape(), dtype)
@@ -227,13 +212,6 @@ class Capture:
 
         return run
 
-    def _check_ordinary(self, graph_id: str | None) -> None:
-        """Check that a run without capture can be right. Otherwise, raise a ``RuntimeError``."""
-        if self._once and not self._nothing:
-            raise RuntimeError(self.problem or f"{GRAPH_ID}={ORDINARY} has no effect on {TENSORRT}: {ONE_GRAPH}")
-        if self.problem and graph_id != ORDINARY:
-            raise RuntimeError(f"{self.problem}: {_WAY_OUT}, or bind and run rep.session with rep.run_options()")
-
     def _checked(self, feeds: _Feeds) -> _Feeds:
         """Return the feeds in the model's order, each checked: an upload compares sizes and copies bytes only."""
         if len(feeds) > len(self._slots):
@@ -259,17 +237,12 @@ class Capture:
 
     def _ordinary(self, feeds: _Feeds, call: RunSettings) -> list[np.ndarray]:
         """Run without capture."""
-        if call.entries.get(GRAPH_ID) == ORDINARY:
-            options = call.options  # these are the options of a run with limits, too
-        else:
-            options = RunSettings(call.attributes, {**call.entries, GRAPH_ID: ORDINARY}).options
-        return self._session.run(self._output_names, feeds, options)
+        if call.entries.get(GRAPH_ID) != ORDINARY:
+            call = RunSettings(call.attributes, {**call.entries, GRAPH_ID: ORDINARY})
+        return self._session.run(self._output_names, feeds, call.options)
 
     def _compute(self, graphs: dict[tuple, Graph], key: tuple, feeds: _Feeds, call: RunSettings) -> list[np.ndarray]:
-        """Replay the graph of a key. If there is none, capture and compare it first.
-
-        After a failure or an interrupt, nothing replays the graph.
-        """
+        """Replay the graph of a key, or capture and compare it first. If that fails, nothing replays the graph."""
         if key in graphs:  # on WebGPU, another thread may have captured it meanwhile
             return self._replay(graphs[key], feeds, call)
         self._ids.check(key)
@@ -294,12 +267,12 @@ class Capture:
         wrong = comparison.differing(outputs, wanted, again)
         if wrong:
             names = ", ".join(ascii(self._output_names[i]) for i in wrong)
-            self._ids.refuse(
-                key,
+            self._ids.refused[key] = (
                 f"graph capture returns wrong values for output {names}: a replay differs from a run without capture "
-                f"of the same inputs. The model is random, or the EP does not capture all that it does; {_WAY_OUT}",
+                f"of the same inputs. The model is random, or the EP does not capture all that it does; {_WAY_OUT}"
             )
-        self._ids.accept(key)
+            raise RuntimeError(self._ids.refused[key])
+        self._ids.refused.pop(key, None)
         graph.replay = self._replay_of(graph)
         graphs[key] = graph
         return outputs

@@ -5,8 +5,7 @@
 """The locks of sessions that may not be created, run or released at the same time in one process.
 
 Each call on WebGPU is alone (:data:`WEBGPU`). If two threads use two WebGPU sessions, or one thread creates a session
-while another runs one, the calls fail or the process crashes. This holds for the plugin EP of ORT 1.31.1 and the
-built-in EP of 1.27.
+while another runs one, the calls fail or the process crashes (plugin EP of ORT 1.31.1, built-in EP of 1.27).
 
 On CUDA (:data:`CUDA`), a capture is alone, and all other calls run in parallel. ORT captures CUDA graphs in the global
 mode (``cudaStreamCaptureModeGlobal`` in ``cuda_graph.cc``). In this mode, an allocation or a device synchronization of
@@ -19,21 +18,18 @@ The backend takes these locks for its own calls. An application must take them f
 
 1. ``SessionLock._alone``, re-entrant, one for each of ``WEBGPU`` and ``CUDA``. A thread that is alone holds it. To add
    a run lock or to release sessions, a thread holds it for a moment.
-2. Run locks, re-entrant, in ``SessionLock._run_locks`` (CUDA only). Each thread that has created or run a session
-   has a lock, and each session that replays graphs (``Capture._replay_lock``). A thread that is alone holds all run
-   locks. So a run takes no lock that another session's run needs.
-3. ``GraphIds._state`` and ``marking``, held for a few assignments. No thread waits for a lock while it holds one of
-   these locks.
-
-A thread that holds a run lock never takes ``_alone``: it would deadlock with a thread that is alone.
+2. Run locks, re-entrant, in ``SessionLock._run_locks`` (CUDA only): one for each thread that has created or run a
+   session, and one for each session that replays graphs (``Capture._replay_lock``). A thread that is alone holds all of
+   them. A thread that holds one never takes ``_alone``: it would deadlock with a thread that is alone.
+3. ``GraphIds._state`` and ``marking``, held for a few assignments. A thread that holds one waits for no other lock.
 
 **Locks of each call on CUDA**
 
 A thread holds its run lock while it creates a session, or runs a session that does not capture. A replay holds the run
-lock of its session, because the graphs of a session share an arena. A capture (the first run of a graph) is alone. If a
-session captures, its runs without capture are alone, too: ORT may give them memory into which graphs replay. To release
-a session, a thread holds ``_alone`` only, also on WebGPU. The worker of :mod:`onnxruntime.backend.capture.threads`
-takes no lock: the thread that waits for the worker holds the locks.
+lock of its session, because the graphs of a session share an arena. A capture (the first run of a graph) is alone. So
+are runs without capture of a session that captures: ORT may give them memory into which graphs replay. To release a
+session, a thread holds ``_alone`` only, also on WebGPU. The worker of :mod:`onnxruntime.backend.capture.threads` takes
+no lock: the thread that waits for the worker holds the locks.
 """
 
 from __future__ import annotations
@@ -62,8 +58,8 @@ _try, _try_for_a_moment = methodcaller("acquire", False), methodcaller("acquire"
 def _holding(locks: list, acquire: Callable) -> Iterator[list]:
     """Hold each lock that ``acquire`` gets.
 
-    One call of C code takes all locks, and another releases them. So Ctrl-C cannot interrupt between taking a lock and
-    recording it. A lock that no thread releases would block every other thread.
+    One call of C code takes all locks, and another releases them: Ctrl-C between taking a lock and recording it would
+    block every other thread.
     """
     held: list = []
     let_go = partial(deque, map(_release, held), 0)
@@ -91,8 +87,7 @@ def _one(lock: threading.RLock, options: RunOptions | None) -> AbstractContextMa
 
 
 class SessionLock:
-    """
-    A re-entrant lock that one thread holds alone, or any number of threads hold side by side for a run each.
+    """A re-entrant lock that one thread holds alone, or any number of threads hold side by side for a run each.
 
     It also releases sessions. The last reference to a session can end in the garbage collector, where waiting for a
     lock can hang. So the attributes of the session are put aside. The thread that is alone, now or next, releases them.
@@ -109,21 +104,18 @@ class SessionLock:
         self.other_devices = False
         # Why no session of this process can run any more; empty if they can.
         self.failure = ""
-        # The run lock of each thread, and whether the thread releases nothing.
-        self._thread = threading.local()
+        # The run lock of each thread, and whether the thread releases nothing: a release changes CUDA's current device.
+        self.of_thread = threading.local()
 
     def for_a_run(self, options: RunOptions | None = None) -> AbstractContextManager:
-        """Return the lock for creating or running a session. A thread that holds it may not call :meth:`alone`.
-
-        The options are those of a run with limits. When they terminate the run, the thread stops waiting.
-        """
+        """Return the lock for creating or running a session. A thread that holds it may not call :meth:`alone`."""
         if self.failure:
             raise RuntimeError(self.failure)
         if not self._side_by_side:
             return self.alone(options)
-        if not hasattr(self._thread, "run_lock"):
-            self._thread.run_lock = self.new_lock(options)
-        return _one(self._thread.run_lock, options)
+        if not hasattr(self.of_thread, "run_lock"):
+            self.of_thread.run_lock = self.new_lock(options)
+        return _one(self.of_thread.run_lock, options)
 
     @contextmanager
     def alone(self, options: RunOptions | None = None) -> Iterator[None]:
@@ -148,23 +140,17 @@ class SessionLock:
         self.release_dead()
         return lock
 
-    def release_nothing_in_this_thread(self) -> None:
-        """Make the calling thread release no session: a release changes CUDA's current device of the thread."""
-        self._thread.releases_nothing = True
-
     def release_dead(self) -> None:
         """Release the sessions that were put aside, unless another thread will release them."""
-        # A thread that does not get the lock leaves the release to the thread that holds the lock. That thread calls
-        # this after it releases the lock.
-        while self._dead and not hasattr(self._thread, "releases_nothing"):
+        # A thread that holds the lock calls this after it releases the lock.
+        while self._dead and not hasattr(self.of_thread, "releases_nothing"):
             with _holding([self._alone], _try) as held:
                 # The garbage collector can run while this thread holds the lock, which calls this again afterwards.
                 if not held or self._taken:
                     return
                 with suppress(IndexError):  # until none is left: other threads may take some
                     while True:
-                        # Emptied, for the finalizer that put it aside may still hold it.
-                        self._dead.popleft().clear()
+                        self._dead.popleft().clear()  # the finalizer may still refer to it
 
     def put_aside(self, own: dict) -> None:
         """Empty the attributes of an object that owns device memory, now or when no thread holds the lock."""

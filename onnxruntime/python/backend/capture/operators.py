@@ -10,12 +10,10 @@ in all variants (shapes, attributes, types, neighbors) that ``backend_captured_o
 The conditions below exclude the branches of the EP's sources that copy (``onnxruntime/core/providers/webgpu``,
 ``onnxruntime/contrib_ops/webgpu``).
 
-On a tensor without elements, runs without capture differ, too: Softmax over an empty axis terminates the process with
-SIGFPE (``docs/ort-defects.md``).
-
 Not permitted, because their kernels copy or clear: ScatterND, ScatterElements, LSTM, GRU. Not permitted, because too
 few variants are known: operators of decoders and of quantized weights, whose kernels differ from GPU to GPU. Nor is
-DequantizeLinear: even runs without capture can leave its output unwritten.
+DequantizeLinear: even runs without capture can leave its output unwritten. On tensors without elements, runs without
+capture fail, too (``docs/ort-defects.md``).
 """
 
 from __future__ import annotations

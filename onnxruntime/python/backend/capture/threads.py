@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,10 +23,7 @@ MOST_THREADS = 8
 
 
 class Threads:
-    """The graphs of each thread of a session, and a worker thread.
-
-    On CUDA, each of the first ``MOST_THREADS`` threads has its own graphs. The worker runs for all other threads.
-    """
+    """The graphs of each of the first ``MOST_THREADS`` threads of a session, and a worker that runs for all others."""
 
     def __init__(self, lock: locks.SessionLock, device_id: int, common: bool, worker: bool) -> None:
         """If ``common``, all threads share graphs, as on WebGPU. If ``worker``, it makes all runs, as on TensorRT."""
@@ -36,21 +34,17 @@ class Threads:
         self._shared: dict[tuple, object] = {}
         self.worker = None
 
-    def graphs(self) -> dict[tuple, object] | None:
-        """Return the graphs that the calling thread replays, by key; ``None`` for a thread that needs the worker."""
+    def of_a_run(self) -> tuple[dict[tuple, object], Callable]:
+        """Return the graphs for a run of the calling thread, by key, and a function that calls another for the run."""
         if self._common:
-            return self._shared
-        if self._lock.other_devices:
-            # In 1.31.1, ORT does not set CUDA's current device for the run of a session that captures.
-            return None
+            return self._shared, operator.call
         if not hasattr(self._own, "graphs"):
             self._own.graphs = {} if self._left.acquire(blocking=False) else None
-        return self._own.graphs
-
-    def of_a_run(self) -> tuple[dict[tuple, object], Callable]:
-        """Return the graphs for a run of the calling thread, and the function that calls another for that run."""
-        graphs = self.graphs()
-        return (self._shared, self._on_worker) if graphs is None else (graphs, _here)
+        # ORT 1.31.1 sets CUDA's current device in the thread that creates or releases a session, but not for the run of
+        # a session that captures (``cuda_execution_provider.cc``).
+        if self._own.graphs is None or self._lock.other_devices:
+            return self._shared, self._on_worker
+        return self._own.graphs, operator.call
 
     def _on_worker(self, function: Callable, *arguments: object) -> object:
         """Call a function in the worker, under the lock that the calling thread holds."""
@@ -65,17 +59,9 @@ class Threads:
             self._lock.release_dead()
 
 
-def _here(function: Callable, *arguments: object) -> object:
-    return function(*arguments)
-
-
 def _become_worker(lock: locks.SessionLock, device_id: int) -> None:
-    """Set CUDA's current device of the calling thread permanently.
-
-    ORT's EP sets the device in the thread that creates or releases a session (``cuda_execution_provider.cc``), but not
-    for the run of a session that captures.
-    """
-    lock.release_nothing_in_this_thread()
+    """Set CUDA's current device of the calling thread: ORT sets it permanently in the thread that creates a session."""
+    lock.of_thread.releases_nothing = True
     if device_id:
         copy = '<ir_version: 8, opset_import: ["": 13]> copy (float[1] X) => (float[1] Y) { Y = Identity (X) }'
         model = parser.parse_model(copy).SerializeToString()
