@@ -17,8 +17,9 @@ from onnx.checker import check_model
 # Callers of the stock backend patch these names in this module.
 from onnxruntime import InferenceSession, SessionOptions, get_available_providers, get_device
 from onnxruntime.backend import request
-from onnxruntime.backend.allowlist import circumstances, look_up
+from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.rules import Circumstances
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.configuration import KEYWORDS, LIMITS
 from onnxruntime.backend.errors import reject, show, warn
@@ -136,7 +137,7 @@ class OnnxRuntimeBackend(Backend):
             look_up.reject_device(device, supported, presence.advice_on_device(device))
         requested = request.of_call(keywords, kwargs, device)
         with requested.telling_apart():
-            at = circumstances.expected(presence.stock_list(get_available_providers()))
+            at = Circumstances.expected(presence.stock_list(get_available_providers()))
             permit = look_up.permit(requested, at, presence.kind_of)
             permit.without_effect = requested.with_origin(permit.without_effect)
             presence.check_available(permit)
@@ -170,7 +171,7 @@ class OnnxRuntimeBackend(Backend):
         :return: list of outputs.
         """
         limits = {name: kwargs.pop(name) for name in LIMITS if name in kwargs}
-        run_attributes, _ = look_up.attributes(RUN_ATTRIBUTES, kwargs, circumstances.expected(()))
+        run_attributes, _ = look_up.attributes(RUN_ATTRIBUTES, kwargs, Circumstances.expected(()))
         given = _given(provider_options, session_config, run_config, session_options, free_dimension_overrides)
         # prepare does not accept attributes that only RunOptions has.
         is_open = isinstance(model, (InferenceSession, OnnxRuntimeBackendRep))

@@ -16,7 +16,7 @@ from typing import NoReturn
 from onnx.backend.base import BackendRep
 
 from onnxruntime import InferenceSession, RunOptions
-from onnxruntime.backend.allowlist.circumstances import NOTHING
+from onnxruntime.backend.allowlist.rules import NOTHING
 from onnxruntime.backend.errors import RUN_LIKE_A_SESSION
 from onnxruntime.backend.session import verification
 from onnxruntime.backend.session.routes import NOT_READY, Runs

@@ -18,7 +18,7 @@ from itertools import islice
 
 from onnxruntime.backend import configuration
 from onnxruntime.backend.allowlist import suggestions
-from onnxruntime.backend.allowlist.circumstances import NOTHING
+from onnxruntime.backend.allowlist.rules import NOTHING
 from onnxruntime.backend.configuration import KEYWORDS
 from onnxruntime.backend.errors import NotPermittedError, reject, reject_key, reject_type
 from onnxruntime.backend.provider_names import CUDA, ON_CUDA_DEVICE

@@ -10,9 +10,9 @@ The release is pinned nowhere: it is the newest one that an entry of the tables 
 from __future__ import annotations
 
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.circumstances import Circumstances
 from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
 from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.rules import Circumstances
 
 _TABLES = [table for kinds in PROVIDERS.values() for table in kinds.values()]
 _TABLES += [SESSION_ATTRIBUTES, RUN_ATTRIBUTES, SESSION_CONFIG, RUN_CONFIG]

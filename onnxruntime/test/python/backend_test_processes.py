@@ -16,8 +16,8 @@ from backend_test_models import two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import backend, request
-from onnxruntime.backend.allowlist import circumstances, look_up, providers
-from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.allowlist import look_up, providers
+from onnxruntime.backend.allowlist.rules import Circumstances, Permit
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.session import opening, presence
 
@@ -59,7 +59,7 @@ def process_with(bundled: tuple[str, ...] = (), plugins: tuple[str, ...] = (), b
 
 def permit(options: dict | None, device: str | None = None) -> Permit:
     asked = request.of_call({"provider_options": options}, device=device)
-    permitted = look_up.permit(asked, circumstances.expected(()), presence.kind_of)
+    permitted = look_up.permit(asked, Circumstances.expected(()), presence.kind_of)
     presence.check_available(permitted)
     return permitted
 

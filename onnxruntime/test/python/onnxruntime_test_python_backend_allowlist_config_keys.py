@@ -34,10 +34,8 @@ from backend_test_models import no_session_opens, two_nodes
 import onnxruntime
 from onnxruntime.backend import prepare
 from onnxruntime.backend.allowlist import config_keys, look_up, refusals
-from onnxruntime.backend.allowlist.circumstances import Circumstances
-from onnxruntime.backend.allowlist.circumstances import expected as circumstances
 from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
-from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.allowlist.rules import Circumstances, Rule
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.errors import NotPermittedError
 
@@ -346,7 +344,7 @@ def _permitted() -> dict[str, Rule]:
 
 def _acts_here(rule: Rule) -> bool:
     """Return whether a key has an effect on this CPU in this release. Otherwise, the backend must refuse it."""
-    here = circumstances(())
+    here = Circumstances.expected(())
     machines = ("an x86-64 CPU", "a 64-bit Arm CPU", "Linux on a 64-bit Arm CPU with bfloat16")
     return rule.since <= _RELEASE and all(need.met(here, "1") for need in rule.needs if need.what in machines)
 

@@ -19,10 +19,9 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import provider_names
 from onnxruntime.backend.allowlist import look_up, providers, refusals
-from onnxruntime.backend.allowlist.circumstances import Circumstances
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.refusals import EVERY_PROVIDER, Refused, verdicts
-from onnxruntime.backend.allowlist.rules import Rule, sent
+from onnxruntime.backend.allowlist.rules import Circumstances, Rule, sent
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Names, Text, Threads
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.request import of_call

@@ -20,13 +20,13 @@ from onnx import helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.allowlist import circumstances, config_keys
-from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.allowlist import config_keys
+from onnxruntime.backend.allowlist.rules import Circumstances, Permit
 from onnxruntime.backend.errors import InputError, NotPermittedError
 from onnxruntime.backend.session import free_dimensions
 
 # Whether ORT has the cap of folded values. Otherwise, the square of each size is limited.
-CAPPED = config_keys.SESSION_CONFIG[config_keys.FOLDING_CAP].since <= circumstances.expected(()).release
+CAPPED = config_keys.SESSION_CONFIG[config_keys.FOLDING_CAP].since <= Circumstances.expected(()).release
 MOST = 2**24 if CAPPED else 2**12
 
 
@@ -107,7 +107,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
 
     def test_the_square_of_a_dimension_counts_if_folding_is_not_capped(self) -> None:
         """ORT before 1.27 has no cap, OpenVINO folds by itself, and a caller can lift the cap of the backend."""
-        with mock.patch.object(circumstances, "expected", return_value=circumstances.Circumstances((1, 26), "x86_64")):
+        with mock.patch.object(Circumstances, "expected", return_value=Circumstances((1, 26), "x86_64")):
             self.assertEqual(self.shapes({"N": 4096})[0], [4096, "M"])
             self.assert_refused("N", {"N": 4097})
         if CAPPED:

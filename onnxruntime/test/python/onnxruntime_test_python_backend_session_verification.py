@@ -18,8 +18,7 @@ from backend_test_processes import (
 )
 
 from onnxruntime import SessionOptions
-from onnxruntime.backend.allowlist import circumstances
-from onnxruntime.backend.allowlist.circumstances import Circumstances
+from onnxruntime.backend.allowlist.rules import Circumstances
 from onnxruntime.backend.session import verification
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
@@ -55,7 +54,7 @@ class ReadBackTest(unittest.TestCase):
         """If the EP reports the text anyway, it must be the text that was sent."""
         option = "enable_skip_layer_norm_strict_mode"
         there = Circumstances((1, 27), "x86_64", system="Linux")
-        with process_with(bundled=(CUDA,)), mock.patch.object(circumstances, "expected", lambda _: there):
+        with process_with(bundled=(CUDA,)), mock.patch.object(Circumstances, "expected", lambda _: there):
             permitted = permit({CUDA: {option: True}})
         applied = verification.read_back(self.session(**{CUDA: {option: "1"}}), permitted)
         self.assertEqual((applied.provider_options, applied.unconfirmed), ({CUDA: {}}, {CUDA: {option: "1"}}))

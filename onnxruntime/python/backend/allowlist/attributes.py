@@ -12,8 +12,7 @@ from __future__ import annotations
 from functools import partial
 
 from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
-from onnxruntime.backend.allowlist.circumstances import Circumstances
-from onnxruntime.backend.allowlist.rules import Common, Need, Rule
+from onnxruntime.backend.allowlist.rules import Circumstances, Common, Need, Rule
 from onnxruntime.backend.allowlist.value_kinds import Flag, Integer, Member, Text, Threads, threads_start
 
 

@@ -15,8 +15,7 @@ from functools import partial
 
 from onnxruntime import GraphOptimizationLevel
 from onnxruntime.backend.allowlist.attributes import OWN_THREADS, PARALLEL
-from onnxruntime.backend.allowlist.circumstances import Circumstances
-from onnxruntime.backend.allowlist.rules import Common, Family, Need, Rule
+from onnxruntime.backend.allowlist.rules import Circumstances, Common, Family, Need, Rule
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Names, Text
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, COMPILING, CPU, GPU, NPU, ON_CUDA_DEVICE
 

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, NoReturn
 from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.circumstances import NOTHING, Circumstances
 from onnxruntime.backend.allowlist.config_keys import FREE_DIMENSION, RUN_CONFIG, SESSION_CONFIG, SESSION_FAMILIES
 from onnxruntime.backend.allowlist.providers import ALWAYS, ANY_PLUGIN, NO_OPTION, PROVIDER_NEEDS, PROVIDERS
-from onnxruntime.backend.allowlist.rules import Permit, Rule, Setting
+from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances, Permit, Rule, Setting
 from onnxruntime.backend.errors import NotPermittedError, name_of, refuse, reject, reject_key, reject_value, show, warn
 from onnxruntime.backend.provider_names import ON_CUDA_DEVICE
 

@@ -15,8 +15,7 @@ from functools import partial
 from onnx.defs import get_all_schemas
 
 from onnxruntime.backend import provider_names as eps
-from onnxruntime.backend.allowlist.circumstances import Circumstances
-from onnxruntime.backend.allowlist.rules import Common, Need, Rule
+from onnxruntime.backend.allowlist.rules import Circumstances, Common, Need, Rule
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Names, Text, Threads, usable_cores
 
 # Switches that are off and on by default.

@@ -2,19 +2,49 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Classes for writing the tables of the allowlist, and for the settings that the tables permit."""
+"""The classes of the allowlist: facts about a session, entries of the tables, and permitted settings."""
 
 from __future__ import annotations
 
 import json
+import platform
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
-from onnxruntime.backend.allowlist.circumstances import Circumstances
+import onnxruntime
 from onnxruntime.backend.allowlist.value_kinds import Kind
 from onnxruntime.backend.errors import nearest
+
+NOTHING: Mapping = MappingProxyType({})
+
+
+class Circumstances(NamedTuple):
+    """The facts about a session and its machine that a rule may depend on."""
+
+    release: tuple[int, int]  # of ORT, as (major, minor)
+    machine: str  # the CPU family as platform.machine() reports it
+    system: str = ""  # the operating system as platform.system() reports it
+    providers: tuple[str, ...] = ()  # the EPs of the session, in order
+    attributes: Mapping[str, object] = NOTHING  # of SessionOptions. A missing one has ORT's default
+    options: Mapping[str, Mapping[str, str]] = NOTHING  # EP to the texts of its specified options
+    sizes: Mapping[str, int] = NOTHING  # of the free dimension overrides
+    beside: Mapping[str, str] = NOTHING  # the texts of the entries specified together with this one
+
+    @classmethod
+    def expected(cls, providers: Iterable[str]) -> Circumstances:
+        """Describe a session with these EPs on this machine that has not been created yet."""
+        major, minor = onnxruntime.__version__.split(".")[:2]
+        return cls((int(major), int(minor)), platform.machine(), platform.system(), tuple(providers))
+
+    @classmethod
+    def of_session(cls, session: onnxruntime.InferenceSession, attributes: Iterable[str]) -> Circumstances:
+        """Describe an existing session by its EPs, their options and these ``SessionOptions`` attributes."""
+        options = session.get_session_options()
+        values = {name: getattr(options, name) for name in attributes}
+        return cls.expected(session.get_providers())._replace(attributes=values, options=session.get_provider_options())
 
 
 class Need(NamedTuple):

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 
 import onnxruntime
 from onnxruntime.backend import configuration, request
-from onnxruntime.backend.allowlist import circumstances, look_up
+from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import sent
+from onnxruntime.backend.allowlist.rules import Circumstances, sent
 from onnxruntime.backend.command_line.output import MistakeError, one_line
 from onnxruntime.backend.command_line.providers import kinds
 from onnxruntime.backend.configuration import KEYWORDS
@@ -65,7 +65,7 @@ def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[st
     for name in config.get("extensions", ()):
         problems += [_problem(text, "extensions", key=name, reason=text) for text in extensions.check([name])]
     specified = {keyword: config.get(keyword) for keyword in KEYWORDS}
-    at, present = circumstances.expected(presence.stock_list(onnxruntime.get_available_providers())), kinds()
+    at, present = Circumstances.expected(presence.stock_list(onnxruntime.get_available_providers())), kinds()
     while True:
         try:
             requested = request.of_call(specified, environment=())

@@ -17,9 +17,8 @@ from collections.abc import Mapping
 import onnx
 
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend.allowlist import circumstances
 from onnxruntime.backend.allowlist.config_keys import FOLDING_CAP, SESSION_CONFIG
-from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.allowlist.rules import Circumstances, Permit
 from onnxruntime.backend.errors import reject, reject_value, show
 from onnxruntime.backend.provider_names import COMPILING
 
@@ -60,7 +59,7 @@ def apply(options: SessionOptions, permit: Permit, source: str | bytes) -> dict[
 
 def _cap_folding(options: SessionOptions, permit: Permit) -> bool:
     """Limit the bytes of a folded value, and return whether this limits all folding in the session."""
-    if SESSION_CONFIG[FOLDING_CAP].since > circumstances.expected(()).release:
+    if SESSION_CONFIG[FOLDING_CAP].since > Circumstances.expected(()).release:
         return False
     cap = permit.session_config.get(FOLDING_CAP)
     if cap is None:

@@ -14,9 +14,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from onnxruntime import InferenceSession, RunOptions
-from onnxruntime.backend.allowlist import circumstances
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.circumstances import NOTHING, Circumstances
+from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances
 from onnxruntime.backend.errors import reject
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE
 from onnxruntime.backend.runs import fast_path, tensors
@@ -100,8 +99,8 @@ class Runs:
     @cached_property
     def circumstances(self) -> Circumstances:
         if not self.is_ort:
-            return circumstances.expected(())
-        return circumstances.of_session(self.session, SESSION_ATTRIBUTES)
+            return Circumstances.expected(())
+        return Circumstances.of_session(self.session, SESSION_ATTRIBUTES)
 
     def settings_of(self, run_config: Mapping[str, object] | None, attributes: dict[str, object]) -> RunSettings:
         """Look up the settings of one run, or return those of an earlier run with the same arguments."""

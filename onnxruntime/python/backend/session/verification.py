@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from onnxruntime import InferenceSession
-from onnxruntime.backend.allowlist.circumstances import NOTHING
-from onnxruntime.backend.allowlist.rules import Permit, Setting, sent
+from onnxruntime.backend.allowlist.rules import NOTHING, Permit, Setting, sent
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, QNN
 from onnxruntime.backend.session import failures, presence
