@@ -108,7 +108,6 @@ class OnnxRuntimeBackend(Backend):
         :param free_dimension_overrides: ``{name: size}`` of named free dimensions of the model's inputs.
         :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions`. Other names are ignored, with a
             ``RuntimeWarning``.
-        :return: the prepared model.
         :raises NotPermittedError: if the caller specifies a setting that is not permitted or cannot be applied. If a
             keyword argument is not a mapping, the error is also a ``TypeError``.
         :raises RuntimeError: if ORT does not apply a permitted setting.
@@ -139,7 +138,7 @@ class OnnxRuntimeBackend(Backend):
         with requested.telling_apart():
             at = Circumstances.expected(presence.stock_list(get_available_providers()))
             permit = look_up.permit(requested, at, presence.kind_of)
-            permit.without_effect = requested.with_origin(permit.without_effect)
+            requested.add_origin(permit.without_effect)
             presence.check_available(permit)
             session, libraries = opening.create(source, permit, requested.extensions, SessionOptions())
         vars(session)[_OPENED] = permit.run_config, verification.read_back(session, permit, libraries)
@@ -174,12 +173,10 @@ class OnnxRuntimeBackend(Backend):
         run_attributes, _ = look_up.attributes(RUN_ATTRIBUTES, kwargs, Circumstances.expected(()))
         given = _given(provider_options, session_config, run_config, session_options, free_dimension_overrides)
         # prepare does not accept attributes that only RunOptions has.
-        is_open = isinstance(model, (InferenceSession, OnnxRuntimeBackendRep))
-        of_session = () if is_open else SESSION_ATTRIBUTES
+        of_session = () if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)) else SESSION_ATTRIBUTES
         given |= {name: value for name, value in kwargs.items() if name not in run_attributes or name in of_session}
         rep = cls.prepare(model, device, **given)
-        own = isinstance(rep, OnnxRuntimeBackendRep)
-        return rep.run(inputs, **(run_attributes if own else kwargs), **limits)
+        return rep.run(inputs, **(run_attributes if isinstance(rep, OnnxRuntimeBackendRep) else kwargs), **limits)
 
     @classmethod
     def run_node(cls, node, inputs, device=None, outputs_info=None, **kwargs):
@@ -192,13 +189,8 @@ def _given(*values: object) -> dict[str, object]:
     return {keyword: value for keyword, value in zip(KEYWORDS, values, strict=True) if value is not None}
 
 
-def _prepare_open(
-    model: InferenceSession | OnnxRuntimeBackendRep,
-    device: object,
-    keywords: dict[str, object],
-    attributes: dict[str, object],
-) -> OnnxRuntimeBackendRep:
-    """Prepare an existing session, to which only a run config can apply."""
+def _prepare_open(model, device: object, keywords: dict, attributes: dict) -> OnnxRuntimeBackendRep:
+    """Prepare an existing session or a prepared model, to which only a run config can apply."""
     rep = model if isinstance(model, OnnxRuntimeBackendRep) else None
     if _OPENED in vars(model):
         run_config, applied = vars(model).pop(_OPENED)

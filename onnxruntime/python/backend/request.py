@@ -28,7 +28,6 @@ ENVIRONMENT = "ORT_ONNX_BACKEND_CONFIG"
 FROM_ENVIRONMENT = f" (from the environment variable {ENVIRONMENT})"
 # More entries than ORT has keys.
 MOST_ENTRIES = 256
-_LONGEST_DEVICE = 64
 
 
 @dataclass(eq=False)
@@ -43,17 +42,12 @@ class Request:
     # The settings that only the environment specifies, as (keyword, provider, key).
     from_environment: set[tuple[str, str, str]] = field(default_factory=set)
 
-    def with_origin(self, sentences: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    def add_origin(self, sentences: Mapping[str, dict[str, str]]) -> None:
         """Add the name of the environment variable to the sentences about its settings, by keyword and key."""
-        return {
-            keyword: {
-                key: f"{text}{FROM_ENVIRONMENT}"
-                if (keyword, "", key) in self.from_environment and key not in self.attributes
-                else text
-                for key, text in texts.items()
-            }
-            for keyword, texts in sentences.items()
-        }
+        for keyword, texts in sentences.items():
+            for key in texts:
+                if (keyword, "", key) in self.from_environment and key not in self.attributes:
+                    texts[key] += FROM_ENVIRONMENT
 
     @contextmanager
     def telling_apart(self) -> Iterator[None]:
@@ -76,11 +70,7 @@ def of_call(
     *,
     environment: Sequence[str] = KEYWORDS,
 ) -> Request:
-    """Read a call's arguments once, and add the environment's configuration.
-
-    :param attributes: the keyword arguments that are not in ``KEYWORDS``.
-    :param environment: the keywords that the environment may add to. If empty, the environment is not read.
-    """
+    """Read a call's arguments once, and add the environment's settings of the keywords in ``environment``."""
     name, index = split_device(device)
     of_cuda = name in ("CUDA", "GPU") and index is not None
     settings = {
@@ -129,17 +119,15 @@ def _add_environment(request: Request, specified: Mapping[str, object], keywords
 
 def read(keyword: str, given: object, provider: str = "", beside: Mapping[str, object] = NOTHING) -> dict[str, object]:
     """Return a copy of a caller's mapping, or refuse a value that is not a short mapping with exact ``str`` as keys."""
-    pairs = None
+    if not issubclass(type(given), Mapping):
+        advice = "" if provider else suggestions.instead_of_container(keyword, given, beside)
+        reject_type(given, "a mapping such as a dict", keyword, provider, advice=advice)
     try:
         if type(given) is dict and len(given) <= MOST_ENTRIES:
             given = given.copy()  # another thread may change it
-        if isinstance(given, Mapping):
-            pairs = [(key, value) for key, value in islice(given.items(), MOST_ENTRIES + 1)]
+        pairs = [(key, value) for key, value in islice(given.items(), MOST_ENTRIES + 1)]
     except Exception:
         reject_type(given, "a mapping that can be read", keyword, provider)
-    if pairs is None:
-        advice = "" if provider else suggestions.instead_of_container(keyword, given, beside)
-        reject_type(given, "a mapping such as a dict", keyword, provider, advice=advice)
     if len(pairs) > MOST_ENTRIES:
         reject(f"more than {MOST_ENTRIES} entries", keyword, provider)
     for key, _ in pairs:
@@ -150,9 +138,6 @@ def read(keyword: str, given: object, provider: str = "", beside: Mapping[str, o
 
 def split_device(device: object) -> tuple[str, int | None]:
     """Return the name (``""`` for a value that is not a device) and the index of a device such as ``'CUDA:1'``."""
-    match = None
-    if isinstance(device, str) and str.__len__(device) <= _LONGEST_DEVICE:
-        match = re.fullmatch(r"([A-Z0-9_]+)(?::([0-9]{1,2}))?", str.__str__(device), re.ASCII)
-    if match is None:
-        return "", None
-    return match[1], None if match[2] is None else int(match[2])
+    text = str.__str__(device) if isinstance(device, str) else ""
+    match = re.fullmatch(r"([A-Z0-9_]{1,60})(?::([0-9]{1,2}))?", text, re.ASCII)
+    return (match[1], match[2] and int(match[2])) if match else ("", None)
