@@ -11,6 +11,7 @@ process. Use ``subprocess`` for tests of the import, of variables that the impor
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import gc
@@ -68,8 +69,10 @@ def _server() -> socket.socket:
     with theirs:
         # A fork does not have the threads that OpenBLAS and ORT's telemetry start during the import.
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"}
-        subprocess.Popen([sys.executable, __file__], stdin=theirs, stdout=subprocess.DEVNULL, env=environment)
+        process = subprocess.Popen([sys.executable, __file__], stdin=theirs, stdout=subprocess.DEVNULL, env=environment)
     ours.settimeout(300)
+    atexit.register(process.wait)  # after the end of the connection
+    atexit.register(ours.close)
     return ours
 
 
