@@ -23,16 +23,15 @@ def _parallel(at: Circumstances) -> bool:
     )
 
 
-PARALLEL = Need("execution_mode=ORT_PARALLEL", lambda at, _: _parallel(at), idle=True)
-_SEVERAL = Need(
-    "inter_op_num_threads other than 1 to be ORT_PARALLEL",
-    lambda at, text: "PARALLEL" not in text or _parallel(at),
-    idle=True,
+# A condition without which an attribute has no effect.
+_idle = partial(Need, idle=True)
+PARALLEL = _idle("execution_mode=ORT_PARALLEL", lambda at, _: _parallel(at))
+_SEVERAL = _idle(
+    "inter_op_num_threads other than 1 to be ORT_PARALLEL", lambda at, text: "PARALLEL" not in text or _parallel(at)
 )
-OWN_THREADS = Need(
+OWN_THREADS = _idle(
     "per-session thread pools (use_per_session_threads)",
     lambda at, _: at.attributes.get("use_per_session_threads", True),
-    idle=True,
     shared=True,
 )
 _THREADS_START = Need(
@@ -40,7 +39,7 @@ _THREADS_START = Need(
     lambda _, text: threads_start(int(text)),
     without="ORT waits for them indefinitely",
 )
-_PATTERN = Need("execution_mode=ORT_SEQUENTIAL to be on", lambda at, text: text == "0" or not _parallel(at), idle=True)
+_PATTERN = _idle("execution_mode=ORT_SEQUENTIAL to be on", lambda at, text: text == "0" or not _parallel(at))
 # ORT writes this text into its log lines. It must not look like another field of a log line, or start a new line.
 _WORD = "[A-Za-z0-9_.@/+-]+"
 _LOG_ID = Text(f"({_WORD}( {_WORD})*)?", "words of ASCII letters, digits and _ . @ / + -, separated by single spaces")

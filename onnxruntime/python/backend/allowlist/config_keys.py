@@ -29,7 +29,7 @@ FOLDING_CAP = "optimization.constant_folding_max_output_size_in_bytes"
 def _has(*eps: str) -> Need:
     """Return the need of one of these EPs in the session."""
     what = f"one of the EPs {', '.join(ep.replace('ExecutionProvider', '') for ep in eps)} in the session"
-    return Need(what, lambda at, _: bool({*eps} & {*at.providers}))
+    return Need(what, lambda at, _: at.has(*eps))
 
 
 def _beside(key: str, *refused: str, what: str) -> Need:
@@ -99,21 +99,14 @@ def _with_releases() -> Iterator[str]:
 
 def _optimizes(level: GraphOptimizationLevel) -> Need:
     """Return the need of a graph optimization level at which the pass that reads a key runs."""
-    least = int(level)
-    return Need(
-        f"graph_optimization_level={level.name} or more",
-        lambda at, _: int(at.attributes.get("graph_optimization_level", least)) >= least,
-        idle=True,
-    )
+    least, what = int(level), f"graph_optimization_level={level.name} or more"
+    return Need(what, lambda at, _: int(at.attributes.get("graph_optimization_level", least)) >= least, idle=True)
 
 
 def _enabled(*optimizers: str) -> Need:
     """Return the need that ``optimization.disable_specified_optimizers`` contains none of these optimizers."""
-    return Need(
-        f"{' and '.join(optimizers)} to be enabled",
-        lambda at, _: {*optimizers}.isdisjoint(at.beside.get(_DISABLED, "").split(";")),
-        idle=True,
-    )
+    what = f"{' and '.join(optimizers)} to be enabled"
+    return Need(what, lambda at, _: {*optimizers}.isdisjoint(at.beside.get(_DISABLED, "").split(";")), idle=True)
 
 
 _BASIC = _optimizes(GraphOptimizationLevel.ORT_ENABLE_BASIC)
@@ -253,7 +246,7 @@ SESSION_FAMILIES = tuple(
 
 def _devices_exist(at: Circumstances, text: str) -> bool:
     """Return whether each device of a placement rule has an EP. Otherwise, ORT logs an error and continues."""
-    has = {"cpu": True, "gpu": bool({*GPU} & {*at.providers}), "npu": bool({*NPU} & {*at.providers})}
+    has = {"cpu": True, "gpu": at.has(*GPU), "npu": at.has(*NPU)}
     return all(has[rule[:3]] for rule in text.split(";"))
 
 
@@ -261,12 +254,8 @@ def _placement(part: str, example: str, meaning: str) -> Text:
     """Return the kind of rules that place nodes, described by parts of this pattern, on devices."""
     rule = rf"(cpu|gpu(:[0-9]{{1,2}})?|npu)\({part}(,{part})*\)"
     # ORT rejects a part that appears twice, even in different rules.
-    return Text(
-        f"{rule}(;{rule})*",
-        f"rules such as {example}, without duplicates. {meaning}",
-        max_bytes=1024,
-        once=r"[^(),;]+(?=[,)])",
-    )
+    accepts = f"rules such as {example}, without duplicates. {meaning}"
+    return Text(f"{rule}(;{rule})*", accepts, max_bytes=1024, once=r"[^(),;]+(?=[,)])")
 
 
 def _has_bf16() -> bool:
@@ -357,11 +346,8 @@ def _captures(options: Mapping[str, Mapping[str, str]]) -> bool:
 
 def _arenas_exist(at: Circumstances, text: str) -> bool:
     """Return whether each device in a text such as 'cpu:0;gpu:0' has an arena. Otherwise, ORT ignores the device."""
-    gpu = bool({*ON_CUDA_DEVICE} & {*at.providers})
-    return all(
-        at.attributes.get("enable_cpu_mem_arena", True) if device.startswith("cpu") else gpu
-        for device in text.split(";")
-    )
+    has = {"cpu": at.attributes.get("enable_cpu_mem_arena", True), "gpu": at.has(*ON_CUDA_DEVICE)}
+    return all(has[device[:3]] for device in text.split(";"))
 
 
 _CAPTURING = Need(

@@ -33,6 +33,10 @@ class Circumstances(NamedTuple):
     sizes: Mapping[str, int] = NOTHING  # of the free dimension overrides
     beside: Mapping[str, str] = NOTHING  # the texts of the entries specified together with this one
 
+    def has(self, *eps: str) -> bool:
+        """Return whether the session has one of these EPs."""
+        return not {*eps}.isdisjoint(self.providers)
+
     @classmethod
     def expected(cls, providers: Iterable[str]) -> Circumstances:
         """Describe a session with these EPs on this machine that has not been created yet."""

@@ -93,9 +93,7 @@ class Flag(Kind):
         return self._spelling[parsed]
 
     def read(self, text: str) -> bool:
-        if text.lower() not in ("0", "1", "false", "true"):
-            raise ValueError("not a flag")
-        return text.lower() in ("1", "true")
+        return self.parse({"false": "0", "true": "1"}.get(text.lower(), text))
 
 
 class Integer(Kind):
