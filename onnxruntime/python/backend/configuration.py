@@ -50,9 +50,7 @@ def faults(config: dict[str, object]) -> Iterator[tuple[str, str, str]]:
                 yield keyword, "", f"extensions must be a list of package names and absolute paths, not {show(value)}"
         elif keyword not in KEYWORDS:
             parts = (*KEYWORDS, "extensions")
-            advice = (
-                f"Expected one of {', '.join(parts)}. Attributes such as intra_op_num_threads belong in session_options"
-            )
+            advice = f"Expected one of {', '.join(parts)}. Attributes such as logid belong in session_options"
             if near := nearest(keyword, parts, 0.7):
                 advice = f"Did you mean {near}?"
             yield keyword, "", f"{show(keyword)} is not a part of a configuration. {advice}"

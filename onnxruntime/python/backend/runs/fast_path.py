@@ -4,22 +4,18 @@
 # --------------------------------------------------------------------------
 """Fast path for runs whose inputs need no conversion: it calls the inner handle of the session directly.
 
-It checks the conditions of ``InferenceSession.run`` itself. It is used only while ``run`` is ORT's own method, on the
-class and on the session. So a tracer, a mock or an override receives every run.
+It is used only while ``run`` is ORT's own method, on the class and on the session. So a tracer, a mock or an override
+receives every run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from onnxruntime import InferenceSession, OrtValue, RunOptions
 from onnxruntime.backend.runs import tensors
-
-if TYPE_CHECKING:
-    from onnxruntime.backend.capture.locks import SessionLock
 
 _RUN = InferenceSession.run
 _RUN_WITH_ORT_VALUES = InferenceSession.run_with_ort_values
@@ -34,15 +30,13 @@ def none(inputs: object, options: RunOptions) -> None:
     """Run nothing: for sessions without a fast path."""
 
 
-def of(
-    session: InferenceSession,
-    slots: Sequence[tuple[int, str, np.dtype | None]],
-    outputs: Sequence[str],
-    lock: SessionLock | None = None,
-) -> Callable[[object, RunOptions], list | None]:
+def of(session: InferenceSession, slots: Sequence[tuple], outputs: Sequence[str], lock: object = None) -> Callable:
     """Return a function of the inputs and the run options; it returns the outputs, or ``None`` if it cannot run them.
 
     The session is exactly an :class:`InferenceSession`, and numpy has the types of all of its outputs.
+
+    :param slots: see :class:`onnxruntime.backend.runs.inputs.ModelInputs`.
+    :param lock: the ``SessionLock`` of a session on a device.
     """
     own, count, array, ort_value = vars(session), len(slots), np.ndarray, OrtValue
     inner = own.get("_providers")
