@@ -651,7 +651,7 @@ IGNORED = (
 
 # Errors that are not about a setting of the caller.
 OTHER_ERRORS = (
-    (run([]), InputError, "Missing input 'X'. Model inputs: X: float32[2, 3]"),
+    (run([]), InputError, "Input 'X' expects float32[2, 3], got nothing"),
     (run({"Z": X}), InputError, "Unknown input 'Z'. Model inputs: X: float32[2, 3]"),
     (run([X.astype(np.float64)]), InputError, "Input 'X' expects float32[2, 3], got float64[2, 3]"),
     (run([X[:1]]), InputError, "Input 'X' expects float32[2, 3], got float32[1, 3]"),

@@ -420,10 +420,11 @@ class InputsTest(InputTestCase):
         a, b, c = self.a, self.b, self.c
         vector = "float32[4]"
         for inputs, name, expected, got in (
-            ([a, b], "C", f"C: {vector}", "nothing"),
-            (a, None, f"B: {vector}, C: {vector}", "nothing"),
-            ([], None, f"A: {vector}, B: {vector}, C: {vector}", "nothing"),
-            ({"A": a, "C": c}, "B", f"B: {vector}", "nothing"),
+            ([a, b], "C", vector, "nothing"),
+            (a, None, f"B: {vector}, C: {vector}", "nothing, nothing"),
+            ([], None, f"A: {vector}, B: {vector}, C: {vector}", "nothing, nothing, nothing"),
+            ({"A": a, "C": c}, "B", vector, "nothing"),
+            ({"A": a[:3], "C": c}, None, f"B: {vector}, A: {vector}", "nothing, float32[3]"),
             ({"A": a, "B": b, "C": c, "D": a}, "D", None, "'D'"),
             ({"A": a, "B": b, 0: c}, None, None, "0"),
             ([a, b, c.astype(np.float64)], "C", vector, "float64[4]"),

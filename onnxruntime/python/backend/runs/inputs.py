@@ -88,15 +88,8 @@ class ModelInputs:
 
     def problem(self, feeds: Mapping[str, object], kind: type[Exception]) -> InputError | None:
         """Return the error for feeds that do not match the model, after ORT raised ``kind``; ``None`` if they match."""
-        missing = [
-            node for name, node in self._nodes.items() if name not in feeds and not node.type.startswith("optional(")
-        ]
-        if missing:
-            names = ", ".join(repr(_printable(node.name)) for node in missing[:_MOST_LISTED])
-            message = f"Missing input{'' if len(missing) == 1 else 's'} {names}. {self._inventory()}"
-            one = missing[0].name if len(missing) == 1 else None
-            return input_error(kind, message, input=one, expected=_listed(missing), got="nothing")
-        wrong, hint = [], ""
+        required = {name: node for name, node in self._nodes.items() if not node.type.startswith("optional(")}
+        wrong, hint = [(node, "nothing") for name, node in required.items() if name not in feeds], ""
         for name, value in feeds.items():
             node = self._nodes.get(name) or self._overridable[name]
             got = _misfit(node, value)
