@@ -19,7 +19,7 @@ from onnxruntime.backend import backend, request
 from onnxruntime.backend.allowlist import look_up, providers
 from onnxruntime.backend.allowlist.rules import Circumstances, Permit
 from onnxruntime.backend.capture import eligibility
-from onnxruntime.backend.session import opening, presence
+from onnxruntime.backend.session import opening, presence, verification
 
 AZURE = "AzureExecutionProvider"  # in every build for the desktop; it takes no node that an ordinary model has
 CUDA = "CUDAExecutionProvider"
@@ -51,7 +51,7 @@ def process_with(bundled: tuple[str, ...] = (), plugins: tuple[str, ...] = (), b
         mock.patch.object(onnxruntime, "get_ep_devices", lambda: here),
         mock.patch.object(backend, "get_available_providers", lambda: available),
         mock.patch.object(backend, "get_device", lambda: build),
-        mock.patch.object(opening, "get_device", lambda: build),
+        mock.patch.object(verification, "get_device", lambda: build),
         mock.patch.object(providers, "usable_cores", lambda: 2),
     ):
         yield here

@@ -32,6 +32,7 @@ from backend_test_processes import (
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.session import failures, opening, presence, verification
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
@@ -224,7 +225,7 @@ class WhichTest(unittest.TestCase):
                 get_input_memory_infos=lambda memory=memory: [SimpleNamespace(name=memory)],
                 get_output_memory_infos=list,
             )
-            self.assertEqual(bool([*verification._without_nodes(session, [name])]), warns)
+            self.assertEqual(bool([*verification._without_nodes(session, Permit("", True, {name: {}}))]), warns)
 
     def test_nodes_of_an_ep_that_the_session_does_not_list(self) -> None:
         """As a plugin's that assigns them to a part of itself."""
@@ -244,7 +245,7 @@ class WhichTest(unittest.TestCase):
             get_input_memory_infos=list,
             get_output_memory_infos=list,
         )
-        self.assertEqual([*verification._without_nodes(session, [CUDA, CPU])], [])
+        self.assertEqual([*verification._without_nodes(session, Permit("", True, {CUDA: {}, CPU: {}}))], [])
 
     def test_excluded(self) -> None:
         with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": f"{CUDA},{AZURE}"}):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from onnxruntime import InferenceSession, SessionOptions, get_device
+from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist.rules import Permit, Setting, sent
 from onnxruntime.backend.errors import NotPermittedError, reject, reject_value, reworded
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE, TENSORRT
@@ -66,12 +66,6 @@ def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> Infere
             locks.of(session)
         graphs.require(session)
         replacement.watch(session, model, create_session)
-    got = session.get_providers()
-    on_device = permit.device not in ("", "CPU") and presence.supports_device(permit.device, get_device())
-    if on_device and ON_ANY_DEVICE.issuperset(got):  # ORT falls back to the CPU silently
-        excluded = ON_ANY_DEVICE.issuperset(permit.providers)
-        cause = presence.EXCLUDED if excluded else failures.missing(permit.providers)
-        raise RuntimeError(f"device {permit.device!r}: ORT created the session with {', '.join(got)} only. {cause}")
     return session
 
 

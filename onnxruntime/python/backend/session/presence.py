@@ -19,7 +19,7 @@ from onnxruntime.backend.request import split_device
 from onnxruntime.capi import build_and_package_info
 
 _EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
-EXCLUDED = f"The environment variable {_EXCLUDE} excludes the execution providers of this device"
+EXCLUDED = f"the environment variable {_EXCLUDE} excludes the execution providers of this device"
 _NO_LIBRARY_PATH = ("1.24.0", "1.24.1", "1.24.2", "1.24.3")
 
 

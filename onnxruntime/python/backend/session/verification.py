@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from onnxruntime import InferenceSession
+from onnxruntime import InferenceSession, get_device
 from onnxruntime.backend.allowlist.rules import NOTHING, Permit, Setting, sent
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, QNN
@@ -69,7 +69,7 @@ def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, 
         MappingProxyType(dict(permit.session_config)),
         MappingProxyType(attributes),
         MappingProxyType(unconfirmed),
-        (*permit.warnings, *(_without_nodes if permit.explicit else _fallback)(session, list(permit.providers))),
+        (*permit.warnings, *(_without_nodes if permit.explicit else _fallback)(session, permit)),
         extensions,
         configuration,
     )
@@ -132,24 +132,28 @@ def _recorded_nodes(session: InferenceSession) -> dict[str, int]:
     return counts
 
 
-def _fallback(session: InferenceSession, available: list[str]) -> Iterator[str]:
-    """Return a warning if ORT, which the caller let choose, uses the CPU EP in place of an EP on a device."""
+def _fallback(session: InferenceSession, permit: Permit) -> Iterator[str]:
+    """Return a warning, or raise an error if a device was specified, if ORT silently chose the CPU EP only."""
     got = session.get_providers()
-    missing = [name for name in available if name not in got]
-    if not missing or not ON_ANY_DEVICE.issuperset(got):
+    if not ON_ANY_DEVICE.issuperset(got):
         return
-    cause = f"ORT could not use {', '.join(missing)}. {failures.missing(missing)}"
-    if all(map(presence.plugin_devices, missing)):
+    missing, cause = [name for name in permit.providers if name not in got], presence.EXCLUDED
+    if missing and all(map(presence.plugin_devices, missing)):
         cause = (
             "it uses a plugin EP only if provider_options specifies the EP. "
             f"Use provider_options={{{missing[0]!r}: {{}}}}, or provider_options={{}} for the CPU EP"
         )
-    yield f"The session runs on the CPU, because {cause}"
+    elif missing:
+        cause = f"ORT could not use {', '.join(missing)}. {failures.missing(missing)}"
+    if permit.device not in ("", "CPU") and presence.supports_device(permit.device, get_device()):
+        raise RuntimeError(f"device {permit.device!r}: the session runs on the CPU, because {cause}")
+    if missing:
+        yield f"The session runs on the CPU, because {cause}"
 
 
-def _without_nodes(session: InferenceSession, specified: list[str]) -> Iterator[str]:
+def _without_nodes(session: InferenceSession, permit: Permit) -> Iterator[str]:
     """Return a warning for each specified EP without a node, which ORT permits silently."""
-    others = [name for name in specified if name != CPU]
+    others = [name for name in permit.providers if name != CPU]
     counts = _recorded_nodes(session) if others else {}  # counting takes time that grows with the model
     if not counts:
         return
@@ -161,7 +165,7 @@ def _without_nodes(session: InferenceSession, specified: list[str]) -> Iterator[
             continue
         advice = failures.advice_on_shapes(session) if name == QNN else ""
         advice = advice or "Check that it supports the model's operators and types"
-        if counts.get(CPU) and CPU not in specified:
+        if counts.get(CPU) and CPU not in permit.providers:
             advice += ", or set session_config={'session.disable_cpu_ep_fallback': '1'} to make this an error"
         yield (
             f"No node of this model is assigned to {name}, which provider_options specifies. "
