@@ -17,7 +17,6 @@ from onnx.backend.base import BackendRep
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist.rules import NOTHING
-from onnxruntime.backend.errors import RUN_LIKE_A_SESSION
 from onnxruntime.backend.session import verification
 from onnxruntime.backend.session.routes import NOT_READY, Runs
 from onnxruntime.backend.session.verification import NOTHING_APPLIED, Applied
@@ -224,7 +223,10 @@ class OnnxRuntimeBackendRep(BackendRep):
         :raises RunCancelledError: if ``cancellation`` ends the run. The prepared model is unchanged.
         """
         if surplus:
-            raise TypeError(RUN_LIKE_A_SESSION)
+            raise TypeError(
+                "run() takes the inputs as its only positional argument, and returns all outputs. Use rep.run({...}) "
+                "instead of session.run(None, {...})"
+            )
         runs = self._runs
         if runs.session is not self._session:
             runs = self._ready()

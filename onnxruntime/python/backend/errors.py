@@ -15,11 +15,6 @@ from typing import NoReturn
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 NOT_PERMITTED = "is not permitted via the backend API"
-# rep.run(None, {...}), the arguments of InferenceSession.run, is a call with the wrong arguments in this API.
-RUN_LIKE_A_SESSION = (
-    "run() takes the inputs as its only positional argument, and returns all outputs. Use rep.run({...}) instead of "
-    "session.run(None, {...})"
-)
 
 _SHOWN = frozenset({bool, int, float, str, bytes, type(None)})
 

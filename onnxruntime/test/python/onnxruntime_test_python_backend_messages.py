@@ -531,8 +531,7 @@ NOT_APPLICABLE = (
     (
         while_the_model_configures(session_config(SPINNING, 0)),
         (
-            "session_config: the setting cannot be applied while ORT_LOAD_CONFIG_FROM_MODEL=1. With it, "
-            "ORT replaces the "
+            "session_config: cannot be applied: with ORT_LOAD_CONFIG_FROM_MODEL=1, ORT uses the options in the model"
             "session options with the model's metadata"
         ),
     ),

@@ -43,7 +43,6 @@ _X86_64 = Need("an x86-64 CPU", lambda at, _: at.machine.lower() in ("x86_64", "
 _switch = partial(Rule, Flag(), "0", anyway=("0",))
 _switch_on = partial(Rule, Flag(), "1", anyway=("0",))
 
-SESSION_CONFIG: dict[str, Rule] = {}
 
 # The names that optimization.disable_specified_optimizers acts on (the pass leaves the log, or its nodes stay in the
 # graph), with the release that added them. It does not act on MemcpyTransformer, CastFloat16Transformer,
@@ -118,7 +117,7 @@ _QDQ_FUSES = (_QDQ_FUSION, _enabled("QDQSelectorActionTransformer"))
 _QDQ_KEPT = _beside(_NO_QDQ_FUSION, None, "0", what=f"{_NO_QDQ_FUSION}=1")
 
 # At every level: an entry that turns work off is met anyway by a level that does not do this work.
-SESSION_CONFIG |= {
+SESSION_CONFIG: dict[str, Rule] = {
     FOLDING_CAP: Rule(
         # 0 and values above the default would lift the cap, and a small model could fold gigabytes.
         Integer(1, 2**30),

@@ -122,13 +122,13 @@ def _options_of(name: str, given: Mapping[str, object], kind: str, at: Circumsta
     if not kind and name not in PROVIDERS:
         reason = f"unknown execution provider{suggestions.similar_provider(name)}"
         refuse(reason, "provider_options", name, None if name else "")
-    errors = []
+    first = None
     for each in (kind,) if kind else PROVIDERS[name]:
         try:
             return _options_of_kind(name, each, given, at)
         except NotPermittedError as refusal:
-            errors.append(refusal)
-    raise errors[0]
+            first = first or refusal
+    raise first
 
 
 def _options_of_kind(name: str, kind: str, given: Mapping[str, object], at: Circumstances) -> dict[str, Setting]:
@@ -244,11 +244,7 @@ def reject_device(device: object, supported: list[str], advice: str = "") -> NoR
 def refuse_while_model_configures(keywords: Iterable[str]) -> None:
     """Refuse these keyword arguments if ORT would replace all session options by the model's metadata."""
     for keyword in keywords if os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") == "1" else ():
-        reject(
-            "the setting cannot be applied while ORT_LOAD_CONFIG_FROM_MODEL=1. With it, ORT replaces the session "
-            "options with the model's metadata",
-            keyword,
-        )
+        reject("cannot be applied: with ORT_LOAD_CONFIG_FROM_MODEL=1, ORT uses the options in the model", keyword)
 
 
 def warn_unknown(given: Mapping[str, object], acting: Container[str]) -> tuple[str, ...]:
