@@ -19,7 +19,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.capture import graph_ids, graphs, locks
-from onnxruntime.backend.runs.run_options import NO_SETTINGS
+from onnxruntime.backend.runs.run_options import RunSettings
 from onnxruntime.backend.session import routes
 
 _OPERATORS = ("Sigmoid", "Relu", "Tanh", "Neg", "Abs")
@@ -462,7 +462,7 @@ class CaptureBehaviour:
         state = graphs.of(rep.session)
         for wrong, got in ((a.astype(">f4"), ">f4"), (a.astype(np.int32), "int32")):
             with self.assertRaisesRegex(RuntimeError, f"'B' takes tensor.float., got {got}"):
-                state.run({"A": a, "B": wrong}, NO_SETTINGS)
+                state.run({"A": a, "B": wrong}, RunSettings({}, {}))
 
     def test_an_initializer_that_could_be_overridden(self) -> None:
         made = two_inputs()

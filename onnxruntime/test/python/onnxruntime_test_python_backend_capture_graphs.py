@@ -39,7 +39,7 @@ import onnxruntime.backend
 from onnxruntime import InferenceSession, OrtValue, RunOptions, SessionOptions
 from onnxruntime.backend.capture import eligibility, graphs, locks
 from onnxruntime.backend.errors import NotPermittedError
-from onnxruntime.backend.runs.run_options import NO_SETTINGS
+from onnxruntime.backend.runs.run_options import RunSettings
 from onnxruntime.backend.session import failures
 
 TENSORRT = "TensorrtExecutionProvider"
@@ -417,7 +417,7 @@ class RequirementsTest(unittest.TestCase):
         onnxruntime.backend.prepare(session)
         x = {"X": np.zeros((2, 4), np.float32)}
         with self.assertRaisesRegex(RuntimeError, f"{problem}.*rep.session with rep.run_options"):
-            graphs.of(session).run(x, NO_SETTINGS)
+            graphs.of(session).run(x, RunSettings({}, {}))
 
     def test_only_capturing_sessions_are_different(self) -> None:
         self.assertIsNone(graphs.of(InferenceSession(chain().SerializeToString(), providers=[CPU])))

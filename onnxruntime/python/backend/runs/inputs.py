@@ -133,12 +133,10 @@ def _required(value_type: str) -> str:
 
 def _value(value_type: str, value: object) -> object:
     """Convert a value to an object that ORT's Python API accepts for a type, or describe it in a ``ValueError``."""
-    if isinstance(value, OrtValue):
+    if isinstance(value, OrtValue) or (value is None and value_type.startswith("optional(")):
         return value
     if value is None:
-        if _required(value_type) == value_type:
-            raise ValueError("None")
-        return None
+        raise ValueError("None")
     value_type = _required(value_type)
     if value_type.startswith("seq(tensor("):
         if not isinstance(value, (list, tuple)):
@@ -211,8 +209,7 @@ def _listed(nodes: Iterable[NodeArg]) -> str:
 def _type(node: NodeArg) -> str:
     """Return the declared type and shape of an input, with the names of its free dimensions."""
     shape = ", ".join("?" if dimension is None else _printable(dimension) for dimension in node.shape)
-    value_type = _printable(tensors.readable(node.type))
-    return f"{value_type}[{shape}]" if node.shape else value_type
+    return _printable(tensors.readable(node.type)) + (f"[{shape}]" if node.shape else "")
 
 
 def _printable(name: object) -> str:

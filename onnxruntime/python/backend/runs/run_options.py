@@ -54,6 +54,3 @@ class RunSettings:
         for text in idle.values():
             warn(text)
         return RunSettings(found, entries), idle
-
-
-NO_SETTINGS = RunSettings(NOTHING, NOTHING)

@@ -21,7 +21,7 @@ from onnxruntime.backend.provider_names import ON_ANY_DEVICE
 from onnxruntime.backend.runs import fast_path, tensors
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.runs.limits import Limited
-from onnxruntime.backend.runs.run_options import NO_SETTINGS, RunSettings
+from onnxruntime.backend.runs.run_options import RunSettings
 from onnxruntime.backend.session import replacement
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Runs:
     session: object
     inner: object = None  # differs for each inner session, which set_providers replaces
     inputs: ModelInputs | None = None
-    settings: RunSettings = NO_SETTINGS  # the settings of every run
+    settings: RunSettings | None = None  # the settings of every run
     capture: Capture | None = None
     lock: SessionLock | None = None
     replacement: replacement.Replacement | None = None
