@@ -530,7 +530,7 @@ NOT_APPLICABLE = (
     (run([X], session_config={SPINNING: 0}), "session_config: cannot be set for a run. Pass it to prepare"),
     (
         while_the_model_configures(session_config(SPINNING, 0)),
-        "session_config: cannot be applied while ORT_LOAD_CONFIG_FROM_MODEL=1, because ORT uses the options in the model",
+        "session_config: cannot be applied while ORT_LOAD_CONFIG_FROM_MODEL=1. ORT uses the model's options",
     ),
 )
 

@@ -244,9 +244,7 @@ def reject_device(device: object, supported: list[str], advice: str = "") -> NoR
 def refuse_while_model_configures(keywords: Iterable[str]) -> None:
     """Refuse these keyword arguments if ORT would replace all session options by the model's metadata."""
     for keyword in keywords if os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") == "1" else ():
-        reject(
-            "cannot be applied while ORT_LOAD_CONFIG_FROM_MODEL=1, because ORT uses the options in the model", keyword
-        )
+        reject("cannot be applied while ORT_LOAD_CONFIG_FROM_MODEL=1. ORT uses the model's options", keyword)
 
 
 def warn_unknown(given: Mapping[str, object], acting: Container[str]) -> tuple[str, ...]:
