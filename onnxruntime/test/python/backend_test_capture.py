@@ -18,7 +18,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.capture import graph_ids, graphs, locks
+from onnxruntime.backend.capture import graph_keys, graphs, locks
 from onnxruntime.backend.runs.run_options import RunSettings
 from onnxruntime.backend.session import routes
 
@@ -131,7 +131,7 @@ class CaptureBehaviour:
             for i in range(200):
                 x = self.data(i, 3, 4)
                 self.check(rep.run([x]), expected(x))
-        self.assertEqual(set(watch.ids), {graph_ids.FIRST_AUTOMATIC_ID})
+        self.assertEqual(set(watch.ids), {graph_keys.FIRST_AUTOMATIC_ID})
         self.assertLess(len(watch.ids), 210)
 
     def interrupt(self, rep, x: np.ndarray, **keywords) -> None:
@@ -161,7 +161,7 @@ class CaptureBehaviour:
     def test_failing_for_ever_is_bounded(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
         x = self.data(0, 3, 4)
-        with mock.patch.object(graph_ids, "MOST_GRAPHS", 3):
+        with mock.patch.object(graph_keys, "MOST_GRAPHS", 3):
             for _ in range(3):
                 self.interrupt(rep, x)
             with self.assertWarnsRegex(RuntimeWarning, "3 graphs"):
@@ -486,7 +486,7 @@ class CaptureBehaviour:
     def test_live_graphs_are_bounded(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
         watch = captured_ids(rep)
-        with mock.patch.object(graph_ids, "MOST_GRAPHS", 3), watch, warnings.catch_warnings(record=True) as caught:
+        with mock.patch.object(graph_keys, "MOST_GRAPHS", 3), watch, warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for i in range(24):
                 x = self.data(i, 1 + i % 6, 4)

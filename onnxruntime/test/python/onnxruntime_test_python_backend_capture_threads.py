@@ -33,8 +33,7 @@ from onnx import helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession
-from onnxruntime.backend.capture import graphs, locks
-from onnxruntime.backend.capture import threads as capture_threads
+from onnxruntime.backend.capture import graph_keys, graphs, locks
 
 
 @needs_cuda
@@ -77,7 +76,7 @@ class ThreadTest(OnCuda):
             self.in_threads(20, work)
         self.assertEqual(len(threads), 20)
         # Each of the first eight threads has two graphs, the others together have four.
-        self.assertEqual(len(graphs.of(rep.session)._begun), 2 * capture_threads.MOST_THREADS + 4)
+        self.assertEqual(len(graphs.of(rep.session)._begun), 2 * graph_keys.MOST_THREADS + 4)
 
     def test_threads_that_end_take_nothing_along(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
@@ -98,7 +97,7 @@ class ThreadTest(OnCuda):
                 thread.start()
                 thread.join()
         self.assertEqual(failed, [])
-        self.assertLessEqual(len(graphs.of(rep.session)._begun), 2 * capture_threads.MOST_THREADS + 2)
+        self.assertLessEqual(len(graphs.of(rep.session)._begun), 2 * graph_keys.MOST_THREADS + 2)
 
     def test_an_id_has_the_same_shapes_in_all_threads(self) -> None:
         rep = self.prepare(chain())
@@ -108,7 +107,7 @@ class ThreadTest(OnCuda):
             pool.submit(rep.run, [self.data(0, 2, 4)], run_config={"gpu_graph_id": 5}).result()
 
     def test_errors_of_the_common_thread(self) -> None:
-        with mock.patch.object(capture_threads, "MOST_THREADS", 0):
+        with mock.patch.object(graph_keys, "MOST_THREADS", 0):
             rep = self.prepare(chain())
             with self.assertRaisesRegex(onnxruntime.backend.InputError, "X"):
                 rep.run([self.data(0, 4, 3)])
@@ -119,7 +118,7 @@ class ThreadTest(OnCuda):
     def test_the_session_goes_with_its_last_user(self) -> None:
         rep = self.prepare(chain())
         run = partial(rep.run, [self.data(0, 3, 4)])
-        self.in_threads(capture_threads.MOST_THREADS + 2, lambda _, run=run: run())
+        self.in_threads(graph_keys.MOST_THREADS + 2, lambda _, run=run: run())
         gone = weakref.ref(rep.session)
         del run
         del rep
@@ -133,7 +132,7 @@ class ThreadTest(OnCuda):
 
     def test_the_common_thread_releases_no_session(self) -> None:
         # Otherwise, the device of the released session becomes CUDA's current device of the worker.
-        with mock.patch.object(capture_threads, "MOST_THREADS", 0):
+        with mock.patch.object(graph_keys, "MOST_THREADS", 0):
             rep = self.prepare(chain())
             rep.run([self.data(0, 3, 4)])
         worker, lock, threads = rep._runs.capture._threads.worker, locks.CUDA, []
@@ -156,10 +155,10 @@ class ThreadTest(OnCuda):
                 for config in (None, ORDINARY, {"gpu_graph_id": 5}):
                     self.close(rep.run([x], run_config=config)[0], expected(x)[0])
 
-        self.in_threads(capture_threads.MOST_THREADS + 4, work)
+        self.in_threads(graph_keys.MOST_THREADS + 4, work)
 
     def test_whoever_holds_the_lock_beside_others_on_the_common_thread(self) -> None:
-        with mock.patch.object(capture_threads, "MOST_THREADS", 0):
+        with mock.patch.object(graph_keys, "MOST_THREADS", 0):
             rep, expected = self.prepare(chain()), Expected(chain())
             x = self.data(0, 3, 4)
 
@@ -203,7 +202,7 @@ class OtherDeviceTest(OnCuda):
             return InferenceSession(*arguments, **keywords)
 
         rep = self.prepare(chain(), 1)
-        with mock.patch.object(capture_threads, "InferenceSession", mock.Mock(side_effect=watched)):
+        with mock.patch.object(graph_keys, "InferenceSession", mock.Mock(side_effect=watched)):
             rep.run([self.data(0, 3, 4)])
         self.assertEqual(opened, [("onnxruntime-graph-capture_", [(CUDA, {"device_id": 1})])])
 

@@ -68,7 +68,7 @@ class TestErrors(unittest.TestCase):
         "backend_rep.OnnxRuntimeBackendRep.__reduce_ex__": "a copy of a prepared model",
         "backend_rep.OnnxRuntimeBackendRep.run": "a second positional argument",
         "capture.eligibility.written": "a machine without a temporary folder",
-        "capture.graph_ids": "the graphs of a session",
+        "capture.graph_keys": "the graphs of a session",
         "capture.graphs": "the graphs of a session, and inputs",
         "capture.locks": "a run that was ended, and a process that cannot use CUDA",
         "request.of_environment": "the environment",

@@ -31,7 +31,7 @@ from onnxruntime.backend import errors
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.rules import Need
 from onnxruntime.backend.capture import eligibility
-from onnxruntime.backend.capture.graph_ids import GraphIds
+from onnxruntime.backend.capture.graph_keys import GraphIds
 from onnxruntime.backend.errors import InputError, RunCancelledError
 from onnxruntime.backend.request import of_call
 from onnxruntime.backend.session import presence, replacement, verification
@@ -769,7 +769,7 @@ OTHER_ERRORS = (
         captured(lambda ids: ids.begin(("5", (2, 3))), lambda ids: ids.check(("5", (4, 3)))),
         RuntimeError,
         (
-            "gpu_graph_id=5 was captured with inputs of shape (2, 3), but this run has (4, 3). Choose another id. "
+            "gpu_graph_id=5 was captured with inputs of shapes [(2, 3)], but this run has [(4, 3)]. Choose another id. "
             "Without an id, the backend selects one for each set of shapes"
         ),
     ),

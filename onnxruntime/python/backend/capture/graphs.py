@@ -31,8 +31,7 @@ import numpy as np
 
 from onnxruntime import InferenceSession, OrtValue, RunOptions
 from onnxruntime.backend.capture import comparison, eligibility, locks
-from onnxruntime.backend.capture.graph_ids import GRAPH_ID, ONE_GRAPH, ORDINARY, GraphIds
-from onnxruntime.backend.capture.threads import Threads
+from onnxruntime.backend.capture.graph_keys import GRAPH_ID, ONE_GRAPH, ORDINARY, GraphIds, Threads
 from onnxruntime.backend.provider_names import TENSORRT, WEBGPU
 from onnxruntime.backend.runs import fast_path, tensors
 from onnxruntime.backend.runs.run_options import RunSettings
@@ -41,10 +40,6 @@ _Feeds = Mapping[str, np.ndarray | OrtValue]
 
 _RUN_WITH_IOBINDING = InferenceSession.run_with_iobinding
 _WAY_OUT = f"run with run_config={{'{GRAPH_ID}': {ORDINARY}}}, or prepare the model without graph capture"
-_UNUSABLE = (
-    "no session of this process can use CUDA any more: a graph capture failed and ORT did not end it. Restart the "
-    "process, and prepare the model without graph capture"
-)
 
 
 def of(session: InferenceSession) -> Capture | None:
@@ -107,12 +102,12 @@ class Capture:
         self._device_id = int(session.get_provider_options()[ep].get("device_id", 0))
         self._slots = [(value.name, tensors.number_dtype(value.type), value.type) for value in session.get_inputs()]
         self._output_names = [value.name for value in session.get_outputs()]
-        memories = [memory.name for memory in session.get_output_memory_infos()]
-        # The inputs that no node reads, and the outputs in CPU memory.
-        self._on_cpu = {name for name, memory in zip(self._output_names, memories, strict=True) if memory == "Cpu"}
-        self._on_cpu |= eligibility.unread(session) or set()
+        names = [*(name for name, _, _ in self._slots), *self._output_names]
+        memories = [*session.get_input_memory_infos(), *session.get_output_memory_infos()]
+        # Without a problem, no node reads the inputs among them.
+        self._on_cpu = {name for name, memory in zip(names, memories, strict=True) if memory.name == "Cpu"}
         # If everything is on the CPU, there is nothing to capture.
-        self._nothing = {"Cpu"}.issuperset([*memories, *(info.name for info in session.get_input_memory_infos())])
+        self._nothing = self._on_cpu.issuperset(names)
         self.problem = "" if self._nothing else eligibility.problem(session, switched_on)
         self._ids = GraphIds(self._once, self._on_webgpu)
         self.claim, self.lend = self._ids.claim, self._ids.lend
@@ -284,8 +279,11 @@ class Capture:
         try:
             OrtValue.ortvalue_from_numpy(np.zeros(1, np.float32), "cuda", self._device_id)
         except Exception:  # ORT's own, of several classes
-            self._lock.failure = _UNUSABLE
-            raise RuntimeError(_UNUSABLE) from error
+            self._lock.failure = (
+                "no session of this process can use CUDA any more: a graph capture failed and ORT did not end it. "
+                "Restart the process, and prepare the model without graph capture"
+            )
+            raise RuntimeError(self._lock.failure) from error
 
     def _buffer(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> OrtValue:
         if self._on_webgpu:  # there, ORT accepts only device memory

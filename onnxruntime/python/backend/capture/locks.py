@@ -28,8 +28,8 @@ The backend takes these locks for its own calls. An application must take them f
 A thread holds its run lock while it creates a session, or runs a session that does not capture. A replay holds the run
 lock of its session, because the graphs of a session share an arena. A capture (the first run of a graph) is alone. So
 are runs without capture of a session that captures: ORT may give them memory into which graphs replay. To release a
-session, a thread holds ``_alone`` only, also on WebGPU. The worker of :mod:`onnxruntime.backend.capture.threads` takes
-no lock: the thread that waits for the worker holds the locks.
+session, a thread holds ``_alone`` only, also on WebGPU. The worker of ``graph_keys.Threads`` takes no lock: the thread
+that waits for the worker holds the locks.
 """
 
 from __future__ import annotations

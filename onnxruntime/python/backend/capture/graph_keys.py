@@ -2,15 +2,22 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Assigns the graph ids of a session to :meth:`Capture.run` and to callers' own bindings."""
+"""Selects the id and the thread of each graph: ORT keeps the graphs of a session by id, and on CUDA by thread, too."""
 
 from __future__ import annotations
 
+import operator
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
+from onnx import parser
+
+from onnxruntime import InferenceSession
+from onnxruntime.backend.capture import locks
 from onnxruntime.backend.errors import warn
-from onnxruntime.backend.provider_names import TENSORRT
+from onnxruntime.backend.provider_names import CUDA, TENSORRT
 
 # The run config entry that selects the graph of a run. Without it, ORT uses graph 0.
 GRAPH_ID = "gpu_graph_id"
@@ -20,6 +27,8 @@ ORDINARY = "-1"
 FIRST_AUTOMATIC_ID = 1024
 # ORT keeps every graph as long as the session. A graph of 50 nodes on tensors of 256 KiB takes 0.8 MiB.
 MOST_GRAPHS = 32
+# For each thread of a CUDA session, ORT keeps cuBLAS and cuDNN handles as long as the session.
+MOST_THREADS = 8
 
 ONE_GRAPH = (
     f"{TENSORRT} keeps one graph for a session, of one set of input shapes, and {GRAPH_ID} has no effect. Prepare the "
@@ -33,7 +42,7 @@ _OVERWRITTEN = (
 
 
 class GraphIds:
-    """Assigns a graph id to each pair of a caller's id, if any, and input shapes. Threads may share an object."""
+    """Assigns graph ids to runs of prepared models and to callers' own bindings. Threads may share an object."""
 
     def __init__(self, once: bool, on_webgpu: bool) -> None:
         """If ``once``, the EP captures one graph for a session, whatever the id, as TensorRT does."""
@@ -77,9 +86,8 @@ class GraphIds:
             raise RuntimeError(ONE_GRAPH)
         captured = self._shapes.get(graph_id, shapes)
         if captured != shapes:
-            before, now = (", ".join(map(str, listed)) for listed in (captured, shapes))
             raise RuntimeError(
-                f"{GRAPH_ID}={graph_id} was captured with inputs of shape {before}, but this run has {now}. "
+                f"{GRAPH_ID}={graph_id} was captured with inputs of shapes {captured}, but this run has {shapes}. "
                 "Choose another id. Without an id, the backend selects one for each set of shapes"
             )
         if key in self.refused:
@@ -107,3 +115,49 @@ class GraphIds:
                 self.refused[key] = f"the first run with {GRAPH_ID}={graph_id} failed. Choose another id or none"
                 self._shapes[graph_id] = shapes
         return chosen
+
+
+class Threads:
+    """The graphs of each of the first ``MOST_THREADS`` threads of a session, and a worker that runs for all others."""
+
+    def __init__(self, lock: locks.SessionLock, device_id: int, common: bool, worker: bool) -> None:
+        """If ``common``, all threads share graphs, as on WebGPU. If ``worker``, it makes all runs, as on TensorRT."""
+        self._lock, self._device_id, self._common = lock, device_id, common
+        self._own = threading.local()
+        self._left = threading.Semaphore(0 if worker else MOST_THREADS)
+        # The graphs of the worker, or of all threads.
+        self._shared: dict[tuple, object] = {}
+        self.worker = None
+
+    def of_a_run(self) -> tuple[dict[tuple, object], Callable]:
+        """Return the graphs for a run of the calling thread, by key, and a function that calls another for the run."""
+        if self._common:
+            return self._shared, operator.call
+        if not hasattr(self._own, "graphs"):
+            self._own.graphs = {} if self._left.acquire(blocking=False) else None
+        # ORT 1.31.1 sets CUDA's current device in the thread that creates or releases a session, but not for the run of
+        # a session that captures (``cuda_execution_provider.cc``).
+        if self._own.graphs is None or self._lock.other_devices:
+            return self._shared, self._on_worker
+        return self._own.graphs, operator.call
+
+    def _on_worker(self, function: Callable, *arguments: object) -> object:
+        """Call a function in the worker, under the lock that the calling thread holds."""
+        if self.worker is None:  # the first run of the worker is alone
+            start = partial(_become_worker, self._lock, self._device_id)
+            self.worker = ThreadPoolExecutor(1, "onnxruntime-graph-capture", initializer=start)
+        future = self.worker.submit(function, *arguments)
+        try:
+            return future.result()
+        finally:
+            future.exception()  # after Ctrl-C too, wait for the run: it reads the caller's arrays
+            self._lock.release_dead()
+
+
+def _become_worker(lock: locks.SessionLock, device_id: int) -> None:
+    """Set CUDA's current device of the calling thread: ORT sets it permanently in the thread that creates a session."""
+    lock.of_thread.releases_nothing = True
+    if device_id:
+        copy = '<ir_version: 8, opset_import: ["": 13]> copy (float[1] X) => (float[1] Y) { Y = Identity (X) }'
+        model = parser.parse_model(copy).SerializeToString()
+        InferenceSession(model, providers=[(CUDA, {"device_id": device_id})])
