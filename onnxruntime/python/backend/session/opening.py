@@ -31,12 +31,10 @@ def create(
     If EPs were specified, the session gets exactly these EPs in their order, then the CPU EP, without any fallback.
     Otherwise it gets all available EPs, as in ORT's own backend.
     """
-    entries = dict(permit.session_config)
-    if permit.explicit:
-        entries.setdefault(_RECORD_ASSIGNMENT, "1")
     for name, value in permit.attributes.items():
         setattr(options, name, value)
-    for key, text in entries.items():
+    record = {_RECORD_ASSIGNMENT: "1"} if permit.explicit else {}
+    for key, text in {**record, **permit.session_config}.items():
         options.add_session_config_entry(key, text)
     registered = extensions.register(options, libraries)
     shapes = free_dimensions.apply(options, permit, model)

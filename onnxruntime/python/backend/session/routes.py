@@ -98,9 +98,7 @@ class Runs:
 
     @cached_property
     def circumstances(self) -> Circumstances:
-        if not self.is_ort:
-            return Circumstances.expected(())
-        return Circumstances.of_session(self.session, SESSION_ATTRIBUTES)
+        return Circumstances.of_session(self.session, SESSION_ATTRIBUTES) if self.is_ort else Circumstances.expected(())
 
     def settings_of(self, run_config: Mapping[str, object] | None, attributes: dict[str, object]) -> RunSettings:
         """Look up the settings of one run, or return those of an earlier run with the same arguments."""
