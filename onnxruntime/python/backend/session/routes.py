@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -136,11 +135,16 @@ class Runs:
         return [tensors.owned(output) if index in self.shared else output for index, output in enumerate(outputs)]
 
     def _run(self, feeds: dict[str, object], options: RunOptions) -> list:
-        with nullcontext() if self.lock is None else self.lock.for_a_run(options):
-            if not self.plain:
-                return fast_path.with_values(self.session, feeds, self.output_names, options)
-            # ORT's own backend passes None for all outputs: a tracer or a mock may check it.
-            outputs = self.session.run(None, feeds, options)
+        if self.lock is None:
+            return self._run_alone(feeds, options)
+        with self.lock.for_a_run(options):
+            return self._run_alone(feeds, options)
+
+    def _run_alone(self, feeds: dict[str, object], options: RunOptions) -> list:
+        if not self.plain:
+            return fast_path.with_values(self.session, feeds, self.output_names, options)
+        # ORT's own backend passes None for all outputs: a tracer or a mock may check it.
+        outputs = self.session.run(None, feeds, options)
         return [outputs[name] for name in self.output_names] if isinstance(outputs, Mapping) else outputs
 
     def blame_inputs(self, error: Exception, feeds: Mapping[str, object]) -> None:
