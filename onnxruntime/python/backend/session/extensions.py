@@ -26,10 +26,8 @@ def check(names: Iterable[str]) -> list[str]:
     problems = []
     for name in dict.fromkeys(names):
         try:
-            if os.path.isabs(name):
-                problem = "" if os.path.isfile(name) else "the file does not exist"
-            else:
-                problem = "" if _is_installed(name) else "no Python package of this name is installed"
+            found = os.path.isfile(name) if os.path.isabs(name) else _is_installed(name)
+            problem = "" if found else "no Python package or file of this name exists"
         except Exception as error:  # Python's finders can raise anything
             problem = str(error) or type(error).__name__
         if problem:
@@ -40,8 +38,7 @@ def check(names: Iterable[str]) -> list[str]:
 def register(options: SessionOptions, names: Iterable[str]) -> tuple[str, ...]:
     """Register custom operator libraries with the options of a session, each library once.
 
-    :param names: installed packages that have a ``get_library_path``, such as ``onnxruntime_extensions``, and absolute
-        paths of libraries.
+    :param names: installed packages, such as ``onnxruntime_extensions``, and absolute paths of libraries.
     :return: the registered packages, and the file names of the registered paths.
     """
     registered: dict[str, str] = {}  # real path of a library to the name in the result

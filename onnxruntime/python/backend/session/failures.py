@@ -58,8 +58,6 @@ _EXPLANATIONS = {
         "The model imports {1} opset {0}, but ONNX Runtime {ort} supports opsets up to {2} of this domain. " + _ANYWAY
     ),
 }
-# The domain of onnxruntime-extensions: the only domain with the prefix "ai.onnx." that is not ONNX's own.
-_EXTENSIONS = "ai.onnx.contrib"
 
 
 def explain(error: Exception) -> str | None:
@@ -89,7 +87,8 @@ def missing_operator(error: Exception) -> str:
 
 
 def _is_onnx(domain: str) -> bool:
-    return domain != _EXTENSIONS and f"{domain}.".startswith("ai.onnx.")
+    # All domains with this prefix are ONNX's own, except for the domain of onnxruntime-extensions.
+    return f"{domain}.".startswith("ai.onnx.") and domain != "ai.onnx.contrib"
 
 
 def missing(names: Iterable[str]) -> str:

@@ -24,8 +24,7 @@ _NO_LIBRARY_PATH = ("1.24.0", "1.24.1", "1.24.2", "1.24.3")
 
 
 def _excluded() -> list[str]:
-    names = os.environ.get(_EXCLUDE, "").split(",")
-    return [name.strip() for name in names if name.strip()]
+    return [name.strip() for name in os.environ.get(_EXCLUDE, "").split(",") if name.strip()]
 
 
 def stock_list(available: Iterable[str]) -> list[str]:
