@@ -602,8 +602,8 @@ IGNORED = (
     (
         run([X, X]),
         (
-            "Got 2 inputs, but the model has 1: X: float32[2, 3]. The surplus inputs are ignored. To pass a list as "
-            "the only input, put it in a list: [value]"
+            "Got 2 inputs. Model inputs: X: float32[2, 3]. The surplus inputs are ignored. To pass a list as the only "
+            "input, put it in a list: [value]"
         ),
     ),
     (

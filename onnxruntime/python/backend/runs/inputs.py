@@ -61,8 +61,7 @@ class ModelInputs:
             # position in the caller's list does not identify an initializer.
             hint = ". To override an initializer, pass a mapping by name" if self._overridable else ""
             hint += f". {_LIST_AS_INPUT}" if len(self.slots) == 1 else ""
-            takes = f"{len(self.slots)}: {self._signature()}" if self.slots else "none"
-            warn(f"Got {len(inputs)} inputs, but the model has {takes}. The surplus inputs are ignored{hint}")
+            warn(f"Got {len(inputs)} inputs. {self._inventory()}. The surplus inputs are ignored{hint}")
         return {name: self._convert(name, value) for name, value in zip(self._nodes, inputs, strict=False)}
 
     def _is_one_map(self, inputs: Mapping) -> bool:

@@ -164,7 +164,9 @@ def _check_leaves(value: object, fitting: tuple[type, ...]) -> None:
         nested = {kind for kind in kinds if issubclass(kind, Sequence) and not issubclass(kind, _FLAT)}
         if np.ndarray in kinds:
             kinds |= {item.dtype.type for item in items if type(item) is np.ndarray}
-        wrong = {kind for kind in kinds - nested if not (issubclass(kind, (*fitting, memoryview)) or _is_array(kind))}
+        # numpy converts objects with __array__.
+        leaves = {kind for kind in kinds - nested if issubclass(kind, np.generic) or not hasattr(kind, "__array__")}
+        wrong = {kind for kind in leaves if not issubclass(kind, (*fitting, memoryview))}
         for item in items if wrong else ():
             if (item.dtype.type if type(item) is np.ndarray else type(item)) in wrong:
                 raise ValueError(describe(value) if item is value else f"a list that contains {describe(item)}")
@@ -178,11 +180,6 @@ def _check_leaves(value: object, fitting: tuple[type, ...]) -> None:
             raise ValueError(_RAGGED)
         items = list(chain.from_iterable(lists))
     raise ValueError("a list that is nested too deeply")
-
-
-def _is_array(kind: type) -> bool:
-    """Return whether numpy converts objects of a type to an array."""
-    return hasattr(kind, "__array__") and not issubclass(kind, np.generic)
 
 
 def _stacked(value: object, dtype: type | None = None) -> np.ndarray:
