@@ -2,10 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Compares a replay with a run without capture, and makes the data for capturing a graph.
-
-The structure of a session decides whether it may capture (:mod:`.eligibility`). The comparison is an additional check.
-"""
+"""Makes the data for capturing a graph, and compares a replay with a run without capture, as an additional check."""
 
 from __future__ import annotations
 

@@ -159,5 +159,5 @@ def _become_worker(lock: locks.SessionLock, device_id: int) -> None:
     lock.of_thread.releases_nothing = True
     if device_id:
         copy = '<ir_version: 8, opset_import: ["": 13]> copy (float[1] X) => (float[1] Y) { Y = Identity (X) }'
-        model = parser.parse_model(copy).SerializeToString()
-        InferenceSession(model, providers=[(CUDA, {"device_id": device_id})])
+        model = parser.parse_model(copy)
+        InferenceSession(model.SerializeToString(), providers=[(CUDA, {"device_id": device_id})])

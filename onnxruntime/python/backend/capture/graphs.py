@@ -136,7 +136,8 @@ class Capture:
             with self._lock.alone(call.options if limited else None):
                 return do(self._ordinary, feeds, call)
         feeds = self._checked(feeds)
-        key = (graph_id, *map(_shape, feeds.values()))
+        shapes = [value.shape if isinstance(value, np.ndarray) else tuple(value.shape()) for value in feeds.values()]
+        key = (graph_id, *shapes)
         with self._replay_lock if self._replay_lock and key in graphs else self._lock.alone():
             return do(self._compute, graphs, key, feeds, call)
 
@@ -258,8 +259,7 @@ class Capture:
         except Exception as error:
             self._check_usable(error)
             raise
-        again = None if self._once else lambda: self._ordinary(feeds, call)
-        wrong = comparison.differing(outputs, wanted, again)
+        wrong = comparison.differing(outputs, wanted, None if self._once else lambda: self._ordinary(feeds, call))
         if wrong:
             names = ", ".join(ascii(self._output_names[i]) for i in wrong)
             self._ids.refused[key] = (
@@ -267,9 +267,9 @@ class Capture:
                 f"of the same inputs. The model is random, or the EP does not capture all that it does; {_WAY_OUT}"
             )
             raise RuntimeError(self._ids.refused[key])
-        self._ids.refused.pop(key, None)
         graph.replay = self._replay_of(graph)
         graphs[key] = graph
+        self._ids.refused.pop(key, None)
         return outputs
 
     def _check_usable(self, error: Exception) -> None:
@@ -290,7 +290,3 @@ class Capture:
             return self._session.create_ortvalue_from_shape_and_type(list(shape), dtype.type, "webgpu")
         device = ("cpu", 0) if name in self._on_cpu else ("cuda", self._device_id)
         return OrtValue.ortvalue_from_shape_and_type(list(shape), dtype.type, *device)
-
-
-def _shape(value: np.ndarray | OrtValue) -> tuple:
-    return value.shape if isinstance(value, np.ndarray) else tuple(value.shape())

@@ -129,8 +129,7 @@ class SessionLock:
                 finally:
                     self._taken = outer
         finally:
-            if self._dead:
-                self.release_dead()
+            self.release_dead()
 
     def new_lock(self, options: RunOptions | None = None) -> threading.RLock:
         """Return a new run lock, which a thread that is alone holds. Keep it as long as it is used."""

@@ -42,8 +42,7 @@ _TABLE = (
     # One program for each output element.
     (ALWAYS, "", "Abs Acos Acosh Asin Asinh Atan Atanh Cast Ceil Clip Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid"),
     (ALWAYS, "", "HardSwish LeakyRelu Log Neg Not Reciprocal Relu Sigmoid Sin Sinh Softplus Sqrt Tan Tanh"),
-    (ALWAYS, "", "ThresholdedRelu"),
-    (ALWAYS, "", "Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Mul PRelu Pow Sub Where"),
+    (ALWAYS, "", "ThresholdedRelu Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Mul PRelu Pow Sub Where"),
     (TWO_INPUTS, "", "Max Min"),
     # They move data by programs, even if a copy is enough (Concat of one input, Slice of all, Pad by nothing).
     (ALWAYS, "", "Concat CumSum Expand Gather GatherElements GatherND Pad Resize Slice Split Tile TopK Trilu"),
@@ -52,9 +51,8 @@ _TABLE = (
     # Without axes, or for scalars, they are a copy.
     (AXES, "", "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum"),
     (AXES, "", "ReduceSumSquare"),
-    (ALWAYS, "", "ArgMax ArgMin DFT Einsum Gemm MatMul Softmax"),
+    (ALWAYS, "", "ArgMax ArgMin DFT Einsum Gemm MatMul RotaryEmbedding SimplifiedLayerNormalization Softmax"),
     (ALWAYS, "", "InstanceNormalization LayerNormalization LpNormalization RMSNormalization"),
-    (ALWAYS, "", "SimplifiedLayerNormalization RotaryEmbedding"),
     # Its output follows from the shapes, and each graph has one set of shapes.
     (ALWAYS, "", "Shape"),
     # Convolutions and related operators, in the layout that the EP prefers.
