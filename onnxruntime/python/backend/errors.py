@@ -117,8 +117,9 @@ def reject_type(value: object, expected: str, keyword: str, provider: str = "", 
 
 def reject_key(key: object, keyword: str, provider: str = "") -> NoReturn:
     """Raise the error for a key of a mapping that is not a ``str``."""
-    problem = f"a key must be a str, not {show(key)}"
-    _raise(f"{name_of(keyword, provider)}: {problem}", problem, keyword, provider, show(key))
+    problem = f"a key must be a str, not {type_name(key)}"
+    place = name_of(keyword, provider) + (f"[{show(key)}]" if type(key) in _SHOWN else "")
+    _raise(f"{place}: {problem}", problem, keyword, provider, show(key))
 
 
 def _raise(message: str, reason: str, keyword: str, provider: str, key: str | None = "", error=NotPermittedError):

@@ -67,7 +67,7 @@ class SessionOptionsTest(unittest.TestCase):
             ({"optimized_model_filepath": "x"}, "writes files"),
             ({"intra_op_num_threads": 10**6}, "Expected an integer"),
             ({"execution_mode": 77}, "not a member"),
-            ({"session.intra_op.allow_spinning": 1}, "Did you mean session_config"),
+            ({"session.intra_op.allow_spinning": 1}, "belongs in session_config"),
             ([], "must be a mapping"),
         ):
             with self.subTest(options), no_session_opens(), self.assertRaisesRegex(NotPermittedError, why) as refused:

@@ -148,14 +148,16 @@ def similar_provider(name: str) -> str:
 
 def of_other_tables(name: str) -> list[str]:
     """Return the arguments that accept a name."""
-    found = [name_of(keyword, "", name) for keyword, table in _TABLES.items() if name in table]
-    return [*found, f"the keyword argument {name} of run"] if name in RUN_ATTRIBUTES else found
+    tables = {**_TABLES, "the keyword arguments of run": RUN_ATTRIBUTES}
+    return [place for place, table in tables.items() if name in table]
 
 
 def similar_name(keyword: str, provider: str, name: str, known: Iterable[str]) -> str:
     """Return the sentence that suggests names for an unknown name: names of the same table, or of other tables."""
-    if found := of_other_tables(name) or [f"'{other}'" for other in _similar(name, known)]:
-        return _did_you_mean(found)
+    if places := of_other_tables(name):
+        return f". It belongs in {' or '.join(places)}"
+    if found := _similar(name, known):
+        return _did_you_mean([f"'{other}'" for other in found])
     others = {other: table for other, table in _TABLES.items() if other != keyword}
     forms = [name_of(other, "", key) for other, table in others.items() for key in _similar(name, table, at_end=True)]
     if not forms and not provider:
