@@ -39,10 +39,8 @@ class OnnxRuntimeBackendRep(BackendRep):
     # For a subclass that sets ``_session`` itself.
     _applied, _run_config, _runs = NOTHING_APPLIED, NOTHING, NOT_READY
 
-    def __init__(
-        self, session: InferenceSession, run_config: Mapping[str, str] = NOTHING, *, applied: Applied = NOTHING_APPLIED
-    ) -> None:
-        """Use a session, or another object with ``get_inputs`` and ``run``, with permitted run config entries."""
+    def __init__(self, session, run_config: Mapping[str, str] = NOTHING, *, applied: Applied = NOTHING_APPLIED) -> None:
+        """Use an ``InferenceSession``, or another object with ``get_inputs`` and ``run``, with permitted entries."""
         self._session, self._applied, self._run_config = session, applied, run_config
         self._ready()
 
