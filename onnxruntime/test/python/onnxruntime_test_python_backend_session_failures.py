@@ -20,6 +20,7 @@ from backend_test_models import two_nodes
 from backend_test_processes import (
     CUDA,
     OPENVINO,
+    TENSORRT,
     prepare,
     process_with,
 )
@@ -83,6 +84,22 @@ class MissingTest(unittest.TestCase):
             self.assertEqual(raised.exception.keyword, "use_per_session_threads")
             self.assertEqual(printed.getvalue(), "")
 
+    def test_no_global_thread_pools_on_a_machine_without_tensorrt(self) -> None:
+        tried = []
+
+        def fails(model, options, *, providers, enable_fallback):
+            tried.append((providers, enable_fallback))
+            raise RuntimeError("no libnvinfer" if TENSORRT in providers else "EnvCreatedWithGlobalThreadPools")
+
+        with (
+            mock.patch.object(presence, "stock_list", return_value=[TENSORRT, CPU]),
+            mock.patch.object(opening, "InferenceSession", fails),
+            self.assertRaises(onnxruntime.backend.NotPermittedError) as raised,
+        ):
+            onnxruntime.backend.prepare(two_nodes(), use_per_session_threads=False)
+        self.assertEqual(raised.exception.keyword, "use_per_session_threads")
+        self.assertEqual(tried, [([TENSORRT, CPU], 0), ([CPU], 0)])  # without the fallback, which prints
+
     def test_a_session_with_global_thread_pools_falls_back(self) -> None:
         """ORT's fallback to the CPU EP, in a process with global thread pools."""
         tried = []
@@ -98,7 +115,7 @@ class MissingTest(unittest.TestCase):
             mock.patch.object(verification, "read_back", return_value=verification.NOTHING_APPLIED),
         ):
             rep = onnxruntime.backend.prepare(two_nodes(), use_per_session_threads=False)
-        self.assertEqual(tried, [False, True])
+        self.assertEqual(tried, [False, False, True])
         self.assertEqual(rep.providers, (CPU,))
 
     def test_a_registered_plugin_that_is_not_specified(self) -> None:

@@ -68,13 +68,16 @@ def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> Infere
 
 
 def _create_with_available(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
-    providers = list(permit.providers)
-    try:
-        session = InferenceSession(model, options, providers=providers, enable_fallback=0)
-    except (RuntimeError, ValueError) as error:
-        failures.reject_setting(error, permit.session_config)
-        # A build with TensorRT's EP lists it on a machine without TensorRT, too. ORT's own fallback prints a banner.
-        session = InferenceSession(model, options, providers=[name for name in providers if name != TENSORRT])
+    # A build with TensorRT's EP lists it on a machine without TensorRT, too. ORT's own fallback prints a banner.
+    without_tensorrt = [name for name in permit.providers if name != TENSORRT]
+    for providers, fallback in ((list(permit.providers), 0), (without_tensorrt, 0), (without_tensorrt, 1)):
+        try:
+            session = InferenceSession(model, options, providers=providers, enable_fallback=fallback)
+            break
+        except (RuntimeError, ValueError) as error:
+            failures.reject_setting(error, permit.session_config)
+            if fallback:
+                raise
     # A run that fails must fail, not run on another EP: the API's first use is testing.
     session.disable_fallback()
     return session
