@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from onnxruntime.backend import configuration
-from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.allowlist.rules import NOTHING
 from onnxruntime.backend.configuration import KEYWORDS
 from onnxruntime.backend.errors import NotPermittedError, reject, reject_key, reject_type
@@ -120,6 +119,8 @@ def _add_environment(request: Request, specified: Mapping[str, object], keywords
 def read(keyword: str, given: object, provider: str = "", beside: Mapping[str, object] = NOTHING) -> dict[str, object]:
     """Return a copy of a caller's mapping, or refuse a value that is not a short mapping with exact ``str`` as keys."""
     if not issubclass(type(given), Mapping):
+        from onnxruntime.backend.allowlist.refusals import suggestions  # only for errors  # noqa: PLC0415
+
         advice = "" if provider else suggestions.instead_of_container(keyword, given, beside)
         reject_type(given, "a mapping such as a dict", keyword, provider, advice=advice)
     try:

@@ -40,22 +40,21 @@ DISTRIBUTIONS = {"numpy", "onnx", "onnxruntime", "google"}
 IN_FUNCTIONS = {
     "unittest": None,
     "difflib": None,
-    f"{PACKAGE}.allowlist.refusals": {"allowlist.look_up"},
+    f"{PACKAGE}.allowlist.refusals": {"allowlist.look_up", "request"},
     f"{PACKAGE}.capture": {"session.opening", "session.replacement", "session.routes"},
 }
 _FILES = {"io", "pathlib", "shutil", "subprocess", "tempfile"}
 _REFUSALS = {f"{PACKAGE}.allowlist.refusals"}
-_SUGGESTIONS = {f"{PACKAGE}.allowlist.suggestions"}
 # The modules that a folder or module never imports.
 NEVER = {
     # Judges names and values: creates no session and opens no file.
     "allowlist": {"ctypes", "onnxruntime.capi", *_FILES},
     # The policy does not depend on the reasons of refusals.
-    "allowlist.attributes": _REFUSALS | _SUGGESTIONS,
-    "allowlist.config_keys": _REFUSALS | _SUGGESTIONS,
-    "allowlist.providers": _REFUSALS | _SUGGESTIONS,
-    "allowlist.rules": _REFUSALS | _SUGGESTIONS,
-    "allowlist.value_kinds": _REFUSALS | _SUGGESTIONS,
+    "allowlist.attributes": _REFUSALS,
+    "allowlist.config_keys": _REFUSALS,
+    "allowlist.providers": _REFUSALS,
+    "allowlist.rules": _REFUSALS,
+    "allowlist.value_kinds": _REFUSALS,
     # Runs a session that exists, with any EP.
     "runs": {f"{PACKAGE}.allowlist.providers", *_FILES, *_REFUSALS},
     "capture": {"subprocess", *_REFUSALS},

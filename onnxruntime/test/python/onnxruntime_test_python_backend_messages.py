@@ -29,6 +29,7 @@ import onnxruntime.backend
 from onnxruntime import InferenceSession
 from onnxruntime.backend import errors
 from onnxruntime.backend.allowlist import look_up
+from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Need
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.capture.graph_keys import GraphIds
@@ -586,7 +587,7 @@ IGNORED = (
         excluding("NoEP"),
         (
             "Environment variable ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS excludes an unknown execution provider, 'NoEP'. "
-            "Check its name, and separate names by commas"
+            f"Known: {', '.join(PROVIDERS)}"
         ),
     ),
     (

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Iterable, Mapping
+from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn
 
 from onnxruntime import RunOptions, SessionOptions
-from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.config_keys import FREE_DIMENSION, RUN_CONFIG, SESSION_CONFIG, SESSION_FAMILIES
 from onnxruntime.backend.allowlist.providers import ALWAYS, ANY_PLUGIN, NO_OPTION, PROVIDER_NEEDS, PROVIDERS
@@ -121,7 +121,7 @@ def attributes(
 def _options_of(name: str, given: Mapping[str, object], kind: str, at: Circumstances) -> dict[str, Setting]:
     """Return the options of an EP. An option of any kind is permitted if the EP is not available."""
     if not kind and name not in PROVIDERS:
-        reason = f"unknown execution provider{suggestions.similar_provider(name)}"
+        reason = f"unknown execution provider{suggestions().similar_provider(name)}"
         refuse(reason, "provider_options", name, None if name else "")
     first = None
     for each in (kind,) if kind else PROVIDERS[name]:
@@ -196,21 +196,28 @@ def _why_unknown(known: Mapping[str, Rule], place: Place, kind: str) -> str:
     keyword, provider, key = place
     if reason := _documented(*place, kind):
         return reason
-    if provider and not (known and provider in PROVIDERS) and not suggestions.of_other_tables(key):
+    if provider and not (known and provider in PROVIDERS) and not suggestions().of_other_tables(key):
         why = "no options of this execution provider are permitted"
         if provider not in PROVIDERS:
             why = "the options of this execution provider have not been reviewed"
         return f"{why}. Use provider_options={{'{provider}': {{}}}}"
     what = "option" if provider else "attribute" if keyword == "session_options" else "key"
-    return f"unknown {what}{suggestions.similar_name(*place, known)}"
+    return f"unknown {what}{suggestions().similar_name(*place, known)}"
 
 
 def _documented(*place: str) -> str:
     """Return the documented reason of a refusal, or ``""``."""
-    from onnxruntime.backend.allowlist import refusals  # a fifth of the import, only for errors  # noqa: PLC0415
+    from onnxruntime.backend.allowlist import refusals  # only for errors  # noqa: PLC0415
 
     found = refusals.find(*place)
     return f"{found.hazard} ({found.reason})" if found else ""
+
+
+def suggestions() -> ModuleType:
+    """Return the module of suggestions, which only errors and warnings need."""
+    from onnxruntime.backend.allowlist.refusals import suggestions  # a fifth of the import  # noqa: PLC0415
+
+    return suggestions
 
 
 def _fits_session(name: str, at: Circumstances) -> bool:
@@ -239,7 +246,7 @@ def _check_device(request: Request, permitted: Permit) -> None:
 
 def reject_device(device: object, supported: list[str], advice: str = "") -> NoReturn:
     """Raise the error for a device that is not one of the devices that this ORT supports."""
-    near = suggestions.device(device, supported)
+    near = suggestions().device(device, supported)
     listed = f"This ORT build supports: {', '.join(supported)}{f'. {advice}' if advice else ''}"
     reject(f"{show(device)} is not supported. {near}{listed}", "device")
 
@@ -253,7 +260,7 @@ def refuse_while_model_configures(keywords: Iterable[str]) -> None:
 def warn_unknown(given: Mapping[str, object], acting: Container[str]) -> tuple[str, ...]:
     """Warn about keyword arguments that are not ``acting`` in this call, and return the warnings."""
     unknown = [name for name in given if type(name) is str and name not in acting]
-    warnings = tuple(suggestions.ignored_keyword(name, given[name], given) for name in unknown)
+    warnings = tuple(suggestions().ignored_keyword(name, given[name], given) for name in unknown)
     for warning in warnings:
         warn(warning)
     return warnings

@@ -15,7 +15,7 @@ import warnings
 from typing import NoReturn
 
 import onnxruntime
-from onnxruntime.backend.allowlist import suggestions
+from onnxruntime.backend.allowlist.refusals import suggestions
 from onnxruntime.backend.command_line import check, info, inspect, options, output, providers, run, schema
 from onnxruntime.backend.command_line.configurations import problem
 from onnxruntime.backend.command_line.output import MistakeError, Page, columns, one_line

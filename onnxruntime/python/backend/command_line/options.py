@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 
 from onnxruntime.backend.allowlist import attributes, config_keys, refusals
 from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.refusals.suggestions import similar_provider
 from onnxruntime.backend.allowlist.rules import Rule
-from onnxruntime.backend.allowlist.suggestions import similar_provider
 from onnxruntime.backend.command_line import providers
 from onnxruntime.backend.command_line.output import MistakeError, Page
 

@@ -10,10 +10,10 @@ import os
 from collections.abc import Iterable
 
 import onnxruntime
+from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Permit
-from onnxruntime.backend.allowlist.suggestions import provider_named
-from onnxruntime.backend.errors import nearest, reject, show, warn
+from onnxruntime.backend.errors import reject, show, warn
 from onnxruntime.backend.provider_names import CPU, CUDA, ON_CUDA_DEVICE, OPENVINO, TENSORRT
 from onnxruntime.backend.request import split_device
 from onnxruntime.capi import build_and_package_info
@@ -38,9 +38,8 @@ def stock_list(available: Iterable[str]) -> list[str]:
         if name == CPU:
             warn(f"Environment variable {_EXCLUDE} cannot exclude {CPU}, which every session has")
         elif name not in known and name not in PROVIDERS and name not in available:
-            near = provider_named(name) or nearest(name, PROVIDERS, 0.8)
-            advice = f"Did you mean {near!r}?" if near else "Check its name, and separate names by commas"
-            warn(f"Environment variable {_EXCLUDE} excludes an unknown execution provider, {show(name)}. {advice}")
+            similar = look_up.suggestions().similar_provider(name)
+            warn(f"Environment variable {_EXCLUDE} excludes an unknown execution provider, {show(name)}{similar}")
     return [name for name in available if name not in excluded and (name in known or not plugin_devices(name))]
 
 

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Tests of allowlist/suggestions.py: similar names, the place where a name belongs, and the forms of other APIs."""
+"""Tests of allowlist/refusals/suggestions.py: similar names, the argument of a name, and the forms of other APIs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist.refusals import suggestions
 from onnxruntime.backend.errors import NotPermittedError
 
 CPU = "CPUExecutionProvider"
