@@ -6,7 +6,8 @@
 
 A new process needs a third of a second to import ORT and onnx. On Linux, this file, run as a program, imports them once
 and forks for each request. The fork gets the arguments, files, folder, and environment of the request, and ends as any
-process. Use ``subprocess`` for tests of the import, of variables that the import reads, and of command lines.
+process. Each program imports the backend itself. Use ``subprocess`` for tests of the import of ORT, of variables that
+this import reads, and of command lines.
 """
 
 from __future__ import annotations

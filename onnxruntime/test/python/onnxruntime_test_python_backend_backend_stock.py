@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import pathlib
-import subprocess
-import sys
 import tempfile
 import unittest
 import warnings
 from unittest import mock
 
 import numpy as np
+from backend_test_children import run_code
 from backend_test_models import no_session_opens, three_inputs, two_nodes
 from onnx.backend.base import Backend, BackendRep
 from onnx.checker import ValidationError
@@ -204,8 +203,7 @@ class ApiTest(unittest.TestCase):
                 os.environ["ALLOW_RELEASED_ONNX_OPSET_ONLY"] = value
                 print(importlib.reload(module).OnnxRuntimeBackend.is_opset_supported(model)[0])
         """
-        command = [sys.executable, "-c", code, "0", "1", ""]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        done = run_code(code, "0", "1", "")
         self.assertEqual(done.stdout.split(), ["True", "False", "True"])
 
     def test_excluded_providers_environment(self) -> None:

@@ -7,14 +7,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tempfile
 import unittest
 from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
+from backend_test_children import run_code
 from backend_test_models import IR_VERSION, model, two_nodes
 from onnx import ModelProto, helper
 
@@ -130,14 +129,7 @@ class VersionsTest(unittest.TestCase):
             ("0", "tried: .*No Op registered for Neg with domain_version of 9999"),
             ("1", "skipped"),
         ):
-            done = subprocess.run(
-                [sys.executable, "-c", code],
-                env={**os.environ, "ALLOW_RELEASED_ONNX_OPSET_ONLY": value},
-                cwd=os.path.dirname(__file__),
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            done = run_code(code, env={**os.environ, "ALLOW_RELEASED_ONNX_OPSET_ONLY": value})
             self.assertRegex(done.stdout, printed, done.stderr)
 
 
