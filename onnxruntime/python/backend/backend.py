@@ -7,8 +7,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import NoReturn
+from collections.abc import Iterable, Mapping
 
 from onnx import ModelProto
 from onnx.backend.base import Backend
@@ -114,7 +113,8 @@ class OnnxRuntimeBackend(Backend):
         :raises unittest.SkipTest: if a ``ModelProto`` imports an opset that the installed onnx has not released, or
             ORT lacks one of its operators. Both are errors if ``ALLOW_RELEASED_ONNX_OPSET_ONLY`` is set and not ``1``.
         """
-        keywords = _given(provider_options, session_config, run_config, session_options, free_dimension_overrides)
+        specified = provider_options, session_config, run_config, session_options, free_dimension_overrides
+        keywords = _specified(specified)
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
             return _prepare_open(model, device, keywords, kwargs)
         if hasattr(model, "SerializeToString"):
@@ -128,7 +128,9 @@ class OnnxRuntimeBackend(Backend):
                 reason = cls.allowReleasedOpsetsOnly and failures.missing_operator(error)
                 if not reason:
                     raise
-            _skip(reason)
+            from unittest import SkipTest  # long to import, and rarely needed  # noqa: PLC0415
+
+            raise SkipTest(reason)
         source = _source(model)
         if device is not None and not cls.supports_device(device):
             known = dict.fromkeys(["CPU", "CUDA", "GPU", *get_device().split("-")])
@@ -145,33 +147,23 @@ class OnnxRuntimeBackend(Backend):
         return cls.prepare(session, device, **kwargs)
 
     @classmethod
-    def run_model(
-        cls,
-        model,
-        inputs,
-        device: str | None = None,
-        *,
-        provider_options: Mapping[str, Mapping[str, object]] | None = None,
-        session_config: Mapping[str, object] | None = None,
-        run_config: Mapping[str, object] | None = None,
-        session_options: Mapping[str, object] | None = None,
-        free_dimension_overrides: Mapping[str, int] | None = None,
-        **kwargs,
-    ):
+    def run_model(cls, model, inputs, device: str | None = None, **kwargs) -> list:
         """
         Prepare a model and run it once. See :meth:`prepare` for most parameters.
 
         Every keyword argument is validated before a session is created.
 
         :param inputs: as for :meth:`onnxruntime.backend.backend_rep.OnnxRuntimeBackendRep.run`.
-        :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions` (if a session is created) and of
-            :class:`onnxruntime.RunOptions`; a name that both have is set on both. ``timeout`` and ``cancellation`` of
-            the run. Other names are ignored, with a ``RuntimeWarning``.
+        :param kwargs: ``provider_options``, ``session_config``, ``run_config``, ``session_options`` and
+            ``free_dimension_overrides`` of :meth:`prepare`; ``timeout`` and ``cancellation`` of the run; permitted
+            attributes of :class:`onnxruntime.SessionOptions` (if a session is created) and of
+            :class:`onnxruntime.RunOptions`. A name that both have is set on both. Other names are ignored, with a
+            ``RuntimeWarning``.
         :return: list of outputs.
         """
         limits = {name: kwargs.pop(name) for name in LIMITS if name in kwargs}
+        given = _specified(kwargs.pop(keyword, None) for keyword in KEYWORDS)
         run_attributes, _ = look_up.attributes(RUN_ATTRIBUTES, kwargs, Circumstances.expected(()))
-        given = _given(provider_options, session_config, run_config, session_options, free_dimension_overrides)
         # prepare does not accept attributes that only RunOptions has.
         of_session = () if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)) else SESSION_ATTRIBUTES
         given |= {name: value for name, value in kwargs.items() if name not in run_attributes or name in of_session}
@@ -184,7 +176,7 @@ class OnnxRuntimeBackend(Backend):
         raise NotImplementedError("Running single nodes is not implemented. Run a model that contains the node")
 
 
-def _given(*values: object) -> dict[str, object]:
+def _specified(values: Iterable[object]) -> dict[str, object]:
     """Return the keywords that were passed, because the prepare of a subclass may not accept the others."""
     return {keyword: value for keyword, value in zip(KEYWORDS, values, strict=True) if value is not None}
 
@@ -227,12 +219,6 @@ def _checked(model: ModelProto) -> bytes:
             "onnx.save(model, path, save_as_external_data=True), and pass the path"
         ) from error
     return serialized
-
-
-def _skip(reason: str) -> NoReturn:
-    from unittest import SkipTest  # long to import, and rarely needed  # noqa: PLC0415
-
-    raise SkipTest(reason)
 
 
 def _source(model) -> str | bytes:

@@ -61,7 +61,7 @@ class TestErrors(unittest.TestCase):
     # The functions that raise other classes than NotPermittedError, and the subject of their errors.
     NOT_ABOUT_A_SETTING = {  # noqa: RUF012
         "backend.OnnxRuntimeBackend.run_node": "a part of the API that is not implemented",
-        "backend._skip": "a model whose opset onnx has not released",
+        "backend.OnnxRuntimeBackend.prepare": "a model whose opset onnx has not released",
         "backend._checked": "a model that is too large to serialize",
         "backend._source": "a value that is not a model",
         "backend_rep._Closed.__getattr__": "a prepared model that is closed",

@@ -21,7 +21,6 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 # The maximum number of inputs that a message lists.
 _MOST_LISTED = 16
-_LIST_AS_INPUT = "To pass a list as the only input, put it in a list: [value]"
 
 
 class ModelInputs:
@@ -60,7 +59,7 @@ class ModelInputs:
             # Old models list initializers among the inputs of the graph. ORT does not report their positions, so a
             # position in the caller's list does not identify an initializer.
             hint = ". To override an initializer, pass a mapping by name" if self._overridable else ""
-            hint += f". {_LIST_AS_INPUT}" if len(self.slots) == 1 else ""
+            hint += ". To pass a list as the only input, put it in a list: [value]" if len(self.slots) == 1 else ""
             warn(f"Got {len(inputs)} inputs. {self._inventory()}. The surplus inputs are ignored{hint}")
         return {name: self._convert(name, value) for name, value in zip(self._nodes, inputs, strict=False)}
 
@@ -87,8 +86,8 @@ class ModelInputs:
 
     def problem(self, feeds: Mapping[str, object], kind: type[Exception]) -> InputError | None:
         """Return the error for feeds that do not match the model, after ORT raised ``kind``; ``None`` if they match."""
-        required = {name: node for name, node in self._nodes.items() if not node.type.startswith("optional(")}
-        wrong, hint = [(node, "nothing") for name, node in required.items() if name not in feeds], ""
+        required = (node for node in self._nodes.values() if not node.type.startswith("optional("))
+        wrong = [(node, "nothing") for node in required if node.name not in feeds]
         for name, value in feeds.items():
             node = self._nodes.get(name) or self._overridable[name]
             got = _misfit(node, value)
@@ -96,19 +95,17 @@ class ModelInputs:
                 got = "text that UTF-8 cannot represent"
             if got:
                 wrong.append((node, got))
-                if len(self._nodes) == 1 and isinstance(value, np.ndarray) and value.ndim == len(node.shape) - 1:
-                    hint = f"The value lacks one dimension, such as the batch. {_LIST_AS_INPUT}"
-        return self._error(wrong, kind, hint) if wrong else None
+        return self._error(wrong, kind) if wrong else None
 
-    def _error(self, wrong: list[tuple[NodeArg, str]], kind: type[Exception], hint: str = "") -> InputError:
+    def _error(self, wrong: list[tuple[NodeArg, str]], kind: type[Exception]) -> InputError:
         """Return the error for inputs with values that do not fit, each with a description of its value."""
         listed, node = wrong[:_MOST_LISTED], wrong[0][0]
         sentences = [f"Input {_printable(node.name)!r} expects {_type(node)}, got {got}" for node, got in listed]
         if len(self._nodes) + len(self._overridable) > 1:
             sentences.append(self._inventory())
         name, expected = (node.name, _type(node)) if len(wrong) == 1 else (None, _listed(node for node, _ in wrong))
-        message = ". ".join([*sentences, hint] if hint else sentences)
-        return input_error(kind, message, input=name, expected=expected, got=", ".join(got for _, got in listed))
+        got = ", ".join(got for _, got in listed)
+        return input_error(kind, ". ".join(sentences), input=name, expected=expected, got=got)
 
     def _inventory(self) -> str:
         return f"Model inputs: {self._signature() or 'none'}"
@@ -160,7 +157,8 @@ def _misfit(node: NodeArg, value: object) -> str:
     elif isinstance(value, np.ndarray) and value_type.startswith("tensor("):
         shape = value.shape
     else:
-        return _misfit_of_map(value_type, value)
+        is_map = value_type.startswith(("map(", "seq(map("))
+        return tensors.describe(value) if is_map and not _fits_map(value_type, value) else ""
     # ORT reports an empty shape for a scalar and for any rank, and accepts any shape for both.
     if node.shape:
         fits = fits and len(shape) == len(node.shape)
@@ -169,23 +167,14 @@ def _misfit(node: NodeArg, value: object) -> str:
     return "" if fits else tensors.describe(value).replace("object[", "string[")
 
 
-def _misfit_of_map(value_type: str, value: object) -> str:
-    """Describe a value that does not fit a map type or a type of lists of maps; ``""`` for any other type."""
-    if value_type.startswith("seq(map(") and isinstance(value, (list, tuple)):
-        wrong = next(filter(None, (_misfit_of_map(value_type[len("seq(") : -1], item) for item in value)), "")
-        return wrong and f"a list that contains {wrong}"
-    if not value_type.startswith(("map(", "seq(map(")):
-        return ""
-    if not isinstance(value, Mapping) or value_type.startswith("seq("):
-        return tensors.describe(value)
+def _fits_map(value_type: str, value: object) -> bool:
+    """Return whether a value fits a map type or a type of lists of maps."""
+    if value_type.startswith("seq("):
+        return isinstance(value, (list, tuple)) and all(_fits_map(value_type[len("seq(") : -1], item) for item in value)
     key = str if value_type.startswith("map(string,") else (int, np.integer)
     item = str if value_type.endswith(",tensor(string))") else (int, float, np.number)
-    for name, each in value.items():
-        if not isinstance(name, key):
-            return f"a mapping with the key {tensors.describe(name)}"
-        if not isinstance(each, item):
-            return f"a mapping with the value {tensors.describe(each)}"
-    return "" if value else "an empty mapping"
+    pairs = value.items() if isinstance(value, Mapping) else ()
+    return bool(pairs) and all(isinstance(name, key) and isinstance(each, item) for name, each in pairs)
 
 
 def _is_utf8(value: object) -> bool:

@@ -28,6 +28,7 @@ _STRING = np.dtype(object)
 # The Python representation of a container is not text that a caller means.
 _CONTAINERS = (list, tuple, Mapping, AbstractSet, np.ndarray)
 _WHOLE = (bool, int, np.bool_, np.integer)
+_NUMBERS = (*_WHOLE, float, np.floating)
 _FLAT = (str, bytes, bytearray, memoryview)
 _RAGGED = "a list of lists of different lengths"
 # numpy supports no more (32 before 2.0). A list that contains itself is nested deeper.
@@ -115,24 +116,19 @@ def _texts(array: np.ndarray) -> np.ndarray:
 def _numbers_of(value: object, dtype: np.dtype) -> np.ndarray:
     """Convert a Python number, or nested lists of numbers, to an array of a type that is not text."""
     whole = dtype.name.startswith(("int", "uint"))
-    if dtype.kind == "b":
-        kinds, fitting = "", (bool, np.bool_)
-    elif whole:
-        kinds, fitting = "biu", (*_WHOLE, dtype.type)
-    else:
-        kinds, fitting = "biuf", (*_WHOLE, float, np.floating, dtype.type)
+    fitting = (*(_WHOLE if whole else _NUMBERS), dtype.type) if dtype.kind != "b" else (bool, np.bool_)
     _check_leaves(value, fitting)
     found = _stacked(value)
-    if found.dtype == dtype:
-        return found
-    if found.dtype.kind not in kinds:  # such as integers that numpy cannot combine in one integer type
+    if found.dtype == dtype or found.dtype.kind == "b":
+        return found.astype(dtype, copy=False)
+    if not issubclass(found.dtype.type, fitting):  # such as integers that numpy cannot combine in one integer type
         found = _stacked(value, object)
         if not all(isinstance(number, fitting) for number in found.flat):
             raise ValueError(describe(value))
     if whole:
-        bits = int(dtype.name.lstrip("uint"))
-        low, high = (0, (1 << bits) - 1) if dtype.name[0] == "u" else (-1 << (bits - 1), (1 << (bits - 1)) - 1)
-        array, lost = found, (found < low) | (found > high)
+        size = 1 << int(dtype.name.lstrip("uint"))
+        low = 0 if dtype.name[0] == "u" else -size // 2
+        array, lost = found, (found < low) | (found > low + size - 1)
     else:
         array, lost = _floats(found, dtype)
     if lost.any():
@@ -162,21 +158,20 @@ def _check_leaves(value: object, fitting: tuple[type, ...]) -> None:
     for _ in range(_MOST_DIMENSIONS):
         kinds = set(map(type, items))
         nested = {kind for kind in kinds if issubclass(kind, Sequence) and not issubclass(kind, _FLAT)}
-        if np.ndarray in kinds:
-            kinds |= {item.dtype.type for item in items if type(item) is np.ndarray}
-        # numpy converts objects with __array__.
-        leaves = {kind for kind in kinds - nested if issubclass(kind, np.generic) or not hasattr(kind, "__array__")}
-        wrong = {kind for kind in leaves if not issubclass(kind, (*fitting, memoryview))}
-        for item in items if wrong else ():
-            if (item.dtype.type if type(item) is np.ndarray else type(item)) in wrong:
+        leaves = kinds - nested
+        for item in items if not all(issubclass(kind, fitting) for kind in leaves) else ():
+            kind = item.dtype.type if type(item) is np.ndarray else type(item)
+            if issubclass(kind, fitting) or kind in nested or kind is memoryview:
+                continue
+            if issubclass(kind, np.generic) or not hasattr(kind, "__array__"):  # numpy converts objects with __array__
                 raise ValueError(describe(value) if item is value else f"a list that contains {describe(item)}")
         if not nested:
             return
         # Each list once: otherwise, a list that contains another one several times takes exponential time.
         lists = {id(item): item for item in items if type(item) in nested}.values()
         # numpy before 1.24 makes an array of objects of such lists. numpy 2.4 crashes on [[1, x], x] with a list x.
-        beside = (item for item in items if type(item) not in nested and isinstance(item, fitting))
-        if any(getattr(item, "ndim", 0) == 0 for item in beside) or len(set(map(len, lists))) > 1:
+        beside = [item for item in items if isinstance(item, fitting) and type(item) in leaves] if leaves else ()
+        if not all(getattr(item, "ndim", 0) for item in beside) or len(set(map(len, lists))) > 1:
             raise ValueError(_RAGGED)
         items = list(chain.from_iterable(lists))
     raise ValueError("a list that is nested too deeply")
