@@ -19,7 +19,7 @@ import tempfile
 
 import onnx_series as series
 
-from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist.ort_options import RUN_CONFIG, SESSION_CONFIG
 from onnxruntime.backend.allowlist.value_kinds import Flag
 
 # The values of keys that are not flags: those farthest from the default.

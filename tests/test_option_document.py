@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python")
 import backend_option_document as document
 from backend_option_evidence import CONFIG_KEYS
 
-from onnxruntime.backend.allowlist import config_keys
+from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.command_line import schema
 
 
@@ -84,7 +84,7 @@ class TestDocuments(unittest.TestCase):
         self.assertEqual(words & capitalized, set())
 
     def test_each_permitted_config_key_has_evidence(self):
-        permitted = config_keys.SESSION_CONFIG | config_keys.RUN_CONFIG
+        permitted = ort_options.SESSION_CONFIG | ort_options.RUN_CONFIG
         self.assertEqual({*CONFIG_KEYS}, {*permitted}, "the keys of tools/python/backend_option_evidence.py")
 
     def test_evidence_is_listed(self):

@@ -42,8 +42,7 @@ EQUIVALENT = Path(__file__).with_name("backend_mutants_equivalent.tsv")
 BACKEND = TREE / "onnxruntime" / "python" / "backend"
 # Data, and __init__.py, which only imports. A folder means all its modules.
 TABLES = (
-    "allowlist/attributes",
-    "allowlist/config_keys",
+    "allowlist/ort_options",
     "allowlist/providers",
     "allowlist/refusals",
     "capture/operators",

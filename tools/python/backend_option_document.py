@@ -18,8 +18,8 @@ from pathlib import Path
 
 from backend_option_evidence import CONFIG_KEYS
 
-from onnxruntime.backend.allowlist import attributes, config_keys, refusals
-from onnxruntime.backend.allowlist.config_keys import FREE_DIMENSION, SESSION_FAMILIES
+from onnxruntime.backend.allowlist import ort_options, refusals
+from onnxruntime.backend.allowlist.ort_options import FREE_DIMENSION, SESSION_FAMILIES
 from onnxruntime.backend.allowlist.refusals import Refused
 from onnxruntime.backend.allowlist.rules import Need, Rule
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Kind
@@ -34,10 +34,10 @@ def _attributes(permitted: Rules, refused: Rules) -> Rules:
     return permitted | {name: verdict._replace(evidence=evidence) for name, verdict in refused.items()}
 
 
-SESSION_ATTRIBUTES = _attributes(attributes.SESSION_ATTRIBUTES, refusals.SESSION_ATTRIBUTES)
-RUN_ATTRIBUTES = _attributes(attributes.RUN_ATTRIBUTES, refusals.RUN_ATTRIBUTES)
-SESSION_CONFIG = config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
-RUN_CONFIG = config_keys.RUN_CONFIG | refusals.RUN_CONFIG
+SESSION_ATTRIBUTES = _attributes(ort_options.SESSION_ATTRIBUTES, refusals.SESSION_ATTRIBUTES)
+RUN_ATTRIBUTES = _attributes(ort_options.RUN_ATTRIBUTES, refusals.RUN_ATTRIBUTES)
+SESSION_CONFIG = ort_options.SESSION_CONFIG | refusals.SESSION_CONFIG
+RUN_CONFIG = ort_options.RUN_CONFIG | refusals.RUN_CONFIG
 PROVIDERS = refusals.provider_tables()
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"

@@ -37,12 +37,12 @@ from typing import NamedTuple
 from backend_option_names import Use, data_texts, is_glued, load, uses
 from backend_option_noise import NOISE
 
-from onnxruntime.backend.allowlist import config_keys, refusals
+from onnxruntime.backend.allowlist import ort_options, refusals
 from onnxruntime.backend.allowlist.rules import Rule
 
 # Permitted and refused entries together.
-SESSION_CONFIG = config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
-RUN_CONFIG = config_keys.RUN_CONFIG | refusals.RUN_CONFIG
+SESSION_CONFIG = ort_options.SESSION_CONFIG | refusals.SESSION_CONFIG
+RUN_CONFIG = ort_options.RUN_CONFIG | refusals.RUN_CONFIG
 PROVIDERS = refusals.provider_tables()
 
 _LIBRARY = re.compile(r"(lib)?onnxruntime.*\.(so(\.[0-9.]+)?|dylib|dll|pyd)")

@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """The evidence for each permitted session config and run config key: the observed difference.
 
-If the evidence gives no release, ORT 1.31.1 on x86-64 shows the difference. The tests of the allowlist's config_keys.py
+If the evidence gives no release, ORT 1.31.1 on x86-64 shows the difference. The tests of the allowlist's ort_options.py
 repeat the observation of each key that acts on the CPU EP.
 """
 

@@ -34,12 +34,11 @@ from collections.abc import Callable
 
 import backend_test_observable_models as models
 import numpy as np
-import onnxruntime_test_python_backend_allowlist_config_keys as config_keys
+import onnxruntime_test_python_backend_allowlist_ort_options_config_keys as config_keys
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Member, Names, Text, Threads
 

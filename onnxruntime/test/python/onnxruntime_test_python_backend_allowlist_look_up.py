@@ -18,8 +18,7 @@ from backend_test_hostile_values import Float, Int, Loud, LoudType, NumpyInt, Nu
 from onnxruntime import ExecutionMode, RunOptions, SessionOptions
 from onnxruntime.backend import errors
 from onnxruntime.backend.allowlist import look_up, value_kinds
-from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
 from onnxruntime.backend.allowlist.rules import Circumstances, Permit
 from onnxruntime.backend.allowlist.value_kinds import Flag, Integer, Member, Text, Threads
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES

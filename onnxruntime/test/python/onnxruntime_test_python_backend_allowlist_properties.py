@@ -40,8 +40,8 @@ except ImportError:
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import backend
-from onnxruntime.backend.allowlist import attributes, config_keys, refusals
-from onnxruntime.backend.allowlist.config_keys import SESSION_FAMILIES
+from onnxruntime.backend.allowlist import ort_options, refusals
+from onnxruntime.backend.allowlist.ort_options import SESSION_FAMILIES
 from onnxruntime.backend.allowlist.providers import ALWAYS, PROVIDERS
 from onnxruntime.backend.allowlist.refusals import EVERY_PROVIDER, Refused
 from onnxruntime.backend.allowlist.rules import Rule
@@ -52,10 +52,10 @@ from onnxruntime.backend.session import opening
 
 Verdict = Rule | Refused
 # Permitted and refused entries together.
-SESSION_ATTRIBUTES = attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
-RUN_ATTRIBUTES = attributes.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
-SESSION_CONFIG = config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
-RUN_CONFIG = config_keys.RUN_CONFIG | refusals.RUN_CONFIG
+SESSION_ATTRIBUTES = ort_options.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
+RUN_ATTRIBUTES = ort_options.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
+SESSION_CONFIG = ort_options.SESSION_CONFIG | refusals.SESSION_CONFIG
+RUN_CONFIG = ort_options.RUN_CONFIG | refusals.RUN_CONFIG
 JUDGED = refusals.provider_tables()
 
 EXAMPLES = int(os.environ.get("ORT_BACKEND_EXAMPLES", "0"))

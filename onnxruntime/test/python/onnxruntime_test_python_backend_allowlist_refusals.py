@@ -16,8 +16,7 @@ from backend_test_allowlist import NEWEST
 from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend import errors
 from onnxruntime.backend.allowlist import look_up, refusals
-from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
 from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.request import of_call
 

@@ -16,8 +16,7 @@ from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist.ort_options import RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
 from onnxruntime.backend.allowlist.refusals import suggestions
 from onnxruntime.backend.errors import NotPermittedError
 

@@ -23,7 +23,7 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime import ExecutionMode, GraphOptimizationLevel
 from onnxruntime.backend.allowlist import value_kinds
-from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist.ort_options import RUN_CONFIG, SESSION_CONFIG
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Member, Names, Text, Threads, plain
 from onnxruntime.backend.errors import NotPermittedError
 

@@ -50,8 +50,7 @@ NEVER = {
     # Judges names and values: creates no session and opens no file.
     "allowlist": {"ctypes", "onnxruntime.capi", *_FILES},
     # The policy does not depend on the reasons of refusals.
-    "allowlist.attributes": _REFUSALS,
-    "allowlist.config_keys": _REFUSALS,
+    "allowlist.ort_options": _REFUSALS,
     "allowlist.providers": _REFUSALS,
     "allowlist.rules": _REFUSALS,
     "allowlist.value_kinds": _REFUSALS,

@@ -11,10 +11,10 @@ import unittest
 
 from backend_test_command_line import CPU, PREPACKING, SPINNING, WRITES, CommandTest
 
-from onnxruntime.backend.allowlist import config_keys, refusals
+from onnxruntime.backend.allowlist import ort_options, refusals
 from onnxruntime.backend.allowlist.rules import Rule
 
-SESSION_CONFIG = config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
+SESSION_CONFIG = ort_options.SESSION_CONFIG | refusals.SESSION_CONFIG
 PROVIDERS = refusals.provider_tables()
 
 

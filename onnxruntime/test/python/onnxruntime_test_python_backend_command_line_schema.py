@@ -12,8 +12,7 @@ import unittest
 
 from backend_test_command_line import CPU, CommandTest
 
-from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist.ort_options import RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.command_line.schema import schema
 

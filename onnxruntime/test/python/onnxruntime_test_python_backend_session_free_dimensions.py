@@ -20,13 +20,13 @@ from onnx import helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.allowlist import config_keys
+from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.allowlist.rules import Circumstances, Permit
 from onnxruntime.backend.errors import InputError, NotPermittedError
 from onnxruntime.backend.session import free_dimensions
 
 # Whether ORT has the cap of folded values. Otherwise, the square of each size is limited.
-CAPPED = config_keys.SESSION_CONFIG[config_keys.FOLDING_CAP].since <= Circumstances.expected(()).release
+CAPPED = ort_options.SESSION_CONFIG[ort_options.FOLDING_CAP].since <= Circumstances.expected(()).release
 MOST = 2**24 if CAPPED else 2**12
 
 
@@ -112,7 +112,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
             self.assert_refused("N", {"N": 4097})
         if CAPPED:
             for cap, refused in ((2**24, False), (2**24 + 1, True)):
-                keywords = {"session_config": {config_keys.FOLDING_CAP: cap}}
+                keywords = {"session_config": {ort_options.FOLDING_CAP: cap}}
                 if refused:
                     self.assert_refused("N", {"N": 4097}, **keywords)
                 else:

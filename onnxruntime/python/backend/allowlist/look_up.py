@@ -5,7 +5,7 @@
 """Converts the settings that a caller requests into a permit.
 
 ORT receives a setting only if a function of this module returned it. These functions return only names that are
-written in the tables (:mod:`allowlist.attributes`, :mod:`allowlist.config_keys`, :mod:`allowlist.providers`), with text
+written in the tables (:mod:`allowlist.ort_options`, :mod:`allowlist.providers`), with text
 rendered from a parsed value.
 """
 
@@ -17,8 +17,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn
 
 from onnxruntime import RunOptions, SessionOptions
-from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.config_keys import FREE_DIMENSION, RUN_CONFIG, SESSION_CONFIG, SESSION_FAMILIES
+from onnxruntime.backend.allowlist.ort_options import (
+    FREE_DIMENSION,
+    RUN_ATTRIBUTES,
+    RUN_CONFIG,
+    SESSION_ATTRIBUTES,
+    SESSION_CONFIG,
+    SESSION_FAMILIES,
+)
 from onnxruntime.backend.allowlist.providers import ALWAYS, ANY_PLUGIN, NO_OPTION, PROVIDER_NEEDS, PROVIDERS
 from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances, Permit, Rule, Setting
 from onnxruntime.backend.allowlist.value_kinds import ForbiddenError

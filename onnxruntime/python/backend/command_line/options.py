@@ -10,7 +10,7 @@ import argparse
 import shlex
 from collections.abc import Iterator, Mapping
 
-from onnxruntime.backend.allowlist import attributes, config_keys, refusals
+from onnxruntime.backend.allowlist import ort_options, refusals
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.refusals.suggestions import similar_provider
 from onnxruntime.backend.allowlist.rules import Rule
@@ -43,11 +43,11 @@ def _tables(scope: str | None) -> Iterator[tuple[str, str, Mapping[str, Rule | r
     """Return title, EP (or ``""``) and entries of each table in a scope; ``None`` is the scope of all tables."""
     scope = {"session_config": "session", "session_options": "session", "run_config": "run"}.get(scope, scope)
     if scope in (None, "session"):
-        yield "session_config", "", config_keys.SESSION_CONFIG | refusals.SESSION_CONFIG
-        yield "keyword arguments of prepare", "", attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
+        yield "session_config", "", ort_options.SESSION_CONFIG | refusals.SESSION_CONFIG
+        yield "keyword arguments of prepare", "", ort_options.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
     if scope in (None, "run"):
-        yield "run_config", "", config_keys.RUN_CONFIG | refusals.RUN_CONFIG
-        yield "keyword arguments of run", "", attributes.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
+        yield "run_config", "", ort_options.RUN_CONFIG | refusals.RUN_CONFIG
+        yield "keyword arguments of run", "", ort_options.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
     if scope in ("session", "run"):
         return
     name = scope and providers.full_name(scope)

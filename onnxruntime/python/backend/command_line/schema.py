@@ -14,8 +14,13 @@ import re
 from collections.abc import Mapping
 
 import onnxruntime
-from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.config_keys import FREE_DIMENSION, RUN_CONFIG, SESSION_CONFIG, SESSION_FAMILIES
+from onnxruntime.backend.allowlist.ort_options import (
+    FREE_DIMENSION,
+    RUN_CONFIG,
+    SESSION_ATTRIBUTES,
+    SESSION_CONFIG,
+    SESSION_FAMILIES,
+)
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Family, Rule
 from onnxruntime.backend.command_line.options import conditions

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import onnx
 
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend.allowlist.config_keys import FOLDING_CAP, SESSION_CONFIG
+from onnxruntime.backend.allowlist.ort_options import FOLDING_CAP, SESSION_CONFIG
 from onnxruntime.backend.allowlist.rules import Circumstances, Permit
 from onnxruntime.backend.errors import reject, reject_value, show
 from onnxruntime.backend.provider_names import COMPILING

@@ -33,8 +33,8 @@ from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
 from onnxruntime.backend import prepare
-from onnxruntime.backend.allowlist import config_keys, look_up, refusals
-from onnxruntime.backend.allowlist.config_keys import RUN_CONFIG, SESSION_CONFIG
+from onnxruntime.backend.allowlist import look_up, ort_options, refusals
+from onnxruntime.backend.allowlist.ort_options import RUN_CONFIG, SESSION_CONFIG
 from onnxruntime.backend.allowlist.rules import Circumstances, Rule
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.errors import NotPermittedError
@@ -352,15 +352,15 @@ def _acts_here(rule: Rule) -> bool:
 class TestConfigKeys(unittest.TestCase):
     def test_each_key_is_in_one_group(self):
         """The groups are merged into one table. A second entry of a key would replace the first silently."""
-        tree = ast.parse(Path(config_keys.__file__).read_text(encoding="utf-8"))
+        tree = ast.parse(Path(ort_options.__file__).read_text(encoding="utf-8"))
         dicts = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]
         keys = [key for node in dicts for key in node.keys]
         written = [
-            getattr(config_keys, key.id, "") if isinstance(key, ast.Name) else key.value
+            getattr(ort_options, key.id, "") if isinstance(key, ast.Name) else key.value
             for key in keys
             if isinstance(key, (ast.Name, ast.Constant))
         ]
-        written += [key for pool in ("intra_op", "inter_op") for key in config_keys._spinning(pool)]
+        written += [key for pool in ("intra_op", "inter_op") for key in ort_options._spinning(pool)]
         permitted = [*SESSION_CONFIG, *RUN_CONFIG]
         self.assertEqual(sorted(key for key in written if key in permitted), sorted(permitted))
 
