@@ -29,7 +29,7 @@ FROM_ENVIRONMENT = f" (from the environment variable {ENVIRONMENT})"
 MOST_ENTRIES = 256
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Request:
     """The settings that a call requests, with exact ``str`` as names."""
 

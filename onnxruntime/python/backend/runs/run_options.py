@@ -19,7 +19,7 @@ from onnxruntime.backend.configuration import KEYWORDS
 from onnxruntime.backend.errors import reject, warn
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class RunSettings:
     """The permitted settings of a run, and the ``RunOptions`` made from them."""
 

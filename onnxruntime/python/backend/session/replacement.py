@@ -53,7 +53,7 @@ def of(session: InferenceSession) -> Replacement | None:
     return vars(session).get(_KEPT)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Replacement:
     """Runs one session, one run after another, and replaces its inner session after a failed run."""
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MOST_KEPT = 64
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Runs:
     """Everything that the runs of one session need. A run uses one such object from its start to its end."""
 

@@ -17,7 +17,7 @@ from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, QNN
 from onnxruntime.backend.session import failures, presence
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Applied:
     """The specified settings as ORT reports them: the values of the properties of a prepared model."""
 
