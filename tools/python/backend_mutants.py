@@ -40,7 +40,8 @@ from typing import NamedTuple
 TREE = Path(__file__).resolve().parents[2]
 EQUIVALENT = Path(__file__).with_name("backend_mutants_equivalent.tsv")
 BACKEND = TREE / "onnxruntime" / "python" / "backend"
-# Data, and __init__.py, which only imports. A folder means all its modules.
+# Data, and __init__.py, which only imports. A folder means all its modules except SUGGESTIONS.
+SUGGESTIONS = "allowlist/refusals/suggestions"
 TABLES = (
     "allowlist/ort_options",
     "allowlist/providers",
@@ -218,7 +219,8 @@ class _Finder(ast.NodeVisitor):
 def modules() -> list[str]:
     """The modules that are not tables, by their paths in the package without ``.py``."""
     paths = [path.relative_to(BACKEND).with_suffix("") for path in BACKEND.rglob("*.py") if path.stem != "__init__"]
-    return sorted(path.as_posix() for path in paths if not any(path.is_relative_to(table) for table in TABLES))
+    found = [path.as_posix() for path in paths if not any(path.is_relative_to(table) for table in TABLES)]
+    return sorted([*found, SUGGESTIONS])
 
 
 def mutants(module: str, source: str) -> list[Mutant]:
