@@ -43,20 +43,15 @@ class OnnxRuntimeBackend(Backend):
 
     @classmethod
     def is_compatible(cls, model, device: str | None = None, **kwargs) -> bool:
-        """
-        Return whether this ORT build supports a device, by default its own; see :meth:`supports_device`.
-
-        :param model: ignored.
-        """
+        """Return whether this ORT build supports a device, by default its own. The result is the same for any model."""
         return cls.supports_device(get_device() if device is None else device)
 
     @classmethod
     def is_opset_supported(cls, model) -> tuple[bool, str]:
         """
-        Return whether the installed onnx has released the ONNX opsets that a model imports, and the reason if not.
+        Return whether the installed onnx has released the opsets that a model imports, and the reason if not.
 
-        The result is always ``(True, "")`` if the environment variable ``ALLOW_RELEASED_ONNX_OPSET_ONLY`` is set and
-        not ``1``.
+        Always ``(True, "")`` if the environment variable ``ALLOW_RELEASED_ONNX_OPSET_ONLY`` is set and not ``1``.
         """
         reason = failures.unreleased(model) if cls.allowReleasedOpsetsOnly else ""
         return not reason, reason
@@ -91,15 +86,15 @@ class OnnxRuntimeBackend(Backend):
         Load a model and prepare it for runs.
 
         A ``ModelProto`` becomes bytes, and bytes become a session. Each form passes through ``cls.prepare``, which a
-        subclass can override. The environment variable ``ORT_ONNX_BACKEND_CONFIG`` adds settings that the caller does
-        not specify. The same allowlist applies to them.
+        subclass can override. ``ORT_ONNX_BACKEND_CONFIG`` adds settings that the caller does not specify, under the
+        same allowlist.
 
         :param model: a path, a serialized model, an :class:`onnx.ModelProto`, an :class:`onnxruntime.InferenceSession`
             or a prepared model.
         :param device: the device, as for :meth:`supports_device`; ``None`` for the device of the build. An index, as in
             ``'CUDA:1'``, sets the ``device_id`` of the CUDA EP.
-        :param provider_options: ``{EP name: {option: value}}``. The session gets exactly these EPs in this order, then
-            the CPU EP, without any fallback; ``{}`` selects the CPU EP only. ``None`` selects all available EPs.
+        :param provider_options: ``{EP name: {option: value}}``, for exactly these EPs in this order, then the CPU EP,
+            without any fallback; ``{}`` selects the CPU EP only, and ``None`` all available EPs.
         :param session_config: ``{key: value}`` of session config entries.
         :param run_config: ``{key: value}`` of run config entries for every run.
         :param session_options: ``{attribute: value}`` of :class:`onnxruntime.SessionOptions`. In Python, attributes can
@@ -107,8 +102,8 @@ class OnnxRuntimeBackend(Backend):
         :param free_dimension_overrides: ``{name: size}`` of named free dimensions of the model's inputs.
         :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions`. Other names are ignored, with a
             ``RuntimeWarning``.
-        :raises NotPermittedError: if the caller specifies a setting that is not permitted or cannot be applied. If a
-            keyword argument is not a mapping, the error is also a ``TypeError``.
+        :raises NotPermittedError: if a setting of the caller is not permitted or cannot be applied. The error is also
+            a ``TypeError`` if a keyword argument is not a mapping.
         :raises RuntimeError: if ORT does not apply a permitted setting.
         :raises unittest.SkipTest: if a ``ModelProto`` imports an opset that the installed onnx has not released, or
             ORT lacks one of its operators. Both are errors if ``ALLOW_RELEASED_ONNX_OPSET_ONLY`` is set and not ``1``.

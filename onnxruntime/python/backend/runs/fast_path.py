@@ -4,8 +4,7 @@
 # --------------------------------------------------------------------------
 """Fast path for runs whose inputs need no conversion: it calls the inner handle of the session directly.
 
-It is used only while ``run`` is ORT's own method, on the class and on the session. So a tracer, a mock or an override
-receives every run.
+If a tracer, a mock or a subclass replaces ``run``, it receives every run.
 """
 
 from __future__ import annotations
@@ -33,10 +32,8 @@ def none(inputs: object, options: RunOptions) -> None:
 def of(session: InferenceSession, slots: Sequence[tuple], outputs: Sequence[str], lock: object = None) -> Callable:
     """Return a function of the inputs and the run options; it returns the outputs, or ``None`` if it cannot run them.
 
-    The session is exactly an :class:`InferenceSession`, and numpy has the types of all of its outputs.
-
-    :param slots: see :class:`onnxruntime.backend.runs.inputs.ModelInputs`.
-    :param lock: the ``SessionLock`` of a session on a device.
+    The session is exactly an :class:`InferenceSession`, and numpy has the types of all of its outputs. Its inputs are
+    the ``slots`` of :class:`onnxruntime.backend.runs.inputs.ModelInputs`. On a device, it has a ``SessionLock``.
     """
     own, count, array, ort_value = vars(session), len(slots), np.ndarray, OrtValue
     inner = own.get("_providers")
@@ -81,7 +78,11 @@ def with_values(
     session: InferenceSession, feeds: Mapping[str, object], outputs: Sequence[str], options: RunOptions
 ) -> list:
     """Run a session with outputs of types that numpy does not have. A feed is ``None`` for an absent optional."""
-    values = {name: tensors.to_ort_value(value) for name, value in feeds.items() if value is not None}
+    values = {
+        name: value if isinstance(value, OrtValue) else OrtValue.ortvalue_from_numpy(value)
+        for name, value in feeds.items()
+        if value is not None
+    }
     if (
         type(session) is not InferenceSession
         or InferenceSession.run_with_ort_values is not _RUN_WITH_ORT_VALUES

@@ -40,10 +40,9 @@ class RunSettings:
         self, at: Circumstances, run_config: Mapping[str, object] | None, attributes: Mapping[str, object] = NOTHING
     ) -> tuple[RunSettings, dict[str, str]]:
         """Look up the settings of one run, which override these. Return a warning, too, for each key without effect."""
-        for keyword in KEYWORDS:
-            if attributes.get(keyword) is not None:
-                reject("cannot be set for a run. Pass it to prepare", keyword)
-        attributes = {name: value for name, value in attributes.items() if name not in KEYWORDS}
+        attributes = {name: value for name, value in attributes.items() if name not in KEYWORDS or value is not None}
+        for keyword in attributes.keys() & KEYWORDS:
+            reject("cannot be set for a run. Pass it to prepare", keyword)
         found, idle = look_up.attributes(RUN_ATTRIBUTES, attributes, at)
         entries = self.entries
         if run_config is not None:

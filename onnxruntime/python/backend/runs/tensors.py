@@ -184,20 +184,9 @@ def _stacked(value: object, dtype: type | None = None) -> np.ndarray:
         raise ValueError(_RAGGED) from None
 
 
-def to_ort_value(value: object, element: int = TensorProto.UNDEFINED) -> OrtValue:
-    """Convert an array, which must not change while the result is in use, to a tensor. Return an ``OrtValue`` as it is.
-
-    :param element: the ONNX element type, if numpy does not have it.
-    """
-    if isinstance(value, OrtValue):
-        return value
-    if not isinstance(value, np.ndarray) or value.dtype == _STRING:
-        raise RuntimeError(
-            f"ORT's Python API cannot pass {describe(value)} to a model with outputs of a type that numpy does not have"
-        )
-    array = np.asarray(value, order="C")
-    if numpy_has(array.dtype):
-        return OrtValue.ortvalue_from_numpy(array)
+def to_ort_value(array: np.ndarray, element: int) -> OrtValue:
+    """Convert an array of a type that numpy lacks to a tensor. The array must not change while the tensor is in use."""
+    array = np.asarray(array, order="C")
     if _is_packed(array.dtype):
         packed = numpy_helper.from_array(array).raw_data
         # ORT uses the shape of the array, and reads the packed bytes from the start of its memory.
@@ -222,8 +211,8 @@ def owned(value: object) -> object:
 def to_array(value: OrtValue) -> np.ndarray | None:
     """Copy a tensor to an array that owns its bytes; return ``None`` for an optional without a value.
 
-    A result of a run can share the memory of an input, an initializer or another result. The method ``OrtValue.numpy``
-    returns a view of that memory, which nothing keeps alive. So only this function calls the method.
+    A result can share the memory of an input, an initializer or another result. ``OrtValue.numpy`` returns a view of
+    that memory, which nothing keeps alive. So only this function calls it.
     """
     if not value.has_value():
         return None
