@@ -64,13 +64,9 @@ def _also_ort(base: type[Exception], kind: type[Exception]) -> type[Exception]:
     public = kind if base is RuntimeError else base
 
     def reduce(error: Exception) -> tuple:  # pickle does not find the class by its name
-        return _restore, (base, kind, error.args), vars(error)
+        return reworded, (kind, *error.args, base), vars(error)
 
     return type(public.__name__, (base, kind), {"__module__": public.__module__, "__reduce__": reduce})
-
-
-def _restore(base: type[Exception], kind: type[Exception], arguments: tuple) -> Exception:
-    return _also_ort(base, kind)(*arguments)
 
 
 def reworded(
@@ -83,11 +79,6 @@ def reworded(
     """
     is_ort = kind.__module__ == InvalidArgument.__module__
     return (_also_ort(base, kind) if is_ort else base)(message, **attributes)
-
-
-def input_error(kind: type[Exception], message: str, **attributes: object) -> InputError:
-    """Return an :class:`InputError` that is an instance of ORT's class ``kind``, too."""
-    return reworded(kind, message, InputError, **attributes)
 
 
 def refuse(reason: str, keyword: str, provider: str = "", key: str | None = None) -> NoReturn:

@@ -121,7 +121,7 @@ def drawn(kind: Kind, name: str, draw: random.Random) -> object:
     if type(kind) is Member:
         return draw.choice([*kind._by_name, *kind._by_name.values()])
     if type(kind) is Names:
-        return kind._separator.join(draw.sample(sorted(kind._known), draw.randint(1, 3)))
+        return kind._separator.join(draw.sample(sorted(kind._known()), draw.randint(1, 3)))
     if type(kind) is Text:
         return draw.choice(TEXTS[name])
     raise AssertionError(f"a kind that this fuzz does not know: {kind}")

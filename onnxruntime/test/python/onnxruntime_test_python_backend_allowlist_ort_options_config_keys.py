@@ -666,14 +666,6 @@ class TestRefusedValues(unittest.TestCase):
         for both in ({**one, **other}, {**other, **one}):
             self.assert_refused(next(iter(one)), lambda both=both: look_up.entries("session_config", both, at))
 
-    def test_optimizers_of_one_release(self):
-        key = "optimization.disable_specified_optimizers"
-        config = {key: "MatMulNBitsMlpFusion"}
-        look_up.entries("session_config", config, self.at((1, 27)))
-        for release in ((1, 26), (1, 28), NEWEST.release):
-            with self.subTest(release):
-                self.assert_refused(key, lambda: look_up.entries("session_config", config, self.at(release)))  # noqa: B023
-
     def test_bfloat16_on_arm(self):
         key = "mlas.enable_gemm_fastmath_arm64_bfloat16"
         for features, machine, system, permitted in (

@@ -181,7 +181,7 @@ def allowed(kind: Kind, text: object) -> bool:
     if type(kind) is Choice:
         return text in kind._spelling.values()
     if type(kind) is Names:
-        return (kind._empty and not text) or all(name in kind._known for name in text.split(kind._separator))
+        return (kind._empty and not text) or all(name in kind._known() for name in text.split(kind._separator))
     if type(kind) is Text:
         return re.fullmatch(kind._pattern, text) is not None
     raise AssertionError(f"this test does not support the kind {kind}")
@@ -331,7 +331,7 @@ def values(rule: Verdict) -> st.SearchStrategy:
     if type(kind) is Choice:
         return st.sampled_from([*kind._spelling, *kind._spelling.values()])
     if type(kind) is Names:
-        known = st.lists(st.sampled_from(sorted(kind._known)), min_size=1, max_size=3)
+        known = st.lists(st.sampled_from(sorted(kind._known())), min_size=1, max_size=3)
         return known.map(kind._separator.join)
     if type(kind) is Member:
         return st.sampled_from([*kind._by_name, *kind._by_name.values()])

@@ -437,7 +437,7 @@ WRONG_VALUES = (
         look_up_key("optimization.disable_specified_optimizers", "Nope"),
         (
             "session_config['optimization.disable_specified_optimizers']: invalid value 'Nope' "
-            "(it contains an unknown name). Expected names from this list, joined by ';': ..."
+            "(it contains a name that is not permitted). Expected names from these lists, joined by ';'. ORT 1.24 ..."
         ),
     ),
     (

@@ -10,7 +10,7 @@ The tests of this module observe the effect of each key. docs/options-evidence.m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
@@ -21,26 +21,23 @@ from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, COMPILING, CPU,
 
 def _parallel(at: Circumstances) -> bool:
     """Return whether operators run in parallel. With one inter-op thread, ORT creates a sequential session."""
-    return at.attributes.get("execution_mode") == ExecutionMode.ORT_PARALLEL and (
-        at.attributes.get("inter_op_num_threads") != 1
-    )
+    threads = at.attributes.get("inter_op_num_threads")
+    return at.attributes.get("execution_mode") == ExecutionMode.ORT_PARALLEL and threads != 1
 
 
-# A condition without which an attribute has no effect.
+# A condition without which a setting has no effect.
 _idle = partial(Need, idle=True)
-PARALLEL = _idle("execution_mode=ORT_PARALLEL", lambda at, _: _parallel(at))
+_PARALLEL = _idle("execution_mode=ORT_PARALLEL", lambda at, _: _parallel(at))
 _SEVERAL = _idle(
     "inter_op_num_threads other than 1 to be ORT_PARALLEL", lambda at, text: "PARALLEL" not in text or _parallel(at)
 )
-OWN_THREADS = _idle(
+_OWN_POOLS = _idle(
     "per-session thread pools (use_per_session_threads)",
     lambda at, _: at.attributes.get("use_per_session_threads", True),
     shared=True,
 )
 _THREADS_START = Need(
-    "a system that lets this process start this number of threads",
-    lambda _, text: threads_start(int(text)),
-    without="ORT waits for them indefinitely",
+    "threads that this process can start", lambda _, text: threads_start(int(text)), without="ORT waits indefinitely"
 )
 _PATTERN = _idle("execution_mode=ORT_SEQUENTIAL to be on", lambda at, text: text == "0" or not _parallel(at))
 # ORT writes this text into its log lines. It must not look like another field of a log line, or start a new line.
@@ -52,7 +49,7 @@ _SEVERITY = Integer(among=(-1, 2, 3, 4))
 _VERBOSITY = Rule(
     Integer(among=(0,)),
     "0",
-    "Verbosity of the log lines. Other values act only in a debug build at log severity 0, which is refused.",
+    "Verbosity of log lines. Others act only in debug builds at log severity 0, which is refused.",
 )
 _LEVEL = Member(*GraphOptimizationLevel.__members__.values())
 _MODE = Member(*ExecutionMode.__members__.values())
@@ -74,11 +71,11 @@ SESSION_ATTRIBUTES = Common("stored: a member of SessionOptions") | {
         Threads(),
         "0",
         "Threads that run operators in parallel. 0: ORT decides.",
-        needs=(_THREADS_START, OWN_THREADS, PARALLEL),
+        needs=(_THREADS_START, _OWN_POOLS, _PARALLEL),
         anyway=("0", "1"),
     ),
     "intra_op_num_threads": Rule(
-        Threads(), "0", "Threads within an operator. 0: ORT decides.", needs=(_THREADS_START, OWN_THREADS)
+        Threads(), "0", "Threads within an operator. 0: ORT decides.", needs=(_THREADS_START, _OWN_POOLS)
     ),
     "log_severity_level": Rule(_SEVERITY, "-1", "Minimum severity of log lines. -1: the default of the process."),
     "log_verbosity_level": _VERBOSITY,
@@ -120,41 +117,37 @@ _switch_on = partial(Rule, Flag(), "1", anyway=("0",))
 
 
 # The names that optimization.disable_specified_optimizers acts on (the pass leaves the log, or its nodes stay in the
-# graph), with the release that added them. It does not act on MemcpyTransformer, CastFloat16Transformer,
+# graph), by the release that added them. It does not act on MemcpyTransformer, CastFloat16Transformer,
 # RemoveDuplicateCastTransformer and EnsureUniqueDQForNodeUnit.
-_SINCE_1_24 = """
-    AttentionFusion BiasDropoutFusion BiasGeluFusion BiasSoftmaxFusion CastChainElimination CastElimination
-    ClipQuantRewrite CommonSubexpressionElimination ConstantFolding ConstantSharing ConvActivationFusion
-    ConvAddActivationFusion ConvAddFusion ConvBNFusion ConvMulFusion DivMulFusion DoubleQDQPairsRemover
-    DynamicQuantizeMatMulFusion EliminateDropout EliminateIdentity EliminateSlice EmbedLayerNormFusion
-    ExpandElimination FastGeluFusion FreeDimensionOverrideTransformer FuseFp16InitializerToFp32NodeTransformer
-    FuseReluClip GatherSliceToSplitFusion GatherToSliceFusion GeluApproximation GeluFusionL1 GeluFusionL2
-    GemmActivationFusion GemmSumFusion GemmTransposeFusion GroupQueryAttentionFusion LayerNormFusionL1
-    LayerNormFusionL2 Level1_RuleBasedTransformer Level2_RuleBasedTransformer MatMulActivationFusion MatMulAddFusion
-    MatMulIntegerToFloatFusion MatMulNBitsFusion MatMulScaleFusion MatMul_BatchNormalization_Fusion
-    MatmulTransposeFusion NchwcTransformer NhwcTransformer NoopElimination Pad_Fusion PreShapeNodeElimination
-    QDQFinalCleanupTransformer QDQPropagationTransformer QDQS8ToU8Transformer QDQSelectorActionTransformer
-    QuickGeluFusion ReluQuantRewrite ReshapeFusion SimplifiedLayerNormFusion SkipLayerNormFusion TransposeOptimizer
-    TransposeOptimizer_CPUExecutionProvider WeightBiasQuantization WhereDummyDq
-"""
-_SINCE_1_25 = """
-    Avx2WeightS8ToU8Transformer BiasSkipLayerNormFusion DQMatMulNBitsFusion NotWhereFusion
-    SliceConcatToSpaceToDepthFusion
-"""
-# Later releases run these for EPs other than the CPU EP only. Whether the key acts there is not known.
-_ONLY_IN_1_27 = ("MatMulNBitsMlpFusion", "MatMulNBitsQkvFusion")
-_OPTIMIZERS = {
-    **dict.fromkeys(_SINCE_1_24.split(), (1, 24)),
-    **dict.fromkeys(_SINCE_1_25.split(), (1, 25)),
-    **dict.fromkeys(_ONLY_IN_1_27, (1, 27)),
-    "GroupQueryAttentionPreNormFusion": (1, 28),
+_OPTIMIZERS_SINCE = {
+    (1, 24): """
+        AttentionFusion BiasDropoutFusion BiasGeluFusion BiasSoftmaxFusion CastChainElimination CastElimination
+        ClipQuantRewrite CommonSubexpressionElimination ConstantFolding ConstantSharing ConvActivationFusion
+        ConvAddActivationFusion ConvAddFusion ConvBNFusion ConvMulFusion DivMulFusion DoubleQDQPairsRemover
+        DynamicQuantizeMatMulFusion EliminateDropout EliminateIdentity EliminateSlice EmbedLayerNormFusion
+        ExpandElimination FastGeluFusion FreeDimensionOverrideTransformer FuseFp16InitializerToFp32NodeTransformer
+        FuseReluClip GatherSliceToSplitFusion GatherToSliceFusion GeluApproximation GeluFusionL1 GeluFusionL2
+        GemmActivationFusion GemmSumFusion GemmTransposeFusion GroupQueryAttentionFusion LayerNormFusionL1
+        LayerNormFusionL2 Level1_RuleBasedTransformer Level2_RuleBasedTransformer MatMulActivationFusion MatMulAddFusion
+        MatMulIntegerToFloatFusion MatMulNBitsFusion MatMulScaleFusion MatMul_BatchNormalization_Fusion
+        MatmulTransposeFusion NchwcTransformer NhwcTransformer NoopElimination Pad_Fusion PreShapeNodeElimination
+        QDQFinalCleanupTransformer QDQPropagationTransformer QDQS8ToU8Transformer QDQSelectorActionTransformer
+        QuickGeluFusion ReluQuantRewrite ReshapeFusion SimplifiedLayerNormFusion SkipLayerNormFusion TransposeOptimizer
+        TransposeOptimizer_CPUExecutionProvider WeightBiasQuantization WhereDummyDq
+    """,
+    (1, 25): """
+        Avx2WeightS8ToU8Transformer BiasSkipLayerNormFusion DQMatMulNBitsFusion NotWhereFusion
+        SliceConcatToSpaceToDepthFusion
+    """,
+    (1, 28): "GroupQueryAttentionPreNormFusion",
 }
+_OPTIMIZERS = {name: since for since, names in _OPTIMIZERS_SINCE.items() for name in names.split()}
+_LISTED = "; ".join(
+    "{}.{} and later: {}".format(*since, ", ".join(names.split())) for since, names in _OPTIMIZERS_SINCE.items()
+)
 _KNOWN_OPTIMIZERS = Need(
     "optimizers of this ORT release",
-    lambda at, text: all(
-        _OPTIMIZERS[name] <= at.release and (name not in _ONLY_IN_1_27 or at.release == (1, 27))
-        for name in filter(None, text.split(";"))
-    ),
+    lambda at, text: all(_OPTIMIZERS[name] <= at.release for name in text.split(";") if name),
 )
 _OVERRIDES_PASS = "FreeDimensionOverrideTransformer"
 _OVERRIDES_APPLIED = Need(
@@ -162,13 +155,6 @@ _OVERRIDES_APPLIED = Need(
     lambda at, text: not at.sizes or _OVERRIDES_PASS not in text.split(";"),
     without="ORT ignores the overrides",
 )
-
-
-def _with_releases() -> Iterator[str]:
-    """Return the names of the optimizers with the releases that have them."""
-    for name, since in sorted(_OPTIMIZERS.items()):
-        releases = "{}.{} {}".format(*since, "only" if name in _ONLY_IN_1_27 else "and later")
-        yield name if since == (1, 24) else f"{name} ({releases})"
 
 
 def _optimizes(level: GraphOptimizationLevel) -> Need:
@@ -201,7 +187,7 @@ SESSION_CONFIG: dict[str, Rule] = {
         since=(1, 27),
     ),
     _DISABLED: Rule(
-        Names(lambda: _OPTIMIZERS, f"names from this list, joined by ';': {', '.join(_with_releases())}", empty=True),
+        Names(lambda: _OPTIMIZERS, f"names from these lists, joined by ';'. ORT {_LISTED}", empty=True),
         "",
         "Disables these graph optimizers. ORT itself silently ignores unknown names.",
         needs=(_KNOWN_OPTIMIZERS, _OVERRIDES_APPLIED),
@@ -278,10 +264,8 @@ SESSION_CONFIG |= Common(needs=(_EXTENDED,)) | {
     ),
 }
 
-_INTRA_THREADS = Need(
-    "two or more intra-op threads", lambda at, _: at.attributes.get("intra_op_num_threads") != 1, idle=True
-)
-_POOLS = {"intra_op": (_INTRA_THREADS, OWN_THREADS), "inter_op": (PARALLEL, OWN_THREADS)}
+_INTRA_THREADS = _idle("two or more intra-op threads", lambda at, _: at.attributes.get("intra_op_num_threads") != 1)
+_POOLS = {"intra_op": (_INTRA_THREADS, _OWN_POOLS), "inter_op": (_PARALLEL, _OWN_POOLS)}
 
 
 def _spinning(pool: str) -> dict[str, Rule]:
@@ -290,9 +274,7 @@ def _spinning(pool: str) -> dict[str, Rule]:
     rule = partial(Rule, since=(1, 26), needs=(_beside(allowed, "0", what=f"{allowed}=1"),))
     return {
         allowed: _switch_on(f"Lets idle {threads} spin before they block."),
-        f"session.{pool}.spin_backoff_max": rule(
-            Integer(1, 64), "1", f"Maximum back-off in the spin loop of {threads}.", anyway=("1",)
-        ),
+        f"session.{pool}.spin_backoff_max": rule(Integer(1, 64), "1", f"Maximum back-off of {threads}.", anyway=("1",)),
         f"session.{pool}.spin_duration_us": rule(
             Integer(-1, 10_000),  # from 1000000 on, idle threads keep all cores busy
             "-1",
@@ -374,16 +356,10 @@ SESSION_CONFIG |= {
     "session.prepack.enable_parallel": _switch(
         "Repacks constant weights on the intra-op threads.", since=(1, 31), needs=(_INTRA_THREADS, _PREPACKING)
     ),
-    "session.use_device_allocator_for_initializers": _switch(
-        "Allocates initializers outside the device's arena.", needs=(_has(*GPU),)
-    ),
+    "session.use_device_allocator_for_initializers": _switch("Keeps initializers out of arenas.", needs=(_has(*GPU),)),
     # Strictness.
-    "session.disable_cpu_ep_fallback": _switch(
-        "Raises an error if ORT would assign a node to the CPU EP.", needs=(_NO_CPU_EP,)
-    ),
-    "session.disable_model_compile": _switch(
-        "Raises an error if an EP would have to compile the model.", needs=(_has(*COMPILING),)
-    ),
+    "session.disable_cpu_ep_fallback": _switch("Raises an error if the CPU EP would run a node.", needs=(_NO_CPU_EP,)),
+    "session.disable_model_compile": _switch("Raises an error if an EP compiles nodes.", needs=(_has(*COMPILING),)),
     "session.strict_shape_type_inference": _switch(
         "Raises an error if a declared shape or type contradicts the inferred shape or type."
     ),
@@ -429,9 +405,7 @@ _CAPTURING = Need(
     lambda at, text: text == "-1" or _captures(at.options),
     idle=True,
 )
-_ARENAS = Need(
-    "a memory arena for every device in the value (enable_cpu_mem_arena for cpu, a GPU EP for gpu)", _arenas_exist
-)
+_ARENAS = Need("a memory arena for every device of the value (cpu: enable_cpu_mem_arena; gpu: a GPU EP)", _arenas_exist)
 _NO_GRAPHS = Need(
     "a value of cpu:0 if the session captures graphs",
     lambda at, text: text == "cpu:0" or not _captures(at.options),
@@ -439,9 +413,7 @@ _NO_GRAPHS = Need(
 )
 
 RUN_CONFIG: dict[str, Rule] = {
-    "gpu_graph_id": Rule(
-        Integer(-1, 1023), "not set", "The captured graph that a run uses. -1: none, for this run.", needs=(_CAPTURING,)
-    ),
+    "gpu_graph_id": Rule(Integer(-1, 1023), "not set", "Captured graph of the run. -1: none.", needs=(_CAPTURING,)),
     "memory.enable_memory_arena_shrinkage": Rule(
         Text(r"(cpu:0|gpu:[0-9]{1,2})(;(cpu:0|gpu:[0-9]{1,2})){0,7}", "devices such as cpu:0 or cpu:0;gpu:0"),
         "not set",

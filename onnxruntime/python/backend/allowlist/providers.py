@@ -31,9 +31,7 @@ _ARENA_LIMIT = Rule(
 )
 _ARENA_GROWTH = Rule(Choice("kNextPowerOfTwo", "kSameAsRequested"), "kNextPowerOfTwo", "How the memory arena grows.")
 # An operator type that does not exist excludes nothing, and ORT does not report this.
-_OPERATORS = Names(
-    lambda: {schema.name for schema in get_all_schemas()}, "operator types of ONNX, such as 'Conv', joined by ','", ","
-)
+_OPERATORS = Names(lambda: {schema.name for schema in get_all_schemas()}, "ONNX operator types, joined by ','", ",")
 _PLUGIN_DEVICE = Rule(
     _DEVICE_INDEX,
     "0",
@@ -81,9 +79,7 @@ _CUDA = Common("parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries") | {
         "outputs depend on earlier runs.",
         needs=(_BOUNDED,),
     ),
-    _TUNING_LIMIT: Rule(
-        Integer(1, 1000), "0", "Maximum milliseconds for tuning one operator. 0: no limit.", needs=(_TUNED,)
-    ),
+    _TUNING_LIMIT: Rule(Integer(1, 1000), "0", "Maximum milliseconds per operator. 0: no limit.", needs=(_TUNED,)),
     "use_ep_level_unified_stream": _switch("Lets all runs of the session share one CUDA stream."),
     "use_tf32": _switch_on("Lets float matmul and convolution use TF32."),
 }
@@ -108,9 +104,7 @@ _TENSORRT = Common("parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT
     "trt_layer_norm_fp32_fallback": _trt_switch("Computes layer normalization in float32."),
     "trt_sparsity_enable": _trt_switch("Lets TensorRT use kernels for sparse weights."),
     "trt_builder_optimization_level": Rule(Integer(0, 5), "3", "Effort of TensorRT's search for fast kernels."),
-    "trt_auxiliary_streams": Rule(
-        Integer(-1, 8), "-1", "Maximum additional CUDA streams for each inference stream. -1: TensorRT chooses."
-    ),
+    "trt_auxiliary_streams": Rule(Integer(-1, 8), "-1", "Maximum auxiliary streams per stream. -1: TensorRT chooses."),
     "trt_tactic_sources": Rule(
         Names(lambda: _TACTICS, f"names from this list, joined by ',': {', '.join(_TACTICS)}", ","),
         "none",
@@ -184,8 +178,7 @@ _OPENVINO_BUNDLED = Common("run: onnxruntime-openvino 1.24.1 on a CPU", reported
     "device_type": Rule(
         Text(
             rf"{_OPENVINO_DEVICE}|(?:AUTO|HETERO|MULTI):{_OPENVINO_DEVICE}(?:,{_OPENVINO_DEVICE})*",
-            "a device (CPU, GPU, GPU.0 to GPU.9, NPU), or a prefix (AUTO:, HETERO:, MULTI:) and a list of different "
-            "devices",
+            "a device (CPU, GPU, GPU.0 to GPU.9, NPU), or AUTO:, HETERO: or MULTI: and a list of different devices",
             max_bytes=64,
             # With AUTO:CPU,CPU, a run that should raise an error hangs. GPU and GPU.0 are the same device.
             once=r"(?<=[:,])(?:CPU|GPU(?:\.[1-9])?|NPU)",
@@ -201,9 +194,7 @@ _OPENVINO_BUNDLED = Common("run: onnxruntime-openvino 1.24.1 on a CPU", reported
         "Precision of the device. ACCURACY: the model's precision. To use FP16 on an NPU, do not set the option.",
         needs=(_FP16_ON_GPU,),
     ),
-    "num_of_threads": Rule(
-        Threads(2), "0, OpenVINO decides", "Number of CPU threads of the session.", needs=(_WITH_CPU,)
-    ),
+    "num_of_threads": Rule(Threads(2), "0, OpenVINO decides", "CPU threads of the session.", needs=(_WITH_CPU,)),
     "num_streams": Rule(Threads(1), "1", _STREAMS, needs=(_CPU_OR_GPU,)),
     "model_priority": Rule(
         Choice("LOW", "MEDIUM", "HIGH", "DEFAULT"),
@@ -227,15 +218,18 @@ def _openvino_plugin(section: str) -> dict[str, Rule]:
 
     # Not FP16: on a CPU without FP16, OpenVINO silently computes in bfloat16 or float32.
     precision = Choice(FP32="f32", ACCURACY="dynamic")
-    default, effect = "bfloat16 on a CPU that has it, else FP32", "Precision of a CPU. ACCURACY: the model's precision."
+    default, own = "OpenVINO decides", "bfloat16 on a CPU that has it, else FP32"
+    effect = "Precision of a CPU. ACCURACY: the model's precision."
     return Common("run: onnxruntime-ep-openvino 1.8.1 on a CPU", reported=False) | {
         "device_id": _PLUGIN_DEVICE,
-        "num_of_threads": inside(
-            "INFERENCE_NUM_THREADS", Threads(2), "OpenVINO decides", "CPU threads of the session."
-        ),
-        "num_streams": inside("NUM_STREAMS", Threads(1), "OpenVINO decides", _STREAMS),
-        "precision": inside("INFERENCE_PRECISION_HINT", precision, default, effect),
+        "num_of_threads": inside("INFERENCE_NUM_THREADS", Threads(2), default, "CPU threads of the session."),
+        "num_streams": inside("NUM_STREAMS", Threads(1), default, _STREAMS),
+        "precision": inside("INFERENCE_PRECISION_HINT", precision, own, effect),
     }
+
+
+def _htp(kind: Kind, default: str, effect: str) -> Rule:
+    return Rule(kind, default, f"{effect} No effect on the simulator.")
 
 
 _HTP_MODES = (
@@ -251,23 +245,13 @@ _QNN_PLUGIN = Common("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported
         "chosen by the EP. On a CPU, there is no default",
         "Qualcomm's QNN backend that runs the model. On x86, htp is a simulator.",
     ),
-    "htp_graph_finalization_optimization_mode": Rule(
-        Integer(0, 3), "0", "Effort of the HTP compiler. No difference on the simulator."
-    ),
-    "htp_performance_mode": Rule(
-        Choice(*_HTP_MODES.split()), "default", "Clock and power of the HTP. No effect on the simulator."
-    ),
+    "htp_graph_finalization_optimization_mode": _htp(Integer(0, 3), "0", "Effort of the HTP compiler."),
+    "htp_performance_mode": _htp(Choice(*_HTP_MODES.split()), "default", "Clock and power of the HTP."),
     "offload_graph_io_quantization": _switch_on("Lets another EP quantize the inputs and dequantize the outputs."),
     # Not the higher priorities of the EP: they would give a caller priority over all other callers.
-    "qnn_context_priority": Rule(
-        Choice("low", "normal"), "normal", "Priority of the session on the HTP. No effect on the simulator."
-    ),
-    "rpc_control_latency": Rule(
-        Integer(0, 1000), "0", "Requested latency of the device in microseconds. No effect on the simulator."
-    ),
-    "vtcm_mb": Rule(
-        Integer(1, 16), "the device's own", "Mebibytes of on-chip memory for a graph. No effect on the simulator."
-    ),
+    "qnn_context_priority": _htp(Choice("low", "normal"), "normal", "Priority of the session on the HTP."),
+    "rpc_control_latency": _htp(Integer(0, 1000), "0", "Requested latency of the device in microseconds."),
+    "vtcm_mb": _htp(Integer(1, 16), "the device's own", "Mebibytes of on-chip memory for a graph."),
 }
 
 _INT64 = Need(

@@ -14,7 +14,6 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 
 import numpy as np
 
@@ -46,10 +45,6 @@ def whole(value: object) -> int:
     raise ValueError("not an integer")
 
 
-class ForbiddenError(ValueError):
-    """A value that the parser of ORT or of an EP accepts, and that the allowlist does not permit."""
-
-
 class Kind:
     """A kind of value."""
 
@@ -79,9 +74,7 @@ class Flag(Kind):
     def __init__(self, off: str = "0", on: str = "1", *, only_off: str = "", only_on: str = "") -> None:
         self._spelling = (off, on)
         self._refused = (only_on, only_off)
-        self.accepts = "True/False, 0/1 or '0'/'1'"
-        if only_off or only_on:
-            self.accepts = "False, 0 or '0'" if only_off else "True, 1 or '1'"
+        self.accepts = "False, 0 or '0'" if only_off else "True, 1 or '1'" if only_on else "True/False, 0/1 or '0'/'1'"
         self.schema = {"enum": [value for value in (True, False, 1, 0, "1", "0") if not self._refused[int(value)]]}
 
     def parse(self, value: object) -> bool:
@@ -90,7 +83,7 @@ class Flag(Kind):
             raise ValueError("not a flag")
         on = bool(int(value))
         if self._refused[on]:
-            raise ForbiddenError(self._refused[on])
+            raise ValueError(f"not permitted: {self._refused[on]}")
         return on
 
     def render(self, parsed: object) -> str:
@@ -224,27 +217,23 @@ class Member(Kind):
 
 
 class Names(Kind):
-    """Known names joined by ``separator``. ORT and the EPs skip unknown names silently.
+    """Names that ``known`` returns, joined by ``separator``, or no name if ``empty`` is true.
 
-    The function ``known`` is called when the names are first needed. With ``empty``, the empty string is accepted, too.
+    ORT and the EPs skip unknown names silently.
     """
 
     def __init__(
         self, known: Callable[[], Iterable[str]], accepts: str, separator: str = ";", *, empty: bool = False
     ) -> None:
-        self._source, self._separator, self._empty = known, separator, empty
+        self._known, self._separator, self._empty = known, separator, empty
         self.accepts = accepts
         self.schema = {"type": "string", "$comment": accepts}
 
-    @cached_property
-    def _known(self) -> frozenset[str]:
-        return frozenset(self._source())
-
     def parse(self, value: object) -> tuple[str, ...]:
         text = _text(value)
-        names = () if self._empty and text == "" else tuple(text.split(self._separator))
-        if len(names) > len(self._known) or not self._known.issuperset(names):
-            raise ValueError("it contains an unknown name")
+        names, known = () if self._empty and text == "" else tuple(text.split(self._separator)), {*self._known()}
+        if len(names) > len(known) or not known.issuperset(names):
+            raise ValueError("it contains a name that is not permitted")
         return names
 
     def render(self, parsed: object) -> str:

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from onnxruntime import InferenceSession, NodeArg, OrtValue
-from onnxruntime.backend.errors import InputError, input_error, nearest, show, warn
+from onnxruntime.backend.errors import InputError, nearest, reworded, show, warn
 from onnxruntime.backend.provider_names import OF_OPENVINO
 from onnxruntime.backend.runs import tensors
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
@@ -78,7 +78,7 @@ class ModelInputs:
             message = f"Unknown input {show(name)}.{f' Did you mean {near!a}?' if near else ''} {self._inventory()}"
             # With one input, the stock backend passes the mapping to ORT, which reads a mapping of numbers as a map.
             kind = InvalidArgument if len(self._nodes) == 1 and isinstance(value, (int, float)) else Fail
-            raise input_error(kind, message, input=known, expected=self._signature(), got=show(name)) from None
+            raise reworded(kind, message, InputError, input=known, expected=self._signature(), got=show(name)) from None
         try:
             return _value(node.type, value)
         except ValueError as reason:
@@ -105,7 +105,7 @@ class ModelInputs:
             sentences.append(self._inventory())
         name, expected = (node.name, _type(node)) if len(wrong) == 1 else (None, _listed(node for node, _ in wrong))
         got = ", ".join(got for _, got in listed)
-        return input_error(kind, ". ".join(sentences), input=name, expected=expected, got=got)
+        return reworded(kind, ". ".join(sentences), InputError, input=name, expected=expected, got=got)
 
     def _inventory(self) -> str:
         return f"Model inputs: {self._signature() or 'none'}"
