@@ -97,11 +97,10 @@ class OnnxRuntimeBackend(Backend):
             without any fallback; ``{}`` selects the CPU EP only, and ``None`` all available EPs.
         :param session_config: ``{key: value}`` of session config entries.
         :param run_config: ``{key: value}`` of run config entries for every run.
-        :param session_options: ``{attribute: value}`` of :class:`onnxruntime.SessionOptions`. In Python, attributes can
-            also be keyword arguments, which take precedence.
+        :param session_options: ``{attribute: value}`` of :class:`onnxruntime.SessionOptions`.
         :param free_dimension_overrides: ``{name: size}`` of named free dimensions of the model's inputs.
-        :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions`. Other names are ignored, with a
-            ``RuntimeWarning``.
+        :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions`, which override ``session_options``.
+            Other names are ignored, with a ``RuntimeWarning``.
         :raises NotPermittedError: if a setting of the caller is not permitted or cannot be applied. The error is also
             a ``TypeError`` if a keyword argument is not a mapping.
         :raises RuntimeError: if ORT does not apply a permitted setting.
@@ -191,8 +190,7 @@ def _prepare_open(model, device: object, keywords: dict, attributes: dict) -> On
             problem = "cannot be applied to an existing session. Pass the model instead, or create the session with it"
             reject(problem, keyword)
     rep = rep or OnnxRuntimeBackendRep(model)
-    is_ort = issubclass(type(rep._session), InferenceSession)  # and not a mock
-    if type(device) is str and device != "CPU" and is_ort and ON_ANY_DEVICE.issuperset(rep.providers):
+    if type(device) is str and device != "CPU" and rep._ready().is_ort and ON_ANY_DEVICE.issuperset(rep.providers):
         warn(f"device {show(device)} has no effect on an existing session, which runs on {', '.join(rep.providers)}")
     if "run_config" not in requested.settings:
         return rep

@@ -63,10 +63,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     @property
     def unconfirmed(self) -> Mapping[str, Mapping[str, object]]:
-        """
-        The settings that could not be verified, with their values: for each EP, the options that it cannot report; for
-        each keyword argument, the settings without effect in this session.
-        """
+        """By EP, the options that it cannot report; by keyword argument, settings without effect in this session."""
         return self._applied.unconfirmed
 
     @property
@@ -182,11 +179,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         return nullcontext() if lock is None else lock.alone()
 
     def with_run_config(self, run_config: Mapping[str, object]) -> OnnxRuntimeBackendRep:
-        """
-        Return a new prepared model on the same session, with additional run config entries.
-
-        :param run_config: ``{key: value}``. They override prepared entries with the same key.
-        """
+        """Return a new prepared model on the same session. The entries override prepared entries with the same key."""
         runs = self._ready()
         settings, without_effect = runs.settings.of_run(runs.circumstances, run_config)
         rep = self.__copy__()
@@ -207,10 +200,9 @@ class OnnxRuntimeBackendRep(BackendRep):
             mapping for a map, ``None`` for an absent optional, or an :class:`onnxruntime.OrtValue`. Arrays of types
             that numpy lacks have the dtypes of ``onnx.helper.tensor_dtype_to_np_dtype``. Python numbers, texts and
             lists are converted to the declared type.
-        :param run_config: ``{key: value}`` of run config entries for this run. They override prepared entries with the
-            same key.
-        :param timeout: the maximum duration in seconds, which includes the time to wait for other sessions, or
-            ``None``. A run that exceeds its limit stops at the end of its current node.
+        :param run_config: ``{key: value}`` of run config entries. They override prepared entries with the same key.
+        :param timeout: the maximum duration in seconds, which includes the time to wait for other sessions. A run that
+            exceeds it stops at the end of its current node.
         :param cancellation: an :class:`onnxruntime.backend.Cancellation`, which lets another thread end the run.
         :param kwargs: permitted attributes of :class:`onnxruntime.RunOptions`. Other names are ignored, with a
             ``RuntimeWarning``.

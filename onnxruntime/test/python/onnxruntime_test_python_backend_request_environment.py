@@ -253,7 +253,7 @@ class BrokenTest(unittest.TestCase):
             ("null", "must be an object"),
             ('{"session_config": null}', "session_config must be an object"),
             ('{"provider_options": {"CPUExecutionProvider": 1}}', r"\['CPUExecutionProvider'\] must be an object"),
-            ('{"session_configs": {}}', "Did you mean session_config"),
+            ('{"session_configs": {}}', "Expected one of .*session_config"),
             ('{"providers": {}}', "provider"),
             ('{"intra_op_num_threads": 1}', "'intra_op_num_threads' is not a part of a configuration"),
             ('{"run_config": {}, "run_config": {}}', "duplicate key 'run_config'"),

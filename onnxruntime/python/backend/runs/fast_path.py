@@ -90,8 +90,7 @@ def with_values(
         or any(getattr(value, "_session", None) is not None for value in values.values())
     ):
         return [tensors.to_array(value) for value in session.run_with_ort_values(outputs, values, options)]
-    results = session._sess.run_with_ort_values(
-        {name: value._ortvalue for name, value in values.items()}, outputs, options
-    )
+    inner = {name: value._ortvalue for name, value in values.items()}
+    results = session._sess.run_with_ort_values(inner, outputs, options)
     # By index: pybind11's iterator ends with a C++ exception, which takes 100 us.
     return [tensors.to_array(OrtValue(results[i])) for i in range(len(results))]

@@ -131,7 +131,7 @@ def _value(value_type: str, value: object) -> object:
     """Convert a value to an object that ORT's Python API accepts for a type, or describe it in a ``ValueError``."""
     if isinstance(value, OrtValue) or (value is None and value_type.startswith("optional(")):
         return value
-    if value is None:
+    if value is None:  # ORT crashes on None for a map
         raise ValueError("None")
     value_type = _required(value_type)
     if value_type.startswith("seq(tensor("):
