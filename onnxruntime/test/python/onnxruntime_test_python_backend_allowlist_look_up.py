@@ -281,6 +281,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
         self.assertEqual(errors.show("a\n\u202e\ud800"), r"'a\n\u202e\ud800'")
         for value in ("x" * 10**6, "\U0001f600" * 100, b"\xff" * 1000, 10**10_000, -(10**37), 1e308, "'" * 100):
             self.assertLessEqual(len(errors.show(value)), 80)
+        self.assertEqual(errors.show("a" * 78), "'" + "a" * 78 + "'")
 
     def test_a_key_of_another_keyword_is_refused_with_its_place(self):
         self.assert_refused({"gpu_graph_id": 1}, "belongs in run_config")

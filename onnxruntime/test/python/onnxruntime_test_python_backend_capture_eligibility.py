@@ -78,6 +78,12 @@ class RuleTest(unittest.TestCase):
         )
         self.refuse(made, "functions")
 
+    def test_sparse_constants(self) -> None:
+        made = between(helper.make_node("Add", ["T", "A"], ["V"]), {"A": np.ones(4, np.float32)})
+        self.permit(made)
+        made.graph.sparse_initializer.add().values.CopyFrom(made.graph.initializer.pop())
+        self.refuse(made, "sparse constants")
+
     def test_views_inside_and_as_outputs(self) -> None:
         for operator in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"):
             self.permit(between(helper.make_node(operator, ["T", "A"], ["V"]), _axes(0)))
