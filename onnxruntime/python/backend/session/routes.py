@@ -176,7 +176,7 @@ NOT_READY = Runs(object())
 def _key(*arguments: object) -> bytes:
     """Return bytes that are equal for equal arguments of the same built-in types only; ``b""`` for other types.
 
-    Unlike a comparison, this calls no method of a caller's class.
+    Unlike a comparison, this calls no ``__eq__`` or ``__hash__`` of a caller's class.
     """
     try:
         return marshal.dumps(arguments, 2)  # later versions depend on reference counts
