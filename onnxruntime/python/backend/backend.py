@@ -187,8 +187,7 @@ def _prepare_open(model, device: object, keywords: dict, attributes: dict) -> On
     # An empty mapping specifies nothing, except for provider_options: it specifies that the session has no EP.
     for keyword, entries in requested.settings.items():
         if keyword == "provider_options" or (keyword != "run_config" and entries):
-            problem = "cannot be applied to an existing session. Pass the model instead, or create the session with it"
-            reject(problem, keyword)
+            reject("cannot be applied to an existing session. Pass the model, or create the session with it", keyword)
     rep = rep or OnnxRuntimeBackendRep(model)
     if type(device) is str and device != "CPU" and rep._ready().is_ort and ON_ANY_DEVICE.issuperset(rep.providers):
         warn(f"device {show(device)} has no effect on an existing session, which runs on {', '.join(rep.providers)}")
@@ -227,9 +226,7 @@ def _source(model) -> str | bytes:
         if not path or b"\0" in path:
             raise RuntimeError("model: the path is empty or contains a NUL character. Expected the path of a model")
         return path.decode()
-    raise TypeError(
-        f"model must be a path, bytes, ModelProto, onnxruntime.InferenceSession or a prepared model, not {show(model)}"
-    )
+    raise TypeError(f"model must be a path, bytes, ModelProto, InferenceSession or prepared model, not {show(model)}")
 
 
 is_compatible = OnnxRuntimeBackend.is_compatible

@@ -171,9 +171,8 @@ class OnnxRuntimeBackendRep(BackendRep):
         """
         Return a context in which no other thread creates, runs or releases a session on the device of this session.
 
-        Use it while you use the device without :meth:`run`: for ``OrtValue`` objects in device memory, for IO bindings,
-        and for your own sessions. All prepared models of a process on CUDA share one lock, and all prepared models on
-        WebGPU share another lock. Other devices do not need a lock.
+        Use it while you use the device without :meth:`run`: for ``OrtValue`` objects in device memory, IO bindings, and
+        your own sessions. A process has one lock for CUDA and another for WebGPU. Other devices do not need a lock.
         """
         lock = self._ready().lock
         return nullcontext() if lock is None else lock.alone()

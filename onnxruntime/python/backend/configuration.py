@@ -15,8 +15,7 @@ from onnxruntime.backend.errors import name_of, show
 
 # The keyword arguments that contain settings. JSON text can contain these and "extensions".
 KEYWORDS = ("provider_options", "session_config", "run_config", "session_options", "free_dimension_overrides")
-# The keyword arguments that limit a run.
-LIMITS = frozenset({"timeout", "cancellation"})
+LIMITS = frozenset({"timeout", "cancellation"})  # the keyword arguments that limit a run
 # The longest file: more than a hundred times the length of all permitted keys with their longest values.
 MOST_CHARACTERS = 1 << 24
 

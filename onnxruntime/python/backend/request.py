@@ -2,10 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The settings that a call requests: its keywords, the index of its device, and the environment's configuration.
-
-A request merges these and decides nothing: the allowlist does.
-"""
+"""Merges the settings that a call requests: its keywords, the index of its device, and the environment."""
 
 from __future__ import annotations
 
@@ -25,8 +22,7 @@ from onnxruntime.backend.provider_names import CUDA, ON_CUDA_DEVICE
 ENVIRONMENT = "ORT_ONNX_BACKEND_CONFIG"
 # The end of an error about a setting that only the environment specifies.
 FROM_ENVIRONMENT = f" (from the environment variable {ENVIRONMENT})"
-# More entries than ORT has keys.
-MOST_ENTRIES = 256
+MOST_ENTRIES = 256  # more than ORT has keys
 
 
 @dataclass(eq=False, repr=False)

@@ -519,11 +519,7 @@ NOT_APPLICABLE = (
     ),
     (
         existing(session_config={SPINNING: 0}),
-        (
-            "session_config: cannot be applied to an existing session. Pass the model instead, or create "
-            "the session with "
-            "it"
-        ),
+        ("session_config: cannot be applied to an existing session. Pass the model, or create the session with it"),
     ),
     (run([X], session_config={SPINNING: 0}), "session_config: cannot be set for a run. Pass it to prepare"),
     (

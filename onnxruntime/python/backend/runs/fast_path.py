@@ -25,10 +25,6 @@ def inner_of(session: object) -> object:
     return getattr(session, "_providers", None) if isinstance(session, InferenceSession) else None
 
 
-def none(inputs: object, options: RunOptions) -> None:
-    """Run nothing: for sessions without a fast path."""
-
-
 def of(session: InferenceSession, slots: Sequence[tuple], outputs: Sequence[str], lock: object = None) -> Callable:
     """Return a function of the inputs and the run options; it returns the outputs, or ``None`` if it cannot run them.
 

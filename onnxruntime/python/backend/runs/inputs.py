@@ -19,8 +19,7 @@ from onnxruntime.backend.provider_names import OF_OPENVINO
 from onnxruntime.backend.runs import tensors
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
-# The maximum number of inputs that a message lists.
-_MOST_LISTED = 16
+_MOST_LISTED = 16  # inputs in one message
 
 
 class ModelInputs:

@@ -104,12 +104,11 @@ def _texts(array: np.ndarray) -> np.ndarray:
         container = next(one for one in array.flat if isinstance(one, _CONTAINERS))
         raise ValueError(f"text that contains {describe(container)}")
     if any(issubclass(kind, bytes) for kind in kinds):
-        decoded = np.empty(array.shape, dtype=object)
+        array = array.copy()
         try:
-            decoded.flat = [text.decode() if isinstance(text, bytes) else text for text in array.flat]
+            array.flat = [text.decode() if isinstance(text, bytes) else text for text in array.flat]
         except UnicodeDecodeError:
             raise ValueError("bytes that are not UTF-8 text") from None
-        return decoded
     return array
 
 

@@ -43,7 +43,8 @@ class Runs:
     replacement: replacement.Replacement | None = None
     plain: bool = True  # whether numpy has the types of all outputs
     shared: frozenset[int] = frozenset()  # the outputs that can share memory with an input
-    direct: Callable[[object, RunOptions], list | None] = fast_path.none  # returns None for inputs it does not support
+    # The fast path, which returns None for inputs that it does not support.
+    direct: Callable[[object, RunOptions], list | None] = lambda inputs, options: None
     kept: dict[bytes, RunSettings] = field(default_factory=dict)  # the permitted settings of earlier runs
 
     @classmethod
