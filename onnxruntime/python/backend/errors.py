@@ -74,8 +74,7 @@ def reworded(
 ) -> Exception:
     """Return an exception of class ``base`` that is also one of ``kind``, if ``kind`` is a class of ORT.
 
-    ORT's classes, such as ``InvalidArgument`` and ``Fail``, derive from ``Exception`` alone. Callers of the stock
-    backend catch them, while the rest of the backend API raises ``RuntimeError``.
+    ORT's classes derive from ``Exception`` alone. Callers of the stock backend catch them, others ``RuntimeError``.
     """
     is_ort = kind.__module__ == InvalidArgument.__module__
     return (_also_ort(base, kind) if is_ort else base)(message, **attributes)

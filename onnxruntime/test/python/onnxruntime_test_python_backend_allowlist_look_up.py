@@ -490,7 +490,9 @@ class TestProviderOptions(unittest.TestCase):
                 permit(kind="", provider_options={"CUDAExecutionProvider": {option: 1}})
 
     def test_options_of_an_unknown_ep(self):
-        with self.assertRaisesRegex(errors.NotPermittedError, "have not been reviewed"):
+        with self.assertRaisesRegex(
+            errors.NotPermittedError, "no options of this execution provider have been reviewed"
+        ):
             permit(kind="plugin", provider_options={"UnheardOfExecutionProvider": {"x": 1}})
 
 

@@ -342,8 +342,8 @@ REFUSALS = (
     (
         permit("XExecutionProvider", {"x": 1}, "plugin"),
         (
-            "provider_options['XExecutionProvider']['x'] is not permitted via the backend API: the options of this "
-            "execution provider have not been reviewed. Use provider_options={'XExecutionProvider': {}}"
+            "provider_options['XExecutionProvider']['x'] is not permitted via the backend API: no options of this "
+            "execution provider have been reviewed. Use provider_options={'XExecutionProvider': {}}"
         ),
     ),
     (

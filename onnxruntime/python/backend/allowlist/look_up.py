@@ -4,9 +4,8 @@
 # --------------------------------------------------------------------------
 """Converts the settings that a caller requests into a permit.
 
-ORT receives a setting only if a function of this module returned it. These functions return only names that are
-written in the tables (:mod:`allowlist.ort_options`, :mod:`allowlist.providers`), with text
-rendered from a parsed value.
+ORT receives a setting only if a function of this module returned it. They return only names that are in the tables
+(:mod:`allowlist.ort_options`, :mod:`allowlist.providers`), with text rendered from a parsed value.
 """
 
 from __future__ import annotations
@@ -17,24 +16,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn
 
 from onnxruntime import RunOptions, SessionOptions
-from onnxruntime.backend.allowlist.ort_options import (
-    FREE_DIMENSION,
-    RUN_ATTRIBUTES,
-    RUN_CONFIG,
-    SESSION_ATTRIBUTES,
-    SESSION_CONFIG,
-    SESSION_FAMILIES,
-)
+from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.allowlist.providers import ALWAYS, ANY_PLUGIN, NO_OPTION, PROVIDER_NEEDS, PROVIDERS
-from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances, Permit, Rule, Setting
+from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances, Permit, Place, Rule, Setting
 from onnxruntime.backend.errors import NotPermittedError, name_of, refuse, reject, reject_key, reject_value, show, warn
 from onnxruntime.backend.provider_names import ON_CUDA_DEVICE
 
 if TYPE_CHECKING:
     from onnxruntime.backend.request import Request
-
-# The name of a setting in a refusal: the keyword argument, the EP or "", and the key or None.
-Place = tuple[str, str, str | None]
 
 
 def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -> Permit:
@@ -50,14 +39,19 @@ def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -
         variable = "the environment variable ORT_ONNX_BACKEND_CONFIG"
         refuse(f'only {variable} can specify libraries, as {{"extensions": [...]}}', "extensions")
     permitted.attributes, permitted.without_effect["session_options"] = attributes(
-        SESSION_ATTRIBUTES, request.attributes, at, request.settings.get("session_options", NOTHING)
+        ort_options.SESSION_ATTRIBUTES, request.attributes, at, request.settings.get("session_options", NOTHING)
     )
     permitted.sizes = {
-        name: _parsed(FREE_DIMENSION, size, ("free_dimension_overrides", "", name)).value
+        name: _parsed(ort_options.FREE_DIMENSION, size, ("free_dimension_overrides", "", name)).value
         for name, size in request.settings.get("free_dimension_overrides", NOTHING).items()
     }
     if eps is None:
-        permitted.providers = {name: NOTHING for name in at.providers if _fits_session(name, at)}
+        for name in at.providers:
+            need = PROVIDER_NEEDS.get(name)
+            if need is None or need.met(at, ""):
+                permitted.providers[name] = NOTHING
+            else:
+                warn(f"{name} is left out, because it requires {need.what}. Otherwise, {need.without}")
     else:
         for name, given in eps.items():
             kind = permitted.kinds[name] = kind_of(name)
@@ -73,17 +67,17 @@ def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -
         found, permitted.without_effect[keyword] = entries(keyword, request.settings.get(keyword, NOTHING), at)
         setattr(permitted, keyword, found)
     refuse_while_model_configures((*request.settings, *permitted.attributes))
-    permitted.warnings = warn_unknown(request.attributes, SESSION_ATTRIBUTES)
+    permitted.warnings = warn_unknown(request.attributes, ort_options.SESSION_ATTRIBUTES)
     return permitted
 
 
 def entries(keyword: str, given: Mapping[str, object], at: Circumstances) -> tuple[dict[str, str], dict[str, str]]:
     """Return the text of each entry, and a sentence about each entry that has no effect in this session."""
-    table = SESSION_CONFIG if keyword == "session_config" else RUN_CONFIG
+    table = ort_options.SESSION_CONFIG if keyword == "session_config" else ort_options.RUN_CONFIG
     settings = {key: _look_up(table, key, value, at, (keyword, "", key)) for key, value in given.items()}
     texts = _texts(settings)
     without_effect = _without_effect(settings, at._replace(beside=texts))
-    for family in SESSION_FAMILIES:
+    for family in ort_options.SESSION_FAMILIES:
         members = [key for key, setting in settings.items() if setting.rule is family.rule]
         for key in members[family.most :]:
             reject(f"more than {family.most} keys of {family.prefix}*", keyword, "", key)
@@ -114,8 +108,8 @@ def attributes(
             reject_key(name, "keyword argument")
         if name in table:
             settings[name] = _look_up(table, name, value, at, (name, "", None))
-        elif name not in SESSION_ATTRIBUTES and name not in RUN_ATTRIBUTES:
-            where, owner = ("run", RunOptions) if table is RUN_ATTRIBUTES else ("session", SessionOptions)
+        elif name not in ort_options.SESSION_ATTRIBUTES and name not in ort_options.RUN_ATTRIBUTES:
+            where, owner = ("run", RunOptions) if table is ort_options.RUN_ATTRIBUTES else ("session", SessionOptions)
             reason = _documented(f"{where} attributes", "", name)
             if reason or hasattr(owner, name):
                 refuse(f"{reason or 'not reviewed'}. Permitted attributes: {', '.join(sorted(table))}", name)
@@ -160,8 +154,8 @@ def _look_up(
 ) -> Setting:
     """Return the setting of one name and value."""
     rule = table.get(name)
-    if rule is None and table is SESSION_CONFIG:
-        rule = next((family.rule for family in SESSION_FAMILIES if family.permits(name, table)), None)
+    if rule is None and table is ort_options.SESSION_CONFIG:
+        rule = next((family.rule for family in ort_options.SESSION_FAMILIES if family.permits(name, table)), None)
     if rule is None:
         refuse(_why_unknown(table, place, kind), *place)
     if rule.since > at.release:
@@ -200,10 +194,8 @@ def _why_unknown(known: Mapping[str, Rule], place: Place, kind: str) -> str:
     if reason := _documented(*place, kind):
         return reason
     if provider and not (known and provider in PROVIDERS) and not suggestions().of_other_tables(key):
-        why = "no options of this execution provider are permitted"
-        if provider not in PROVIDERS:
-            why = "the options of this execution provider have not been reviewed"
-        return f"{why}. Use provider_options={{'{provider}': {{}}}}"
+        have = "are permitted" if provider in PROVIDERS else "have been reviewed"
+        return f"no options of this execution provider {have}. Use provider_options={{'{provider}': {{}}}}"
     what = "option" if provider else "attribute" if keyword == "session_options" else "key"
     return f"unknown {what}{suggestions().similar_name(*place, known)}"
 
@@ -221,15 +213,6 @@ def suggestions() -> ModuleType:
     from onnxruntime.backend.allowlist.refusals import suggestions  # a fifth of the import  # noqa: PLC0415
 
     return suggestions
-
-
-def _fits_session(name: str, at: Circumstances) -> bool:
-    """Return whether a session without specified EPs may have this EP. If not, warn."""
-    need = PROVIDER_NEEDS.get(name)
-    fits = need is None or need.met(at, "")
-    if not fits:
-        warn(f"{name} is left out, because it requires {need.what}. Otherwise, {need.without}")
-    return fits
 
 
 def _check_device(request: Request, permitted: Permit) -> None:

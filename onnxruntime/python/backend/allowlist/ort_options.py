@@ -36,7 +36,7 @@ _OWN_POOLS = _idle(
     lambda at, _: at.attributes.get("use_per_session_threads", True),
     shared=True,
 )
-_THREADS_START = Need(
+_THREADS = Need(
     "threads that this process can start", lambda _, text: threads_start(int(text)), without="ORT waits indefinitely"
 )
 _PATTERN = _idle("execution_mode=ORT_SEQUENTIAL to be on", lambda at, text: text == "0" or not _parallel(at))
@@ -71,12 +71,10 @@ SESSION_ATTRIBUTES = Common("stored: a member of SessionOptions") | {
         Threads(),
         "0",
         "Threads that run operators in parallel. 0: ORT decides.",
-        needs=(_THREADS_START, _OWN_POOLS, _PARALLEL),
+        needs=(_THREADS, _OWN_POOLS, _PARALLEL),
         anyway=("0", "1"),
     ),
-    "intra_op_num_threads": Rule(
-        Threads(), "0", "Threads within an operator. 0: ORT decides.", needs=(_THREADS_START, _OWN_POOLS)
-    ),
+    "intra_op_num_threads": Rule(Threads(), "0", "Threads per operator. 0: ORT decides.", needs=(_THREADS, _OWN_POOLS)),
     "log_severity_level": Rule(_SEVERITY, "-1", "Minimum severity of log lines. -1: the default of the process."),
     "log_verbosity_level": _VERBOSITY,
     "logid": Rule(_LOG_ID, "", "Prefix of the session's log lines."),
@@ -142,8 +140,8 @@ _OPTIMIZERS_SINCE = {
     (1, 28): "GroupQueryAttentionPreNormFusion",
 }
 _OPTIMIZERS = {name: since for since, names in _OPTIMIZERS_SINCE.items() for name in names.split()}
-_LISTED = "; ".join(
-    "{}.{} and later: {}".format(*since, ", ".join(names.split())) for since, names in _OPTIMIZERS_SINCE.items()
+_LISTED = ". ".join(
+    "ORT {}.{} and later: {}".format(*since, ", ".join(names.split())) for since, names in _OPTIMIZERS_SINCE.items()
 )
 _KNOWN_OPTIMIZERS = Need(
     "optimizers of this ORT release",
@@ -187,7 +185,7 @@ SESSION_CONFIG: dict[str, Rule] = {
         since=(1, 27),
     ),
     _DISABLED: Rule(
-        Names(lambda: _OPTIMIZERS, f"names from these lists, joined by ';'. ORT {_LISTED}", empty=True),
+        Names(lambda: _OPTIMIZERS, f"names from these lists, joined by ';'. {_LISTED}", empty=True),
         "",
         "Disables these graph optimizers. ORT itself silently ignores unknown names.",
         needs=(_KNOWN_OPTIMIZERS, _OVERRIDES_APPLIED),
@@ -360,9 +358,7 @@ SESSION_CONFIG |= {
     # Strictness.
     "session.disable_cpu_ep_fallback": _switch("Raises an error if the CPU EP would run a node.", needs=(_NO_CPU_EP,)),
     "session.disable_model_compile": _switch("Raises an error if an EP compiles nodes.", needs=(_has(*COMPILING),)),
-    "session.strict_shape_type_inference": _switch(
-        "Raises an error if a declared shape or type contradicts the inferred shape or type."
-    ),
+    "session.strict_shape_type_inference": _switch("Raises an error if a shape or type contradicts the inferred one."),
     "session.strict_workspace_verification": _switch(
         "Raises an error if a node needs more workspace memory than ORT reserved for it.", since=(1, 31)
     ),

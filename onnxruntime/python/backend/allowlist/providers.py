@@ -64,9 +64,7 @@ _CUDA = Common("parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries") | {
     "enable_cuda_graph": _switch("Captures a run as a CUDA graph and replays it in later runs."),
     "enable_cudnn": _switch_on("Off: ORT does not load cuDNN. Operators that need it fail in a run.", since=(1, 31)),
     # Ignored since ORT pull request 29388.
-    "enable_skip_layer_norm_strict_mode": _switch(
-        "Uses a slower and more exact SkipLayerNormalization kernel.", until=(1, 28), reported=False
-    ),
+    "enable_skip_layer_norm_strict_mode": _switch("Uses a slower, more exact kernel.", until=(1, 28), reported=False),
     "external_data_loader_reading_threads": Rule(
         Integer(0, 16), "4", "Threads that read external weights into pinned memory. 0: off.", since=(1, 31)
     ),
@@ -119,10 +117,7 @@ _INTERNAL_GRAPHS = Flag(
     only_off="TensorRT-RTX captures and replays graphs internally. The backend cannot own the buffers of a replay, and "
     "cannot compare the replay with a run without capture"
 )
-_BUDGET = Text(
-    r"-1|[0-9]{1,15}[BKMG]?|(?:100|[0-9]{1,2})%",
-    "-1, a number of bytes, a number followed by B, K, M or G, or 0% to 100%",
-)
+_BUDGET = Text(r"-1|[0-9]{1,15}[BKMG]?|(?:100|[0-9]{1,2})%", "-1, bytes, a number with B, K, M or G, or 0% to 100%")
 _TENSORRT_RTX = Common("parser run: onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0 on stub libraries", reported=False) | {
     "device_id": _PLUGIN_DEVICE,
     "enable_cuda_graph": Rule(_INTERNAL_GRAPHS, _SENT_OFF, "Lets TensorRT-RTX capture CUDA graphs internally."),
@@ -168,10 +163,7 @@ _FP16_ON_GPU = Need("device_type='GPU' for the value FP16", lambda at, text: tex
 _WITH_CPU = Need("a device_type that contains CPU", lambda at, _: "CPU" in _device(at))
 _WITHOUT_CPU = Need("a device_type that does not contain CPU", lambda at, _: "CPU" not in _device(at))
 _CPU_OR_GPU = Need("a device_type that begins with CPU or GPU", lambda at, _: _device(at).startswith(("CPU", "GPU")))
-_STREAMS = (
-    "Number of streams. The streams share the CPU threads, and each run uses one stream. The runs of a session are "
-    "executed one after another, even with several streams."
-)
+_STREAMS = "Streams, which share the CPU threads. A run uses one stream. The runs of a session are sequential."
 _OPENVINO_DEVICE = r"(?:CPU|GPU(?:\.[0-9])?|NPU)"
 
 _OPENVINO_BUNDLED = Common("run: onnxruntime-openvino 1.24.1 on a CPU", reported=False) | {

@@ -19,6 +19,7 @@ from onnxruntime.backend.allowlist.value_kinds import Kind
 from onnxruntime.backend.errors import nearest
 
 NOTHING: Mapping = MappingProxyType({})
+Place = tuple[str, str, str | None]  # of a setting: the keyword argument, the EP or "", and the key or None
 
 
 class Circumstances(NamedTuple):
@@ -117,7 +118,7 @@ class Setting(NamedTuple):
     rule: Rule
     value: object  # as parsed
     text: str  # as ORT receives it
-    place: tuple[str, str, str | None]  # the keyword argument, the EP or "", and the option or None
+    place: Place
 
 
 @dataclass(eq=False, repr=False)
