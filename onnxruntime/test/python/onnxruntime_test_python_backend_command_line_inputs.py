@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import unittest
+from types import SimpleNamespace
 
 import numpy as np
 from backend_test_command_line import CommandTest
@@ -57,6 +60,20 @@ class InputsTest(CommandTest):
         np.testing.assert_array_equal(values[0], array)
         self.assertEqual(values[1].shape, (4,))
         np.testing.assert_array_equal(values[2], np.array([1, 2, 3, 4], np.float32))
+
+    def test_an_example_of_each_type(self) -> None:
+        for value_type, shape, example in (
+            ("tensor(float)", [2, 3], [[1]]),
+            ("tensor(string)", [], "text"),
+            ("seq(tensor(int64))", None, [[1]]),
+            ("optional(tensor(float))", [2], None),
+            ("map(int64,tensor(float))", None, {"1": 1}),
+            ("map(string,tensor(float))", None, {"key": 1}),
+            ("seq(map(int64,tensor(float)))", None, [{"1": 1}]),
+        ):
+            with self.subTest(value_type):
+                (text,) = shlex.split(inputs._example(SimpleNamespace(type=value_type, shape=shape)))
+                self.assertEqual(json.loads(text), example)
 
     def test_free_shapes(self) -> None:
         path = self.put("open.onnx", two_nodes((None, 3)))

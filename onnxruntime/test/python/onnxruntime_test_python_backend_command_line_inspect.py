@@ -101,7 +101,9 @@ class InspectTest(CommandTest):
         self.assertNotEqual(found["error"], "")
         self.assertTrue(any("X: float32[N, K]" in text for text in found["unknown"]))
         self.assertIn("--shape X=1x1", found["command"])
-        self.assertIn("\nThe command cannot determine the inputs:\n", self.show("inspect", self.folder / "model.onnx"))
+        self.assertIn(
+            "\n\nThe command cannot determine the inputs:\n", self.show("inspect", self.folder / "model.onnx")
+        )
 
     def test_an_ort_file(self) -> None:
         options = onnxruntime.SessionOptions()
