@@ -143,16 +143,13 @@ class OnnxRuntimeBackend(Backend):
     @classmethod
     def run_model(cls, model, inputs, device: str | None = None, **kwargs) -> list:
         """
-        Prepare a model and run it once. See :meth:`prepare` for most parameters.
-
-        Every keyword argument is validated before a session is created.
+        Prepare a model and run it once. Every keyword argument is validated before a session is created.
 
         :param inputs: as for :meth:`onnxruntime.backend.backend_rep.OnnxRuntimeBackendRep.run`.
         :param kwargs: ``provider_options``, ``session_config``, ``run_config``, ``session_options`` and
             ``free_dimension_overrides`` of :meth:`prepare`; ``timeout`` and ``cancellation`` of the run; permitted
-            attributes of :class:`onnxruntime.SessionOptions` (if a session is created) and of
-            :class:`onnxruntime.RunOptions`. A name that both have is set on both. Other names are ignored, with a
-            ``RuntimeWarning``.
+            attributes of :class:`onnxruntime.SessionOptions` (if a session is created), of
+            :class:`onnxruntime.RunOptions`, or of both. Other names are ignored, with a ``RuntimeWarning``.
         :return: list of outputs.
         """
         limits = {name: kwargs.pop(name) for name in LIMITS if name in kwargs}

@@ -114,7 +114,7 @@ def _texts(array: np.ndarray) -> np.ndarray:
 
 def _numbers_of(value: object, dtype: np.dtype) -> np.ndarray:
     """Convert a Python number, or nested lists of numbers, to an array of a type that is not text."""
-    whole = dtype.name.startswith(("int", "uint"))
+    whole = dtype.kind in "iu" or (dtype.kind == "V" and dtype.name.startswith(("int", "uint")))  # numpy's name is slow
     fitting = (*(_WHOLE if whole else _NUMBERS), dtype.type) if dtype.kind != "b" else (bool, np.bool_)
     _check_leaves(value, fitting)
     found = _stacked(value)
