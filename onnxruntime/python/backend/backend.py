@@ -107,8 +107,7 @@ class OnnxRuntimeBackend(Backend):
         :raises unittest.SkipTest: if a ``ModelProto`` imports an opset that the installed onnx has not released, or
             ORT lacks one of its operators. Both are errors if ``ALLOW_RELEASED_ONNX_OPSET_ONLY`` is set and not ``1``.
         """
-        specified = provider_options, session_config, run_config, session_options, free_dimension_overrides
-        keywords = _specified(specified)
+        keywords = _specified((provider_options, session_config, run_config, session_options, free_dimension_overrides))
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
             return _prepare_open(model, device, keywords, kwargs)
         if hasattr(model, "SerializeToString"):

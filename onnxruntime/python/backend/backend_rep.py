@@ -90,8 +90,7 @@ class OnnxRuntimeBackendRep(BackendRep):
     def run_config(self) -> Mapping[str, str]:
         """The run config entries of every run, as stored in ORT's run options."""
         settings = self._ready().settings
-        held = settings.options.get_run_config_entry
-        return MappingProxyType({key: held(key) for key in settings.entries})
+        return MappingProxyType({key: settings.options.get_run_config_entry(key) for key in settings.entries})
 
     @property
     def node_assignment(self) -> Mapping[str, int] | None:

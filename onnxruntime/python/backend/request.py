@@ -20,8 +20,7 @@ from onnxruntime.backend.errors import NotPermittedError, reject, reject_key, re
 from onnxruntime.backend.provider_names import CUDA, ON_CUDA_DEVICE
 
 ENVIRONMENT = "ORT_ONNX_BACKEND_CONFIG"
-# The end of an error about a setting that only the environment specifies.
-FROM_ENVIRONMENT = f" (from the environment variable {ENVIRONMENT})"
+FROM_ENVIRONMENT = f" (from the environment variable {ENVIRONMENT})"  # ends an error about its settings
 MOST_ENTRIES = 256  # more than ORT has keys
 
 

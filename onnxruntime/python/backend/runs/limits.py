@@ -24,8 +24,7 @@ import numpy as np
 from onnxruntime import RunOptions
 from onnxruntime.backend.errors import RunCancelledError, reject_type, reject_value
 
-# Timers cannot count longer on every system (threading.TIMEOUT_MAX).
-_LONGEST = 1e6
+_LONGEST = 1e6  # timers cannot count longer on every system (threading.TIMEOUT_MAX)
 
 
 class Cancellation:

@@ -31,10 +31,8 @@ _WHOLE = (bool, int, np.bool_, np.integer)
 _NUMBERS = (*_WHOLE, float, np.floating)
 _FLAT = (str, bytes, bytearray, memoryview)
 _RAGGED = "a list of lists of different lengths"
-# numpy supports no more (32 before 2.0). A list that contains itself is nested deeper.
-_MOST_DIMENSIONS = 64
-# ORT writes ONNX's own names in lower case.
-_ELEMENT_TYPES = {name.lower(): number for name, number in TensorProto.DataType.items()}
+_MOST_DIMENSIONS = 64  # numpy supports no more (32 before 2.0). A list that contains itself is nested deeper
+_ELEMENT_TYPES = {name.lower(): number for name, number in TensorProto.DataType.items()}  # by ORT's names
 
 dtype_of = helper.tensor_dtype_to_np_dtype
 
