@@ -283,6 +283,14 @@ class WrittenTest(unittest.TestCase):
         with missing, self.assertRaisesRegex(RuntimeError, "needs a temporary folder.*no usable"):
             self.open(two_nodes())
 
+    def test_a_folder_that_cannot_be_removed(self) -> None:
+        """On Windows, a program such as a virus scanner may read the graph."""
+        options = SessionOptions()
+        with mock.patch("os.rmdir", side_effect=OSError("busy")), eligibility.written(options) as path:
+            pass
+        self.addCleanup(path.parent.rmdir)
+        self.assertEqual([*path.parent.iterdir()], [])
+
     def test_nothing_is_left_after_an_error(self) -> None:
         options, paths = SessionOptions(), []
         with self.assertRaises(Exception), eligibility.written(options) as path:  # noqa: B017 # ORT's own Fail

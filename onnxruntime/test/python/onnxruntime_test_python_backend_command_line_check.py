@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import unittest
+import warnings
 from unittest import mock
 
 from backend_test_command_line import ABSENT, CPU, PREPACKING, SHRINKING, SPINNING, VARIABLE, WRITES, CommandTest, Ran
@@ -66,6 +67,7 @@ class CheckTest(CommandTest):
     def test_a_file_as_the_environment_specifies_it(self) -> None:
         path = self.put("config.json", json.dumps({"session_config": {SPINNING: False}}))
         self.assertEqual(self.show("check", path), self.show("check", f"@{path}"))
+        self.assertIn("list.json", self.mistake("check", self.put("list.json", "[]")))
 
     def test_stdin(self) -> None:
         with mock.patch.object(sys, "stdin", io.StringIO(json.dumps({"session_config": {SPINNING: 1}}))):
@@ -184,7 +186,9 @@ class CheckTest(CommandTest):
             )
 
     def test_a_warning_is_one_line(self) -> None:
-        self.show("check", '{"run_config": {"gpu_graph_id": 3}}', warns="gpu_graph_id")
+        for action in ("default", "ignore", "error"):  # whatever PYTHONWARNINGS is
+            with warnings.catch_warnings(action=action):
+                self.show("check", '{"run_config": {"gpu_graph_id": 3}}', warns="gpu_graph_id")
 
 
 if __name__ == "__main__":

@@ -47,12 +47,12 @@ def free_shapes(nodes: list, size: int = 1, *, only_last: bool = True) -> list[s
     sizes: dict[object, int] = {}
     texts = []
     for node in nodes:
-        shape = list(node.shape or ())
+        shape = [*node.shape]
         for axis, name in enumerate(shape):
             if not isinstance(name, int):
                 large = axis == len(shape) - 1 if only_last else axis > 0
                 shape[axis] = sizes.setdefault(name or (node.name, axis), size if large else 1)
-        if shape != list(node.shape or ()):
+        if shape != node.shape:
             texts.append(f"{node.name}={'x'.join(map(str, shape))}")
     return texts
 

@@ -30,7 +30,7 @@ def full_name(text: str) -> str:
 
 def kinds() -> dict[str, str]:
     """Return the EPs of this process, each with its kind: ``"built-in"`` or ``"plugin"``."""
-    devices = getattr(onnxruntime, "get_ep_devices", list)()
+    devices = onnxruntime.get_ep_devices()
     names = [*onnxruntime.get_available_providers(), *(device.ep_name for device in devices)]
     return {name: presence.kind_of(name) for name in dict.fromkeys(names)}
 

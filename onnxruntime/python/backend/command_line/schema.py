@@ -87,7 +87,6 @@ def _table(description: str, rules: Mapping[str, Rule], anchor: str) -> dict[str
     return {
         "description": description,
         "type": "object",
-        "maxProperties": MOST_ENTRIES,
         "additionalProperties": False,
         "properties": {name: _rule(rule, f"docs/{anchor}{name}") for name, rule in sorted(rules.items())},
     }
