@@ -311,7 +311,7 @@ def _refused_values(kind: Kind) -> Iterator[str]:
             try:
                 kind.parse(value)
             except ValueError as error:
-                yield f"{value} is {_text(str(error))}"
+                yield f"{value} is refused: {_text(str(error))}"
 
 
 def _sent(rule: Rule | Refused) -> str:

@@ -235,6 +235,13 @@ REFUSALS = (
         ),
     ),
     (
+        options("CUDAExecutionProvider", {"do_copy_in_default_stream": 0}),
+        (
+            "provider_options['CUDAExecutionProvider']['do_copy_in_default_stream'] is not permitted via the backend "
+            "API: with the value 0, copies on another stream race..."
+        ),
+    ),
+    (
         lambda: prepare(session_options={"": 1}),
         "session_options[''] is not permitted via the backend API: unknown attribute...",
     ),

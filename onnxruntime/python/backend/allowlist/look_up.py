@@ -19,6 +19,7 @@ from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.allowlist.providers import ALWAYS, ANY_PLUGIN, NO_OPTION, PROVIDER_NEEDS, PROVIDERS
 from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances, Permit, Place, Rule, Setting
+from onnxruntime.backend.allowlist.value_kinds import ForbiddenError
 from onnxruntime.backend.errors import NotPermittedError, name_of, refuse, reject, reject_key, reject_value, show, warn
 from onnxruntime.backend.provider_names import ON_CUDA_DEVICE
 
@@ -169,6 +170,8 @@ def _parsed(rule: Rule, value: object, place: Place) -> Setting:
     """Return the setting of a rule with a value of its kind."""
     try:
         parsed = rule.kind.parse(value)
+    except ForbiddenError as error:
+        refuse(f"with the value {show(value)}, {error}", *place)
     except ValueError as error:
         reject_value(value, rule.kind.accepts, *place, why=str(error))
     return Setting(rule, parsed, rule.kind.render(parsed), place)

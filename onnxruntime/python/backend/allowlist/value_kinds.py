@@ -45,6 +45,10 @@ def whole(value: object) -> int:
     raise ValueError("not an integer")
 
 
+class ForbiddenError(ValueError):
+    """A value that the parser of ORT or of an EP accepts, and that the allowlist does not permit."""
+
+
 class Kind:
     """A kind of value."""
 
@@ -83,7 +87,7 @@ class Flag(Kind):
             raise ValueError("not a flag")
         on = bool(int(value))
         if self._refused[on]:
-            raise ValueError(f"not permitted: {self._refused[on]}")
+            raise ForbiddenError(self._refused[on])
         return on
 
     def render(self, parsed: object) -> str:

@@ -14,13 +14,7 @@ import re
 from collections.abc import Mapping
 
 import onnxruntime
-from onnxruntime.backend.allowlist.ort_options import (
-    FREE_DIMENSION,
-    RUN_CONFIG,
-    SESSION_ATTRIBUTES,
-    SESSION_CONFIG,
-    SESSION_FAMILIES,
-)
+from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Family, Rule
 from onnxruntime.backend.command_line.options import conditions
@@ -38,20 +32,20 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
 
 def schema() -> dict[str, object]:
     """Return a JSON Schema, draft 2020-12, of all configurations that are permitted on some machine."""
-    families = {_pattern(family): family.rule.kind.schema for family in SESSION_FAMILIES}
+    families = {_pattern(family): family.rule.kind.schema for family in ort_options.SESSION_FAMILIES}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"Configurations of onnxruntime.backend, as of ONNX Runtime {onnxruntime.__version__}",
         "type": "object",
         "additionalProperties": False,
         "properties": {
-            "session_options": _table("Attributes of onnxruntime.SessionOptions.", SESSION_ATTRIBUTES, "options.md#"),
+            "session_options": _table("Attributes of SessionOptions.", ort_options.SESSION_ATTRIBUTES, "options.md#"),
             "free_dimension_overrides": {
                 "description": "Sizes of named free dimensions of the model's inputs.",
                 "type": "object",
                 "maxProperties": MOST_ENTRIES,
                 "propertyNames": {"minLength": 1},
-                "additionalProperties": FREE_DIMENSION.kind.schema,
+                "additionalProperties": ort_options.FREE_DIMENSION.kind.schema,
             },
             "provider_options": {
                 "description": "Execution providers in order, each with its options.",
@@ -63,9 +57,9 @@ def schema() -> dict[str, object]:
                 # The application can register a plugin EP under any other name.
                 "additionalProperties": {"type": "object"},
             },
-            "session_config": _table("Session config entries.", SESSION_CONFIG, "options.md#")
+            "session_config": _table("Session config entries.", ort_options.SESSION_CONFIG, "options.md#")
             | {"patternProperties": families},
-            "run_config": _table("Run config entries, passed to every run.", RUN_CONFIG, "options.md#"),
+            "run_config": _table("Run config entries, passed to every run.", ort_options.RUN_CONFIG, "options.md#"),
             "extensions": {"type": "array", "items": {"type": "string", "minLength": 1}},
         },
     }
@@ -73,7 +67,7 @@ def schema() -> dict[str, object]:
 
 def _pattern(family: Family) -> str:
     """Return a pattern of the keys of a family that do not have their own entry."""
-    known = "|".join(re.escape(key) for key in sorted(SESSION_CONFIG) if key.startswith(family.prefix))
+    known = "|".join(re.escape(key) for key in sorted(ort_options.SESSION_CONFIG) if key.startswith(family.prefix))
     return f"^(?!(?:{known})$){re.escape(family.prefix)}{family.rest}$"
 
 

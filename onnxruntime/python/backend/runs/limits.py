@@ -34,17 +34,22 @@ class Cancellation:
         rep.run(inputs, cancellation=cancellation)  # in one thread
         cancellation.cancel()  # in another thread
 
-    Then, ``cancellation.cancelled`` is ``True``. A signal handler can cancel runs of other threads. Python calls the
+    A signal handler can cancel runs of other threads. Python calls the
     handler after the main thread's current run.
     """
 
     def __init__(self) -> None:
         self._runs: set[weakref.ref[Limited]] = set()
-        self.cancelled = False
+        self._cancelled = False
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether :meth:`cancel` was called."""
+        return self._cancelled
 
     def cancel(self) -> None:
         """Cancel all current and later runs with this object. Return immediately."""
-        self.cancelled = True
+        self._cancelled = True
         for reference in self._runs.copy():
             if (run := reference()) is not None:
                 run.terminate()
