@@ -23,6 +23,7 @@ from backend_test_models import model, no_session_opens, reads_linux, sent_run_c
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import NotPermittedError, request
+from onnxruntime.backend.session import routes
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 CPU = "CPUExecutionProvider"
@@ -207,6 +208,8 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
             rep.run([X], run_config={"gpu_graph_id": 1})
             rep.run([X], run_config={SHRINKAGE: "cpu:0"}, log_severity_level=3, only_execute_path_to_fetches=True)
         self.assertEqual(len(rep._runs.kept), 1)
+        text = str(1234)  # has more references than the other
+        self.assertEqual(routes._key({"gpu_graph_id": text}), routes._key({"gpu_graph_id": str(1234)}))
         for _ in range(2):
             for keywords in (
                 *({"run_config": {"gpu_graph_id": equal}} for equal in (True, 1.0, 1 + 0j, Lying("1"))),
