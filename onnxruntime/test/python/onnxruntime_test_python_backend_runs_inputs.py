@@ -26,7 +26,7 @@ import onnxruntime.backend
 from onnxruntime.backend import InputError
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.runs import tensors
-from onnxruntime.backend.runs.inputs import ModelInputs, _with_type
+from onnxruntime.backend.runs.inputs import ModelInputs, _fits_map, _with_type
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -553,9 +553,18 @@ for twice in (range(2), (1, 2), ["a", "b"]):
 
     def test_inputs_of_the_fast_path(self) -> None:
         rep = prepare(two_nodes())
-        for given in (X, [X], (X,), {"X": X}):
+        for given in (X, [X], (X,), {"X": X}, onnxruntime.OrtValue.ortvalue_from_numpy(X)):
             (output,) = rep._runs.direct(given, rep.run_options())
             np.testing.assert_array_equal(output, abs(X))
+
+    def test_maps_that_fit(self) -> None:
+        for value_type, fits, misfits in (
+            ("map(int64,tensor(float))", {1: 0.5}, {"a": 0.5}),
+            ("map(string,tensor(string))", {"a": "b"}, {"a": 0.5}),
+            ("seq(map(int64,tensor(float)))", [{1: 0.5}, {2: 1}], [{1: 0.5}, {"a": 1}]),
+        ):
+            self.assertTrue(_fits_map(value_type, fits))
+            self.assertFalse(_fits_map(value_type, misfits))
 
     def test_an_input_without_a_type(self) -> None:
         self.assertEqual(_with_type(SimpleNamespace(name="X")).type, "optional()")
