@@ -96,13 +96,12 @@ def as_array(value: object, dtype: np.dtype) -> np.ndarray:
 
 def _texts(array: np.ndarray) -> np.ndarray:
     """Decode ``bytes``, and leave ``str()`` of all other values, such as numbers, ``None`` and dates, to ORT."""
-    array = array.astype(object, copy=False)
+    array = array.astype(object)  # a copy
     kinds = set(map(type, array.flat))
     if any(issubclass(kind, _CONTAINERS) for kind in kinds):
         container = next(one for one in array.flat if isinstance(one, _CONTAINERS))
         raise ValueError(f"text that contains {describe(container)}")
     if any(issubclass(kind, bytes) for kind in kinds):
-        array = array.copy()
         try:
             array.flat = [text.decode() if isinstance(text, bytes) else text for text in array.flat]
         except UnicodeDecodeError:
