@@ -49,7 +49,7 @@ _SEVERITY = Integer(among=(-1, 2, 3, 4))
 _VERBOSITY = Rule(
     Integer(among=(0,)),
     "0",
-    "Verbosity of log lines. Others act only in debug builds at log severity 0, which is refused.",
+    "Verbosity of log lines. Values other than 0 act only in debug builds at log severity 0, which is refused.",
 )
 _LEVEL = Member(*GraphOptimizationLevel.__members__.values())
 _MODE = Member(*ExecutionMode.__members__.values())
@@ -207,7 +207,7 @@ SESSION_CONFIG: dict[str, Rule] = {
     "session.gqa_value_layout": Rule(
         Choice("BNSH", "BNHS"),
         "BNSH",
-        "Layout of the value cache of GroupQueryAttention, which determines the shapes of its input and output.",
+        "Layout of the value cache of GroupQueryAttention. The cache's input and output have shapes of this layout.",
         since=(1, 30),
     ),
 }
@@ -358,7 +358,7 @@ SESSION_CONFIG |= {
     # Strictness.
     "session.disable_cpu_ep_fallback": _switch("Raises an error if the CPU EP would run a node.", needs=(_NO_CPU_EP,)),
     "session.disable_model_compile": _switch("Raises an error if an EP compiles nodes.", needs=(_has(*COMPILING),)),
-    "session.strict_shape_type_inference": _switch("Raises an error if a shape or type contradicts the inferred one."),
+    "session.strict_shape_type_inference": _switch("Raises an error if a declared type or shape is not as inferred."),
     "session.strict_workspace_verification": _switch(
         "Raises an error if a node needs more workspace memory than ORT reserved for it.", since=(1, 31)
     ),
@@ -401,7 +401,7 @@ _CAPTURING = Need(
     lambda at, text: text == "-1" or _captures(at.options),
     idle=True,
 )
-_ARENAS = Need("a memory arena for every device of the value (cpu: enable_cpu_mem_arena; gpu: a GPU EP)", _arenas_exist)
+_ARENAS = Need("a memory arena for each device in the value (cpu: enable_cpu_mem_arena; gpu: a GPU EP)", _arenas_exist)
 _NO_GRAPHS = Need(
     "a value of cpu:0 if the session captures graphs",
     lambda at, text: text == "cpu:0" or not _captures(at.options),

@@ -102,7 +102,9 @@ _TENSORRT = Common("parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT
     "trt_layer_norm_fp32_fallback": _trt_switch("Computes layer normalization in float32."),
     "trt_sparsity_enable": _trt_switch("Lets TensorRT use kernels for sparse weights."),
     "trt_builder_optimization_level": Rule(Integer(0, 5), "3", "Effort of TensorRT's search for fast kernels."),
-    "trt_auxiliary_streams": Rule(Integer(-1, 8), "-1", "Maximum auxiliary streams per stream. -1: TensorRT chooses."),
+    "trt_auxiliary_streams": Rule(
+        Integer(-1, 8), "-1", "Maximum auxiliary streams of each CUDA stream. -1: TensorRT chooses."
+    ),
     "trt_tactic_sources": Rule(
         Names(lambda: _TACTICS, f"names from this list, joined by ',': {', '.join(_TACTICS)}", ","),
         "none",

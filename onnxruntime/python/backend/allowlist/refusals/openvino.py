@@ -77,7 +77,9 @@ PLUGIN: dict[str, Refused] = {
     ),
     "dump_subgraphs": Refused(WRITES_FILES, "creates a folder of any name, and writes the model to it", _RUN_PLUGIN),
     "cache_dir": Refused(
-        NO_EFFECT, "the plugin only logs that it ignores it. Inside load_config, it writes files", _RUN_PLUGIN
+        NO_EFFECT,
+        "the plugin ignores the option, and logs this. The property CACHE_DIR inside load_config writes files",
+        _RUN_PLUGIN,
     ),
     "reshape_input": Refused(
         NOT_VERIFIED,
