@@ -16,6 +16,7 @@ from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.ort_options import RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
 from onnxruntime.backend.allowlist.refusals import suggestions
 from onnxruntime.backend.errors import NotPermittedError
@@ -141,6 +142,12 @@ class FormsOfOtherApisTest(unittest.TestCase):
 
         self.assertIn("{...}", suggestions.provider_options([(CPU, Liar())]))
         self.assertEqual(suggestions.provider_options([Name("a")]), "")
+
+        class Keyword(Name):
+            __slots__ = ()
+            __hash__ = str.__hash__
+
+        self.assertEqual(look_up.warn_unknown({Keyword("a"): 1}, ()), ())
 
     def test_unknown_keywords(self) -> None:
         for name, value, others, advice in (

@@ -180,7 +180,7 @@ def _similar(name: str, known: Iterable[str], *, at_end: bool = False) -> list[s
     near = nearest(folded, by_form, 0.8)
     # The last part is similar, too: `session.` alone says nothing.
     part = folded.replace("-", "_").rpartition(".")[2]
-    if near and nearest(part, [near.rpartition(".")[2]], 0.6):
+    if nearest(part, [near.rpartition(".")[2]], 0.6):
         return [by_form[near]]
     if len(part) < _SHORTEST_PART:
         return []
