@@ -102,6 +102,21 @@ class OutputsOnTheCpuTest(OnCuda):
             for limits in ({"timeout": 30}, {"cancellation": onnxruntime.backend.Cancellation()}, {}):
                 self.same(rep.run([x], **limits), [constant["K"]])
 
+    def test_a_cancellation_ends_a_run_where_everything_is_on_the_cpu(self) -> None:
+        constant = {"K": np.array([5, 6], np.float32)}
+        made = model([helper.make_node("Identity", ["K"], ["Z"])], {"X": (2,)}, {"Z": (2,)}, constant)
+        rep, cancellation, terminated = self.prepare(made), onnxruntime.backend.Cancellation(), []
+        run = rep.session.run
+
+        def canceled(names: list[str], feeds: dict, options: onnxruntime.RunOptions) -> list:
+            cancellation.cancel()
+            terminated.append(options.terminate)
+            return run(names, feeds, options)
+
+        with mock.patch.object(rep.session, "run", canceled), self.assertRaises(onnxruntime.backend.RunCancelledError):
+            rep.run([self.data(0, 2)], cancellation=cancellation)
+        self.assertEqual(terminated, [True])
+
     def test_inputs_that_no_node_reads_stay_there(self) -> None:
         # From the device, ORT copies them to the CPU while it captures, to memory that is released before the replay.
         rep = self.prepare(model([helper.make_node("Neg", ["X"], ["Y"])], {"U": (3,), "X": (2, 4)}, {"Y": (2, 4)}))
