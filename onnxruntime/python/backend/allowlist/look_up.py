@@ -4,8 +4,8 @@
 # --------------------------------------------------------------------------
 """Converts the settings that a caller requests into a permit.
 
-ORT receives a setting only if a function of this module returned it. They return only names that are in the tables
-(:mod:`allowlist.ort_options`, :mod:`allowlist.providers`), with text rendered from a parsed value.
+ORT receives a caller's setting only if a function of this module returned it. These functions return only names of the
+tables (:mod:`allowlist.ort_options`, :mod:`allowlist.providers`), with text rendered from a parsed value.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -> Permit:
-    """Look up all settings of a request. The verdict does not depend on the EPs of this machine.
+    """Look up all settings of a request. If an EP is not available, any kind of it may permit its options.
 
     :param at: the circumstances of a session without settings. Its ``providers`` are the EPs of that session.
     :param kind_of: returns the kind of an EP, ``"built-in"`` or ``"plugin"``, or ``""`` if it is not available.
-    :raises NotPermittedError: if a name is unknown, refused or without effect, or a value is invalid.
+    :raises NotPermittedError: if a name is unknown or refused, a condition is not met, or a value is invalid.
     """
     eps = request.settings.get("provider_options")
     permitted = Permit(request.device, eps is not None)
@@ -98,7 +98,7 @@ def attributes(
 ) -> tuple[dict[str, object], dict[str, str]]:
     """Return the value of each attribute, and a sentence about each attribute that has no effect in this session.
 
-    :param given: the keyword arguments of a call. Names that are not attributes are left out, as in the stock backend.
+    :param given: the keyword arguments of a call. Names that no class of ORT has are left out, as in the stock backend.
     :param session_options: attributes only. Keyword arguments win over them.
     """
     settings: dict[str, Setting] = {}
@@ -119,7 +119,7 @@ def attributes(
 
 
 def _options_of(name: str, given: Mapping[str, object], kind: str, at: Circumstances) -> dict[str, Setting]:
-    """Return the options of an EP. An option of any kind is permitted if the EP is not available."""
+    """Return the options of an EP. If it is not available, one of its kinds must permit all of them."""
     if not kind and name not in PROVIDERS:
         reason = f"unknown execution provider{suggestions().similar_provider(name)}"
         refuse(reason, "provider_options", name, None if name else "")
@@ -213,7 +213,7 @@ def _documented(*place: str) -> str:
 
 def suggestions() -> ModuleType:
     """Return the module of suggestions, which only errors and warnings need."""
-    from onnxruntime.backend.allowlist.refusals import suggestions  # a fifth of the import  # noqa: PLC0415
+    from onnxruntime.backend.allowlist.refusals import suggestions  # only for errors  # noqa: PLC0415
 
     return suggestions
 

@@ -8,12 +8,12 @@ A captured graph replays fixed addresses. So ``InferenceSession.run`` is wrong o
 returns ``[]`` from the second call on, and replays freed host memory. This module copies inputs into the buffers of the
 graph, and outputs out of other buffers.
 
-A replay returns the same outputs as a run without capture, for these reasons. Each input is in device memory, so no
-node on the CPU reads a value of a caller. ORT does not capture a session whose nodes include copies between host and
-device (``HasMemcpyNodes`` in ``inference_session.cc``). So nodes on the CPU compute from shapes only. A graph has one
-set of shapes, and keeps the outputs of these nodes. No operator draws random numbers, and ORT copies no output while it
-captures (:mod:`.eligibility`). No other thread calls CUDA while ORT captures (:mod:`.locks`). In addition, each graph
-is compared with a run without capture before it returns its first outputs (:mod:`.comparison`).
+A replay returns the same outputs as a run without capture, for these reasons. Each input that a node reads is in device
+memory, so no node on the CPU reads a value of a caller. ORT does not capture a session whose nodes include copies
+between host and device (``HasMemcpyNodes`` in ``inference_session.cc``). So nodes on the CPU compute from shapes only.
+A graph has one set of shapes, and keeps the outputs of these nodes. No operator draws random numbers, and ORT copies no
+output while it captures (:mod:`.eligibility`). No other thread calls CUDA while ORT captures (:mod:`.locks`). In
+addition, each graph is compared with a run without capture before it returns its first outputs (:mod:`.comparison`).
 
 ORT gives the memory of a graph's intermediate values to other runs of the session. So replays of a session follow each
 other on one stream. Runs without capture, whose inputs and outputs are in that memory, are alone, and leave no value in
@@ -64,7 +64,7 @@ def require(session: InferenceSession) -> None:
 
 
 class Graph:
-    """A captured graph. When it ends, its attributes are released under the lock: no other object may refer to them."""
+    """A captured graph. When it ends, its attributes are released under the lock. Nothing else may own its binding."""
 
     def __init__(self, graph_id: str, session: InferenceSession, lock: locks.SessionLock) -> None:
         self._id = graph_id
@@ -242,7 +242,7 @@ class Capture:
 
     def _compute(self, graphs: dict[tuple, Graph], key: tuple, feeds: _Feeds, call: RunSettings) -> list[np.ndarray]:
         """Replay the graph of a key, or capture and compare it first. If that fails, nothing replays the graph."""
-        if key in graphs:  # on WebGPU, another thread may have captured it meanwhile
+        if key in graphs:  # captured before, perhaps by another thread that shares the graphs
             return self._replay(graphs[key], feeds, call)
         self._ids.check(key)
         # Before the capture: ORT checks the inputs, and the outputs have the shapes of the graph's outputs.

@@ -37,7 +37,7 @@ class Runs:
     session: object
     inner: object = None  # differs for each inner session, which set_providers replaces
     inputs: ModelInputs | None = None
-    settings: RunSettings | None = None  # the settings of every run
+    settings: RunSettings | None = None  # the prepared ones, which those of a run override
     capture: Capture | None = None
     lock: SessionLock | None = None
     replacement: replacement.Replacement | None = None
@@ -79,7 +79,7 @@ class Runs:
         return session is self.session and fast_path.inner_of(session) is self.inner
 
     def with_settings(self, settings: RunSettings) -> Runs:
-        """Return the same runs with these settings."""
+        """Return a copy with these prepared settings, whose graph id, if any, is reserved."""
         direct = self.direct
         if self.capture is not None:
             self.capture.claim(settings.entries)
@@ -137,11 +137,11 @@ class Runs:
 
     def _run(self, feeds: dict[str, object], options: RunOptions) -> list:
         if self.lock is None:
-            return self._run_alone(feeds, options)
+            return self._run_unlocked(feeds, options)
         with self.lock.for_a_run(options):
-            return self._run_alone(feeds, options)
+            return self._run_unlocked(feeds, options)
 
-    def _run_alone(self, feeds: dict[str, object], options: RunOptions) -> list:
+    def _run_unlocked(self, feeds: dict[str, object], options: RunOptions) -> list:
         if not self.plain:
             return fast_path.with_values(self.session, feeds, self.output_names, options)
         # ORT's own backend passes None for all outputs: a tracer or a mock may check it.
