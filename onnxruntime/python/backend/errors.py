@@ -64,7 +64,7 @@ def _also_ort(base: type[Exception], kind: type[Exception]) -> type[Exception]:
     public = kind if base is RuntimeError else base
 
     def reduce(error: Exception) -> tuple:  # pickle does not find the class by its name
-        return reworded, (kind, *error.args, base), vars(error)
+        return reworded, (kind, "", base), {**vars(error), "args": error.args}
 
     return type(public.__name__, (base, kind), {"__module__": public.__module__, "__reduce__": reduce})
 

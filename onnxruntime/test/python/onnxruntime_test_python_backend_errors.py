@@ -226,10 +226,17 @@ class SentErrorsTest(unittest.TestCase):
         return {name: caught(call) for name, call in calls.items()}
 
     def test_copies(self) -> None:
-        for name, error in self.raised().items():
+        raised = self.raised()
+        # Frameworks add to the arguments, or replace them.
+        for added in (("more",), ("more", errors.InputError)):
+            for name, error in self.raised().items():
+                error.args += added
+                raised[name, added] = error
+        for name, error in raised.items():
             for copied in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
                 with self.subTest(name, error=type(error).__name__):
                     self.assertIs(type(copied), type(error))
+                    self.assertEqual(copied.args, error.args)
                     self.assertEqual(str(copied), str(error))
                     for field in FIELDS:
                         self.assertEqual(getattr(copied, field, None), getattr(error, field, None))

@@ -336,6 +336,11 @@ class LeavesTest(InputTestCase):
             (TensorProto.FLOAT, [np.str_("1")], "a list that contains str32[]"),
             (TensorProto.BOOL, [True, 1], "a list that contains 1 (int)"),
             (TensorProto.FLOAT, "a", "'a' (str)"),
+            # numpy counts durations among the integers.
+            *((of, [np.timedelta64(5, "s")], "a list") for of in (TensorProto.INT64, TensorProto.FLOAT)),
+            *((of, [1, np.timedelta64(5, "s")], "a list") for of in (TensorProto.INT64, TensorProto.FLOAT)),
+            (TensorProto.INT64, [np.array(["NaT"], "m8[s]")], "a list"),
+            (TensorProto.FLOAT, [1.5, np.timedelta64(5, "s")], "a list"),
         ):
             self.check(element, value, got)
 
@@ -493,6 +498,15 @@ class InputsTest(InputTestCase):
         for of in (TensorProto.FLOAT, TensorProto.STRING):
             for value in ([[1], [2, 3]], [[1], 2]):
                 self.refused(identity(tensor(of)), [value], got="a list of lists of different lengths")
+
+    def test_an_object_beside_a_list_is_not_asked(self) -> None:
+        class Asked:
+            @property
+            def ndim(self) -> int:
+                raise KeyError
+
+        got = "a list of lists of different lengths"
+        self.refused(identity(tensor(TensorProto.STRING)), [[["a"], Asked()]], got=got)
 
     def test_a_ragged_list_that_contains_a_list_twice(self) -> None:
         # numpy 2.4 terminates the process with a segmentation fault if it converts such a list.

@@ -14,6 +14,7 @@ import unittest
 import warnings
 import weakref
 from collections.abc import Callable
+from types import MappingProxyType
 
 import numpy as np
 import onnx
@@ -223,6 +224,17 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
                 with self.subTest(keywords=repr(keywords)), self.assertRaises(NotPermittedError):
                     rep.run([X], **keywords)
         self.assertEqual(sent_run_config(rep, run_config={"gpu_graph_id": 1}), {"gpu_graph_id": "1"})
+
+    def test_values_without_an_end_are_refused(self) -> None:
+        doubled: list = []
+        for _ in range(100):
+            doubled = [doubled, doubled]
+        rep = prepare()
+        for keywords in ({"run_config": {"gpu_graph_id": doubled}}, {"run_config": doubled}, {"logid": doubled}):
+            with self.subTest(keyword=next(iter(keywords))), self.assertRaises(NotPermittedError):
+                rep.run([X], **keywords)
+        for empty in ({}, MappingProxyType({}), collections.UserDict()):
+            self.assertEqual(sent_run_config(rep, run_config=empty), {})
         self.assertEqual(sent_run_config(rep, run_config={"gpu_graph_id": np.int64(2)}), {"gpu_graph_id": "2"})
 
     def test_few_settings_of_earlier_runs_are_kept(self) -> None:

@@ -137,7 +137,7 @@ class Capture:
                 call.entries = {**call.entries, GRAPH_ID: ORDINARY}
             # Alone: ORT may give the run memory into which graphs replay.
             with self._lock.alone(call.options if limited else None):
-                return do(self._ordinary, feeds, call)
+                return do(self._ordinary, feeds, call, limited)
         feeds = self._checked(feeds)
         shapes = [value.shape if isinstance(value, np.ndarray) else tuple(value.shape()) for value in feeds.values()]
         key = (graph_id, *shapes)
@@ -234,10 +234,13 @@ class Capture:
         self._session.run_with_iobinding(graph.binding, graph.options(call))
         return graph.inner_binding.copy_outputs_to_cpu()  # copies outputs in CPU memory, too
 
-    def _ordinary(self, feeds: _Feeds, call: RunSettings) -> list[np.ndarray]:
+    def _ordinary(self, feeds: _Feeds, call: RunSettings, limited: bool = False) -> list[np.ndarray]:
         """Run without capture."""
         if call.entries.get(GRAPH_ID) != ORDINARY:
-            call = RunSettings(call.attributes, {**call.entries, GRAPH_ID: ORDINARY})
+            if limited:
+                call.options.add_run_config_entry(GRAPH_ID, ORDINARY)  # of this run alone, which they can end
+            else:
+                call = RunSettings(call.attributes, {**call.entries, GRAPH_ID: ORDINARY})
         return self._session.run(self._output_names, feeds, call.options)
 
     def _compute(self, graphs: dict[tuple, Graph], key: tuple, feeds: _Feeds, call: RunSettings) -> list[np.ndarray]:

@@ -117,9 +117,10 @@ def _numbers_of(value: object, dtype: np.dtype) -> np.ndarray:
     found = _stacked(value)
     if found.dtype == dtype or found.dtype.kind == "b":
         return found.astype(dtype, copy=False)
-    if not issubclass(found.dtype.type, fitting):  # such as integers that numpy cannot combine in one integer type
+    # Durations, which numpy counts among the integers, or integers that numpy cannot combine in one integer type.
+    if found.dtype.kind == "m" or not issubclass(found.dtype.type, fitting):
         found = _stacked(value, object)
-        if not all(isinstance(number, fitting) for number in found.flat):
+        if any(not isinstance(number, fitting) or isinstance(number, np.timedelta64) for number in found.flat):
             raise ValueError(describe(value))
     if whole:
         size = 1 << int(dtype.name.lstrip("uint"))
@@ -167,7 +168,8 @@ def _check_leaves(value: object, fitting: tuple[type, ...]) -> None:
         lists = {id(item): item for item in items if type(item) in nested}.values()
         # numpy before 1.24 makes an array of objects of such lists. numpy 2.4 crashes on [[1, x], x] with a list x.
         beside = [item for item in items if isinstance(item, fitting) and type(item) in leaves] if leaves else ()
-        if not all(getattr(item, "ndim", 0) for item in beside) or len(set(map(len, lists))) > 1:
+        scalars = any(not issubclass(type(item), np.ndarray) or item.ndim == 0 for item in beside)
+        if scalars or len(set(map(len, lists))) > 1:
             raise ValueError(_RAGGED)
         items = list(chain.from_iterable(lists))
     raise ValueError("a list that is nested too deeply")

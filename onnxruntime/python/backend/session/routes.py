@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from onnxruntime.backend.capture.locks import SessionLock
 
 _MOST_KEPT = 64
+_PLAIN = frozenset({str, int, bool})
 
 
 @dataclass(eq=False, repr=False)
@@ -102,17 +103,18 @@ class Runs:
 
     def settings_of(self, run_config: Mapping[str, object] | None, attributes: dict[str, object]) -> RunSettings:
         """Look up the settings of one run, or return those of an earlier run with the same arguments."""
-        if (found := self.kept.get(_key(run_config, attributes))) is not None:
-            return found
         if type(run_config) is dict:
             run_config = run_config.copy()  # another thread may change the caller's
+        key = _key(run_config, attributes)
+        if (found := self.kept.get(key)) is not None:
+            return found
         settings, without_effect = self.settings.of_run(self.circumstances, run_config, attributes)
         # A setting that is ignored or has no effect is warned about each time.
-        if (key := _key(run_config, attributes)) and not without_effect and len(settings.attributes) == len(attributes):
+        if key and not without_effect and len(settings.attributes) == len(attributes):
             # No text of the caller is kept, except for text that ORT receives.
             sent = {*settings.entries.values(), *settings.attributes.values()}
             values = (*(run_config or NOTHING).values(), *attributes.values())
-            if all(type(value) in (int, bool) or (type(value) is str and value in sent) for value in values):
+            if all(type(value) is not str or value in sent for value in values):
                 if len(self.kept) >= _MOST_KEPT:
                     self.kept.clear()
                 self.kept[key] = settings
@@ -175,11 +177,11 @@ NOT_READY = Runs(object())
 
 
 def _key(*arguments: object) -> bytes:
-    """Return bytes that are equal for equal arguments of the same built-in types only; ``b""`` for other types.
+    """Return bytes that are equal for equal ``dict`` of plain values of the same types only; ``b""`` for others.
 
-    Unlike a comparison, this calls no ``__eq__`` or ``__hash__`` of a caller's class.
+    Unlike a comparison, this calls no code of a caller's class. ``marshal`` would, and never ends for some lists.
     """
-    try:
-        return marshal.dumps(arguments, 2)  # later versions depend on reference counts
-    except ValueError:
-        return b""
+    for given in arguments:
+        if given is not None and not (type(given) is dict and _PLAIN.issuperset(map(type, (*given, *given.values())))):
+            return b""
+    return marshal.dumps(arguments, 2)  # later versions depend on reference counts
