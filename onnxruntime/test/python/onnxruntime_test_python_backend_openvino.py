@@ -183,6 +183,9 @@ class BundledOpenVinoTest(unittest.TestCase):
             self.assertRaisesRegex(RuntimeError, "'OPENVINO_CPU'"),
         ):
             onnxruntime.backend.prepare(convolutions(), "OPENVINO_CPU")
+        for options in ({}, {CPU: {}}):
+            with self.assertRaisesRegex(RuntimeError, "'OPENVINO'.*provider_options specifies no EP of this device"):
+                onnxruntime.backend.prepare(convolutions(), "OPENVINO", provider_options=options)
 
 
 if __name__ == "__main__":

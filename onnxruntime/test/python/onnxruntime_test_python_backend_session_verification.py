@@ -26,6 +26,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 class ReadBackTest(unittest.TestCase):
     def session(self, **reported: dict) -> SimpleNamespace:
         return SimpleNamespace(
+            get_providers=lambda: list(reported),
             get_provider_options=lambda: reported,
             get_provider_graph_assignment_info=mock.Mock(side_effect=Fail),
             get_session_options=SessionOptions,

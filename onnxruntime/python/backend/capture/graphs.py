@@ -132,9 +132,6 @@ class Capture:
                 raise RuntimeError(self.problem or ONE_GRAPH)
             if self.problem and graph_id != ORDINARY:
                 raise RuntimeError(f"{self.problem}: {_WAY_OUT}, or bind and run rep.session with rep.run_options()")
-            if limited:  # no other run uses its options
-                call.options.add_run_config_entry(GRAPH_ID, ORDINARY)
-                call.entries = {**call.entries, GRAPH_ID: ORDINARY}
             # Alone: ORT may give the run memory into which graphs replay.
             with self._lock.alone(call.options if limited else None):
                 return do(self._ordinary, feeds, call, limited)

@@ -69,7 +69,7 @@ def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, 
         MappingProxyType(dict(permit.session_config)),
         MappingProxyType(attributes),
         MappingProxyType(unconfirmed),
-        (*permit.warnings, *(_without_nodes if permit.explicit else _fallback)(session, permit)),
+        (*permit.warnings, *_fallback(session, permit), *_without_nodes(session, permit)),
         extensions,
         configuration,
     )
@@ -137,7 +137,8 @@ def _fallback(session: InferenceSession, permit: Permit) -> Iterator[str]:
     got = session.get_providers()
     if not ON_ANY_DEVICE.issuperset(got):
         return
-    missing, cause = [name for name in permit.providers if name not in got], presence.EXCLUDED
+    missing = [name for name in permit.providers if name not in got]
+    cause = "provider_options specifies no EP of this device" if permit.explicit else presence.EXCLUDED
     if missing and all(map(presence.plugin_devices, missing)):
         cause = (
             "it uses a plugin EP only if provider_options specifies the EP. "
@@ -153,7 +154,7 @@ def _fallback(session: InferenceSession, permit: Permit) -> Iterator[str]:
 
 def _without_nodes(session: InferenceSession, permit: Permit) -> Iterator[str]:
     """Return a warning for each specified EP without a node, which ORT permits silently."""
-    others = [name for name in permit.providers if name != CPU]
+    others = [name for name in permit.providers if permit.explicit and name != CPU]
     counts = _recorded_nodes(session) if others else {}  # counting takes time that grows with the model
     if not counts:
         return
