@@ -33,6 +33,7 @@ class MeasureTest(unittest.TestCase):
             (np.array(["a"], object), np.array(["a"], object), True, 0.0, 0.0, False),
             (np.array(["a"], object), np.array(["b"], object), False, None, None, True),
             (np.array([255], np.uint8), np.array([0], np.uint8), False, 255.0, 0.0, False),
+            (np.array([0], np.uint8), np.array([255], np.uint8), False, 255.0, 1.0, False),
         ):
             with self.subTest(ours=ours, theirs=theirs):
                 found = measure.difference(np.asarray(ours), np.asarray(theirs), 1e-3, 1e-5)

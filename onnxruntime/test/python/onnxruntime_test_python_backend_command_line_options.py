@@ -13,6 +13,8 @@ from backend_test_command_line import CPU, PREPACKING, SPINNING, WRITES, Command
 
 from onnxruntime.backend.allowlist import ort_options, refusals
 from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.allowlist.value_kinds import Flag
+from onnxruntime.backend.command_line import options
 
 SESSION_CONFIG = ort_options.SESSION_CONFIG | refusals.SESSION_CONFIG
 PROVIDERS = refusals.provider_tables()
@@ -78,6 +80,12 @@ class OptionsTest(CommandTest):
         self.assertEqual(self.names("CPU"), [])
         for name in ("CDUA", "x", "\x1b[2J"):
             self.assertIn(ascii(name), self.mistake("options", name))
+
+    def test_releases(self) -> None:
+        rule = Rule(Flag(), "", "")
+        self.assertEqual(options.conditions(rule), [])
+        later = rule._replace(since=(1, 25), until=(1, 27))
+        self.assertEqual(options.conditions(later), ["ORT 1.25", "ORT before 1.27"])
 
     def test_search(self) -> None:
         self.assertIn(SPINNING, self.names("--search", "SPINNING"))

@@ -165,6 +165,11 @@ class ExcludedTest(unittest.TestCase):
                     self.assertEqual(self.warnings_of(excluded), [])
         with mock.patch.object(onnxruntime, "get_all_providers", lambda: ["OfALaterReleaseExecutionProvider"]):
             self.assertEqual(self.warnings_of("OfALaterReleaseExecutionProvider"), [])
+        with (
+            mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": "OwnPluginExecutionProvider"}),
+            warnings.catch_warnings(action="error"),
+        ):
+            self.assertEqual(presence.stock_list(["OwnPluginExecutionProvider", CPU]), [CPU])
 
 
 if __name__ == "__main__":
