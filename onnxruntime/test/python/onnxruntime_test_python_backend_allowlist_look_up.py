@@ -352,7 +352,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
             ("cpu:0", NEWEST._replace(attributes={"enable_cpu_mem_arena": False})),
             ("gpu:0;cpu:0", cuda._replace(attributes={"enable_cpu_mem_arena": False})),
         ):
-            self.assert_refused({shrink: value}, "a memory arena for every device", at=at, run=True)
+            self.assert_refused({shrink: value}, "a memory arena for each device", at=at, run=True)
         for value in ("cpu", "cpu:", "cpu:1", "CPU:0", "cpu:0;", "cpu:0 ", "gpu:100", "", "disk:0"):
             self.assert_refused({shrink: value}, "invalid value", at=cuda, run=True)
 
