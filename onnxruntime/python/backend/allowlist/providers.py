@@ -236,7 +236,7 @@ _QNN_PLUGIN = Common("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported
     # Not saver, ir and genie: saver and ir write files, and return wrong outputs or none.
     "backend_type": Rule(
         Choice("htp"),
-        "chosen by the EP. On a CPU, there is no default",
+        "chosen by the EP, except on a CPU",
         "Qualcomm's QNN backend that runs the model. On x86, htp is a simulator.",
     ),
     "htp_graph_finalization_optimization_mode": _htp(Integer(0, 3), "0", "Effort of the HTP compiler."),

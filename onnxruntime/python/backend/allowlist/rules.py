@@ -94,7 +94,7 @@ class Family(NamedTuple):
 
 
 class Common(NamedTuple):
-    """What the rules of a table have in common, written ``Common(...) | {name: Rule(...)}``."""
+    """The common parts of the rules of a table, written ``Common(...) | {name: Rule(...)}``."""
 
     evidence: str = ""  # of the rules that do not specify their own
     needs: tuple[Need, ...] = ()  # in addition to those of a rule
