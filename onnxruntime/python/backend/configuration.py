@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from onnxruntime.backend.errors import name_of, show
+from onnxruntime.backend.errors import name_of, nearest, show
 
 # The keyword arguments that contain settings. JSON text can contain these and "extensions".
 KEYWORDS = ("provider_options", "session_config", "run_config", "session_options", "free_dimension_overrides")
@@ -50,7 +50,8 @@ def faults(config: dict[str, object]) -> Iterator[tuple[str, str, str]]:
         elif keyword not in KEYWORDS:
             parts = (*KEYWORDS, "extensions")
             expected = f"Expected one of {', '.join(parts)}. Attributes such as logid belong in session_options"
-            yield keyword, "", f"{show(keyword)} is not a part of a configuration. {expected}"
+            advice = f"Did you mean {near}?" if (near := nearest(keyword, parts, 0.7)) else expected
+            yield keyword, "", f"{show(keyword)} is not a part of a configuration. {advice}"
         elif type(value) is not dict:
             yield keyword, "", f"{keyword} {_not_an_object(value)}"
         elif keyword == "provider_options":

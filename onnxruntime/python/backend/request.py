@@ -67,9 +67,7 @@ def of_call(
     """Read a call's arguments once, and add the environment's settings of the keywords in ``environment``."""
     name, index = split_device(device)
     of_cuda = name in ("CUDA", "GPU") and index is not None
-    settings = {
-        keyword: read(keyword, given, beside=attributes) for keyword, given in keywords.items() if given is not None
-    }
+    settings = {word: read(word, given, beside=attributes) for word, given in keywords.items() if given is not None}
     for ep, options in settings.get("provider_options", NOTHING).items():
         settings["provider_options"][ep] = read("provider_options", options, ep)
     if of_cuda:
@@ -97,7 +95,7 @@ def _add_environment(request: Request, specified: Mapping[str, object], keywords
     """Add the settings that the caller does not specify: key by key, and option by option inside an EP."""
     request.extensions = specified.get("extensions", ())
     added = request.from_environment
-    for keyword in specified.keys() & keywords:
+    for keyword in (word for word in keywords if word in specified):
         if keyword not in request.settings:
             request.settings[keyword] = {}
             added.add((keyword, "", ""))

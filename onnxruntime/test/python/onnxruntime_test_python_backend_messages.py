@@ -652,7 +652,14 @@ OTHER_ERRORS = (
     (run({"Z": X}), InputError, "Unknown input 'Z'. Model inputs: X: float32[2, 3]"),
     (run([X.astype(np.float64)]), InputError, "Input 'X' expects float32[2, 3], got float64[2, 3]"),
     (run([X[:1]]), InputError, "Input 'X' expects float32[2, 3], got float32[1, 3]"),
-    (run([[1, 2, 3]]), InputError, "Input 'X' expects float32[2, 3], got float32[3]"),
+    (
+        run([[1, 2, 3]]),
+        InputError,
+        (
+            "Input 'X' expects float32[2, 3], got float32[3]. The value lacks one dimension, such as the batch. To "
+            "pass a list as the only input, put it in a list: [value]"
+        ),
+    ),
     (run([[[None] * 3] * 2]), InputError, "Input 'X' expects float32[2, 3], got a list that contains None"),
     (
         run([[[1e300] * 3] * 2]),
@@ -694,8 +701,7 @@ OTHER_ERRORS = (
         RuntimeError,
         (
             "ORT created the session with AzureExecutionProvider, but provider_options specifies "
-            "CPUExecutionProvider, in this order. The device, or a library that the EP needs, may be missing. The ORT "
-            "log may contain details."
+            "CPUExecutionProvider, in this order. The ORT log may contain details."
         ),
     ),
     (

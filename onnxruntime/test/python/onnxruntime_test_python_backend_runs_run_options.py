@@ -175,10 +175,11 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
 
     def test_a_run_refuses_settings_of_the_session(self) -> None:
         rep = prepare()
-        for keyword in ("provider_options", "session_config", "session_options", "free_dimension_overrides"):
+        keywords = ("provider_options", "session_config", "session_options", "free_dimension_overrides")
+        for i, keyword in enumerate(keywords):
             with self.assertRaises(NotPermittedError) as caught:
-                rep.run([X], **{keyword: {}})
-            self.assertEqual(caught.exception.keyword, keyword)
+                rep.run([X], **dict.fromkeys(reversed(keywords[i:]), {}))
+            self.assertEqual(caught.exception.keyword, keyword, "the first in the documented order")
             rep.run([X], **{keyword: None})
 
     def test_a_refused_run_config_changes_nothing(self) -> None:

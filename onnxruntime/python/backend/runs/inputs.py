@@ -20,6 +20,7 @@ from onnxruntime.backend.runs import tensors
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 _MOST_LISTED = 16  # inputs in one message
+_LIST_AS_INPUT = "To pass a list as the only input, put it in a list: [value]"
 
 
 class ModelInputs:
@@ -58,7 +59,7 @@ class ModelInputs:
             # Old models list initializers among the inputs of the graph. ORT does not report their positions, so a
             # position in the caller's list does not identify an initializer.
             hint = ". To override an initializer, pass a mapping by name" if self._overridable else ""
-            hint += ". To pass a list as the only input, put it in a list: [value]" if len(self.slots) == 1 else ""
+            hint += f". {_LIST_AS_INPUT}" if len(self.slots) == 1 else ""
             warn(f"Got {len(inputs)} inputs. {self._inventory()}. The surplus inputs are ignored{hint}")
         return {name: self._convert(name, value) for name, value in zip(self._nodes, inputs, strict=False)}
 
@@ -86,7 +87,7 @@ class ModelInputs:
     def problem(self, feeds: Mapping[str, object], kind: type[Exception]) -> InputError | None:
         """Return the error for feeds that do not match the model, after ORT raised ``kind``; ``None`` if they match."""
         required = (node for node in self._nodes.values() if not node.type.startswith("optional("))
-        wrong = [(node, "nothing") for node in required if node.name not in feeds]
+        wrong, hint = [(node, "nothing") for node in required if node.name not in feeds], ""
         for name, value in feeds.items():
             node = self._nodes.get(name) or self._overridable[name]
             got = _misfit(node, value)
@@ -94,14 +95,17 @@ class ModelInputs:
                 got = "text that UTF-8 cannot represent"
             if got:
                 wrong.append((node, got))
-        return self._error(wrong, kind) if wrong else None
+                if len(self._nodes) == 1 and isinstance(value, np.ndarray) and value.ndim == len(node.shape) - 1:
+                    hint = f"The value lacks one dimension, such as the batch. {_LIST_AS_INPUT}"
+        return self._error(wrong, kind, hint) if wrong else None
 
-    def _error(self, wrong: list[tuple[NodeArg, str]], kind: type[Exception]) -> InputError:
+    def _error(self, wrong: list[tuple[NodeArg, str]], kind: type[Exception], hint: str = "") -> InputError:
         """Return the error for inputs with values that do not fit, each with a description of its value."""
         listed, node = wrong[:_MOST_LISTED], wrong[0][0]
         sentences = [f"Input {_printable(node.name)!r} expects {_type(node)}, got {got}" for node, got in listed]
         if len(self._nodes) + len(self._overridable) > 1:
             sentences.append(self._inventory())
+        sentences += [hint] if hint else []
         name, expected = (node.name, _type(node)) if len(wrong) == 1 else (None, _listed(node for node, _ in wrong))
         got = ", ".join(got for _, got in listed)
         return reworded(kind, ". ".join(sentences), InputError, input=name, expected=expected, got=got)

@@ -41,7 +41,7 @@ class RunSettings:
     ) -> tuple[RunSettings, dict[str, str]]:
         """Look up the settings of one run, which override these. Return a warning, too, for each key without effect."""
         attributes = {name: value for name, value in attributes.items() if name not in KEYWORDS or value is not None}
-        for keyword in attributes.keys() & KEYWORDS:
+        for keyword in (word for word in KEYWORDS if word in attributes):
             reject("cannot be set for a run. Pass it to prepare", keyword)
         found, idle = look_up.attributes(RUN_ATTRIBUTES, attributes, at)
         entries = self.entries

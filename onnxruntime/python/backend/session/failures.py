@@ -25,9 +25,10 @@ _INSTALL_CUDA = (
     "Install CUDA and cuDNN, for example with pip install 'onnxruntime-gpu[cuda,cudnn]', and call "
     "onnxruntime.preload_dlls() before prepare"
 )
+_LOG = "The ORT log may contain details."
 # The advice for an EP whose library loads; "" applies to all EPs that have no entry.
 _MISSING = {
-    "": "The device, or a library that the EP needs, may be missing. The ORT log may contain details.",
+    "": "The device, or a library that the EP needs, may be missing. " + _LOG,
     **dict.fromkeys(
         ON_CUDA_DEVICE,
         f"The device, or a library that the EP needs such as CUDA or cuDNN, may be missing. {_INSTALL_CUDA}.",
@@ -106,7 +107,7 @@ def missing(names: Iterable[str]) -> str:
             built_for = getattr(build_and_package_info, "cuda_version", None)
             wheel = f" This wheel is built for CUDA {built_for}." if built_for else ""
             return f"The system says: {error}.{wheel}{f' {_INSTALL_CUDA}.' if name in ON_CUDA_DEVICE else ''}"
-    return " ".join(dict.fromkeys(_MISSING.get(name, _MISSING[""]) for name in needing or [""]))
+    return " ".join(dict.fromkeys(_MISSING.get(name, _MISSING[""]) for name in needing)) or _LOG
 
 
 def _library(name: str) -> str:

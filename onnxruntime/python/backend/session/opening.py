@@ -86,7 +86,7 @@ def _create_with_available(model: str | bytes, options: SessionOptions, permit: 
 def _create_with_specified(
     model: str | bytes, options: SessionOptions, permit: Permit, providers: list[tuple[str, dict]] | None
 ) -> InferenceSession:
-    specified = list(permit.providers)
+    specified, names = list(permit.providers), ", ".join(permit.providers)
     try:
         if ON_ANY_DEVICE.issuperset(specified):
             session = InferenceSession(model, options, providers=providers, enable_fallback=0)
@@ -98,17 +98,15 @@ def _create_with_specified(
         raise
     except (RuntimeError, ValueError) as error:
         # ORT's own exceptions describe a fault of the model and are neither class: this is an EP's error.
-        raise RuntimeError(
-            f"ORT could not create a session with {', '.join(specified) or 'the CPU EP'}. "
-            f"{failures.missing(specified)} ORT error: {error}"
-        ) from error
+        advice = f"{failures.missing(specified)} ORT error: {error}"
+        raise RuntimeError(f"ORT could not create a session with {names or 'the CPU EP'}. {advice}") from error
     got = session.get_providers()
     if [name for name in got if name in specified] != specified:
-        missing = [name for name in specified if name not in got]
-        raise RuntimeError(
-            f"ORT created the session with {', '.join(got)}, but provider_options specifies {', '.join(specified)}, in "
-            f"this order. {failures.missing(missing)}"
+        advice = failures.missing(name for name in specified if name not in got)
+        problem = (
+            f"ORT created the session with {', '.join(got)}, but provider_options specifies {names}, in this order"
         )
+        raise RuntimeError(f"{problem}. {advice}")
     return session
 
 
