@@ -178,7 +178,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
         keywords = ("provider_options", "session_config", "session_options", "free_dimension_overrides")
         for i, keyword in enumerate(keywords):
             with self.assertRaises(NotPermittedError) as caught:
-                rep.run([X], **dict.fromkeys(reversed(keywords[i:]), {}))
+                rep.run([X], **{late: {} for late in reversed(keywords[i:])})
             self.assertEqual(caught.exception.keyword, keyword, "the first in the documented order")
             rep.run([X], **{keyword: None})
 
