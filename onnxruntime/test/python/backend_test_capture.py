@@ -134,13 +134,9 @@ class CaptureBehaviour:
         self.assertEqual(set(watch.ids), {graph_keys.FIRST_AUTOMATIC_ID})
         self.assertLess(len(watch.ids), 210)
 
-    def interrupt(self, rep, x: np.ndarray, **keywords) -> None:
+    def interrupt(self, rep, x: np.ndarray, error: type[BaseException] = KeyboardInterrupt, **keywords) -> None:
         """Interrupt a run while ORT captures, or immediately afterwards."""
-
-        def interrupted(*_) -> None:
-            raise KeyboardInterrupt
-
-        with mock.patch.object(graphs.Capture, "_replay", interrupted), self.assertRaises(KeyboardInterrupt):
+        with mock.patch.object(graphs.Capture, "_replay", side_effect=error), self.assertRaises(error):
             rep.run([x], **keywords)
 
     def test_an_interrupted_first_run(self) -> None:
@@ -162,8 +158,8 @@ class CaptureBehaviour:
         rep, expected = self.prepare(chain()), Expected(chain())
         x = self.data(0, 3, 4)
         with mock.patch.object(graph_keys, "MOST_GRAPHS", 3):
-            for _ in range(3):
-                self.interrupt(rep, x)
+            for error in (KeyboardInterrupt, OSError, OSError):
+                self.interrupt(rep, x, error)
             with self.assertWarnsRegex(RuntimeWarning, "3 graphs"):
                 self.check(rep.run([x]), expected(x))
 
