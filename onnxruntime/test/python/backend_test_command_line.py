@@ -18,13 +18,14 @@ import unittest
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from unittest import mock
 
 import onnx
 
 import onnxruntime
 from onnxruntime.backend.command_line import main
-from onnxruntime.backend.command_line.output import MistakeError
+from onnxruntime.backend.command_line.output import MistakeError, Page
 
 CPU = "CPUExecutionProvider"
 ABSENT = "CANNExecutionProvider"
@@ -67,6 +68,13 @@ def execute_here(arguments: list[str], plugins: list[str]) -> tuple[dict, str]:
             return chosen.command.execute(chosen)[0], ""
         except MistakeError as mistake:
             return {}, str(mistake)
+
+
+def page_of(command: ModuleType, result: dict) -> list[str]:
+    """Return the lines that a command prints for a result."""
+    page = Page(80)
+    command.show(result, page)
+    return str(page).splitlines()
 
 
 class CommandTest(unittest.TestCase):

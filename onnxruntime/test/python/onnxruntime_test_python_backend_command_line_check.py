@@ -9,13 +9,31 @@ from __future__ import annotations
 import io
 import json
 import os
+import platform
 import sys
 import unittest
 import warnings
 from unittest import mock
 
-from backend_test_command_line import ABSENT, CPU, PREPACKING, SHRINKING, SPINNING, VARIABLE, WRITES, CommandTest, Ran
+from backend_test_command_line import (
+    ABSENT,
+    CPU,
+    PREPACKING,
+    SHRINKING,
+    SPINNING,
+    VARIABLE,
+    WRITES,
+    CommandTest,
+    Ran,
+    page_of,
+)
 from backend_test_models import no_session_opens
+
+import onnxruntime
+from onnxruntime.backend import configuration
+from onnxruntime.backend.command_line import check, configurations
+from onnxruntime.backend.command_line.output import MistakeError
+from onnxruntime.backend.errors import InputError, NotPermittedError
 
 CUDA = "CUDAExecutionProvider"
 
@@ -42,8 +60,26 @@ class CheckTest(CommandTest):
             self.assertIn(f"\n  session_config\n      {SPINNING} = 0\n", out)
             self.assertIn("\n  run_config\n      memory.enable_memory_arena_shrinkage = cpu:0\n", out)
 
-    def test_extensions_on_a_page(self) -> None:
-        self.assertIn("\n  extensions\n      json\n", self.show("check", '{"extensions": ["json"]}'))
+    def test_layout(self) -> None:
+        result = {
+            "problems": [],
+            "onnxruntime": "1.2.3",
+            "machine": "CPU",
+            "provider_options": [
+                {"name": "A", "kind": "built-in", "available": True, "options": {"a": "1", "b": "2"}},
+                {"name": "B", "kind": "plugin", "available": False, "options": {}},
+            ],
+            "session_config": {"c": "3"},
+            "run_config": {"d": "4"},
+            "session_options": {"e": 5},
+            "free_dimension_overrides": {"f": 6},
+            "extensions": ["g", "h"],
+        }
+        settings = ["  A (built-in)", "      a = 1", "      b = 2", "  B (plugin, not available in this process)"]
+        settings += ["  session_config", "      c = 3", "  run_config", "      d = 4", "  session_options"]
+        settings += ["      e = 5", "  free_dimension_overrides", "      f = 6", "  extensions", "      g", "      h"]
+        page = ["Valid for ORT 1.2.3 on CPU. ORT would receive:", *settings]
+        self.assertEqual(page_of(check, result), page)
 
     def test_json(self) -> None:
         config = {
@@ -55,6 +91,7 @@ class CheckTest(CommandTest):
         }
         found = json.loads(self.show("check", json.dumps(config), "--json"))
         self.assertEqual((found["permitted"], found["problems"]), (True, []))
+        self.assertEqual((found["onnxruntime"], found["machine"]), (onnxruntime.__version__, platform.machine()))
         cpu = {"name": CPU, "kind": "built-in", "available": True, "options": {}}
         self.assertEqual((found["provider_options"], found["session_config"]), ([cpu], {SPINNING: "0"}))
         self.assertEqual((found["run_config"], found["extensions"]), (SHRINKING, []))
@@ -62,7 +99,7 @@ class CheckTest(CommandTest):
         self.assertEqual(found["free_dimension_overrides"], {"N": 4})
 
     def test_an_empty_configuration(self) -> None:
-        self.assertEqual(len(self.show("check", "{}").splitlines()), 1)
+        self.assertRegex(self.show("check", "{}"), r"\AValid .+ empty\.\n\Z")
 
     def test_a_file_as_the_environment_specifies_it(self) -> None:
         path = self.put("config.json", json.dumps({"session_config": {SPINNING: False}}))
@@ -74,6 +111,12 @@ class CheckTest(CommandTest):
             self.assertIn(f"{SPINNING} = 1\n", self.show("check", "-"))
         with mock.patch.object(sys, "stdin", io.StringIO("[]")):
             self.assertIn("stdin", self.mistake("check", "-"))
+        with (
+            mock.patch.object(sys, "stdin", io.StringIO("[]   ")),
+            mock.patch.object(configuration, "MOST_CHARACTERS", 3),
+        ):
+            self.mistake("check", "-")
+            self.assertEqual(sys.stdin.tell(), 3)  # an endless stream ends the command
 
     def test_an_ep_that_is_not_available(self) -> None:
         for name, kind, options, sent in (
@@ -141,6 +184,34 @@ class CheckTest(CommandTest):
         self.assertEqual(problem.keys(), {"message", "keyword", "provider", "key", "value", "reason"})
         self.assertEqual((problem["keyword"], problem["key"], problem["value"]), ("session_config", WRITES, "x"))
         self.assertIn(problem["reason"], problem["message"])
+        for config, setting in (
+            ({"sesion_config": {"a": 1}}, ("sesion_config", "", "", {"a": 1})),
+            ({"provider_options": {"": 5}}, ("provider_options", "", "", {"": 5})),
+            ({"provider_options": {CUDA: 5}}, ("provider_options", CUDA, "", 5)),
+            ({"provider_options": {"x": {"y": 1}}}, ("provider_options", "x", "", {"y": 1})),
+            ({"provider_options": {CUDA: {"y": 1}}}, ("provider_options", CUDA, "y", 1)),
+            ({"extensions": ["no.so"]}, ("extensions", "", "no.so", None)),
+        ):
+            with self.subTest(config):
+                (problem,) = json.loads(Ran("check", json.dumps(config), "--json").out)["problems"]
+                self.assertIn(problem.pop("reason"), problem.pop("message"))
+                self.assertEqual(tuple(problem.values()), setting)
+
+    def test_an_error_as_data(self) -> None:
+        empty = {"keyword": "", "provider": "", "key": "", "value": None, "reason": ""}
+        self.assertEqual(configurations.problem("a\nb"), {"message": "a b", **empty})
+        self.assertEqual(configurations.problem(ValueError()), {"message": "ValueError", **empty})
+        mistake = MistakeError("m")
+        self.assertEqual(configurations.problem(mistake), {"message": "m", **empty})
+        mistake.__cause__ = refusal = NotPermittedError("r", keyword="run_config", provider="", key="k", reason="why")
+        refusal.__cause__ = ValueError()
+        found = {"message": "m", "keyword": "run_config", "provider": "", "key": "k", "value": None, "reason": "why"}
+        self.assertEqual(configurations.problem(mistake), found)
+        self.assertEqual(configurations.problem(mistake, {"run_config": None}), found)
+        self.assertEqual(configurations.problem(mistake, {"run_config": {"k": 1}}), found | {"value": 1})
+        error = InputError("i", input="X", expected="float32", got="int64")
+        found = {"message": "i", **empty, "input": "X", "expected": "float32", "got": "int64"}
+        self.assertEqual(configurations.problem(error), found)
 
     def test_too_many_entries(self) -> None:
         many = {"session_config": dict.fromkeys(map(str, range(257)))}
@@ -189,6 +260,20 @@ class CheckTest(CommandTest):
         for action in ("default", "ignore", "error"):  # whatever PYTHONWARNINGS is
             with warnings.catch_warnings(action=action):
                 self.show("check", '{"run_config": {"gpu_graph_id": 3}}', warns="gpu_graph_id")
+                self.show("check", '{"session_options": {"use_per_session_threads": false}}', warns="thread_pool")
+
+    def test_libraries_of_the_command_line_are_in_the_environment(self) -> None:
+        for before in (None, '{"run_config": {}}', '{"extensions": ["a"]}'):
+            environment = mock.patch.dict(os.environ, {VARIABLE: before} if before else {})
+            with self.subTest(before), environment:
+                with self.assertRaises(ZeroDivisionError), configurations.with_extensions(["b"]):
+                    config = json.loads(before or "{}")
+                    expected = config | {"extensions": [*config.get("extensions", []), "b"]}
+                    self.assertEqual(json.loads(os.environ[VARIABLE]), expected)
+                    raise ZeroDivisionError
+                self.assertEqual(os.environ.get(VARIABLE), before)
+                with configurations.with_extensions([]):
+                    self.assertEqual(os.environ.get(VARIABLE), before)
 
 
 if __name__ == "__main__":

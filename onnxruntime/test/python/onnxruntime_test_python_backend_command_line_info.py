@@ -6,18 +6,24 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
+import platform
 import sys
 import unittest
+from types import SimpleNamespace
 from unittest import mock
 
+import numpy as np
 import onnx
-from backend_test_command_line import ABSENT, CPU, VARIABLE, CommandTest, Ran, execute_here
+from backend_test_command_line import ABSENT, CPU, VARIABLE, CommandTest, Ran, execute_here, page_of
 from backend_test_models import two_nodes
 
 import onnxruntime
 from onnxruntime.backend.command_line import info, providers
+
+AZURE = "AzureExecutionProvider"
 
 
 class InfoTest(CommandTest):
@@ -33,13 +39,61 @@ class InfoTest(CommandTest):
             self.assertIn(f"\n  {name} (built-in)\n", out)
         self.assertRegex(out, r"\nKnown, but not in this process\n .*CANN")
 
+    def test_layout(self) -> None:
+        devices = [{"type": "GPU", "vendor": "Maker"}, {"type": "NPU", "vendor": ""}]
+        azure = {"name": AZURE, "kind": "built-in", "permitted_options": 0, "devices": []}
+        plugin = {"name": "MyEP", "kind": "plugin", "permitted_options": 3, "devices": devices}
+        result = {
+            "onnxruntime": "1.2.3",
+            "wheels": ["wheel 4", "wheel 5"],
+            "onnx": "6",
+            "numpy": "7",
+            "python": "8",
+            "system": "OS",
+            "machine": "CPU",
+            "device": "D",
+            "environment": {VARIABLE: "{\n"},
+            "problems": [{"message": "x"}],
+            "providers": [azure | {"works": True, "reason": ""}, plugin | {"works": False, "reason": "y"}],
+            "not_in_this_process": ["AExecutionProvider", "B"],
+        }
+        page = [
+            "onnxruntime  1.2.3 (wheel 4, wheel 5)",
+            "Python       8 on OS, CPU",
+            "onnx         6",
+            "numpy        7",
+            "device       D",
+            f"environment  {VARIABLE}={{\\n",
+            "             invalid: x",
+            "",
+            "Execution providers of this process",
+            f"  {AZURE} (built-in)",
+            "      available, but takes no node of ordinary models, and then sends no data",
+            "      permitted options: none",
+            "  MyEP (plugin)",
+            "      not available: y",
+            "      permitted options: 3",
+            "      device 0: GPU of Maker",
+            "      device 1: NPU of unnamed vendor",
+            "",
+            "Known, but not in this process",
+            "  A, B",
+        ]
+        self.assertEqual(page_of(info, result), page)
+        without_plugin = page_of(info, result | {"wheels": [], "providers": []})
+        self.assertEqual(without_plugin[0], "onnxruntime  1.2.3 (not from a wheel)")
+        self.assertEqual(without_plugin[9], "  no plugin EP available (use --plugin)")
+
     def test_json(self) -> None:
         found = json.loads(self.show("info", "--json"))
         self.assertEqual([one["name"] for one in found["providers"]], onnxruntime.get_available_providers())
         (cpu,) = [one for one in found["providers"] if one["name"] == CPU]
         expected = {"name": CPU, "kind": "built-in", "permitted_options": 0, "devices": [], "works": True, "reason": ""}
         self.assertEqual(cpu, expected)
-        self.assertEqual(found["onnxruntime"], onnxruntime.__version__)
+        versions = {"onnxruntime": onnxruntime.__version__, "onnx": onnx.__version__, "numpy": np.__version__}
+        versions |= {"python": platform.python_version(), "system": platform.system(), "machine": platform.machine()}
+        self.assertEqual({name: found[name] for name in versions}, versions)
+        self.assertEqual((found["device"], found["environment"]), (onnxruntime.get_device(), {}))
         self.assertIn(ABSENT, found["not_in_this_process"])
         self.assertNotIn(CPU, found["not_in_this_process"])
 
@@ -56,6 +110,18 @@ class InfoTest(CommandTest):
                 found = json.loads(self.show("info", "--json"))
                 self.assertEqual((found["environment"][VARIABLE], len(found["problems"])), (config, count))
                 self.assertTrue(all(problem["keyword"] == keyword for problem in found["problems"]))
+        names = ("ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS", "ORT_LOAD_CONFIG_FROM_MODEL", "ALLOW_RELEASED_ONNX_OPSET_ONLY")
+        with mock.patch.dict(os.environ, dict.fromkeys(names, "")):
+            self.assertEqual(json.loads(self.show("info", "--json"))["environment"].keys(), {*names})
+
+    @mock.patch.object(info, "in_child", lambda *_: ({}, ""))
+    def test_wheels(self) -> None:
+        wheels = [f"numpy {np.__version__}", f"onnx {onnx.__version__}"]
+        for names, listed, warns in (([], [], ""), (["onnx"], wheels[1:], ""), (["onnx", "numpy"], wheels, "Several")):
+            found = mock.patch.object(importlib.metadata, "packages_distributions", lambda n=names: {"onnxruntime": n})
+            with self.subTest(names), found:
+                self.assertEqual(json.loads(self.show("info", "--json", warns=warns))["wheels"], listed)
+                self.assertIn(f"({', '.join(listed) or 'not from a wheel'})\n", self.show("--version"))
 
 
 class ChildTest(CommandTest):
@@ -78,9 +144,17 @@ class ChildTest(CommandTest):
                 self.assertIn(reason, self.run_with(CPU)[1])
 
     def test_an_error_that_is_not_utf8(self) -> None:
-        code = "import os; os.write(2, b'error: \\xff\\n'); os._exit(1)"
+        code = "import os; os.write(2, b'warning: a\\nerror: \\xff\\nb\\n'); os._exit(1)"
         with mock.patch.object(info.sys, "executable", self.interpreter(code)):
             self.assertEqual(self.run_with(CPU), ({}, "\\xff"))
+
+    def test_arguments(self) -> None:
+        with mock.patch.object(
+            info.sys, "executable", self.interpreter("import sys; sys.exit(f'error: {sys.argv[1:]}')")
+        ):
+            error = info.in_child(["info"], ["a", "b=c"])[1]
+        words = ["-m", "onnxruntime.backend", "info", "--json", "--plugin", "a", "--plugin", "b=c"]
+        self.assertEqual(error, str(words))
 
     def interpreter(self, code: str) -> str:
         """Return an executable to call instead of Python."""
@@ -94,11 +168,17 @@ class ChildTest(CommandTest):
 class ProvidersTest(CommandTest):
     def test_kinds(self) -> None:
         device = mock.Mock(ep_name="UnheardOfExecutionProvider", ep_metadata={"library_path": "x.so"})
+        device.device = SimpleNamespace(type=SimpleNamespace(name="GPU"), vendor="Maker")
         with mock.patch.object(onnxruntime, "get_ep_devices", lambda: [device]):
             self.assertEqual(providers.kinds()["UnheardOfExecutionProvider"], "plugin")
             self.assertEqual(providers.kinds()[CPU], "built-in")
             self.assertEqual(providers.full_name("unheardof"), device.ep_name)
-            self.show("options", device.ep_name)  # no table contains it
+            (table,) = json.loads(self.show("options", device.ep_name, "--json"))["tables"]  # no table contains it
+            self.assertEqual(table, {"title": device.ep_name, "provider": device.ep_name, "entries": [], "others": 0})
+            with mock.patch.object(info, "in_child", lambda *_: ({}, "x")):
+                found = json.loads(self.show("info", "--json"))["providers"][-1]
+        facts = {"kind": "plugin", "permitted_options": 0, "devices": [{"type": "GPU", "vendor": "Maker"}]}
+        self.assertEqual(found, {"name": device.ep_name, **facts, "works": False, "reason": "x"})
 
     def test_a_path_is_no_package(self) -> None:
         self.assertIn("such as my_ep", self.mistake("info", "--plugin", "my-ep"))
@@ -127,8 +207,19 @@ class ProvidersTest(CommandTest):
                 mock.patch.object(onnxruntime, "get_available_providers", return_value=available),
                 mock.patch.object(onnxruntime, "preload_dlls", side_effect=RuntimeError, create=True) as preload,
             ):
-                providers.preload()
+                self.show("options", "run")
                 self.assertEqual(preload.call_count, calls)
+
+    def test_registration(self) -> None:
+        self.put("my_ep.py", "def get_ep_name(): return 'MyEP'\ndef get_library_path(): return 'libep.so'")
+        for plugin, arguments in (("my_ep", ("MyEP", "libep.so")), ("A=b=c.so", ("A", "b=c.so"))):
+            with (
+                self.importable(self.folder),
+                mock.patch.object(onnxruntime, "register_execution_provider_library") as register,
+                mock.patch.object(onnxruntime, "get_ep_devices", side_effect=[[], [1]]),
+            ):
+                self.assertEqual(providers.register(plugin), "")
+                register.assert_called_once_with(arguments[0], os.path.abspath(arguments[1]))
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ def problem(error: object, specified: Mapping[str, object] | None = None) -> dic
     The fields of a ``MistakeError`` are those of its cause. An ``InputError`` adds its own attributes.
     """
     message = error
-    while isinstance(error, MistakeError) and error.__cause__:
+    while isinstance(error, MistakeError):
         error = error.__cause__
     if isinstance(error, InputError):
         return _problem(message) | {"input": error.input, "expected": error.expected, "got": error.got}

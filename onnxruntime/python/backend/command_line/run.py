@@ -199,7 +199,7 @@ def _measure(repeat: int | None, opened: list[_Tried], feeds: list[object]) -> N
         for one in opened:
             started = time.perf_counter()
             one.outputs = one.attempt(lambda one=one: one.rep.run(feeds))
-            if index >= 0 and one.error is None:
+            if index >= 0:
                 one.seconds.append(time.perf_counter() - started)
 
 
