@@ -15,6 +15,7 @@ from unittest import mock
 from backend_test_command_line import CommandTest, Ran
 
 import onnxruntime
+from onnxruntime.backend.command_line import main
 
 COMMANDS = ("info", "options", "check", "inspect", "run", "schema")
 
@@ -27,6 +28,28 @@ class HelpTest(CommandTest):
         for command in COMMANDS:
             self.assertRegex(self.show("--help"), rf"\n +{command} +\w")
             self.assertIn(f"onnxruntime.backend {command}", self.show(command, "--help"))
+
+    def test_every_argument_is_described(self) -> None:
+        parser = main._parser()
+        (commands,) = [action for action in parser._actions if action.choices]
+        self.assertEqual(commands.choices.keys(), {*COMMANDS})
+        self.assertRegex(
+            parser.format_help(), r"(?s)\Ausage: python -m onnxruntime.backend COMMAND \.\.\.\n.*\ncommands:\n"
+        )
+        descriptions = [parser.description, parser.epilog]
+        for name, command in commands.choices.items():
+            described = command.format_help().splitlines()[0].removeprefix("usage: python -m onnxruntime.backend ")
+            positional = [action.metavar for action in command._actions if not action.option_strings]
+            self.assertEqual(described, " ".join([name, *positional, "..."]))
+            descriptions += [command.description, *([command.epilog] if command.epilog else [])]
+            for action in (*command._actions, *commands._choices_actions, *parser._actions[:-1]):
+                with self.subTest(command=name, argument=action.dest):
+                    # A verb in lower case starts the text, and a word, a number or a closing parenthesis ends it.
+                    self.assertRegex(action.help, r"(?s)\A[a-z].*\b([a-z]+|[A-Z]+|[\d.e-]+)\)?\Z")
+                    self.assertNotEqual(action.nargs == 0, bool(action.metavar))
+        for text in descriptions:
+            self.assertRegex(text, r"(?s)\A[A-Z].*(\b([a-z]+|EP)|\")\.\Z")
+        self.assertEqual([name for name, command in commands.choices.items() if command.epilog], ["run"])
 
     def test_version(self) -> None:
         self.assertRegex(self.show("--version"), rf"\Aonnxruntime {re.escape(onnxruntime.__version__)} \(.+\)\n\Z")
@@ -45,8 +68,11 @@ class MistakeTest(CommandTest):
             (["info", "--x\x1b[2J"], "--x\\x1b[2J"),
             (["run", "m", "--rtol", "-1"], "'-1'"),
             (["run", "m", "--rtol", "nan"], "'nan'"),
+            (["run", "m", "--rtol", "inf"], "'inf'"),
             (["run", "m", "--atol", "x"], "'x'"),
-            (["check"], "FILE|JSON"),
+            (["run", "m", "--hel"], "--hel (see python -m onnxruntime.backend run --help)"),
+            (["info", "--threads=2"], "--threads=2 (see python -m onnxruntime.backend info --help)"),
+            (["check"], "FILE|JSON|-"),
             (["run"], "MODEL"),
             (["inspect"], "MODEL"),
             (["run", "m", "--repeat", "-1"], "'-1'"),
@@ -57,14 +83,31 @@ class MistakeTest(CommandTest):
             with self.subTest(arguments):
                 self.assertIn(why, self.mistake(*arguments))
 
+    def test_the_largest_and_smallest_numbers(self) -> None:
+        words = ["run", "m", "--repeat", "1000000", "--rtol", "0", "--atol", "0"]
+        chosen = main._parser().parse_args(words)
+        self.assertEqual((chosen.repeat, chosen.rtol, chosen.atol), (1_000_000, 0, 0))
+
     def test_json_of_a_mistake(self) -> None:
         for arguments in (["run", "m", "--thread", "2", "--json"], ["--json", "run", "m", "--thread", "2"]):
             ran = Ran(*arguments)
             self.assertEqual(ran.status, 2)
             self.assertIn("--thread", json.loads(ran.out)["error"]["message"])
+            self.assertTrue(ran.out.startswith('{\n  "error": {\n    "message"'))
+        ran = Ran("run", "no-such.onnx", "--json")
+        self.assertTrue(ran.out.startswith('{\n  "error": {\n    "message"'))
+        self.assertTrue(ran.out.endswith("\n  }\n}\n"))
 
     def test_json_before_the_command(self) -> None:
-        self.assertEqual(Ran("--json", "options", "run").out, self.show("options", "run", "--json"))
+        out = self.show("options", "run", "--json")
+        self.assertEqual(Ran("--json", "options", "run").out, out)
+        self.assertTrue(out.startswith('{\n  "scope": "run",\n') and out.endswith("\n  ]\n}\n"))
+
+    def test_log(self) -> None:
+        for flags, severity in (([], 4), (["--log"], 2)):
+            with mock.patch.object(onnxruntime, "set_default_logger_severity") as chosen:
+                self.show("options", "run", *flags)
+            self.assertEqual(chosen.call_args_list[0], mock.call(severity))
 
     def test_a_closed_pipe_for_the_json_of_a_mistake(self) -> None:
         with mock.patch("builtins.print", side_effect=BrokenPipeError):

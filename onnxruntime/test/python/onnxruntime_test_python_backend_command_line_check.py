@@ -178,6 +178,8 @@ class CheckTest(CommandTest):
         }
         found = self.problems(config)
         self.assertEqual((set(found), len(found)), (expected, len(expected)))
+        for config in ({"provider_options": {CUDA: {"x": 1, "y": 2}}}, {"session_config": {"x": 1, "y": 2}}):
+            self.assertEqual([key for *_, key in self.problems(config)], ["x", "y"])
 
     def test_a_problem_as_data(self) -> None:
         (problem,) = json.loads(Ran("check", json.dumps({"session_config": {WRITES: "x"}}), "--json").out)["problems"]

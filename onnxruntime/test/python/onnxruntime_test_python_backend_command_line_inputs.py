@@ -52,6 +52,25 @@ class InputsTest(CommandTest):
         np.testing.assert_array_equal(first, second)
         self.assertFalse(np.array_equal(first[0], first[1]))
 
+    def test_scalars_and_texts(self) -> None:
+        nodes = [SimpleNamespace(name="X", type="tensor(string)", shape=[])]
+        for shapes in ([], ["X="]):
+            (value,) = inputs.values(nodes, [], shapes)
+            self.assertEqual((value.shape, value.item()), ((), "text"))
+
+    def test_declaration(self) -> None:
+        for shape, expected in (([None, "N", 3], "X: float32[?, N, 3]"), ([], "X: float32"), (None, "X: float32")):
+            node = SimpleNamespace(name="X", type="tensor(float)", shape=shape)
+            self.assertEqual(inputs.declaration(node), expected)
+
+    def test_keys_of_maps(self) -> None:
+        for keys, expected in (("int64", [{1: 2, "a": 3}, 4]), ("string", [{"1": 2, "a": 3}, 4])):
+            value = inputs._with_keys(f"seq(map({keys},tensor(float)))", [{"1": 2, "a": 3}, 4])
+            self.assertEqual(value, expected)
+
+    def test_a_value_that_is_not_an_array(self) -> None:
+        self.assertEqual(inputs.described([1]), {"type": "list", "shape": None})
+
     def test_given_inputs(self) -> None:
         nodes = onnxruntime.InferenceSession(three_inputs().SerializeToString()).get_inputs()
         array = np.arange(4, dtype=np.float32)
@@ -79,7 +98,8 @@ class InputsTest(CommandTest):
         path = self.put("open.onnx", two_nodes((None, 3)))
         self.assertIn("--shape X=1x3\n", self.mistake("run", path))
         free = self.put("free.onnx", two_nodes((None, None)))
-        self.assertIn("--shape X: ", self.mistake("run", free, "--shape", f"X={10**10}x{10**7}"))
+        for shape in (f"{10**10}x{10**7}", f"{10**10}x{10**10}"):  # too much memory, and too many items
+            self.assertIn("--shape X: ", self.mistake("run", free, "--shape", f"X={shape}"))
         self.assertEqual(self.run_one(path, "--shape", "X=5x3")["outputs"][0]["shape"], [5, 3])
         self.assertEqual(self.run_one(path, "--shape", "X=0x3")["outputs"][0]["shape"], [0, 3])
         np.save(self.folder / "x.npy", np.zeros((7, 3), np.float32))

@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import unittest
+import warnings
 from unittest import mock
 
 import numpy as np
@@ -43,6 +45,8 @@ class MeasureTest(unittest.TestCase):
             ([], [], True),
             ([np.ones(2)], [np.ones(2)], True),
             ([np.ones(2)], [np.zeros(2)], False),
+            ([np.ones(2), np.zeros(2)], [np.zeros(2), np.zeros(2)], False),
+            ({"a": np.ones(2), "b": np.zeros(2)}, {"a": np.zeros(2), "b": np.zeros(2)}, False),
             ([np.ones(2)], [], False),
             ([np.ones(2), np.zeros(2)], [np.ones(2), np.ones(2)], False),
             (np.array([1e308]), np.array([-1e308]), False),
@@ -52,7 +56,8 @@ class MeasureTest(unittest.TestCase):
             ([{"a": 1.0}], [{"b": 1.0}], False),
         ):
             with self.subTest(ours=ours, theirs=theirs):
-                found = measure.difference(ours, theirs, 1e-3, 1e-5)
+                with warnings.catch_warnings(action="error"):
+                    found = measure.difference(ours, theirs, 1e-3, 1e-5)
                 self.assertEqual(found["within"], within)
                 json.dumps(found, allow_nan=False)
 
@@ -66,6 +71,8 @@ class MeasureTest(unittest.TestCase):
         with mock.patch.object(measure, "_SECONDS", 0.0):
             self.assertEqual(len(list(measure.rounds(None, 3))), 10)
             self.assertEqual(len(list(measure.rounds(20, 3))), 20)
+        with mock.patch.object(measure.time, "perf_counter", itertools.count().__next__):  # a second for each call
+            self.assertEqual(len(list(measure.rounds(None, 10))), 30)
         with mock.patch.object(measure, "_SECONDS", 60.0):
             self.assertEqual(len(list(measure.rounds(None, 1))), 1000)
 

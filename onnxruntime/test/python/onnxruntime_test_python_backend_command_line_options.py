@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import unittest
+from types import SimpleNamespace
 
-from backend_test_command_line import CPU, PREPACKING, SPINNING, WRITES, CommandTest
+from backend_test_command_line import CPU, PREPACKING, SPINNING, WRITES, CommandTest, page_of
 
 from onnxruntime.backend.allowlist import ort_options, refusals
 from onnxruntime.backend.allowlist.rules import Rule
@@ -29,6 +30,7 @@ class OptionsTest(CommandTest):
         """The names of keyword arguments are scopes; an unknown scope gets the command that searches for it."""
         self.assertIn("intra_op_num_threads", self.show("options", "session_options"))
         self.assertIn("session_config: permitted\n", self.show("options", "session_config"))
+        self.assertEqual(self.show("options", "run_config"), self.show("options", "run"))
         self.assertIn("--search spinning", self.mistake("options", "spinning"))
 
     def test_overview(self) -> None:
@@ -43,10 +45,36 @@ class OptionsTest(CommandTest):
         self.assertEqual(found["tables"][0]["title"], "session_config")
         (entry,) = [entry for entry in found["tables"][0]["entries"] if entry["name"] == SPINNING]
         rule = SESSION_CONFIG[SPINNING]
-        self.assertEqual(
-            (entry["permitted"], entry["effect"], entry["accepts"], entry["default"]),
-            (True, rule.effect, rule.kind.accepts, rule.default),
-        )
+        expected = {"name": SPINNING, "permitted": True, "effect": rule.effect, "accepts": rule.kind.accepts}
+        self.assertEqual(entry, expected | {"default": rule.default, "requires": options.conditions(rule)})
+        found = json.loads(self.show("options", "session", "--refused", "--search", WRITES, "--json"))
+        table = found.pop("tables")[0]
+        self.assertEqual(found, {"scope": "session", "search": WRITES, "listed": "refused"})
+        refused = SESSION_CONFIG[WRITES]
+        expected = {"name": WRITES, "permitted": False, "hazard": refused.hazard, "reason": refused.reason}
+        self.assertEqual(table, {"title": "session_config", "provider": "", "entries": [expected], "others": 0})
+
+    def test_layout(self) -> None:
+        rule = {"name": "a", "permitted": True, "effect": "E.", "accepts": "0 or 1", "default": "", "requires": []}
+        entries = [rule, rule | {"name": "b", "default": "1", "requires": ["x", "y"]}]
+        tables = [{"title": "t", "provider": "P", "entries": entries, "others": 3}]
+        tables += [{"title": "u", "provider": "", "entries": entries[:1], "others": 4}]
+        tables += [{"title": "v", "provider": "", "entries": [], "others": 5}]
+        result = {"scope": "s", "search": "", "listed": "permitted", "tables": tables}
+        first = ["  a", "      E.", "      0 or 1 (default: empty)"]
+        second = ["  b", "      E.", "      0 or 1 (default: 1)", "      requires x; and y"]
+        page = ["provider_options of t: permitted", *first, *second, "", "u: permitted", *first, ""]
+        self.assertEqual(page_of(options, result), [*page, "Other matches: 12 refused (use --refused)"])
+        self.assertEqual(page_of(options, result | {"scope": None, "search": "z"})[:-1], page)
+        result |= {"tables": tables[2:], "listed": "refused"}
+        others = "Other matches: 5 permitted (without --refused)"
+        self.assertEqual(page_of(options, result), ["No refused option.", others])
+        self.assertEqual(page_of(options, result | {"search": "z"}), ["No refused option matches 'z'.", others])
+        self.assertEqual(page_of(options, result | {"search": "z", "tables": []}), ["No refused option matches 'z'."])
+        overview = page_of(options, {"scope": None, "search": "", "listed": "permitted", "tables": tables})
+        table = ["   permitted  refused", "t          2        3", "u          1        4", "v          0        5"]
+        self.assertEqual(overview[:5], [*table, ""])
+        self.assertEqual(overview[5].partition(":")[0], "To list the options of a table, add its scope, such as")
 
     def test_json_lists_what_the_page_lists(self) -> None:
         self.assertIn(PREPACKING, self.names("session"))
@@ -78,6 +106,7 @@ class OptionsTest(CommandTest):
         for name in ("CUDA", "cuda", "cudaexecutionprovider"):
             self.assertEqual(self.show("options", name), expected)
         self.assertEqual(self.names("CPU"), [])
+        self.assertEqual(self.names("CPU", "--refused"), sorted(refusals.EVERY_PROVIDER))
         for name in ("CDUA", "x", "\x1b[2J"):
             self.assertIn(ascii(name), self.mistake("options", name))
 
@@ -86,9 +115,13 @@ class OptionsTest(CommandTest):
         self.assertEqual(options.conditions(rule), [])
         later = rule._replace(since=(1, 25), until=(1, 27))
         self.assertEqual(options.conditions(later), ["ORT 1.25", "ORT before 1.27"])
+        needs = tuple(SimpleNamespace(what=what, idle=idle) for what, idle in (("x", False), ("y", True)))
+        self.assertEqual(options.conditions(rule._replace(needs=needs)), ["x", "y (otherwise no effect)"])
 
     def test_search(self) -> None:
         self.assertIn(SPINNING, self.names("--search", "SPINNING"))
+        self.assertIn(SPINNING, self.names("--search", SESSION_CONFIG[SPINNING].effect.upper()))
+        self.assertIn(WRITES, self.names("--refused", "--search", SESSION_CONFIG[WRITES].reason.upper()))
         self.assertNotIn(PREPACKING, self.names("--search", "SPINNING"))
         self.assertIn("--refused", self.show("options", "session", "--search", "memory_stats"))
         self.assertIn("'\\xe9'", self.show("options", "--search", "é"))

@@ -34,26 +34,49 @@ class TextTest(unittest.TestCase):
         before = lowest()
         with mock.patch.multiple(sys, stdout=mock.Mock(), stderr=mock.Mock()):
             output.replace_closed()
+            for stream in (sys.stdout, sys.stderr):
+                stream.reconfigure.assert_called_once_with(errors="backslashreplace")
         self.assertEqual(lowest(), before)
+
+    def test_closed_streams(self) -> None:
+        numbers, closes = mock.patch.object(os, "open", side_effect=[1, 2, 3]), mock.patch.object(os, "close")
+        with mock.patch.multiple(sys, stdin=None, stdout=None, stderr=None), numbers as opens, closes as close:
+            output.replace_closed()
+            opens.assert_called_with(os.devnull, os.O_RDWR)
+            close.assert_called_once_with(3)
+            self.assertEqual(sys.stdin.read(), "")
+            for stream in (sys.stdin, sys.stdout, sys.stderr):
+                self.assertEqual((stream.name, stream.encoding), (os.devnull, "utf-8"))
+                stream.close()
 
     def test_a_page(self) -> None:
         page = output.Page(20)
         page.add("one two three four five", 4, "1")
         page.add("x" * 30)
+        page.add("one two three fo-ur five")
         page.add()
-        page.rows("key", ["a", "b"], 6)
-        page.table([("", "left", "r"), ("row\x1b", "1", "22")])
+        page.rows("key\a", ["a", "b"], 6)
+        page.rows("", ["one two three four"], 6)
+        page.rows("", ["one two three four five"], 2, wrap=False)
+        page.add("a b", label="c")
+        page.table([("", "left", "r"), ("second\x1b", "1", "22")])
         self.assertEqual(
             str(page).splitlines(),
             [
                 "1   one two three",
                 "    four five",
                 "x" * 30,
+                "one two three fo-ur",
+                "  five",
                 "",
-                "key   a",
+                "key\\x07a",
                 "      b",
-                "      left   r",
-                "row\\x1b     1  22",
+                "      one two three",
+                "      four",
+                "  one two three four five",
+                "ca b",
+                "         left   r",
+                "second\\x1b     1  22",
             ],
         )
 

@@ -25,6 +25,7 @@ from backend_test_command_line import (
     CommandTest,
     Ran,
     execute_here,
+    page_of,
 )
 from backend_test_models import model, two_nodes
 from backend_test_observable_models import CONTRADICTORY, GELU
@@ -100,6 +101,79 @@ class ReportTest(CommandTest):
                 ],
             },
         )
+
+    def test_layout(self) -> None:
+        same = {"within": True, "absolute": 1e-6, "relative": 0.25, "note": ""}
+        other = {"within": False, "absolute": None, "relative": None, "note": "other items"}
+        latency = {"p50": 1.2345, "p90": 2, "p99": 34567, "runs": 1, "warm_up": 3, "ratio_to_first": 1.0}
+        one = {
+            "configuration": "first.json",
+            "error": None,
+            "providers": [{"name": "A", "kind": "plugin"}, {"name": CPU, "kind": "built-in"}],
+            "provider_options": {"A": {"a": "1", "b": "2"}},
+            "unconfirmed": {"A": {"a": "1", "b": "2"}},
+            "session_options": {"c": 3},
+            "session_config": {"d": "4"},
+            "run_config": {"e": "5"},
+            "extensions": ["f", "g"],
+            "nodes": {"A": 0, "B": 0, CPU: 2, AZURE: 0},
+            "outputs": [
+                {"name": "Y", "type": "float32", "shape": [2], "difference": same},
+                {"name": "Z", "type": "list", "shape": None, "difference": other},
+            ],
+            "latency_ms": latency,
+        }
+        inputs = [{"name": "X", "type": "float32", "shape": []}, {"name": "i", "type": "int64", "shape": [1]}]
+        result = {"model": "m.onnx", "inputs": inputs, "tolerance": {"relative": 0}, "configurations": [one]}
+        indent = " " * 18
+        start = ["model             m.onnx", "input             X: float32 []", f"{indent}i: int64 [1]"]
+        applied = [
+            f"providers         A (plugin), {CPU} (built-in)",
+            "provider_options  A.a = 1",
+            f"{indent}A.b = 2",
+            "unconfirmed       A: a, b (not reported, or without effect in this session)",
+            "session_options   c = 3",
+            "session_config    d = 4",
+            "run_config        e = 5",
+            "extensions        f",
+            f"{indent}g",
+            f"nodes             0 on A, 2 on {CPU}",
+            f"{indent}{AZURE} takes no node of this model, so no data",
+            f"{indent}leaves this machine",
+            "output            Y: float32 [2]",
+            f"{indent}matches the CPU EP (max absolute difference 1e-06, max",
+            f"{indent}relative difference 0.25)",
+            "output            Z: list",
+            f"{indent}DIFFERS from the CPU EP (other items)",
+        ]
+        figures = "latency           p50 1.23, p90 2, p99 3.46e+04 ms (1 run, after 3 warm-up runs)"
+        self.assertEqual(page_of(run, result), [*start, *applied, figures])
+        one["latency_ms"] = latency | {"runs": 2}
+        self.assertIn("(2 runs, after 3 warm-up", " ".join(page_of(run, result)))
+        fast = one | {"configuration": "second.json", "latency_ms": latency | {"ratio_to_first": 0.126}}
+        fast["outputs"] = one["outputs"][:1]
+        failed = {"configuration": "third.json", "error": {"message": "e"}}
+        unmeasured = one | {"latency_ms": None, "outputs": []}
+        without_ratio = fast | {"latency_ms": latency | {"ratio_to_first": None}}
+        result["configurations"] += [fast, failed, unmeasured, without_ratio]
+        page = page_of(run, result)
+        self.assertEqual(
+            page[: len(start) + 2 + len(applied) + 2], [*start, "", "1   first.json", *applied, "", "2   second.json"]
+        )
+        third = page.index("3   third.json")
+        self.assertEqual(page[third - 1 : third + 3], ["", "3   third.json", "error             e", ""])
+        table = [
+            "",
+            "   p50 ms  p90 ms    p99 ms  ratio  outputs",
+            "1    1.23       2  3.46e+04   1.00   DIFFER",
+            "2    1.23       2  3.46e+04   0.13    match",
+            "3  failed       -         -      -        -",
+            "4       -       -         -      -        -",
+            "5    1.23       2  3.46e+04      -    match",
+        ]
+        self.assertEqual(page[-7:], table)
+        result["tolerance"] = None
+        self.assertEqual(page_of(run, result)[-7:], [line[:35].rstrip() for line in table])
 
     def test_a_session_without_runs(self) -> None:
         path = self.put("open.onnx", two_nodes((None, 3)))
@@ -259,7 +333,7 @@ class CompareTest(CommandTest):
         self.assertGreater(found["outputs"][0]["difference"]["absolute"], 1e-6)
         with mock.patch.dict(os.environ, {VARIABLE: '{"session_config": {"session.disable_prepacking": 3}}'}):
             reference = run._reference(str(self.folder / "gelu.onnx"), [])
-        self.assertEqual(dict(reference.session_config), {})
+        self.assertEqual((dict(reference.session_config), reference.providers), ({}, (CPU,)))
 
 
 class MistakeTest(CommandTest):
@@ -278,16 +352,27 @@ class MistakeTest(CommandTest):
             ([path, "--device", "CDUA"], "CDUA"),
             ([path, "--provider-option", "NoSuch"], "NoSuch"),
             ([path, "--provider-option", f"{ABSENT}.enable_cann_graph=1"], ABSENT),
-            ([path, "--provider-option", "CPU.x"], "EP.OPTION=VALUE"),
+            (
+                [path, "--provider-option", "CPU.x"],
+                "--provider-option: invalid value 'CPU.x'. Expected EP.OPTION=VALUE\n",
+            ),
             ([path, "--provider-option", "CPU.x=1"], f"provider_options['{CPU}']['x']"),
-            ([path, "--provider-option", ".x=1"], "EP.OPTION=VALUE"),
-            ([path, "--session-config", "x"], "KEY=VALUE"),
+            (
+                [path, "--provider-option", ".x=1"],
+                "--provider-option: invalid value '.x=1'. Expected EP.OPTION=VALUE\n",
+            ),
+            ([path, "--session-config", "x"], "--session-config: invalid value 'x'. Expected KEY=VALUE\n"),
+            ([path, "--run-config", "=x"], "--run-config: invalid value '=x'. Expected KEY=VALUE\n"),
+            ([path, "--session-option", "x"], "--session-option: invalid value 'x'. Expected NAME=VALUE\n"),
+            ([path, "--free-dimension", "x"], "--free-dimension: invalid value 'x'. Expected NAME=SIZE\n"),
             ([path, "--session-config", f"{PREPACKING}=yes"], "'yes'"),
             ([path, "--session-config", f"{WRITES}={self.folder}/stats"], WRITES),
             ([path, "--run-config", "gpu_graph_id=-2"], "gpu_graph_id"),
             ([path, "--config", "{]"], "JSON"),
             ([path, "--config", '{"x": {}}'], "'x'"),
-            ([path, "--input", "X"], "NAME=VALUE"),
+            ([path, "--input", "X"], "--input: invalid value 'X'. Expected NAME=VALUE\n"),
+            ([path, "--input", f"X={'[' * 100_000}"], "--input X"),
+            ([path, "--shape", "X"], "--shape: invalid value 'X'. Expected NAME=1x3x224x224\n"),
             ([path, "--input", "Z=random"], "'Z'"),
             ([path, "--input", "X=no-such.npy"], "no-such.npy"),
             ([path, "--input", f"X={self.folder}/pickled.npy"], "pickled.npy"),
@@ -328,8 +413,10 @@ class MistakeTest(CommandTest):
         path = self.put("sequence.onnx", made)
         self.assertIn("seq(float32)", self.mistake("run", path))
         self.assertEqual(self.run_one(path, "--input", "X=[[1, 2], [3, 4]]")["outputs"][0]["shape"], [])
+        self.assertIn("--input X='[[1]]'", self.mistake("run", path))
         found = json.loads(self.show("inspect", path, "--json"))["run"]
         self.assertIn("seq(float32)", found["error"])
+        self.assertEqual(found["unknown"], ["value of X: seq(float32)"])
 
     def test_maps_optional_values_and_texts(self) -> None:
         number = helper.make_tensor_type_proto(TensorProto.FLOAT, [])

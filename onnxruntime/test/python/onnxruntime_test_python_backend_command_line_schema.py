@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import unittest
 
-from backend_test_command_line import CPU, CommandTest
+from backend_test_command_line import CPU, SHRINKING, SPINNING, CommandTest
 
+import onnxruntime
 from onnxruntime.backend.allowlist.ort_options import RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.command_line.schema import schema
@@ -88,6 +90,7 @@ class SchemaTest(unittest.TestCase):
             {"free_dimension_overrides": {"": 1}},
             {"extensions": "x"},
             {"extensions": [""]},
+            {"free_dimension_overrides": dict.fromkeys(map(str, range(257)), 1)},
             [],
         ):
             with self.subTest(config):
@@ -99,6 +102,7 @@ class SchemaTest(unittest.TestCase):
                 "free_dimension_overrides": {"N": 2},
                 "extensions": ["onnxruntime_extensions"],
             },
+            {"free_dimension_overrides": dict.fromkeys(map(str, range(256)), 1), "extensions": ["x"]},
             {"provider_options": {CPU: {}, "SomeExecutionProvider": {}}},
         ):
             self.assertTrue(self.takes(config))
@@ -108,6 +112,31 @@ class CommandLineTest(CommandTest):
     def test_conditions_are_in_the_descriptions(self) -> None:
         described = schema()["properties"]["session_config"]["properties"]["mlas.disable_kleidiai"]["description"]
         self.assertRegex(described, r"\. Requires .+\. Default: ")
+
+    def test_descriptions(self) -> None:
+        made = schema()
+        self.assertEqual(made["$schema"], "https://json-schema.org/draft/2020-12/schema")
+        self.assertIn(onnxruntime.__version__, made["title"])
+        for keyword, part in made["properties"].items():
+            self.assertEqual("description" in part, keyword != "extensions")
+            self.assertRegex(part.get("description", "An array."), r"\A[A-Z].*[a-z]\.\Z")
+        eps = made["properties"].pop("provider_options")["properties"]
+        places = [
+            ("WebGpu", 0, "enableInt64", "provider-options.md#webgpu."),
+            ("WebGpu", 1, "device_id", "provider-options.md#webgpu-plugin."),
+        ]
+        tables = [(eps[f"{ep}ExecutionProvider"]["anyOf"][index], name, anchor) for ep, index, name, anchor in places]
+        for keyword, name in (
+            ("session_options", "intra_op_num_threads"),
+            ("session_config", SPINNING),
+            ("run_config", next(iter(SHRINKING))),
+        ):
+            tables.append((made["properties"][keyword], name, "options.md#"))
+        self.assertEqual([table["description"] for table, *_ in tables[:2]], ["built-in EP", "plugin EP"])
+        for table, name, anchor in tables:
+            self.assertEqual([*table["properties"]], sorted(table["properties"]))
+            described = table["properties"][name]["description"]
+            self.assertRegex(described, rf"\A[A-Z].+\. Default: .+\. See docs/{re.escape(anchor + name)}\Z")
 
     def test_json_without_the_flag(self) -> None:
         self.assertEqual(json.loads(self.show("schema")), schema())
