@@ -104,6 +104,9 @@ class FreeDimensionOverridesTest(unittest.TestCase):
         self.assert_refused("", {"N": 4096, "M": 4096}, cube)
         shape = (0, "N", "M", 2)
         self.assert_refused("", {"N": MOST, "M": 4096}, model(cube.graph.node, {"X": shape}, {"Y": shape}))
+        # An input that no override changes may be larger.
+        beside = model(cube.graph.node, {"X": ("N",), "W": (most + 1,)}, {"Y": ("N",)})
+        self.assertEqual(self.shapes({"N": 2}, beside), [[2], [most + 1]])
 
     def test_the_square_of_a_dimension_counts_if_folding_is_not_capped(self) -> None:
         """ORT before 1.27 has no cap, OpenVINO folds by itself, and a caller can lift the cap of the backend."""
