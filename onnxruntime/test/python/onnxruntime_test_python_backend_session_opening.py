@@ -201,7 +201,7 @@ class WhichTest(unittest.TestCase):
         self.assertIsNone(rep.node_assignment)
 
     def test_no_node_is_a_warning_or_an_error(self) -> None:
-        with self.assertWarnsRegex(RuntimeWarning, f"{AZURE}.*runs on {CPU}. Check .*disable_cpu_ep_fallback") as caught:
+        with self.assertWarnsRegex(RuntimeWarning, f"{AZURE}.*runs on {CPU}. Check .*cpu_ep_fallback") as caught:
             prepare({AZURE: {}})
         self.assertEqual(os.path.basename(caught.filename), "backend_test_processes.py")  # where prepare is called
         with self.assertWarnsRegex(RuntimeWarning, "No node of this model") as caught:
