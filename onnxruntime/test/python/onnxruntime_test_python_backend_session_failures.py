@@ -48,6 +48,20 @@ class MissingTest(unittest.TestCase):
         self.assertRegex(found, r"driver is missing .*\(no driver\)")
         self.assertNotIn("no driver", self.missing([OPENVINO], "no driver"))
 
+    def test_the_files_of_each_system(self) -> None:
+        for system, driver, library in (
+            ("linux", "libcuda.so.1", "libonnxruntime_providers_cuda.so"),
+            ("darwin", "libcuda.so.1", "libonnxruntime_providers_cuda.dylib"),
+            ("win32", "nvcuda.dll", "onnxruntime_providers_cuda.dll"),
+        ):
+            with (
+                mock.patch.object(failures.sys, "platform", system),
+                mock.patch.object(failures, "_load_error", return_value="no file") as load,
+            ):
+                failures.missing([CUDA])
+                load.assert_called_once_with(driver)
+                self.assertEqual(Path(failures._library(CUDA)).name, library)
+
     def test_a_library_and_the_command_that_installs_it(self) -> None:
         for libraries in ({CUDA: "no library"}, {}):
             found = self.missing([CPU, CUDA], "", libraries)
