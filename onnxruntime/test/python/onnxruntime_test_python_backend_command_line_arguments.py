@@ -41,6 +41,7 @@ class HelpTest(CommandTest):
             described = command.format_help().splitlines()[0].removeprefix("usage: python -m onnxruntime.backend ")
             positional = [action.metavar for action in command._actions if not action.option_strings]
             self.assertEqual(described, " ".join([name, *positional, "..."]))
+            self.assertEqual(len({action.help for action in command._actions}), len(command._actions))
             descriptions += [command.description, *([command.epilog] if command.epilog else [])]
             for action in (*command._actions, *commands._choices_actions, *parser._actions[:-1]):
                 with self.subTest(command=name, argument=action.dest):

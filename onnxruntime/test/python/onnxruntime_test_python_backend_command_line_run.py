@@ -257,7 +257,7 @@ class ConfigurationTest(CommandTest):
         failed = Ran("run", path, *arguments[4:])
         self.assertEqual((failed.status, failed.err), (1, ""))
         self.assertEqual(len(re.findall(r"\nerror {13}\S", failed.out)), 2)
-        self.assertIn("stdin", self.mistake("run", path, "--config", "-", "--config", "-"))
+        self.assertIn("--config -: ", self.mistake("run", path, "--config", "-", "--config", "-"))
 
     def test_extensions_of_one_configuration_do_not_reach_another(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
