@@ -121,9 +121,11 @@ class ExtensionTest(unittest.TestCase):
         with modules(odd="raise SystemExit"), self.environment("odd"):
             self.assertRaisesRegex(RuntimeError, "registered: SystemExit", onnxruntime.backend.prepare, two_nodes())
 
-    def test_a_module_inside_a_module(self) -> None:
-        (problem,) = extensions.check(["this.inner.most"])
-        self.assertIn("no Python package", problem)
+    def test_the_problems_of_a_check(self) -> None:
+        for name, problem in (("this.inner.most", "no Python package"), ("../x", "expected the name of a Python")):
+            self.assertRegex("".join(extensions.check([name])), problem)
+        with mock.patch.object(importlib.util, "find_spec", side_effect=KeyError):
+            self.assertRegex("".join(extensions.check(["odd"])), "KeyError")
 
     def test_extensions_that_do_not_exist(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
