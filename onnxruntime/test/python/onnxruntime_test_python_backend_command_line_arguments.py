@@ -34,7 +34,8 @@ class HelpTest(CommandTest):
         (commands,) = [action for action in parser._actions if action.choices]
         self.assertEqual(commands.choices.keys(), {*COMMANDS})
         self.assertRegex(
-            parser.format_help(), r"(?s)\Ausage: python -m onnxruntime.backend COMMAND \.\.\.\n.*\ncommands:\n"
+            parser.format_help(),
+            r"(?s)\Ausage: python -m onnxruntime.backend COMMAND \.\.\.\n.*\ncommands:\n  COMMAND\n",
         )
         descriptions = [parser.description, parser.epilog]
         for name, command in commands.choices.items():
@@ -103,6 +104,11 @@ class MistakeTest(CommandTest):
         out = self.show("options", "run", "--json")
         self.assertEqual(Ran("--json", "options", "run").out, out)
         self.assertTrue(out.startswith('{\n  "scope": "run",\n') and out.endswith("\n  ]\n}\n"))
+
+    def test_an_interrupt(self) -> None:
+        with mock.patch.object(main.options, "execute", side_effect=KeyboardInterrupt):
+            ran = Ran("options")
+        self.assertEqual((ran.status, ran.out, ran.err), (130, "", "error: interrupted\n"))
 
     def test_log(self) -> None:
         for flags, severity in (([], 4), (["--log"], 2)):

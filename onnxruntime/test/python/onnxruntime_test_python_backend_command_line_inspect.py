@@ -139,6 +139,8 @@ class InspectTest(CommandTest):
         with mock.patch.object(OnnxRuntimeBackendRep, "run", side_effect=errors) as run:
             found = json.loads(self.show("inspect", path, "--json"))["run"]
         self.assertEqual((found["error"], found["unknown"]), ("0", ["shape of X: float32[N, K]"]))
+        sizes = (1, 2, 16, 32, 64, 128, 224, 256, 512, 640, 1024)
+        self.assertEqual([call.args[0][0].shape for call in run.call_args_list], [(1, size) for size in sizes])
         self.assertTrue(all(0.1 <= call.kwargs["timeout"] <= 20 for call in run.call_args_list))
         with mock.patch.object(inspect, "_SECONDS", -1), mock.patch.object(OnnxRuntimeBackendRep, "run") as run:
             run.side_effect = RuntimeError

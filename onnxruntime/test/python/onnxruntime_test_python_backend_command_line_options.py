@@ -100,6 +100,7 @@ class OptionsTest(CommandTest):
         self.assertIn("intra_op_num_threads", self.names("session"))
         self.assertIn("only_execute_path_to_fetches", self.names("run"))
         self.assertIn("terminate", self.names("run", "--refused"))
+        self.assertIn("enable_profiling", self.names("session", "--refused"))
 
     def test_names_of_an_ep(self) -> None:
         expected = self.show("options", "CUDAExecutionProvider")

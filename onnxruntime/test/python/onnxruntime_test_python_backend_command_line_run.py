@@ -32,6 +32,7 @@ from backend_test_observable_models import CONTRADICTORY, GELU
 from onnx import TensorProto, helper
 
 import onnxruntime
+from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import info, main, run
 
 AZURE = "AzureExecutionProvider"  # in each desktop build; it takes no node of ordinary models
@@ -334,6 +335,23 @@ class CompareTest(CommandTest):
         with mock.patch.dict(os.environ, {VARIABLE: '{"session_config": {"session.disable_prepacking": 3}}'}):
             reference = run._reference(str(self.folder / "gelu.onnx"), [])
         self.assertEqual((dict(reference.session_config), reference.providers), ({}, (CPU,)))
+
+    def test_a_configuration_whose_runs_fail(self) -> None:
+        right = OnnxRuntimeBackendRep.run
+
+        def run_without_config(rep: OnnxRuntimeBackendRep, feeds: list) -> list:
+            if rep.run_config:
+                raise RuntimeError("e")
+            return right(rep, feeds)
+
+        path = self.put("two_nodes.onnx", two_nodes())
+        configs = ["--config", json.dumps({"run_config": SHRINKING}), "--config", "{}"]
+        with mock.patch.object(OnnxRuntimeBackendRep, "run", run_without_config):
+            ran = Ran("run", path, *configs, "--compare", "--repeat", "1", "--json")
+        failed, other = json.loads(ran.out)["configurations"]
+        self.assertEqual((ran.status, ran.err, failed["error"]["message"]), (1, "", "e"))
+        self.assertTrue(other["outputs"][0]["difference"]["within"])
+        self.assertIsNone(other["latency_ms"]["ratio_to_first"])
 
 
 class MistakeTest(CommandTest):
