@@ -70,8 +70,8 @@ IN_SEQUENCES = {
 
 def outcomes(python: str, program: str = "stock_patterns.py", *arguments: str) -> dict[str, dict]:
     command = [python, str(ROOT / "tests" / program), *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests" / "kept_series")}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    selected = {"PYTHONPATH": str(ROOT / "tests" / "kept_series"), "KEPT_SERIES": "abs add concat"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | selected)
     if done.returncode:
         raise AssertionError(done.stderr[-3000:])
     return json.loads(done.stdout)
