@@ -127,6 +127,54 @@ class FormsOfOtherApisTest(unittest.TestCase):
                 self.assertIn("must be a mapping", message)
                 self.assertNotIn("Use", message)
 
+    def test_forms_of_lists(self) -> None:
+        many = {str(number): number for number in range(17)}
+        few = dict(list(many.items())[:16])
+        for names, options, form in (
+            (("cuda", "CPU"), None, f"{{'CUDAExecutionProvider': {{}}, '{CPU}': {{}}}}"),
+            (["cuda"], [{"device_id": 1}, {}], "{'CUDAExecutionProvider': {}}"),
+            (["cuda"], ({"device_id": 1, "x": 1},), "{'CUDAExecutionProvider': {'device_id': 1}}"),
+            ([["A", {"x": 1}], ("B", many), ("C", 7)], [{"y": 2}] * 3, "{'A': {'x': 1}, 'B': {...}, 'C': {...}}"),
+            ([("A", few)], None, f"{{'A': {few}}}"),
+            ([f"E{number}" for number in range(16)], None, str({f"E{number}": {} for number in range(16)})),
+        ):
+            with self.subTest(names):
+                self.assertEqual(suggestions.provider_options(names, options), f"provider_options={form}")
+        for names in ([f"E{number}" for number in range(17)], ["x" * 101]):
+            self.assertEqual(suggestions.provider_options(names), "")
+        self.assertIn("xxx", suggestions.provider_options(["x" * 100]))
+        texts = {str(number): "y" * 70 for number in range(6)}
+        self.assertEqual(suggestions.provider_options([("A", texts)]), "")
+
+    def test_at_most_three_names(self) -> None:
+        for forms, expected in (
+            ([], ""),
+            (["a"], ". Did you mean a?"),
+            (["a", "b"], ". Did you mean a or b?"),
+            (["a", "b", "c", "d"], ". Did you mean a, b or c?"),
+        ):
+            self.assertEqual(suggestions._did_you_mean(forms), expected)
+
+    def test_the_place_of_a_name(self) -> None:
+        for keyword, provider, name, expected in (
+            ("session_config", "", "gpu_graph_id", ". It belongs in run_config"),
+            ("run_config", "", "logid", ". It belongs in session_options or the keyword arguments of run"),
+            (
+                "run_config",
+                "",
+                "zzzzzzz",
+                ". To list the permitted names, run `python -m onnxruntime.backend options run`",
+            ),
+            (
+                "provider_options",
+                "EP",
+                "zzzzzzz",
+                ". To list the permitted names, run `python -m onnxruntime.backend options EP`",
+            ),
+            ("session_options", "", "zzzzzzz", ""),
+        ):
+            self.assertEqual(suggestions.similar_name(keyword, provider, name, ()), expected)
+
     def test_no_code_of_the_caller_runs(self) -> None:
         class Liar(dict):
             def __eq__(self, other: object) -> bool:
@@ -157,13 +205,24 @@ class FormsOfOtherApisTest(unittest.TestCase):
             ("sess_options", onnxruntime.SessionOptions(), {}, "intra_op_num_threads=2"),
             ("run_options", onnxruntime.RunOptions(), {}, "run_config={...}"),
             ("device_id", 3, {}, "device='CUDA:3'"),
+            ("device_id", 63, {}, "device='CUDA:63'"),
+            *(("device_id", index, {}, "device='CUDA:0'") for index in (0, 64, -1, "1", True)),
+            ("provider", "cuda", {}, "provider_options={'CUDAExecutionProvider': {}}"),
+            ("execution_providers", "cuda", {}, "provider_options={'CUDAExecutionProvider': {}}"),
+            ("eps", "cuda", {}, "provider_options={'CUDAExecutionProvider': {}}"),
+            ("so", None, {}, "intra_op_num_threads=2"),
+            ("ro", None, {}, "run_config={...}"),
+            ("x", onnxruntime.RunOptions(), {}, "run_config={...}"),
+            ("timeouts", 1, {}, "Did you mean timeout=1?"),
+            ("devic", "CPU", {}, "Did you mean device='CPU'?"),
+            ("provider_option", {"A": 1}, {}, "Did you mean provider_options={'A': 1}?"),
             ("intra_op_num_thread", 3, {}, "Did you mean intra_op_num_threads=3?"),
             ("allow_spinning", True, {}, "allow_spinning': True}"),
             ("use_tf32", True, {}, "provider_options={'CUDAExecutionProvider': {'use_tf32': True}}"),
             ("output_names", ["y"], {}, "returns all outputs"),
             ("OpenVINO", {"precision": "FP32"}, {}, "{'OpenVINOExecutionProvider': {'precision': 'FP32'}}"),
         ):
-            with self.subTest(name):
+            with self.subTest(name, value=str(value)):
                 self.assertIn(advice, suggestions.ignored_keyword(name, value, others))
         self.assertTrue(suggestions.ignored_keyword("something_else", 1).endswith("is unknown and is ignored"))
 

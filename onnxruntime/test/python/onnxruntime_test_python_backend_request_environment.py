@@ -292,7 +292,7 @@ class BrokenTest(unittest.TestCase):
             ({"session_config": {PREPACKING: [1]}}, rf"session_config\['{PREPACKING}'\]"),
             ({"session_config": {f"{PREPACKING}\0": 1}}, "session_config"),
             ({"session_config": {"session.disable_cpu_ep_fallback": 1}}, "an execution provider"),
-            ({"run_config": {GRAPH_ID: 1.0}}, rf"run_config\['{GRAPH_ID}'\]"),
+            ({"run_config": {GRAPH_ID: 1.5}}, rf"run_config\['{GRAPH_ID}'\]: invalid value 1\.5"),
             ({"provider_options": {"NoSuchExecutionProvider": {}}}, r"provider_options\['NoSuch"),
             ({"provider_options": {CPU: {"x": 1}}}, rf"provider_options\['{CPU}'\]\['x'\]"),
         ):

@@ -26,7 +26,7 @@ import onnxruntime.backend
 from onnxruntime.backend import InputError
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.runs import tensors
-from onnxruntime.backend.runs.inputs import ModelInputs, _fits_map, _with_type
+from onnxruntime.backend.runs.inputs import ModelInputs, _fits_map, _listed, _with_type
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -223,6 +223,9 @@ class ValuesTest(InputTestCase):
                         rep.run([value], **keywords)
                     self.assertEqual(caught.exception.input, "X")
         self.refused(rep, {"X": [text]})
+        of = helper.make_map_type_proto(TensorProto.STRING, tensor(TensorProto.FLOAT))
+        rep = prepare(one_node("DictVectorizer", {"X": of}, tensor(1), "ai.onnx.ml", string_vocabulary=["a"]))
+        self.refused(rep, [{"a": 1.0, text: 1.0}], got="text that UTF-8 cannot represent")
         self.refused(identity(helper.make_sequence_type_proto(tensor(TensorProto.STRING))), [[["a"], [text]]])
 
     def test_objects_become_text(self) -> None:
@@ -475,6 +478,7 @@ class InputsTest(InputTestCase):
             ([a, b, c[None]], InvalidArgument),
             ([a, b, None], Fail),
             ({"A": a, "B": b, "c": c}, Fail),
+            ({"A": a, "B": b, "c": 1}, Fail),
         ):
             with self.assertRaises(kind) as caught:
                 self.rep.run(inputs)
@@ -542,7 +546,9 @@ for twice in (range(2), (1, 2), ["a", "b"]):
     def test_open_dimensions_have_their_names(self) -> None:
         proto = model([helper.make_node("Neg", ["pixels"], ["Y"])], {"pixels": ["batch", None]}, {"Y": None})
         self.refused(prepare(proto), [X[0]], "pixels", "float32[3]", "float32[batch, ?]")
-        self.refused(prepare(proto), {"pixel": X}, "pixel", "'pixel'", "pixels: float32[batch, ?]")
+        error = self.refused(prepare(proto), {"pixel": X}, "pixel", "'pixel'", "pixels: float32[batch, ?]")
+        self.assertIn("Did you mean 'pixels'?", str(error))
+        self.assertNotIn("Did you mean", str(self.refused(prepare(proto), {"mask": X}, "mask")))
 
     def test_many_inputs_are_not_all_listed(self) -> None:
         names = [f"input{i}" for i in range(100)]
@@ -551,6 +557,10 @@ for twice in (range(2), (1, 2), ["a", "b"]):
             with self.assertRaises(InputError) as caught:
                 rep.run(inputs)
             self.assertNotIn("input50", str(caught.exception))
+            listed = ", ".join(f"{name}: float32[4]" for name in names[:16])
+            self.assertEqual(caught.exception.expected, f"{listed}, and 84 more")
+            self.assertEqual(caught.exception.got, ", ".join(["nothing" if not inputs else "float32[3]"] * 16))
+        self.assertEqual(_listed(rep.session.get_inputs()[:16]), listed)
 
     def test_errors_that_are_not_about_the_inputs_stay_as_they_are(self) -> None:
         rep = prepare(one_node("Add", {"A": tensor(1, ["N"]), "B": tensor(1, ["M"])}, tensor(1)))
@@ -565,6 +575,7 @@ for twice in (range(2), (1, 2), ["a", "b"]):
         np.testing.assert_array_equal(rep.run([X[1, :2]])[0], X[0, :2] * X[1, :2])
         np.testing.assert_array_equal(rep.run({"X": X[0, :2], "W": X[1, :2]})[0], X[0, :2] * X[1, :2])
         self.refused(rep, {"X": X[0, :2], "W": X[0]}, "W", "float32[3]", "float32[2]")
+        self.assertEqual(ModelInputs(rep.session).returned_as(["Y", "X", "W"]), {1, 2})
         with self.assertWarnsRegex(RuntimeWarning, "mapping by name"):
             np.testing.assert_array_equal(rep.run([X[1, :2], X[0, 1:]])[0], X[0, :2] * X[1, :2])
 
