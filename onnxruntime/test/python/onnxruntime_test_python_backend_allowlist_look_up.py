@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 import itertools
+import json
 import unittest
 import warnings
 from collections.abc import Iterator, Mapping
+from unittest import mock
 
 import numpy as np
 from backend_test_allowlist import NEWEST
@@ -19,7 +21,7 @@ from onnxruntime import ExecutionMode, RunOptions, SessionOptions
 from onnxruntime.backend import errors
 from onnxruntime.backend.allowlist import look_up, value_kinds
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
-from onnxruntime.backend.allowlist.rules import Circumstances, Permit
+from onnxruntime.backend.allowlist.rules import Circumstances, Common, Need, Permit, Rule, Setting, sent
 from onnxruntime.backend.allowlist.value_kinds import Flag, Integer, Member, Text, Threads
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 from onnxruntime.backend.request import of_call
@@ -312,6 +314,43 @@ class TestSessionAndRunConfig(unittest.TestCase):
                 with self.subTest(key=key):
                     self.assert_refused({key: "1"}, f"requires ORT {needed}", at=before)
 
+    def test_the_first_release_that_ignores_a_key(self):
+        rule, place = Rule(Flag(), "0", "", since=(1, 25), until=(1, 27)), ("session_config", "", "x")
+        for release, permitted in (
+            ((1, 24), False),
+            ((1, 25), True),
+            ((1, 26), True),
+            ((1, 27), False),
+            ((2, 0), False),
+        ):
+            at = NEWEST._replace(release=release)
+            with self.subTest(release):
+                if permitted:
+                    self.assertEqual(look_up._look_up({"x": rule}, "x", 1, at, place), (rule, True, "1", place))
+                else:
+                    with self.assertRaises(errors.NotPermittedError):
+                        look_up._look_up({"x": rule}, "x", 1, at, place)
+
+    def test_common_parts_of_rules(self):
+        own, more = Need("a", bool), Need("b", bool)
+        rule = Rule(Flag(), "0", "")
+        rules = {"a": rule, "b": rule._replace(evidence="own", needs=(own,))}
+        made = Common("e", (more,), False) | rules
+        self.assertEqual(made["a"], rule._replace(evidence="e", needs=(more,), reported=False))
+        self.assertEqual(made["b"], rule._replace(evidence="own", needs=(own, more), reported=False))
+        rules["a"] = rule._replace(reported=False)
+        self.assertEqual(Common() | rules, rules)
+
+    def test_options_inside_another_one(self):
+        def setting(text: str, *within: str) -> Setting:
+            return Setting(Rule(Flag(), "0", "", within=within), text, text, ("provider_options", "EP", ""))
+
+        settings = {"a": setting("1"), "b": setting("2", "c", "D", "e"), "f": setting("3", "c", "D", "g")}
+        settings["h"] = setting("4", "c", "I", "j")
+        texts = sent(settings)
+        self.assertEqual(json.loads(texts.pop("c")), {"D": {"e": "2", "g": "3"}, "I": {"j": "4"}})
+        self.assertEqual(texts, {"a": "1"})
+
     def test_optimizers_of_the_release(self):
         key = "optimization.disable_specified_optimizers"
         old = NEWEST._replace(release=(1, 24))
@@ -488,6 +527,17 @@ class TestProviderOptions(unittest.TestCase):
         for option, reason in (("user_compute_stream", "raw pointer"), ("no_such", "unknown ")):
             with self.assertRaisesRegex(errors.NotPermittedError, reason):
                 permit(kind="", provider_options={"CUDAExecutionProvider": {option: 1}})
+
+    def test_the_condition_of_an_ep(self):
+        cpu, need = "CPUExecutionProvider", Need("two cores", lambda *_: False, without="it blocks")
+        with (
+            mock.patch.dict(look_up.PROVIDER_NEEDS, {cpu: need}),
+            self.assertRaises(errors.NotPermittedError) as raised,
+        ):
+            permit(provider_options={cpu: {}})
+        refusal = raised.exception
+        self.assertEqual((refusal.keyword, refusal.provider, refusal.key), ("provider_options", cpu, ""))
+        self.assertEqual(refusal.reason, "it requires two cores. Otherwise, it blocks")
 
     def test_options_of_an_unknown_ep(self):
         with self.assertRaisesRegex(

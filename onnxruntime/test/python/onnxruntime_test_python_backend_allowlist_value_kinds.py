@@ -61,6 +61,14 @@ class TestValueKinds(unittest.TestCase):
         for value in (True, 1, "1"):
             with self.assertRaisesRegex(ValueError, "capture is not supported yet"):
                 kind.parse(value)
+        self.assertEqual((kind.schema, kind.accepts), ({"enum": [False, 0, "0"]}, "False, 0 or '0'"))
+
+    def test_a_flag_that_can_only_be_on(self):
+        kind = Flag(only_on="a reason")
+        self.assertEqual((kind.schema, kind.accepts), ({"enum": [True, 1, "1"]}, "True, 1 or '1'"))
+        self.assertEqual(kind.render(kind.parse(True)), "1")
+        with self.assertRaisesRegex(value_kinds.ForbiddenError, "a reason"):
+            kind.parse("0")
 
     def test_a_flag_reads_the_spellings_that_ort_reports(self):
         for text, on in {"1": True, "true": True, "True": True, "0": False, "false": False, "False": False}.items():
@@ -86,7 +94,9 @@ class TestValueKinds(unittest.TestCase):
     def test_an_integer_that_accepts_flags(self):
         kind = Integer(0, 64, flags=True)
         self.assert_parses(kind, {(True,): "1", (np.False_,): "0", (64,): "64"}, [65, -1, "True", 1.0, Int(1)])
-        self.assertIn("True/False", kind.accepts)
+        self.assertEqual(kind.accepts, "True/False or an integer from 0 to 64")
+        self.assertEqual(Integer(among=(2, 4)).accepts, "one of 2, 4")
+        self.assertEqual(Flag().accepts, "True/False, 0/1 or '0'/'1'")
 
     def test_integer_among(self):
         self.assert_parses(
@@ -99,6 +109,12 @@ class TestValueKinds(unittest.TestCase):
             {("",): "", ("apply",): "apply", (np.str_("apply"),): "apply"},
             ["Apply", "apply ", "apply\0", "save", None, 1, True, b"apply", Str("save"), NumpyStr("apply")],
         )
+
+    def test_a_choice_with_another_spelling(self):
+        kind = Choice("a", b="B")
+        self.assert_parses(kind, {("a",): "a"}, ["B", "A"])
+        self.assertEqual((kind.render(kind.parse("b")), kind.read("B"), kind.read("a")), ("B", "b", "a"))
+        self.assertEqual(kind.accepts, "one of 'a', 'b'")
 
     def test_member(self):
         kind = Member(*ExecutionMode.__members__.values())
@@ -124,6 +140,14 @@ class TestValueKinds(unittest.TestCase):
             {("A",): "A", ("A;B1",): "A;B1", ("A;A",): "A;A"},
             ["", "A;", ";A", "A,B1", "A; B1", "a", "A;A;A", "C", "A\0", None, 1, True, Str("A"), b"A"],
         )
+
+    def test_names_that_can_be_empty(self):
+        kind = Names(lambda: ("A", "B"), "names", ",", empty=True)
+        self.assert_parses(kind, {("",): "", ("B,A",): "B,A"}, [",", "A,", "A;B", "C"])
+
+    def test_parts_of_text_that_appear_once(self):
+        kind = Text("[a-c0-9,]+", "parts", once="[a-c]")
+        self.assert_parses(kind, {("a1,b1",): "a1,b1", ("1,1",): "1,1"}, ["a1,b,a2", "d"])
 
     def test_text(self):
         self.assert_parses(
@@ -219,10 +243,11 @@ class TestThreadsOfTheProcess(unittest.TestCase):
 
     def test_threads_that_cannot_start_are_refused(self) -> None:
         # ORT would wait for them indefinitely.
-        failing = mock.patch.object(value_kinds.threading.Thread, "start", side_effect=RuntimeError("can't start"))
-        with failing, no_session_opens(), self.assertRaises(NotPermittedError) as refused:
-            onnxruntime.backend.prepare(two_nodes(), intra_op_num_threads=2)
-        self.assertEqual(refused.exception.keyword, "intra_op_num_threads")
+        for error in (RuntimeError("can't start"), MemoryError()):
+            failing = mock.patch.object(value_kinds.threading.Thread, "start", side_effect=error)
+            with failing, no_session_opens(), self.assertRaises(NotPermittedError) as refused:
+                onnxruntime.backend.prepare(two_nodes(), intra_op_num_threads=2)
+            self.assertEqual(refused.exception.keyword, "intra_op_num_threads")
 
     def test_threads_that_started_end(self) -> None:
         before = threading.active_count()

@@ -128,6 +128,13 @@ class PrecedenceTest(unittest.TestCase):
         self.assertEqual(dict(rep.session_config), {PREPACKING: "1", SPINNING: "0"})
         self.assertEqual(dict(rep.run_config), {GRAPH_ID: "-1", SHRINKAGE: "cpu:0"})
 
+    def test_a_warning_about_an_attribute_of_the_caller(self) -> None:
+        config = {"session_options": {"inter_op_num_threads": 3}}
+        for keywords, of_environment in (({}, True), ({"inter_op_num_threads": 2}, False)):
+            with environment(config), self.assertWarnsRegex(RuntimeWarning, "inter_op_num_threads"):
+                (warning,) = prepare(**keywords).warnings
+            self.assertEqual(VARIABLE in warning, of_environment)
+
     def test_eps_of_the_environment_that_contradict_the_device(self) -> None:
         requested = request.Request(device="CUDA", from_environment={("provider_options", "", "")})
         with self.assertRaisesRegex(RuntimeError, request.ENVIRONMENT) as raised, requested.telling_apart():

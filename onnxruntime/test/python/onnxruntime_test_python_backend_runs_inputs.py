@@ -295,6 +295,8 @@ class ValuesTest(InputTestCase):
         self.refused(rep, {"X": {0: 1.5}, "Z": 1.0}, name="Z")
         for inputs in (None, [None]):  # ORT crashes on it
             self.refused(rep, inputs, got="None")
+        for wrong, got in (([], "an empty list"), ([1], "a list"), (1, "1 (int)"), ("a", "'a' (str)")):
+            self.refused(rep, [wrong], got=got)
         for wrong in ({}, {"a": 1.0}, {0: "a"}):
             for inputs in (wrong, [wrong], {"X": wrong}):
                 self.refused(rep, inputs, got="a value of type dict")
@@ -339,6 +341,8 @@ class LeavesTest(InputTestCase):
             (TensorProto.FLOAT, [np.str_("1")], "a list that contains str32[]"),
             (TensorProto.BOOL, [True, 1], "a list that contains 1 (int)"),
             (TensorProto.FLOAT, "a", "'a' (str)"),
+            (TensorProto.FLOAT, {}, "a value of type dict"),
+            (TensorProto.FLOAT, 1j, "a value of type complex"),
             # numpy counts durations among the integers.
             *((of, [np.timedelta64(5, "s")], "a list") for of in (TensorProto.INT64, TensorProto.FLOAT)),
             *((of, [1, np.timedelta64(5, "s")], "a list") for of in (TensorProto.INT64, TensorProto.FLOAT)),

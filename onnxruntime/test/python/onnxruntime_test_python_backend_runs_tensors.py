@@ -49,6 +49,7 @@ class ElementTypesTest(unittest.TestCase):
                     self.assertEqual(value.element_type(), element)
                     self.assertEqual(value.data_type(), f"tensor({name.lower()})")
                     self.check(tensors.to_array(value), array)
+                    self.check(tensors.to_array(tensors.to_ort_value(array.T, element)), array.T)
         self.assertGreaterEqual(len(tried), 21)
 
 
