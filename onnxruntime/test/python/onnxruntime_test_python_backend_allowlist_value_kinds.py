@@ -37,6 +37,7 @@ class TestValueKinds(unittest.TestCase):
                 self.assertEqual(kind.render(parsed), text)
                 self.assertIs(type(kind.render(parsed)), str)
                 self.assertEqual(kind.parse(kind.render(parsed)), parsed)
+                self.assertEqual(kind.read(text), parsed)
         for value in refused:
             with self.subTest(value=ascii(value), type=type(value)), self.assertRaises(ValueError):
                 kind.parse(value)

@@ -18,6 +18,7 @@ from backend_test_models import IR_VERSION, no_session_opens, sent_run_config, t
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.request import of_call
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 CPU = "CPUExecutionProvider"
@@ -135,6 +136,23 @@ class OneShotTest(unittest.TestCase):
         ):
             with self.subTest(bad), no_session_opens(), self.assertRaises(NotPermittedError):
                 onnxruntime.backend.run(two_nodes(), [X], **bad)
+
+
+class DeviceTest(unittest.TestCase):
+    def test_the_index_of_a_device(self) -> None:
+        cuda, tensorrt = "CUDAExecutionProvider", "TensorrtExecutionProvider"
+        for device, given, expected in (
+            ("CUDA:1", None, {cuda: {"device_id": 1}}),
+            ("GPU:1", None, {cuda: {"device_id": 1}}),
+            ("CUDA", None, None),
+            ("CPU:1", None, None),
+            ("CPU:1", {cuda: {}}, {cuda: {}}),
+            ("CUDA:1", {tensorrt: {}, CPU: {}}, {tensorrt: {"device_id": 1}, CPU: {}}),
+            ("CUDA:1", {cuda: {"device_id": 0}}, {cuda: {"device_id": 0}}),
+        ):
+            with self.subTest(device=device, given=given):
+                requested = of_call({"provider_options": given}, {}, device, environment=())
+                self.assertEqual(requested.settings.get("provider_options"), expected)
 
 
 class Subclass:
