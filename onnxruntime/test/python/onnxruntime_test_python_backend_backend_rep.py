@@ -205,7 +205,8 @@ class ConfigurationTest(unittest.TestCase):
 
     def test_later_run_config_entries_are_part_of_it(self) -> None:
         rep = onnxruntime.backend.prepare(two_nodes())
-        self.assertEqual(rep.with_run_config(SHRINKING).configuration(), {"run_config": SHRINKING})
+        other = rep.with_run_config(SHRINKING)
+        self.assertEqual((other.configuration(), other.unconfirmed), ({"run_config": SHRINKING}, {}))
         self.assertEqual(rep.configuration(), {})
 
     def test_the_caller_owns_it(self) -> None:
@@ -231,6 +232,7 @@ class WithoutEffectTest(unittest.TestCase):
         ):
             rep = call()
             self.assertEqual(rep.unconfirmed, {"run_config": {"gpu_graph_id": "5"}})
+            self.assertIn("unconfirmed={'run_config': {'gpu_graph_id': '5'}}", repr(rep))
             self.assertEqual(len(rep.warnings), 1)
 
     def test_it_is_added_to_those_before(self) -> None:
