@@ -177,6 +177,8 @@ def _prepare_open(model, device: object, keywords: dict, attributes: dict) -> On
     if _OPENED in vars(model):
         run_config, applied = vars(model).pop(_OPENED)
         rep, attributes, device = OnnxRuntimeBackendRep(model, run_config, applied=applied), {}, None
+        if not keywords:
+            return rep
     look_up.warn_unknown(attributes, ())
     # A prepared model has the environment's entries already, and its caller's own entries win over them.
     requested = request.of_call(keywords, environment=("run_config",) if rep is None else ())

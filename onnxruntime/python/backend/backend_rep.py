@@ -42,7 +42,8 @@ class OnnxRuntimeBackendRep(BackendRep):
     def __init__(self, session, run_config: Mapping[str, str] = NOTHING, *, applied: Applied = NOTHING_APPLIED) -> None:
         """Use an ``InferenceSession``, or another object with ``get_inputs`` and ``run``, with permitted entries."""
         self._session, self._applied, self._run_config = session, applied, run_config
-        self._ready()
+        if run_config:  # it can reserve a graph
+            self._ready()
 
     def _ready(self) -> Runs:
         """Return the runs of the session that this prepared model has now."""

@@ -73,7 +73,7 @@ def of_call(
     if of_cuda:
         settings.setdefault("provider_options", {CUDA: {}})
     request = Request(settings, attributes, name, index)
-    if environment:
+    if environment and os.environ.get(ENVIRONMENT):
         _add_environment(request, of_environment(), environment)
     for ep, options in settings["provider_options"].items() if of_cuda else ():
         if ep in ON_CUDA_DEVICE:
@@ -133,5 +133,5 @@ def read(keyword: str, given: object, provider: str = "", beside: Mapping[str, o
 def split_device(device: object) -> tuple[str, int | None]:
     """Return the name (``""`` for a value that is not a device) and the index of a device such as ``'CUDA:1'``."""
     text = str.__str__(device) if isinstance(device, str) else ""
-    match = re.fullmatch(r"([A-Z0-9_]{1,60})(?::([0-9]{1,2}))?", text, re.ASCII)
+    match = text and re.fullmatch(r"([A-Z0-9_]{1,60})(?::([0-9]{1,2}))?", text, re.ASCII)
     return (match[1], match[2] and int(match[2])) if match else ("", None)

@@ -306,7 +306,7 @@ class SetProvidersTest(OnCuda):
                     self.close(other.run([x], run_config=config)[0], expected(x)[0])
                 captures = capturing in providers
                 self.assertEqual(graphs.of(rep.session) is not None, captures)
-                self.assertEqual(rep._runs.capture is not None, captures)
+                self.assertEqual(rep._ready().capture is not None, captures)
 
     def test_it_ends_what_the_session_was_checked_for(self) -> None:
         rep = onnxruntime.backend.prepare(with_random_numbers(), provider_options={CUDA: {}})

@@ -259,6 +259,9 @@ class CapturedModelsTest(unittest.TestCase):
                 at_once(lambda i, pair=pair, seed=seed: self.runs(pair, 10 * seed + i, RUNS // THREADS))
 
     def test_sessions_at_once(self) -> None:
+        # Sessions on two devices change how all later sessions of this process run.
+        self.addCleanup(setattr, locks.CUDA, "other_devices", locks.CUDA.other_devices)
+
         def work(i: int) -> None:
             for seed in range(i, MODELS, THREADS):
                 self.runs(Pair(self.model(seed), i % min(DEVICES, 2)), seed, RUNS // 2)

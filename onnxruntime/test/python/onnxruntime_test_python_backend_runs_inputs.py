@@ -586,7 +586,7 @@ for twice in (range(2), (1, 2), ["a", "b"]):
     def test_inputs_of_the_fast_path(self) -> None:
         rep = prepare(two_nodes())
         for given in (X, [X], (X,), {"X": X}, onnxruntime.OrtValue.ortvalue_from_numpy(X)):
-            (output,) = rep._runs.direct(given, rep.run_options())
+            (output,) = rep._ready().direct(given, rep.run_options())
             np.testing.assert_array_equal(output, abs(X))
 
     def test_maps_that_fit(self) -> None:

@@ -195,7 +195,7 @@ class OwnedOutputsTest(unittest.TestCase):
             mock.patch.object(locks, "of", return_value=locks.CUDA),
         ):
             locked = self.prepared(narrow)
-            self.assertIs(locked._runs.lock, locks.CUDA)
+            self.assertIs(locked._ready().lock, locks.CUDA)
             self.check_every_input(locked.run)
 
     def test_outputs_of_numpy_types(self) -> None:

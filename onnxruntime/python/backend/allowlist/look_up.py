@@ -31,8 +31,6 @@ def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -
     """Look up all settings of a request. If an EP is not available, any kind of it may permit its options.
 
     :param at: the circumstances of a session without settings. Its ``providers`` are the EPs of that session.
-    :param kind_of: returns the kind of an EP, ``"built-in"`` or ``"plugin"``, or ``""`` if it is not available.
-    :raises NotPermittedError: if a name is unknown or refused, a condition is not met, or a value is invalid.
     """
     eps = request.settings.get("provider_options")
     permitted = Permit(request.device, eps is not None)
@@ -58,14 +56,14 @@ def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -
             kind = permitted.kinds[name] = kind_of(name)
             permitted.providers[name] = _options_of(name, given, kind, at)
         _check_device(request, permitted)
-    at = at._replace(
-        providers=tuple(permitted.providers),
-        options={name: _texts(settings) for name, settings in permitted.providers.items()},
-        attributes={**at.attributes, **permitted.attributes},
-        sizes=permitted.sizes,
-    )
-    for keyword in ("session_config", "run_config"):
-        found, permitted.without_effect[keyword] = entries(keyword, request.settings.get(keyword, NOTHING), at)
+    for keyword in (word for word in ("session_config", "run_config") if word in request.settings):
+        beside = at._replace(
+            providers=tuple(permitted.providers),
+            options={name: _texts(settings) for name, settings in permitted.providers.items()},
+            attributes={**at.attributes, **permitted.attributes},
+            sizes=permitted.sizes,
+        )
+        found, permitted.without_effect[keyword] = entries(keyword, request.settings[keyword], beside)
         setattr(permitted, keyword, found)
     refuse_while_model_configures((*request.settings, *permitted.attributes))
     permitted.warnings = warn_unknown(request.attributes, ort_options.SESSION_ATTRIBUTES)
@@ -115,7 +113,7 @@ def attributes(
             if reason or hasattr(owner, name):
                 refuse(f"{reason or 'not reviewed'}. Permitted attributes: {', '.join(sorted(table))}", name)
     chosen = {name: setting.value for name, setting in settings.items()}
-    return chosen, _without_effect(settings, at._replace(attributes=chosen))
+    return chosen, _without_effect(settings, at._replace(attributes=chosen)) if settings else {}
 
 
 def _options_of(name: str, given: Mapping[str, object], kind: str, at: Circumstances) -> dict[str, Setting]:

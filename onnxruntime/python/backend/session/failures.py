@@ -136,10 +136,7 @@ def advice_on_shapes(session: InferenceSession) -> str:
 
 
 def reject_setting(error: Exception, entries: Iterable[str]) -> None:
-    """Raise the error for a setting that, according to ORT's error, this model or process does not support.
-
-    :param entries: the specified session config keys.
-    """
+    """Raise the error for a setting that, according to ORT's error, this model or process does not support."""
     for key in entries:
         if re.search(rf"{re.escape(key)}'? is not supported", str(error)):
             refuse(f"ORT rejects it for this model. ORT error: {error}", "session_config", "", key)

@@ -103,10 +103,8 @@ def _create_with_specified(
     got = session.get_providers()
     if [name for name in got if name in specified] != specified:
         advice = failures.missing(name for name in specified if name not in got)
-        problem = (
-            f"ORT created the session with {', '.join(got)}, but provider_options specifies {names}, in this order"
-        )
-        raise RuntimeError(f"{problem}. {advice}")
+        text = f"ORT created the session with {', '.join(got)}, but provider_options specifies {names}, in this order"
+        raise RuntimeError(f"{text}. {advice}")
     return session
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from onnxruntime.backend.capture.locks import SessionLock
 
 _MOST_KEPT = 64
-_PLAIN = frozenset({str, int, bool})
 
 
 @dataclass(eq=False, repr=False)
@@ -182,6 +181,10 @@ def _key(*arguments: object) -> bytes:
     Unlike a comparison, this calls no code of a caller's class. ``marshal`` would, and never ends for some lists.
     """
     for given in arguments:
-        if given is not None and not (type(given) is dict and _PLAIN.issuperset(map(type, (*given, *given.values())))):
+        if given is not None and type(given) is not dict:
             return b""
+        for key, value in given.items() if given else ():
+            kind = type(value)
+            if type(key) is not str or not (kind is str or kind is int or kind is bool):
+                return b""
     return marshal.dumps(arguments, 2)  # later versions depend on reference counts
