@@ -163,7 +163,7 @@ class CheckoutTest(unittest.TestCase):
                 self.make(f"without {Path(name).name}", **files)
 
     def test_another_backend_is_an_error(self) -> None:
-        tree = self.make("another")
+        tree = shutil.copytree(self.tree.parent, self.folder / "another") / "tree"
         patch.git(tree, "checkout", "--quiet", "--force", "stock")
         (tree / patch.BACKEND / "backend.py").write_text("another\n")
         patch.git(tree, "commit", "--quiet", "--all", "--message", "another")
