@@ -474,6 +474,7 @@ class TestProviderOptions(unittest.TestCase):
             ({cuda: {"device_id\0": 0}}, (cuda, "device_id\0")),
             ({cuda: {"gpu_graph_id": 0}}, (cuda, "gpu_graph_id")),
             ({"CUDAExecutionprovider": {}}, ("CUDAExecutionprovider", "")),
+            ({cuda: dict.fromkeys(map(str, range(257)))}, (cuda, "")),
             ({Str(cuda): {}}, ("", "a value of type Str")),
             ({cuda: {Str("device_id"): 0}}, (cuda, "a value of type Str")),
         ):

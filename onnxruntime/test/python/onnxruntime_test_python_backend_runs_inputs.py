@@ -212,6 +212,7 @@ class ValuesTest(InputTestCase):
         for value in (1, np.array([1]), {}, None, [{}], np.array([{}]), [{1}], [["a"], ["b", "c"]], [b"\xff"]):
             with self.subTest(value=repr(value)):
                 self.refused(rep, [value])
+        self.refused(rep, [np.array(["a", {}], object)], got="text that contains a value of type dict")
 
     def test_text_that_utf_8_cannot_represent(self) -> None:
         text = "\ud800"
@@ -223,6 +224,8 @@ class ValuesTest(InputTestCase):
                         rep.run([value], **keywords)
                     self.assertEqual(caught.exception.input, "X")
         self.refused(rep, {"X": [text]})
+        strings = tensor(TensorProto.STRING)
+        self.refused(prepare(one_node("StringConcat", {"A": strings, "X": strings}, strings)), [["a"], [text]])
         of = helper.make_map_type_proto(TensorProto.STRING, tensor(TensorProto.FLOAT))
         rep = prepare(one_node("DictVectorizer", {"X": of}, tensor(1), "ai.onnx.ml", string_vocabulary=["a"]))
         self.refused(rep, [{"a": 1.0, text: 1.0}], got="text that UTF-8 cannot represent")

@@ -56,6 +56,7 @@ class ElementTypesTest(unittest.TestCase):
 class OtherTypesTest(unittest.TestCase):
     def test_a_type_of_a_later_release(self) -> None:
         self.assertTrue(tensors.is_plain("tensor(of_a_later_release)"))
+        self.assertIsNone(tensors.number_dtype("tensor(of_a_later_release)"))
         self.assertEqual(tensors.readable("seq(tensor(of_a_later_release))"), "seq(tensor(of_a_later_release))")
 
 
