@@ -210,6 +210,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
             rep.run([X], run_config={"gpu_graph_id": 1})
             rep.run([X], run_config={SHRINKAGE: "cpu:0"}, log_severity_level=3, only_execute_path_to_fetches=True)
         self.assertEqual(len(rep._ready().kept), 1)
+        self.assertIs(*(rep._ready().settings_of({SHRINKAGE: "cpu:0"}, {}) for _ in range(2)))
         text = str(1234)  # has more references than the other
         self.assertEqual(routes._key({"gpu_graph_id": text}), routes._key({"gpu_graph_id": str(1234)}))
         for _ in range(2):
