@@ -88,6 +88,8 @@ class SimilarNamesTest(unittest.TestCase):
         for given in ("CUDA", "TPU", "tpu", None, 1, "cuda" * 100):
             self.assertEqual(suggestions.device(given, ["CPU", "CUDA", "GPU"]), "")
         self.assertIn("'CUDA'", suggestions.device("cuda", ["CPU"]))
+        self.assertIn("'CUDA'", suggestions.device("cuda".rjust(100), ["CPU"]))
+        self.assertEqual(suggestions.device("cuda".rjust(101), ["CPU"]), "")
         for given in ("CPU", "cpu"):  # as on a base with CUDA
             self.assertIn("provider_options={'CPUExecutionProvider': {}}", suggestions.device(given, ["CUDA", "GPU"]))
 

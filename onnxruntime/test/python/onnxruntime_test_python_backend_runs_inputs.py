@@ -259,6 +259,7 @@ class ValuesTest(InputTestCase):
             (None, "None"),
             ([None], "a list that contains None"),
             (True, "True (bool)"),
+            (1 << 200, "an integer of 201 bits"),
             ({"a": 1}, "a value of type dict"),
         ):
             self.refused(rep, [wrong], got=got, expected="seq(float32)")

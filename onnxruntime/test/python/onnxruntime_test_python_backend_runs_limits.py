@@ -56,6 +56,17 @@ class LimitTest(unittest.TestCase):
         run.assert_not_called()
         limits._wait(lambda: None, end, 0.001)  # the run ended and is no more
 
+    def test_a_cancellation_after_the_timeout(self) -> None:
+        for calls, error in (
+            ((True, False), TimeoutError),
+            ((False, True), TimeoutError),
+            ((False,), RunCancelledError),
+        ):
+            limited = limits.Limited(onnxruntime.RunOptions(), 60, None)
+            with self.subTest(calls), self.assertRaises(error), limited:
+                for late in calls:
+                    limited.terminate(late)
+
     def test_the_prepared_model_is_usable_afterwards(self) -> None:
         nodes = [helper.make_node("Loop", ["n", "go", "X"], ["Y"], body=self.body())]
         looping = model(nodes, {"n": (), "X": (2,)}, {"Y": (2,)})

@@ -20,6 +20,7 @@ from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.capture import locks
 from onnxruntime.backend.runs import tensors
 from onnxruntime.backend.session import routes
+from onnxruntime.capi import onnxruntime_inference_collection
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 W = np.full((2, 3), 7, np.float32)
@@ -28,6 +29,7 @@ BFLOAT16 = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
 needs_narrow_types = unittest.skipIf(
     tensors.numpy_has(BFLOAT16), "needs onnx 1.19, whose arrays of these types are ml_dtypes"
 )
+HAS_OWNERS = hasattr(onnxruntime_inference_collection, "_validate_ortvalue_session_compatibility")
 # The types that numpy does not have, and that ORT's CPU EP can cast.
 CAST = ("BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "INT4", "UINT4")
 NAMES = ("X", "W", "N", "M", "R", "I")
@@ -238,6 +240,16 @@ class OwnedOutputsTest(unittest.TestCase):
             _, returned = rep.run([X])
             np.testing.assert_array_equal(returned, W)
             returned[...] = 0
+
+    @unittest.skipUnless(HAS_OWNERS, "requires a release whose OrtValues can belong to a session")
+    def test_a_value_of_another_session(self) -> None:
+        for narrow in {False, not tensors.numpy_has(BFLOAT16)}:
+            rep, value = self.prepared(narrow), onnxruntime.OrtValue.ortvalue_from_numpy(X)
+            value._session = rep.session._sess
+            rep.run([value])
+            value._session = self.prepared(narrow).session._sess
+            with self.assertRaises(ValueError):
+                rep.run([value])
 
     @needs_narrow_types
     def test_subclass_of_inference_session(self) -> None:
