@@ -2,9 +2,9 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Patterns of programs that use ``onnxruntime.backend``. As a program, prints the outcome of each pattern as JSON.
+"""Patterns of programs that use ``onnxruntime.backend``. The program ``stock_sequences.py`` runs them.
 
-The module ``test_stock_comparison.py`` runs it with this backend and with the stock backend, and compares the outcomes.
+The module ``test_stock_comparison.py`` compares the outcomes with this backend and with the stock backend.
 Every function with the decorator is one pattern. The outcome is its result, or the classes of the error that it raises.
 """
 
@@ -15,7 +15,6 @@ import copy
 import gc
 import inspect
 import io
-import json
 import os
 import pathlib
 import sys
@@ -768,8 +767,3 @@ def outcome(function: Callable[[], object]) -> dict[str, object]:
                 "message": " ".join(str(error).split())[:300],
             }
     return {**found, "warnings": [f"{warning.category.__name__}: {warning.message}"[:200] for warning in given]}
-
-
-if __name__ == "__main__":
-    onnxruntime.set_default_logger_severity(4)
-    json.dump({name: outcome(function) for name, function in PATTERNS.items()}, sys.stdout)

@@ -2,10 +2,11 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Random sequences of calls of the stock interface. As a program, prints the outcomes as JSON.
+"""Random sequences of calls of the stock interface. As a program, prints the outcomes of all patterns and sequences.
 
 The module ``test_stock_comparison.py`` runs it with this backend and with the stock backend. The argument is the number
-of sequences. A sequence depends on its number only, so both backends get the same calls.
+of sequences. A sequence depends on its number only, so both backends get the same calls. The output is JSON: the
+outcomes of the patterns of ``stock_patterns.py``, and the outcomes of the sequences.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 from collections.abc import Callable
 
 import numpy as np
-from stock_patterns import Proxy, V, X, outcome, session, three_inputs, two_nodes
+from stock_patterns import PATTERNS, Proxy, V, X, outcome, session, three_inputs, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
@@ -139,7 +140,7 @@ def outcomes(number: int) -> dict[str, dict]:
 
 if __name__ == "__main__":
     onnxruntime.set_default_logger_severity(4)
-    every: dict[str, dict] = {}
+    patterns, sequences = {name: outcome(function) for name, function in PATTERNS.items()}, {}
     for number in range(int(sys.argv[1])):
-        every |= outcomes(number)
-    json.dump(every, sys.stdout)
+        sequences |= outcomes(number)
+    json.dump([patterns, sequences], sys.stdout)

@@ -11,6 +11,7 @@ test`` sets it). The variable ``ORT_BACKEND_SEQUENCES`` is the number of sequenc
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -68,8 +69,10 @@ IN_SEQUENCES = {
 }
 
 
-def outcomes(python: str, program: str = "stock_patterns.py", *arguments: str) -> dict[str, dict]:
-    command = [python, str(ROOT / "tests" / program), *arguments]
+@functools.cache
+def outcomes(python: str) -> list[dict[str, dict]]:
+    """Return the outcomes of the patterns, and the outcomes of the sequences."""
+    command = [python, str(ROOT / "tests" / "stock_sequences.py"), SEQUENCES]
     selected = {"PYTHONPATH": str(ROOT / "tests" / "kept_series"), "KEPT_SERIES": "abs add concat"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | selected)
     if done.returncode:
@@ -110,7 +113,7 @@ def listed() -> list[str]:
 class ComparisonTest(unittest.TestCase):
     @unittest.skipUnless(STOCK, "ORT_STOCK_PYTHON names no Python of an environment with the stock wheel")
     def test_patterns(self) -> None:
-        stock, here = outcomes(STOCK), outcomes(sys.executable)
+        stock, here = (outcomes(python)[0] for python in (STOCK, sys.executable))
         self.assertEqual(stock.keys(), here.keys())
         self.assertGreater(len(stock), 200)
         found = {name: text for name in stock if (text := worse(stock[name], here[name]))}
@@ -124,7 +127,7 @@ class ComparisonTest(unittest.TestCase):
 
     @unittest.skipUnless(STOCK, "ORT_STOCK_PYTHON is not set to a Python with the stock wheel")
     def test_random_sequences_of_calls(self) -> None:
-        stock, here = (outcomes(python, "stock_sequences.py", SEQUENCES) for python in (STOCK, sys.executable))
+        stock, here = (outcomes(python)[1] for python in (STOCK, sys.executable))
         self.assertEqual(stock.keys(), here.keys())
         for name in stock:
             with self.subTest(name):
