@@ -234,6 +234,7 @@ class TestThreadsOfTheProcess(unittest.TestCase):
             for count, usable in ((8, 8), (1, 1), (None, 1)):
                 system.cpu_count.return_value = count
                 self.assertEqual(value_kinds.usable_cpus(), usable)
+                self.assertEqual(value_kinds.usable_cores(), (usable + 1) // 2)
 
     def test_threads_are_bounded_by_the_cpus(self) -> None:
         most = max(16, 4 * value_kinds.usable_cpus())

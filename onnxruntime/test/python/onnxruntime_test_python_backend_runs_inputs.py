@@ -26,7 +26,7 @@ import onnxruntime.backend
 from onnxruntime.backend import InputError
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.runs import tensors
-from onnxruntime.backend.runs.inputs import ModelInputs, _fits_map, _listed, _with_type
+from onnxruntime.backend.runs.inputs import ModelInputs, _fits_map, _listed, _misfit, _with_type
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -601,9 +601,12 @@ for twice in (range(2), (1, 2), ["a", "b"]):
         ):
             self.assertTrue(_fits_map(value_type, fits))
             self.assertFalse(_fits_map(value_type, misfits))
+            node = SimpleNamespace(type=value_type, shape=())
+            self.assertEqual((_misfit(node, fits), bool(_misfit(node, misfits))), ("", True))
 
     def test_an_input_without_a_type(self) -> None:
-        self.assertEqual(_with_type(SimpleNamespace(name="X")).type, "optional()")
+        for node in (SimpleNamespace(name="X"), SimpleNamespace(name="X", type="tensor(float)")):
+            self.assertEqual(_with_type(node), SimpleNamespace(name="X", type="optional()", shape=()))
 
     def test_no_inputs(self) -> None:
         value = numpy_helper.from_array(X)
