@@ -197,8 +197,7 @@ runpy.run_module("onnxruntime.backend", run_name="__main__")
 
     def test_importing_the_backend_imports_no_command(self) -> None:
         code = "import sys, onnxruntime.backend; print([n for n in sys.modules if '.backend.command' in n])"
-        ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        self.assertEqual(ran.stdout, "[]\n")
+        self.assertEqual(run_code(code).stdout, "[]\n")
 
 
 @unittest.skipUnless(os.name == "posix", "requires pseudo terminals, which only POSIX systems have")

@@ -17,7 +17,6 @@ from types import SimpleNamespace
 
 import numpy as np
 from backend_test_children import run_code
-from backend_test_execution_providers import run_in_a_new_process
 from backend_test_models import IR_VERSION, model, reads_linux, three_inputs, two_nodes
 from onnx import ModelProto, TensorProto, TypeProto, helper, numpy_helper
 
@@ -540,7 +539,8 @@ for twice in (range(2), (1, 2), ["a", "b"]):
         except onnxruntime.backend.InputError as error:
             print(error.input)
 """
-        self.assertEqual(run_in_a_new_process(code).split(), ["X"] * 9)
+        ran = run_code(code)
+        self.assertEqual((ran.returncode, ran.stdout.split()), (0, ["X"] * 9), ran.stderr)
 
     def test_names_of_a_model_are_printable(self) -> None:
         proto = model([helper.make_node("Neg", ["x\x1b[2J"], ["Y"])], {"x\x1b[2J": ["n\r", 2]}, {"Y": None})

@@ -13,7 +13,8 @@ from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
-from backend_test_execution_providers import CPU, NO_CPU, run_in_a_new_process
+from backend_test_children import run_code
+from backend_test_execution_providers import CPU, NO_CPU
 from backend_test_models import no_session_opens
 from backend_test_processes import (
     AZURE,
@@ -175,7 +176,7 @@ class CaptureTest(unittest.TestCase):
             onnxruntime.backend.prepare(two_nodes(), provider_options={{{CPU!r}: {{}}}})
             print([name for name in sys.modules if name.startswith("onnxruntime.backend.capture")])
         """
-        self.assertEqual(run_in_a_new_process(code), "[]\n")
+        self.assertEqual(run_code(code).stdout, "[]\n")
 
 
 class WhichTest(unittest.TestCase):
