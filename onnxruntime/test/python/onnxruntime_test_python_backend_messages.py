@@ -46,6 +46,8 @@ VARIABLE = "ORT_ONNX_BACKEND_CONFIG"
 MODEL = two_nodes().SerializeToString()
 OPEN = two_nodes(("N", 3)).SerializeToString()
 X = np.ones((2, 3), np.float32)
+DEVICES = dict.fromkeys(["CPU", "CUDA", "GPU", *onnxruntime.get_device().split("-")])
+SUPPORTED = ", ".join(filter(onnxruntime.backend.supports_device, DEVICES))
 
 
 def prepare(model: object = MODEL, device: str | None = None, **keywords: object):
@@ -499,7 +501,7 @@ NOT_APPLICABLE = (
             "onnxruntime... && ORT_BACKEND_BASE=onnxruntime-gpu pip install ."
         ),
     ),
-    (lambda: prepare(device="NPU"), "device: 'NPU' is not supported. This ORT build supports: ..."),
+    (lambda: prepare(device="NPU"), f"device: 'NPU' is not supported. This ORT build supports: {SUPPORTED}"),
     (
         lambda: look_up.reject_device("cuda", ["CUDA", "GPU"]),
         "device: 'cuda' is not supported. Did you mean 'CUDA'? This ORT build supports: CUDA, GPU",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import tempfile
 import unittest
 from pathlib import Path
@@ -70,6 +71,10 @@ class MissingTest(unittest.TestCase):
             self.assertIn("onnxruntime.preload_dlls()", found)
         found = self.missing([OPENVINO], "", {OPENVINO: "no library"})
         self.assertRegex(found, "^The system says: no library")
+        for version in ("12.8", None):
+            with mock.patch.object(failures.build_and_package_info, "cuda_version", version, create=True):
+                built_for = re.findall(r"built for CUDA (\S+)\.", self.missing([CUDA], "", {CUDA: "no library"}))
+                self.assertEqual(built_for, [version] if version else [])
         self.assertNotIn("cuDNN", found)
 
     def test_a_base_without_cuda(self) -> None:
