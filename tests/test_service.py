@@ -261,7 +261,8 @@ class TestService(unittest.TestCase):
         self.assertIs(spinning[0], spinning[2])
         self.assertIsNot(spinning[0], self.service._rep({}))
         for threads in range(1, 10):
-            self.service._rep({"session_options": {"intra_op_num_threads": threads}})
+            settings = session(**{"session.intra_op.allow_spinning": False})
+            self.service._rep({**settings, "session_options": {"intra_op_num_threads": threads}})
         self.assertLessEqual(len(self.service._prepared), service.MOST_MODELS)
 
     def test_over_http(self) -> None:
