@@ -148,7 +148,7 @@ def nearest(name: str, known: Iterable[str], cutoff: float) -> str:
 
 def warn(message: str) -> None:
     """Give a ``RuntimeWarning`` on every use, at the line that called into this package."""
-    frame = sys._getframe(1)
+    frame = sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(__package__ + "."):
         frame = frame.f_back
     module = frame.f_globals.get("__name__") or "<unknown>"

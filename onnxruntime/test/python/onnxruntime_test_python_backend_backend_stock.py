@@ -261,10 +261,14 @@ class ApiTest(unittest.TestCase):
 
     def test_other_providers_for_the_session(self) -> None:
         rep = onnxruntime.backend.prepare(two_nodes())
+        rep.run([X])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # ORT warns where the EPs came in with the session options
             rep.session.set_providers(["CPUExecutionProvider"])
         self.assertEqual(rep.providers, ("CPUExecutionProvider",))
+        with mock.patch.object(rep.session, "run", wraps=rep.session.run) as ran:
+            rep.run([X], logid="later")
+        self.assertEqual(ran.call_args.args[2].logid, "later")
         np.testing.assert_array_equal(rep.run([X])[0], abs(X))
 
     def test_a_run_that_returns_a_mapping(self) -> None:

@@ -241,6 +241,12 @@ class SentErrorsTest(unittest.TestCase):
                     for field in FIELDS:
                         self.assertEqual(getattr(copied, field, None), getattr(error, field, None))
 
+    def test_names_and_defaults(self) -> None:
+        public = {"NotPermittedError", "WrongTypeError", "InputError", "RunCancelledError"}
+        self.assertEqual({type(error).__name__ for error in self.raised().values()}, public | {"InvalidProtobuf"})
+        error = errors.InputError("message")
+        self.assertEqual((error.input, error.expected, error.got), (None, "", ""))
+
     def test_every_public_class(self) -> None:
         """A class that is added to errors.py survives as well, with any attribute."""
         public = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]

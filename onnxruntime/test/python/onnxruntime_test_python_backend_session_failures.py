@@ -30,6 +30,7 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.provider_names import QNN
 from onnxruntime.backend.session import failures, opening, presence, verification
+from onnxruntime.capi import onnxruntime_pybind11_state
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 
@@ -162,6 +163,26 @@ class MissingLibraryTest(unittest.TestCase):
             (capi / "onnxruntime_providers_cuda.dll").write_text("no library")
             with mock.patch.object(failures.onnxruntime, "__file__", str(Path(folder, "__init__.py"))):
                 self.assertRegex(failures._load_error(failures._library(CUDA)), "providers_cuda")
+        self.assertEqual(failures._load_error(onnxruntime_pybind11_state.__file__), "")
+
+    def test_a_device_of_openvino(self) -> None:
+        """A device is absent if ORT attaches the EP for the CPU."""
+        for name, texts, attaches in (
+            (OPENVINO, {"device_type": "GPU"}, True),
+            (OPENVINO, {"device_type": "GPU"}, False),
+            (OPENVINO, {"device_type": "CPU"}, True),
+            (OPENVINO, {}, True),
+            (QNN, {"device_type": "GPU"}, True),
+        ):
+            refused = None
+            with self.subTest(name, texts=texts), mock.patch.object(failures, "SessionOptions") as options:
+                options.return_value.add_provider.side_effect = None if attaches else Fail
+                try:
+                    failures.reject_absent_device(name, texts, Fail("no device"))
+                except onnxruntime.backend.NotPermittedError as error:
+                    refused = error.keyword, error.provider, error.key
+                absent = (name, texts, attaches) == (OPENVINO, {"device_type": "GPU"}, True)
+                self.assertEqual(refused, ("provider_options", OPENVINO, "device_type") if absent else None)
 
 
 class OpenShapesTest(unittest.TestCase):
