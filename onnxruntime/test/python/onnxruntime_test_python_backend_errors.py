@@ -196,9 +196,16 @@ class WarningsTest(unittest.TestCase):
         for _ in range(2):
             self.assertEqual(len(self.warned(prepare, no_such_keyword=1)), 1)
 
-    def test_a_caller_without_a_module(self) -> None:
-        names = {"prepare": onnxruntime.backend.prepare, "model": MODEL}
-        self.assertEqual(len(self.warned(lambda: exec("prepare(model, no_such_keyword=1)", names))), 1)
+    def test_the_module_of_the_caller(self) -> None:
+        code = compile("prepare(model, no_such_keyword=1)", "<caller>", "exec")
+        for module in ({}, {"__name__": "onnxruntime.backend_of_another"}, {"__name__": "ignored"}):
+            names = {"prepare": onnxruntime.backend.prepare, "model": MODEL, **module}
+            with self.subTest(module), warnings.catch_warnings(record=True) as given:
+                warnings.simplefilter("default")
+                warnings.filterwarnings("ignore", module="ignored")
+                exec(code, names)
+                callers = [warning.filename for warning in given]
+                self.assertEqual(callers, [] if "ignored" in module.values() else ["<caller>"])
 
     def test_one_warning_for_a_misspelt_keyword(self) -> None:
         for name in ("provider_option", "session_configs", "run_configs", "sesion_config"):

@@ -523,8 +523,8 @@ NOT_APPLICABLE = (
         "device: 'CUDA:1' contradicts provider_options['CUDAExecutionProvider']['device_id'], which is 0",
     ),
     (
-        lambda: prepare(OPEN, free_dimension_overrides={"M": 2}),
-        "free_dimension_overrides['M']: the model's inputs have no dimension of this name. Named dimensions: 'N'",
+        lambda: prepare(two_nodes(("N", "K")), free_dimension_overrides={"M": 2}),
+        "free_dimension_overrides['M']: the model's inputs have no dimension of this name. Named dimensions: 'K', 'N'",
     ),
     (
         existing(session_config={SPINNING: 0}),

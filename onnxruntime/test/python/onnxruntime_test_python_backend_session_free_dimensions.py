@@ -114,7 +114,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
             self.assertEqual(self.shapes({"N": 4096})[0], [4096, "M"])
             self.assert_refused("N", {"N": 4097})
         if CAPPED:
-            for cap, refused in ((2**24, False), (2**24 + 1, True)):
+            for cap, refused in ((2**20, False), (2**24, False), (2**24 + 1, True)):
                 keywords = {"session_config": {ort_options.FOLDING_CAP: cap}}
                 if refused:
                     self.assert_refused("N", {"N": 4097}, **keywords)
