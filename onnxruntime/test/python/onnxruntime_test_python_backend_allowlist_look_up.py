@@ -525,6 +525,9 @@ class TestProviderOptions(unittest.TestCase):
             permitted = permit(kind="", provider_options=given)
             self.assertEqual(permitted.kinds, dict.fromkeys(given, ""))
         self.assertEqual(permitted.providers["CUDAExecutionProvider"]["use_tf32"].text, "0")
+        qnn = "QNNExecutionProvider"  # its plugin permits this option, and its built-in EP does not
+        permitted = permit(kind="", provider_options={qnn: {"device_id": 1}})
+        self.assertEqual(permitted.providers[qnn]["device_id"].text, "1")
         for option, reason in (("user_compute_stream", "raw pointer"), ("no_such", "unknown ")):
             with self.assertRaisesRegex(errors.NotPermittedError, reason):
                 permit(kind="", provider_options={"CUDAExecutionProvider": {option: 1}})

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -276,6 +277,9 @@ class ConfigurationTest(CommandTest):
             self.assertIn("'no_such_package'", mistake)
             if arguments[0] == "--extension":
                 self.assertNotIn(VARIABLE, mistake)
+        library = self.put("relative.so", "")
+        with contextlib.chdir(self.folder):
+            self.assertIn(os.path.realpath(library), self.mistake("run", path, "--extension", library.name))
         if importlib.util.find_spec("onnxruntime_extensions") is None:
             self.skipTest("the package onnxruntime-extensions has operators")
         node = helper.make_node("StringUpper", ["X"], ["Y"], domain="ai.onnx.contrib")

@@ -263,6 +263,16 @@ class BadInputTest(unittest.TestCase):
         self.assertEqual(given.reads, 1)
         self.assertFalse(os.path.exists("written"))
 
+    def test_at_most_one_entry_too_many_is_read(self) -> None:
+        numbers = itertools.count()
+
+        class Counting(dict):
+            def items(self):
+                return ((str(number), 1) for number in numbers)
+
+        self.refuse("session_config", Counting(), "more than 256 entries")
+        self.assertEqual(next(numbers), 257)
+
     def test_endless_or_broken_mapping(self) -> None:
         for keyword in ("provider_options", "session_config", "run_config"):
             self.refuse(

@@ -14,6 +14,7 @@ import pickle
 import unittest
 import warnings
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 from backend_test_children import run_code
@@ -592,12 +593,18 @@ for twice in (range(2), (1, 2), ["a", "b"]):
         for given in (X, [X], (X,), {"X": X}, onnxruntime.OrtValue.ortvalue_from_numpy(X)):
             (output,) = rep._ready().direct(given, rep.run_options())
             np.testing.assert_array_equal(output, abs(X))
+        with mock.patch.object(rep.session, "run"):
+            self.assertIsNone(rep._runs.direct(X, rep.run_options()))
+        direct = rep._runs.direct
+        rep.session.set_providers(["CPUExecutionProvider"])
+        self.assertIsNone(direct(X, rep.run_options()))
 
     def test_maps_that_fit(self) -> None:
         for value_type, fits, misfits in (
             ("map(int64,tensor(float))", {1: 0.5}, {"a": 0.5}),
             ("map(string,tensor(string))", {"a": "b"}, {"a": 0.5}),
             ("seq(map(int64,tensor(float)))", [{1: 0.5}, {2: 1}], [{1: 0.5}, {"a": 1}]),
+            ("seq(map(int64,tensor(string)))", [{1: "a"}], [{1: 0.5}]),
         ):
             self.assertTrue(_fits_map(value_type, fits))
             self.assertFalse(_fits_map(value_type, misfits))
