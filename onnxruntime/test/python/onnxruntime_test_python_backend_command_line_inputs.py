@@ -96,7 +96,9 @@ class InputsTest(CommandTest):
 
     def test_free_shapes(self) -> None:
         path = self.put("open.onnx", two_nodes((None, 3)))
-        self.assertIn("--shape X=1x3\n", self.mistake("run", path))
+        self.assertIn(
+            "(X: float32[?, 3]). Specify their shapes, for example --shape X=1x3\n", self.mistake("run", path)
+        )
         free = self.put("free.onnx", two_nodes((None, None)))
         for shape in (f"{10**10}x{10**7}", f"{10**10}x{10**10}"):  # too much memory, and too many items
             self.assertIn("--shape X: ", self.mistake("run", free, "--shape", f"X={shape}"))

@@ -99,8 +99,23 @@ class OptionsTest(CommandTest):
     def test_keyword_arguments(self) -> None:
         self.assertIn("intra_op_num_threads", self.names("session"))
         self.assertIn("only_execute_path_to_fetches", self.names("run"))
-        self.assertIn("terminate", self.names("run", "--refused"))
-        self.assertIn("enable_profiling", self.names("session", "--refused"))
+        for scope, tables in (
+            ("run", (refusals.RUN_CONFIG, refusals.RUN_ATTRIBUTES)),
+            ("session", (refusals.SESSION_CONFIG, refusals.SESSION_ATTRIBUTES)),
+        ):
+            self.assertLessEqual({name for table in tables for name in table}, {*self.names(scope, "--refused")})
+
+    def test_titles(self) -> None:
+        session = ["session_config", "keyword arguments of prepare"]
+        run = ["run_config", "keyword arguments of run"]
+        eps = [(f"{name} ({kind})", name) for name, kinds in PROVIDERS.items() for kind in kinds]
+        for scope, expected in (
+            (["session"], [(title, "") for title in session]),
+            (["run"], [(title, "") for title in run]),
+            ([], [*((title, "") for title in session + run), *eps]),
+        ):
+            tables = json.loads(self.show("options", *scope, "--json"))["tables"]
+            self.assertEqual(sorted((table["title"], table["provider"]) for table in tables), sorted(expected))
 
     def test_names_of_an_ep(self) -> None:
         expected = self.show("options", "CUDAExecutionProvider")

@@ -218,6 +218,13 @@ class ConfigurationTest(CommandTest):
         self.assertEqual(found["session_config"], {SPINNING: "0", PREPACKING: "0"})
         self.assertEqual(found["run_config"], SHRINKING)
 
+    def test_a_setting_without_effect(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        found = self.run_one(path, "--run-config", "gpu_graph_id=3", warns="gpu_graph_id")
+        self.assertEqual(found["run_config"], {"gpu_graph_id": "3"})
+        (warning,) = found["warnings"]
+        self.assertIn("gpu_graph_id", warning)
+
     def test_a_record_of_nodes_that_the_caller_specifies(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
         found = self.run_one(path, "--session-config", f"{run.RECORD_ASSIGNMENT}=1")
@@ -339,6 +346,14 @@ class CompareTest(CommandTest):
         with mock.patch.dict(os.environ, {VARIABLE: '{"session_config": {"session.disable_prepacking": 3}}'}):
             reference = run._reference(str(self.folder / "gelu.onnx"), [])
         self.assertEqual((dict(reference.session_config), reference.providers), ({}, (CPU,)))
+
+    def test_without_a_reference(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        found = self.run_json(path)
+        self.assertIsNone(found["tolerance"])
+        self.assertNotIn("difference", found["configurations"][0]["outputs"][0])
+        with mock.patch.object(run, "_reference", side_effect=RuntimeError):
+            self.assertIn("--compare: ", self.mistake("run", path, "--compare", "--repeat", "1"))
 
     def test_a_configuration_whose_runs_fail(self) -> None:
         right = OnnxRuntimeBackendRep.run

@@ -612,8 +612,9 @@ for twice in (range(2), (1, 2), ["a", "b"]):
             self.assertEqual((_misfit(node, fits), bool(_misfit(node, misfits))), ("", True))
 
     def test_an_input_without_a_type(self) -> None:
-        for node in (SimpleNamespace(name="X"), SimpleNamespace(name="X", type="tensor(float)")):
-            self.assertEqual(_with_type(node), SimpleNamespace(name="X", type="optional()", shape=()))
+        for facts in ({}, {"type": "tensor(float)"}, {"shape": [1]}, {"type": mock.Mock(), "shape": [1]}):
+            expected = SimpleNamespace(name="X", type="optional()", shape=())
+            self.assertEqual(_with_type(SimpleNamespace(name="X", **facts)), expected)
 
     def test_no_inputs(self) -> None:
         value = numpy_helper.from_array(X)

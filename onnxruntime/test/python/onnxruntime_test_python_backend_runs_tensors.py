@@ -69,6 +69,15 @@ class OwnMemoryTest(unittest.TestCase):
         array[:] = 7
         self.assertEqual(given[0, 0], 0)
 
+    def test_a_view_is_copied(self) -> None:
+        own = np.arange(6)
+        outputs = tensors.owned([own, own[1:], None, [own[2:]]])
+        self.assertIs(outputs[0], own)
+        self.assertIsNone(outputs[2])
+        for output, expected in ((outputs[1], own[1:]), (outputs[3][0], own[2:])):
+            np.testing.assert_array_equal(output, expected)
+            self.assertTrue(output.flags.owndata)
+
     def test_no_other_function_calls_numpy(self) -> None:
         folder = pathlib.Path(onnxruntime.backend.__file__).parent
         calling = set()
