@@ -64,7 +64,7 @@ class AttachTest(unittest.TestCase):
             self.assertEqual(keywords, {"providers": None, "enable_fallback": 0})
             noted, _ = opened({QNN: {}})
             self.assertEqual(noted.of("add_provider_for_devices"), [("add_provider_for_devices", [devices[0]], {})])
-            with self.assertRaisesRegex(RuntimeError, "'device_id'.* value 2. Expected an integer below 2"):
+            with self.assertRaisesRegex(RuntimeError, f"{QNN}.*'device_id'.* value 2. Expected an integer below 2"):
                 opened({QNN: {"device_id": 2}})
 
     def test_options_of_a_plugin_can_travel_in_another_one(self) -> None:

@@ -126,13 +126,15 @@ class AdviceTest(unittest.TestCase):
             ([CPU], "TPU", False),
             ([CPU], 1, False),
             ([CUDA, CPU], "cuda", False),
+            ([OPENVINO, CPU], "CUDA", True),
         ):
             with (
                 self.subTest(given, available=available),
                 mock.patch.object(onnxruntime, "get_available_providers", return_value=available),
                 mock.patch.object(onnxruntime, "get_ep_devices", return_value=[], create=True),
             ):
-                self.assertEqual(bool(presence.advice_on_device(given)), advised)
+                advice = presence.advice_on_device(given)
+                self.assertEqual((bool(advice), "device_type" in advice), (advised, OPENVINO in available))
 
 
 class ExcludedTest(unittest.TestCase):

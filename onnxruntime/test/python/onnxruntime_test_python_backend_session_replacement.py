@@ -29,6 +29,7 @@ from onnx import helper
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend.session import replacement
 from onnxruntime.backend.session.replacement import Replacement
 
 MIXED_RUNS = int(os.environ.get("ORT_BACKEND_MIXED_RUNS", "60"))
@@ -55,6 +56,10 @@ class ReplacementTest(unittest.TestCase):
         self.session = FakeSession()
         self.first = self.session._providers
         self.replacement = Replacement(FakeSession.set_providers)
+
+    def test_other_eps_have_none(self) -> None:
+        replacement.watch(self.session, b"", FakeSession)
+        self.assertIsNone(replacement.of(self.session))
 
     def run_one(self, compute, options=None) -> object:
         """Return the outputs of ``compute``, a function of the inner session."""
