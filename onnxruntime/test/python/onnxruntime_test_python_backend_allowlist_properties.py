@@ -184,7 +184,7 @@ def allowed(kind: Kind, text: object) -> bool:
     if type(kind) is Names:
         return (kind._empty and not text) or all(name in kind._known() for name in text.split(kind._separator))
     if type(kind) is Text:
-        return re.fullmatch(kind._pattern, text) is not None
+        return len(text) <= kind._max_bytes and re.fullmatch(kind._pattern, text) is not None
     raise AssertionError(f"this test does not support the kind {kind}")
 
 
