@@ -340,21 +340,16 @@ class TestBuild(unittest.TestCase):
         python("-m", "venv", "--without-pip", str(environment))
         bin_folder = environment / ("Scripts" if os.name == "nt" else "bin")
         before = sorted(environment.rglob("*"))
-        # "pip --python" starts this program with the specified Python.
-        pip = Path(importlib.util.find_spec("pip").origin).with_name("__pip-runner__.py")
-
-        def run_pip(*arguments: str) -> None:
-            subprocess.run([bin_folder / "python", pip, *arguments], check=True, capture_output=True)
-
-        run_pip("install", "--no-index", "--no-deps", str(stock))
+        pip = ("-m", "pip", "--python", str(bin_folder / "python"))
+        python(*pip, "install", "--no-index", "--no-deps", str(stock))
         self.assertEqual(len(list(environment.rglob("gone.py"))), 1)
-        run_pip("install", "--no-index", "--no-deps", str(ours))
+        python(*pip, "install", "--no-index", "--no-deps", str(ours))
         self.assertEqual(list(environment.rglob("gone.py")), [])
         self.assertEqual(
             [folder.name for folder in environment.rglob("*.dist-info")], ["onnxruntime_gpu-1.31.1+backend.1.dist-info"]
         )
         self.assertEqual(len(list(bin_folder.glob("onnxruntime_test*"))), 1)
-        run_pip("uninstall", "--yes", "onnxruntime-gpu")
+        python(*pip, "uninstall", "--yes", "onnxruntime-gpu")
         self.assertEqual(sorted(environment.rglob("*")), before)
 
 
