@@ -47,7 +47,7 @@ class HelpTest(CommandTest):
             for action in (*command._actions, *commands._choices_actions, *parser._actions[:-1]):
                 with self.subTest(command=name, argument=action.dest):
                     # A verb in lower case starts the text, and a word, a number or a closing parenthesis ends it.
-                    self.assertRegex(action.help, r"(?s)\A[a-z].*\b([a-z]+|[A-Z]+|[\d.e-]+)\)?\Z")
+                    self.assertRegex(action.help, r"(?s)\A[a-z].*[ '=(]([a-z]+|[A-Z]+|[\d.e-]+)\)?\Z")
                     self.assertNotEqual(action.nargs == 0, bool(action.metavar))
         for text in descriptions:
             self.assertRegex(text, r"(?s)\A[A-Z].*(\b([a-z]+|EP)|\")\.\Z")

@@ -25,7 +25,7 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import InputError
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.runs import tensors
+from onnxruntime.backend.runs import fast_path, tensors
 from onnxruntime.backend.runs.inputs import ModelInputs, _fits_map, _listed, _misfit, _with_type
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
@@ -595,9 +595,11 @@ for twice in (range(2), (1, 2), ["a", "b"]):
             np.testing.assert_array_equal(output, abs(X))
         with mock.patch.object(rep.session, "run"):
             self.assertIsNone(rep._runs.direct(X, rep.run_options()))
-        direct = rep._runs.direct
+        direct, inner = rep._runs.direct, fast_path.inner_of(rep.session)
         rep.session.set_providers(["CPUExecutionProvider"])
         self.assertIsNone(direct(X, rep.run_options()))
+        self.assertIsNot(fast_path.inner_of(rep.session), inner)
+        self.assertIsNone(fast_path.inner_of(mock.Mock()))
 
     def test_maps_that_fit(self) -> None:
         for value_type, fits, misfits in (
