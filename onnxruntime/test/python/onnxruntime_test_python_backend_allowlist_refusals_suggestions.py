@@ -51,6 +51,7 @@ class SimilarNamesTest(unittest.TestCase):
         self.check("session_options", "num_threads", "'intra_op_num_threads'", "'inter_op_num_threads'")
         self.check("session_options", "optimization-level", "'graph_optimization_level'")
         self.check("session_options", "optimization", "'graph_optimization_level'")
+        self.check("session_options", "level", "'graph_optimization_level'", "'log_severity_level'")
 
     def test_a_part_of_many_names_suggests_nothing(self) -> None:
         self.check("session_config", "session")
@@ -138,6 +139,7 @@ class FormsOfOtherApisTest(unittest.TestCase):
             (["cuda"], ({"device_id": 1, "x": 1},), "{'CUDAExecutionProvider': {'device_id': 1}}"),
             ([["A", {"x": 1}], ("B", many), ("C", 7)], [{"y": 2}] * 3, "{'A': {'x': 1}, 'B': {...}, 'C': {...}}"),
             ([("A", few)], None, f"{{'A': {few}}}"),
+            ([("cuda", {**many, "use_tf32": 0})], None, "{'CUDAExecutionProvider': {...}}"),
             ([f"E{number}" for number in range(16)], None, str({f"E{number}": {} for number in range(16)})),
         ):
             with self.subTest(names):

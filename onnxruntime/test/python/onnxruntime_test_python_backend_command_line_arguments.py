@@ -80,7 +80,7 @@ class MistakeTest(CommandTest):
             (["run", "m", "--repeat", "-1"], "'-1'"),
             (["run", "m", "--repeat", "1_0"], "'1_0'"),
             (["run", "m", "--repeat", "1000001"], "'1000001'"),
-            (["run", "m", "--repeat", "0", "--compare"], "--compare"),
+            (["run", "m", "--repeat", "0", "--compare"], "Omit one of the two options\n"),
         ):
             with self.subTest(arguments):
                 self.assertIn(why, self.mistake(*arguments))

@@ -43,6 +43,7 @@ class InfoTest(CommandTest):
         devices = [{"type": "GPU", "vendor": "Maker"}, {"type": "NPU", "vendor": ""}]
         azure = {"name": AZURE, "kind": "built-in", "permitted_options": 0, "devices": []}
         plugin = {"name": "MyEP", "kind": "plugin", "permitted_options": 3, "devices": devices}
+        cpu = {"name": CPU, "kind": "built-in", "permitted_options": 0, "devices": [], "works": True, "reason": ""}
         result = {
             "onnxruntime": "1.2.3",
             "wheels": ["wheel 4", "wheel 5"],
@@ -54,7 +55,7 @@ class InfoTest(CommandTest):
             "device": "D",
             "environment": {VARIABLE: "{\n"},
             "problems": [{"message": "x"}],
-            "providers": [azure | {"works": True, "reason": ""}, plugin | {"works": False, "reason": "y"}],
+            "providers": [azure | {"works": True, "reason": ""}, plugin | {"works": False, "reason": "y"}, cpu],
             "not_in_this_process": ["AExecutionProvider", "B"],
         }
         page = [
@@ -75,6 +76,9 @@ class InfoTest(CommandTest):
             "      permitted options: 3",
             "      device 0: GPU of Maker",
             "      device 1: NPU of unnamed vendor",
+            f"  {CPU} (built-in)",
+            "      available",
+            "      permitted options: none",
             "",
             "Known, but not in this process",
             "  A, B",

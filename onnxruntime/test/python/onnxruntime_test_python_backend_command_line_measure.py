@@ -22,6 +22,7 @@ class MeasureTest(unittest.TestCase):
         nan, inf = np.nan, np.inf
         for ours, theirs, within, absolute, relative, note in (
             ([1.0, nan, inf], [1.5, nan, inf], False, 0.5, 1 / 3, False),
+            ([1.0, nan, inf], [1.0, nan, inf], True, 0.0, 0.0, False),
             ([1.0, 0.0], [1.0000001, 0.0], True, 1.0000001 - 1.0, (1.0000001 - 1.0) / 1.0000001, False),
             ([0.001], [0.0], False, 0.001, 0.0, False),
             ([1e-6], [0.0], True, 1e-6, 0.0, False),

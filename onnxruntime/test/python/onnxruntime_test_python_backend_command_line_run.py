@@ -66,7 +66,7 @@ class ReportTest(CommandTest):
         self.assertIn(f"\nnodes             0 on {AZURE}, 2 on {CPU}\n{' ' * 18}{AZURE} takes no node", out)
         out = self.show("run", path, "--provider-option", CPU, "--repeat", "1")
         self.assertIn(f"\nnodes             2 on {CPU}\n", out)
-        self.assertNotIn("no data leaves", out)
+        self.assertNotIn("takes no node", out)
         out = " ".join(self.show("run", path, "--repeat", "1").split())
         self.assertEqual(out.count("no data leaves"), 1)
 
@@ -229,6 +229,19 @@ class ConfigurationTest(CommandTest):
         path = self.put("two_nodes.onnx", two_nodes())
         found = self.run_one(path, "--session-config", f"{run.RECORD_ASSIGNMENT}=1")
         self.assertEqual(found["session_config"], {run.RECORD_ASSIGNMENT: "1"})
+
+    def test_a_release_that_records_no_nodes(self) -> None:
+        chosen = main._parser().parse_args(["run", str(self.put("two_nodes.onnx", two_nodes()))])
+        chosen.without_device = set()
+        for owner, config in (
+            (onnxruntime.InferenceSession, {"session_config": {run.RECORD_ASSIGNMENT: "1"}}),
+            (object, {}),
+        ):
+            session = mock.patch.object(onnxruntime, "InferenceSession", owner)
+            with session, mock.patch.object(run.backend, "prepare") as prepare:
+                prepare.return_value.providers = ()
+                run.prepare(chosen, {"run_config": {}}, [])
+            prepare.assert_called_once_with(chosen.model, None, run_config={}, **config)
 
     def test_options_of_eps_add_to_those_of_config(self) -> None:
         config = {"provider_options": {"CUDAExecutionProvider": {"use_tf32": 0}}}

@@ -450,6 +450,7 @@ class InputsTest(InputTestCase):
             ([a, b, None], "C", vector, "None"),
             ([a, b[None], c[:3]], None, f"B: {vector}, C: {vector}", "float32[1, 4], float32[3]"),
             ([a, b, onnxruntime.OrtValue.ortvalue_from_numpy(c[:3])], "C", vector, "OrtValue float32[3]"),
+            ([a, b, onnxruntime.OrtValue.ortvalue_from_numpy(c.astype(int))], "C", vector, "OrtValue int64[4]"),
         ):
             for limits in ({}, {"timeout": 60}):
                 with self.subTest(inputs=repr(inputs), **limits), self.assertRaises(InputError) as caught:

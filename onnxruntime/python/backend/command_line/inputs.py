@@ -111,7 +111,7 @@ def _value(node, text: str) -> object:
         return tensors.as_array(value, tensors.dtype_of(element))
     except ValueError as reason:
         expected = declaration(node)
-        error = InputError("", input=node.name, expected=expected, got=str(reason))
+        error = InputError(input=node.name, expected=expected, got=str(reason))
         raise MistakeError(f"--input {node.name}: invalid value {text!a} ({reason}). Expected {expected}") from error
 
 
