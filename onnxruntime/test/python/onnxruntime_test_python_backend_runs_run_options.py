@@ -255,6 +255,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
             {"unknown": 1 << 9999},
             {"logid": marker * 1000},
             {"logid": 1 << 9999},
+            {"only_execute_path_to_fetches": "1"},
             {"run_config": {marker: "1"}},
             {"run_config": {SHRINKAGE: marker}},
             {"run_config": {SHRINKAGE: f"cpu:0{' ' * 99}"}},
