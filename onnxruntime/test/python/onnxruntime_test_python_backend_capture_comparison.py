@@ -61,6 +61,7 @@ class AgreeTest(unittest.TestCase):
         np.testing.assert_array_equal(np.sign(made[1:]), np.sign(mixed[1:]))
         self.assertTrue((np.abs(made[1:5]) < np.abs(mixed[1:5])).all())
         np.testing.assert_array_equal(made[5:], mixed[5:])
+        np.testing.assert_array_equal(comparison.other_data({"m": mixed})["m"], made)
 
     def test_special_values(self) -> None:
         nan, inf = np.nan, np.inf
