@@ -434,7 +434,7 @@ class MistakeTest(CommandTest):
             ([path, "--input", "X=[1,2]"], "X"),
             ([path, "--shape", "X=2x"], "'2x'"),
             ([path, "--shape", "X=-2x3"], "'-2x3'"),
-            ([path, "--shape", "X=100000000000x3"], "--shape X"),
+            ([path, "--shape", "X=100000000000x3"], "'100000000000x3'"),
             ([path, "--shape", "X=2x4"], "X"),
             ([path, "--shape", "Z=2x3"], "'Z'"),
             ([path, "--shape", "X=2x3", "--input", "X=[1]"], "--shape X"),

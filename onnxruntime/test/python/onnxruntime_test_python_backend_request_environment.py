@@ -134,6 +134,9 @@ class PrecedenceTest(unittest.TestCase):
             with environment(config), self.assertWarnsRegex(RuntimeWarning, "inter_op_num_threads"):
                 (warning,) = prepare(**keywords).warnings
             self.assertEqual(VARIABLE in warning, of_environment)
+        with environment({"session_config": {PREPACKING: 1}}), self.assertWarnsRegex(RuntimeWarning, GRAPH_ID):
+            (warning,) = prepare(run_config={GRAPH_ID: 3}).warnings
+        self.assertNotIn(VARIABLE, warning)
 
     def test_eps_of_the_environment_that_contradict_the_device(self) -> None:
         requested = request.Request(device="CUDA", from_environment={("provider_options", "", "")})

@@ -224,6 +224,7 @@ class ValuesTest(InputTestCase):
                         rep.run([value], **keywords)
                     self.assertEqual(caught.exception.input, "X")
         self.refused(rep, {"X": [text]})
+        self.refused(identity(tensor(TensorProto.STRING, [2])), [[text]], got="string[1]")
         strings = tensor(TensorProto.STRING)
         self.refused(prepare(one_node("StringConcat", {"A": strings, "X": strings}, strings)), [["a"], [text]])
         of = helper.make_map_type_proto(TensorProto.STRING, tensor(TensorProto.FLOAT))

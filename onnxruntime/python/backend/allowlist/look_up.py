@@ -247,7 +247,7 @@ def refuse_while_model_configures(keywords: Iterable[str]) -> None:
 def warn_unknown(given: Mapping[str, object], acting: Container[str]) -> tuple[str, ...]:
     """Warn about keyword arguments that are not ``acting`` in this call, and return the warnings."""
     unknown = [name for name in given if type(name) is str and name not in acting]
-    warnings = tuple(suggestions().ignored_keyword(name, given[name], given) for name in unknown)
+    warnings = tuple(suggestions().ignored_keyword(name, given[name]) for name in unknown)
     for warning in warnings:
         warn(warning)
     return warnings

@@ -10,7 +10,6 @@ Only error messages and warnings use this module. It shows a caller's values as 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 
 from onnxruntime import RunOptions, SessionOptions, get_all_providers
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
@@ -96,22 +95,22 @@ def instead_of_container(keyword: str, given: object, others: Mapping[str, objec
     return f"Use {form}" if form else ""
 
 
-def ignored_keyword(name: str, value: object, others: Mapping[str, object] = MappingProxyType({})) -> str:
+def ignored_keyword(name: str, value: object) -> str:
     """Return the warning about a keyword argument that has no effect in this call."""
     keyword = f"Keyword argument {show(name)}"
     if name in SESSION_ATTRIBUTES:
         return f"{keyword} is ignored, because the session already exists. Pass it to prepare together with the model"
     if name in RUN_ATTRIBUTES or name in LIMITS:
         return f"{keyword} is ignored by prepare. Pass it to run"
-    if advice := _instead_of_keyword(name, value, others):
+    if advice := _instead_of_keyword(name, value):
         return f"{keyword} is ignored. {advice}"
     return f"{keyword} is unknown and is ignored{_similar_keyword(name, value)}"
 
 
-def _instead_of_keyword(name: str, value: object, others: Mapping[str, object]) -> str:
+def _instead_of_keyword(name: str, value: object) -> str:
     """Return the sentence that suggests the replacement of a keyword argument of another API, or ``""``."""
     if name in ("providers", "provider", "execution_providers", "eps"):
-        return f"Use {provider_options(value, others.get('provider_options')) or 'provider_options={EP: {...}}'}"
+        return f"Use {provider_options(value) or 'provider_options={EP: {...}}'}"
     if advice := _INSTEAD.get(type(value)) or _INSTEAD.get(name):
         return advice
     if name == "device_id":
