@@ -160,6 +160,10 @@ class ExcludedTest(unittest.TestCase):
                     for name, text in zip(unknown, given, strict=True):
                         self.assertIn(repr(name), text)
 
+    def test_the_cpu_ep_cannot_be_excluded(self) -> None:
+        for keywords in ({}, {"provider_options": {CPU: {}}}):
+            self.assertEqual(len(self.warnings_of(CPU, **keywords)), 1)
+
     def test_a_known_name_causes_no_warning(self) -> None:
         for excluded in ("", ",", KNOWN, f" {KNOWN} ,TensorrtExecutionProvider,", *onnxruntime.get_all_providers()):
             with self.subTest(excluded):
