@@ -157,6 +157,15 @@ class TestAttributes(unittest.TestCase):
         for name in ("enable_profiling", "optimized_model_filepath", "no_such_thing"):
             self.assertEqual(run_attributes({name: True}), {})
 
+    def test_an_attribute_of_a_later_release(self):
+        for owner, find in ((SessionOptions, session_attributes), (RunOptions, run_attributes)):
+            with (
+                mock.patch.object(owner, "later", 1, create=True),
+                self.assertRaises(errors.NotPermittedError) as raised,
+            ):
+                find({"later": 1})
+            self.assertEqual(raised.exception.keyword, "later")
+
     def test_names_are_exact_str(self):
         for name in (Str("no_such_thing"), None, 1, b"logid"):
             with self.assertRaisesRegex(RuntimeError, "must be a str"):
@@ -359,6 +368,11 @@ class TestSessionAndRunConfig(unittest.TestCase):
         self.assertEqual(session_config({key: "ConstantFolding"}, old), {key: "ConstantFolding"})
         self.assert_refused(both, "optimizers of this ORT release", at=old)
         self.assert_refused({key: "ConstantFolding,NotWhereFusion"}, "invalid value")
+        overrides = {"session_config": {key: "FreeDimensionOverrideTransformer"}, "free_dimension_overrides": {"N": 1}}
+        with self.assertRaises(errors.NotPermittedError) as raised:
+            permit(**overrides)
+        self.assertEqual(raised.exception.key, key)
+        self.assertEqual(permit(session_config=overrides["session_config"]).session_config, overrides["session_config"])
 
     def test_needs(self):
         arm = NEWEST._replace(machine="arm64")
@@ -531,6 +545,28 @@ class TestProviderOptions(unittest.TestCase):
         for option, reason in (("user_compute_stream", "raw pointer"), ("no_such", "unknown ")):
             with self.assertRaisesRegex(errors.NotPermittedError, reason):
                 permit(kind="", provider_options={"CUDAExecutionProvider": {option: 1}})
+
+    def test_the_index_of_a_device(self):
+        cuda = "CUDAExecutionProvider"
+        for device, device_id, permitted in (
+            ("CUDA", 1, True),
+            ("CUDA:0", 0, True),
+            ("CUDA:1", 1, True),
+            ("CUDA:0", 1, False),
+            ("CUDA:1", 0, False),
+        ):
+            requested = of_call({"provider_options": {cuda: {"device_id": device_id}}}, {}, device)
+            with self.subTest(device=device, device_id=device_id):
+                if permitted:
+                    found = look_up.permit(requested, NEWEST, lambda _: "built-in").providers[cuda]
+                    self.assertEqual(found["device_id"].value, device_id)
+                    continue
+                with self.assertRaises(errors.NotPermittedError) as raised:
+                    look_up.permit(requested, NEWEST, lambda _: "built-in")
+                self.assertEqual(raised.exception.keyword, "device")
+        for given in ({}, {"device_id": 2}):
+            requested = of_call({"provider_options": {cuda: given}}, {}, "CUDA")
+            self.assertEqual([*look_up.permit(requested, NEWEST, lambda _: "built-in").providers], [cuda])
 
     def test_the_condition_of_an_ep(self):
         cpu, need = "CPUExecutionProvider", Need("two cores", lambda *_: False, without="it blocks")

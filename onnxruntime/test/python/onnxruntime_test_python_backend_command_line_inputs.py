@@ -18,6 +18,7 @@ from onnx import TensorProto, helper
 
 import onnxruntime
 from onnxruntime.backend.command_line import inputs
+from onnxruntime.backend.command_line.output import MistakeError
 
 
 class InputsTest(CommandTest):
@@ -51,6 +52,7 @@ class InputsTest(CommandTest):
         first, second = (inputs.values(nodes, [], []) for _ in range(2))
         np.testing.assert_array_equal(first, second)
         self.assertFalse(np.array_equal(first[0], first[1]))
+        self.assertTrue(all(((value > 0) & (value < 1)).all() for value in first))
 
     def test_scalars_and_texts(self) -> None:
         nodes = [SimpleNamespace(name="X", type="tensor(string)", shape=[])]
@@ -119,6 +121,10 @@ class InputsTest(CommandTest):
         )
         made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
         nodes = onnxruntime.InferenceSession(made.SerializeToString()).get_inputs()
+        with self.assertRaises(MistakeError) as raised:
+            inputs.values(nodes, [], [])
+        self.assertIn("(A: float32[batch, ?, 3, width]; B: float32[width, ?])", str(raised.exception))
+        self.assertTrue(str(raised.exception).endswith(" --shape A=1x1x3x1 --shape B=1x1"))
         self.assertEqual(inputs.free_shapes(nodes), ["A=1x1x3x1", "B=1x1"])
         self.assertEqual(inputs.free_shapes(nodes, 9), ["A=1x1x3x9", "B=9x9"])
         self.assertEqual(inputs.free_shapes(nodes, 9, only_last=False), ["A=1x9x3x9", "B=9x9"])

@@ -184,6 +184,8 @@ class InspectTest(CommandTest):
         found = json.loads(self.show("inspect", self.folder / "model.ort", "--json"))
         self.assertEqual((found["ir_version"], found["opsets"], found["parameters"]), (None, None, None))
         self.assertNotIn("opsets", self.show("inspect", self.folder / "model.ort"))
+        self.assertIsNone(found["providers"][0]["nodes"])
+        self.assertIsNone(self.run_one(self.folder / "model.ort")["nodes"])
 
     def test_mistakes(self) -> None:
         for given in ("no-such.onnx", self.folder, self.put("text.onnx", "no model")):

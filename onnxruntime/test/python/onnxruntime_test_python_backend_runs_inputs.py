@@ -377,6 +377,10 @@ class LeavesTest(InputTestCase):
         for element, value in (("BFLOAT16", 1e39), ("FLOAT8E4M3FN", 1e5), ("FLOAT8E5M2", -1e6), ("INT4", 8)):
             got = f"a list that contains {value}, which is out of range"
             self.check(TensorProto.DataType.Value(element), [0, value], got)
+        four_bits = helper.tensor_dtype_to_np_dtype(TensorProto.FLOAT4E2M1)  # it has no infinity and no NaN
+        self.assertEqual(tensors.as_array([0.5, -6.0], four_bits).tolist(), [0.5, -6.0])
+        with self.assertRaises(ValueError):
+            tensors.as_array([0.5, 100.0], four_bits)
         np.testing.assert_array_equal(
             cast(TensorProto.BFLOAT16, TensorProto.FLOAT).run([[1.0, float("inf")]])[0], [1, np.inf]
         )
@@ -586,6 +590,7 @@ for twice in (range(2), (1, 2), ["a", "b"]):
         np.testing.assert_array_equal(rep.run([X[1, :2]])[0], X[0, :2] * X[1, :2])
         np.testing.assert_array_equal(rep.run({"X": X[0, :2], "W": X[1, :2]})[0], X[0, :2] * X[1, :2])
         self.refused(rep, {"X": X[0, :2], "W": X[0]}, "W", "float32[3]", "float32[2]")
+        self.refused(rep, {"Z": X}, "Z", "'Z'", "X: float32[2]. Overridable: W: float32[2]")
         self.assertEqual(ModelInputs(rep.session).returned_as(["Y", "X", "W"]), {1, 2})
         with self.assertWarnsRegex(RuntimeWarning, "mapping by name"):
             np.testing.assert_array_equal(rep.run([X[1, :2], X[0, 1:]])[0], X[0, :2] * X[1, :2])
@@ -597,6 +602,10 @@ for twice in (range(2), (1, 2), ["a", "b"]):
             np.testing.assert_array_equal(output, abs(X))
         with mock.patch.object(rep.session, "run"):
             self.assertIsNone(rep._runs.direct(X, rep.run_options()))
+        lock = mock.MagicMock()
+        locked = fast_path.of(rep.session, ModelInputs(rep.session).slots, ["Y"], lock)
+        np.testing.assert_array_equal(locked(X, rep.run_options())[0], abs(X))
+        lock.for_a_run.assert_called_once_with()
         direct, inner = rep._runs.direct, fast_path.inner_of(rep.session)
         rep.session.set_providers(["CPUExecutionProvider"])
         self.assertIsNone(direct(X, rep.run_options()))

@@ -156,8 +156,7 @@ def similar_name(keyword: str, provider: str, name: str, known: Iterable[str]) -
         return f". It belongs in {' or '.join(places)}"
     if found := _similar(name, known):
         return _did_you_mean([f"'{other}'" for other in found])
-    others = {other: table for other, table in _TABLES.items() if other != keyword}
-    forms = [name_of(other, "", key) for other, table in others.items() for key in _similar(name, table, at_end=True)]
+    forms = [name_of(other, "", key) for other, table in _TABLES.items() for key in _similar(name, table, at_end=True)]
     if not forms and not provider:
         eps = [ep for ep, kinds in PROVIDERS.items() if any(name in table for table in kinds.values())]
         forms = [name_of("provider_options", ep, name) for ep in eps]
