@@ -327,6 +327,10 @@ class ConfigurationTest(CommandTest):
         ):
             self.assertEqual(run._provider_and_option(given), expected)
 
+    def test_values_of_entries(self) -> None:
+        for text, value in (("true", True), ("True", True), ("FALSE", False), ("1", "1"), ("b=c", "b=c"), ("", "")):
+            self.assertEqual(run._entry("--flag", "KEY=VALUE", f"key={text}", ""), ("key", value))
+
     def test_a_built_in_ep_does_not_replace_a_plugin_without_a_device(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
         with mock.patch.object(main.providers, "register", return_value=CPU):
