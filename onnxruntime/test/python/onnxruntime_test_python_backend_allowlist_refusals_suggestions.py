@@ -131,6 +131,11 @@ class FormsOfOtherApisTest(unittest.TestCase):
                 self.assertIn("must be a mapping", message)
                 self.assertNotIn("Use", message)
 
+    def test_short_names_of_eps(self) -> None:
+        cuda = "CUDAExecutionProvider"
+        for name, full in (("cuda", cuda), (cuda.lower(), cuda), ("cpu", CPU), ("Foo", ""), ("", "")):
+            self.assertEqual(suggestions.provider_named(name), full)
+
     def test_forms_of_lists(self) -> None:
         many = {str(number): number for number in range(17)}
         few = dict(list(many.items())[:16])

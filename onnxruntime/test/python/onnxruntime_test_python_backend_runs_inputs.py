@@ -589,7 +589,8 @@ for twice in (range(2), (1, 2), ["a", "b"]):
         rep = prepare(proto)
         np.testing.assert_array_equal(rep.run([X[1, :2]])[0], X[0, :2] * X[1, :2])
         np.testing.assert_array_equal(rep.run({"X": X[0, :2], "W": X[1, :2]})[0], X[0, :2] * X[1, :2])
-        self.refused(rep, {"X": X[0, :2], "W": X[0]}, "W", "float32[3]", "float32[2]")
+        error = self.refused(rep, {"X": X[0, :2], "W": X[0]}, "W", "float32[3]", "float32[2]")
+        self.assertIn("Model inputs: X: float32[2]. Overridable: W: float32[2]", str(error))
         self.refused(rep, {"Z": X}, "Z", "'Z'", "X: float32[2]. Overridable: W: float32[2]")
         self.assertEqual(ModelInputs(rep.session).returned_as(["Y", "X", "W"]), {1, 2})
         with self.assertWarnsRegex(RuntimeWarning, "mapping by name"):

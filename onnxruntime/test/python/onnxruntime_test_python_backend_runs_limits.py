@@ -56,6 +56,18 @@ class LimitTest(unittest.TestCase):
         run.assert_not_called()
         limits._wait(lambda: None, end, 0.001)  # the run ended and is no more
 
+    def test_the_thread_of_a_timeout_ends_with_the_run(self) -> None:
+        wait, ended = limits._wait, threading.Event()
+
+        def watched(*arguments: object) -> None:
+            wait(*arguments)
+            ended.set()
+
+        limited = limits.Limited(onnxruntime.RunOptions(), 3600, None)
+        with mock.patch.object(limits, "_wait", watched), limited:
+            pass
+        self.assertTrue(ended.wait(30))  # although the object still exists
+
     def test_a_cancellation_after_the_timeout(self) -> None:
         for calls, error in (
             ((True, False), TimeoutError),
