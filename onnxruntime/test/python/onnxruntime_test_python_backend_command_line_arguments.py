@@ -124,8 +124,10 @@ class MistakeTest(CommandTest):
         package = self.folder / "odd_plugin"
         package.mkdir()
         (package / "__init__.py").write_text("def get_library_path(): ...")
+        self.put("only_a_name.py", "def get_ep_name(): ...")
         with self.importable(self.folder):
             self.assertIn("--extension odd_plugin", self.mistake("info", "--plugin", "odd_plugin"))
+            self.assertIn("--plugin EP=LIBRARY", self.mistake("info", "--plugin", "only_a_name"))
         for plugin, why in (
             ("no_such_package", "No module named 'no_such_package'"),
             ("json", "--plugin EP=LIBRARY"),

@@ -134,6 +134,15 @@ class CheckTest(CommandTest):
             self.assertEqual(found, {"name": name, "kind": kind, "available": False, "options": sent})
             self.assertIn(f"{name} ({kind}, ", self.show("check", config))
 
+    def test_the_kind_of_an_available_ep(self) -> None:
+        qnn = "QNNExecutionProvider"  # only its plugin has options
+        config = {"provider_options": {qnn: {"device_id": 1}}}
+        with mock.patch.object(configurations, "kinds", lambda: {qnn: "built-in"}):
+            self.assertEqual(self.problems(config), [("provider_options", qnn, "device_id")])
+        with mock.patch.object(configurations, "kinds", lambda: {qnn: "plugin"}):
+            (found,) = json.loads(self.show("check", json.dumps(config), "--json"))["provider_options"]
+        self.assertEqual((found["kind"], found["available"]), ("plugin", True))
+
     def test_options_that_belong_together(self) -> None:
         tuning = {"tunable_op_enable": 1, "tunable_op_tuning_enable": 1, "tunable_op_max_tuning_duration_ms": 9}
         self.show("check", json.dumps({"provider_options": {CUDA: tuning}}))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -176,6 +177,13 @@ class ReportTest(CommandTest):
         self.assertEqual(page[-7:], table)
         result["tolerance"] = None
         self.assertEqual(page_of(run, result)[-7:], [line[:35].rstrip() for line in table])
+
+    def test_latency(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        with mock.patch.object(run.time, "perf_counter", itertools.count().__next__):  # a second for each call
+            latency = self.run_one(path)["latency_ms"]
+        figures = {"p50": 1000.0, "p90": 1000.0, "p99": 1000.0}
+        self.assertEqual(latency, {**figures, "runs": 2, "warm_up": 3, "ratio_to_first": 1.0})
 
     def test_a_session_without_runs(self) -> None:
         path = self.put("open.onnx", two_nodes((None, 3)))

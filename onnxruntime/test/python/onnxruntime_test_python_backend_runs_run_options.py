@@ -165,6 +165,16 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
 
         self.at_every_moment("read", lambda: config.update({str(number): 1 for number in range(300)}), read)
 
+    def test_another_thread_adds_one_entry_while_it_is_read(self) -> None:
+        config = {}
+
+        def read() -> None:
+            config.clear()
+            config["a"] = 1
+            self.assertEqual(request.read("session_config", config)["a"], 1)
+
+        self.at_every_moment("read", lambda: config.update({"b": 1}), read)
+
     def test_a_run_accepts_mappings_only(self) -> None:
         rep = prepare()
         for given in (7, "gpu_graph_id", ["gpu_graph_id"], [("gpu_graph_id", 1)], object()):
