@@ -554,6 +554,8 @@ class TestProviderOptions(unittest.TestCase):
             ("CUDA:1", 1, True),
             ("CUDA:0", 1, False),
             ("CUDA:1", 0, False),
+            ("GPU:0", 0, True),
+            ("GPU:0", 1, False),
         ):
             requested = of_call({"provider_options": {cuda: {"device_id": device_id}}}, {}, device)
             with self.subTest(device=device, device_id=device_id):

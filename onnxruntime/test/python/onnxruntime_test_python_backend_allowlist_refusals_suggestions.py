@@ -39,6 +39,8 @@ class SimilarNamesTest(unittest.TestCase):
         for name in ("session.disable_prepackin", "SESSION.DISABLE_PREPACKING", " session.disable_prepacking\n"):
             self.check("session_config", name, "'session.disable_prepacking'")
         self.check("run_config", "gpu_graph_ids", "'gpu_graph_id'")
+        self.check("run_config", "gpu_graph_id ".rjust(100), "'gpu_graph_id'")
+        self.check("run_config", "gpu_graph_id ".rjust(101))
 
     def test_a_prefix_alone_is_not_similar(self) -> None:
         for name in ("session.", "session.foo", "session.intra_op.", "ses", "", "\0", "x" * 10**6, "_"):

@@ -45,15 +45,15 @@ class TextTest(unittest.TestCase):
             opens.assert_called_with(os.devnull, os.O_RDWR)
             close.assert_called_once_with(3)
             self.assertEqual(sys.stdin.read(), "")
-            for stream in (sys.stdin, sys.stdout, sys.stderr):
-                self.assertEqual((stream.name, stream.encoding), (os.devnull, "utf-8"))
+            for stream, mode in ((sys.stdin, "r"), (sys.stdout, "w"), (sys.stderr, "w")):
+                self.assertEqual((stream.name, stream.mode, stream.encoding), (os.devnull, mode, "utf-8"))
                 stream.close()
 
     def test_a_page(self) -> None:
         page = output.Page(20)
         page.add("one two three four five", 4, "1")
         page.add("x" * 30)
-        page.add("one two three fo-ur five")
+        page.add("one two three four-five")
         page.add()
         page.rows("key\a", ["a", "b"], 6)
         page.rows("", ["one two three four"], 6)
@@ -66,8 +66,8 @@ class TextTest(unittest.TestCase):
                 "1   one two three",
                 "    four five",
                 "x" * 30,
-                "one two three fo-ur",
-                "  five",
+                "one two three",
+                "  four-five",
                 "",
                 "key\\x07a",
                 "      b",

@@ -180,8 +180,11 @@ class ReportTest(CommandTest):
 
     def test_latency(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
-        with mock.patch.object(run.time, "perf_counter", itertools.count().__next__):  # a second for each call
+        clock = mock.patch.object(run.time, "perf_counter", itertools.count().__next__)  # a second for each call
+        runs = mock.patch.object(OnnxRuntimeBackendRep, "run", autospec=True, side_effect=OnnxRuntimeBackendRep.run)
+        with clock, runs as ran:
             latency = self.run_one(path)["latency_ms"]
+        self.assertEqual(ran.call_count, 5)
         figures = {"p50": 1000.0, "p90": 1000.0, "p99": 1000.0}
         self.assertEqual(latency, {**figures, "runs": 2, "warm_up": 3, "ratio_to_first": 1.0})
 
