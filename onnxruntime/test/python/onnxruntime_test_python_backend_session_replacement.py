@@ -204,6 +204,15 @@ class ReplacementTest(unittest.TestCase):
             self.first = self.session._providers
             self.assertIsNot(self.run_one(compute), self.first)
 
+        def interrupt_after_it(inner: object) -> None:
+            if fail_inside(inner) is self.first:
+                raise KeyboardInterrupt
+
+        self.first = self.session._providers
+        with self.assertRaises(KeyboardInterrupt):
+            self.run_one(interrupt_after_it)
+        self.assert_replaced()
+
     def test_a_session_that_cannot_be_replaced_raises_from_then_on(self) -> None:
         self.replacement = Replacement(self.fail)
         for _ in range(3):
