@@ -20,6 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 import onnxruntime
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import info, inspect, main, providers
+from onnxruntime.backend.command_line.output import MistakeError
 
 
 @mock.patch.object(info, "in_child", execute_here)
@@ -146,6 +147,10 @@ class InspectTest(CommandTest):
             run.side_effect = RuntimeError
             self.show("inspect", path)
             run.assert_called_once_with(mock.ANY, timeout=0.1)
+        # Other shapes do not help if an input cannot be random.
+        with mock.patch.object(inspect.inputs, "values", side_effect=MistakeError("m")) as values:
+            self.assertEqual(json.loads(self.show("inspect", path, "--json"))["run"]["error"], "m")
+            values.assert_called_once()
 
     def test_flags_of_the_run_command(self) -> None:
         path = self.put("a model.onnx", two_nodes())
