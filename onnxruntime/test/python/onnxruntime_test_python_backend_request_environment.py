@@ -128,6 +128,13 @@ class PrecedenceTest(unittest.TestCase):
         self.assertEqual(dict(rep.session_config), {PREPACKING: "1", SPINNING: "0"})
         self.assertEqual(dict(rep.run_config), {GRAPH_ID: "-1", SHRINKAGE: "cpu:0"})
 
+    def test_an_ep_that_the_caller_specifies_too(self) -> None:
+        config = {"provider_options": {"NoSuchExecutionProvider": {}}}
+        with environment(config), no_session_opens():
+            with self.assertRaises(NotPermittedError) as refused:
+                prepare(**config)
+            self.assertNotIn(VARIABLE, str(refused.exception))
+
     def test_a_warning_about_an_attribute_of_the_caller(self) -> None:
         config = {"session_options": {"inter_op_num_threads": 3}}
         for keywords, of_environment in (({}, True), ({"inter_op_num_threads": 2}, False)):
