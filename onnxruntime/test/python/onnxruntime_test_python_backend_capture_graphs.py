@@ -318,21 +318,23 @@ class SetProvidersTest(OnCuda):
             rep.run(x)
 
     def test_graphs_of_the_old_inner_session_are_released_under_the_lock(self) -> None:
-        rep = self.prepare(chain())
-        rep.run([self.data(0, 3, 4)])
         owned = []
 
         class Buffer:
             def __del__(self) -> None:
                 owned.append(locks.CUDA._alone._is_owned())
 
-        graphs.of(rep.session)._begun[0].buffer = Buffer()
-        with locks.CUDA.alone():
-            rep.session.set_providers([(CUDA, {})])
-        self.assertEqual(owned, [])
-        rep.run([self.data(0, 3, 4)])
-        gc.collect()
-        self.assertEqual(owned, [True])
+        for providers in ([(CUDA, {})], [CPU]):
+            rep = self.prepare(chain())
+            rep.run([self.data(0, 3, 4)])
+            graphs.of(rep.session)._begun[0].buffer = Buffer()
+            with locks.CUDA.alone():
+                rep.session.set_providers(providers)
+            self.assertEqual(owned, [])
+            rep.run([self.data(0, 3, 4)])
+            gc.collect()
+            self.assertEqual(owned, [True])
+            owned.clear()
 
 
 def folded_output() -> ModelProto:
