@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import datetime
 import decimal
 import pathlib
 import pickle
+import sys
 import unittest
 import warnings
 from types import SimpleNamespace
@@ -26,7 +28,7 @@ import onnxruntime.backend
 from onnxruntime.backend import InputError
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.runs import fast_path, tensors
-from onnxruntime.backend.runs.inputs import ModelInputs, _fits_map, _listed, _misfit, _with_type
+from onnxruntime.backend.runs.inputs import ModelInputs, _fits_map, _listed, _value, _with_type
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -622,8 +624,23 @@ for twice in (range(2), (1, 2), ["a", "b"]):
         ):
             self.assertTrue(_fits_map(value_type, fits))
             self.assertFalse(_fits_map(value_type, misfits))
-            node = SimpleNamespace(type=value_type, shape=())
-            self.assertEqual((_misfit(node, fits), bool(_misfit(node, misfits))), ("", True))
+            self.assertIs(_value(value_type, fits), fits)
+            with self.assertRaises(ValueError):
+                _value(value_type, misfits)
+        for number in (True, 2, 1 << 70, np.float16(1), np.bool_(True), decimal.Decimal("0.5")):  # as in stock
+            self.assertTrue(_fits_map("map(string,tensor(float))", {"a": number}))
+
+    def test_a_map_with_a_wrong_value_keeps_its_references(self) -> None:
+        of = helper.make_map_type_proto(TensorProto.STRING, tensor(TensorProto.FLOAT))
+        rep = prepare(one_node("DictVectorizer", {"X": of}, tensor(1), "ai.onnx.ml", string_vocabulary=["a"]))
+        for wrong in ({"a": "x"}, {"a": None}, {3: 1.0}, {}):
+            owners = [wrong] * 20  # ORT 1.24 releases the map three times for three runs
+            before = sys.getrefcount(wrong)
+            for _ in range(3):
+                with contextlib.suppress(InputError):
+                    rep.run([wrong])
+            self.assertEqual(sys.getrefcount(wrong), before)
+            self.assertEqual(len(owners), 20)
 
     def test_an_input_without_a_type(self) -> None:
         for facts in ({}, {"type": "tensor(float)"}, {"shape": [1]}, {"type": mock.Mock(), "shape": [1]}):

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from types import SimpleNamespace
+from typing import SupportsFloat, SupportsIndex
 
 import numpy as np
 
@@ -103,9 +104,8 @@ class ModelInputs:
         """Return the error for inputs with values that do not fit, each with a description of its value."""
         listed, node = wrong[:_MOST_LISTED], wrong[0][0]
         sentences = [f"Input {_printable(node.name)!r} expects {_type(node)}, got {got}" for node, got in listed]
-        if len(self._nodes) + len(self._overridable) > 1:
-            sentences.append(self._inventory())
-        sentences += [hint] if hint else []
+        several = len(self._nodes) + len(self._overridable) > 1
+        sentences += [text for text in (several and self._inventory(), hint) if text]
         name, expected = (node.name, _type(node)) if len(wrong) == 1 else (None, _listed(node for node, _ in wrong))
         got = ", ".join(got for _, got in listed)
         return reworded(kind, ". ".join(sentences), InputError, input=name, expected=expected, got=got)
@@ -145,8 +145,10 @@ def _value(value_type: str, value: object) -> object:
         except ValueError as reason:
             raise ValueError(f"a list that contains {reason}") from None
     element = tensors.element_type(value_type)
-    if element is None:
-        return value  # ORT itself reads maps, sequences of maps and sparse tensors
+    if element is None:  # ORT itself reads it. ORT 1.24 releases a map with a wrong value once too often, and crashes.
+        if value_type.startswith(("map(", "seq(map(")) and not _fits_map(value_type, value):
+            raise ValueError(tensors.describe(value))
+        return value
     array = tensors.as_array(value, tensors.dtype_of(element))
     return array if tensors.numpy_has(array.dtype) else tensors.to_ort_value(array, element)
 
@@ -160,8 +162,7 @@ def _misfit(node: NodeArg, value: object) -> str:
     elif isinstance(value, np.ndarray) and value_type.startswith("tensor("):
         shape = value.shape
     else:
-        is_map = value_type.startswith(("map(", "seq(map("))
-        return tensors.describe(value) if is_map and not _fits_map(value_type, value) else ""
+        return ""
     # ORT reports an empty shape for a scalar and for any rank, and accepts any shape for both.
     if node.shape:
         fits = fits and len(shape) == len(node.shape)
@@ -174,8 +175,8 @@ def _fits_map(value_type: str, value: object) -> bool:
     """Return whether a value fits a map type or a type of lists of maps."""
     if value_type.startswith("seq("):
         return isinstance(value, (list, tuple)) and all(_fits_map(value_type[len("seq(") : -1], item) for item in value)
-    key = str if value_type.startswith("map(string,") else (int, np.integer)
-    item = str if value_type.endswith(",tensor(string))") else (int, float, np.number)
+    key = str if value_type.startswith("map(string,") else SupportsIndex
+    item = str if value_type.endswith(",tensor(string))") else (SupportsFloat, SupportsIndex)
     pairs = value.items() if isinstance(value, Mapping) else ()
     return bool(pairs) and all(isinstance(name, key) and isinstance(each, item) for name, each in pairs)
 
