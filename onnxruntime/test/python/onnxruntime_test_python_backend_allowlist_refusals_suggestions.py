@@ -207,7 +207,9 @@ class FormsOfOtherApisTest(unittest.TestCase):
             __slots__ = ()
             __hash__ = str.__hash__
 
-        self.assertEqual(look_up.warn_unknown({Keyword("a"): 1}, ()), ())
+        with self.assertWarns(RuntimeWarning):
+            (warning,) = look_up.warn_unknown({Keyword("a"): 1, Keyword("b"): 1}, {"b"})
+        self.assertIn("'a'", warning)
 
     def test_unknown_keywords(self) -> None:
         for name, value, advice in (

@@ -28,7 +28,7 @@ import onnxruntime.backend
 from onnxruntime.backend import InputError
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.runs import fast_path, tensors
-from onnxruntime.backend.runs.inputs import ModelInputs, _fits_map, _listed, _value, _with_type
+from onnxruntime.backend.runs.inputs import ModelInputs, _listed, _value, _with_type
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -615,32 +615,55 @@ for twice in (range(2), (1, 2), ["a", "b"]):
         self.assertIsNot(fast_path.inner_of(rep.session), inner)
         self.assertIsNone(fast_path.inner_of(mock.Mock()))
 
-    def test_maps_that_fit(self) -> None:
-        for value_type, fits, misfits in (
-            ("map(int64,tensor(float))", {1: 0.5}, {"a": 0.5}),
-            ("map(string,tensor(string))", {"a": "b"}, {"a": 0.5}),
-            ("seq(map(int64,tensor(float)))", [{1: 0.5}, {2: 1}], [{1: 0.5}, {"a": 1}]),
-            ("seq(map(int64,tensor(string)))", [{1: "a"}], [{1: 0.5}]),
+    def test_maps_become_builtin_types(self) -> None:
+        class Text(str):
+            __slots__ = ()
+            __str__ = __repr__ = __getitem__ = None
+
+        for value_type, fits, converted, misfits in (
+            ("map(int64,tensor(float))", {np.int8(1): 2}, {1: 2.0}, {"a": 0.5}),
+            ("map(int64,tensor(int64))", {True: np.uint8(2)}, {1: 2}, {1: 0.5}),
+            ("map(string,tensor(string))", {Text("a"): np.str_("b")}, {"a": "b"}, {"a": 0.5}),
+            ("seq(map(int64,tensor(double)))", ({1: 0.5}, {2: True}), [{1: 0.5}, {2: 1.0}], [{1: 0.5}, {"a": 1}]),
+            ("seq(map(int64,tensor(string)))", [{1: "a"}], [{1: "a"}], {1: "a"}),
         ):
-            self.assertTrue(_fits_map(value_type, fits))
-            self.assertFalse(_fits_map(value_type, misfits))
-            self.assertIs(_value(value_type, fits), fits)
+            got = _value(value_type, fits)
+            self.assertEqual(repr(got), repr(converted))  # tells builtin types from others
             with self.assertRaises(ValueError):
                 _value(value_type, misfits)
         for number in (True, 2, 1 << 70, np.float16(1), np.bool_(True), decimal.Decimal("0.5")):  # as in stock
-            self.assertTrue(_fits_map("map(string,tensor(float))", {"a": number}))
+            self.assertEqual(_value("map(string,tensor(float))", {"a": number}), {"a": float(number)})
 
     def test_a_map_with_a_wrong_value_keeps_its_references(self) -> None:
-        of = helper.make_map_type_proto(TensorProto.STRING, tensor(TensorProto.FLOAT))
-        rep = prepare(one_node("DictVectorizer", {"X": of}, tensor(1), "ai.onnx.ml", string_vocabulary=["a"]))
-        for wrong in ({"a": "x"}, {"a": None}, {3: 1.0}, {}):
-            owners = [wrong] * 20  # ORT 1.24 releases the map three times for three runs
-            before = sys.getrefcount(wrong)
-            for _ in range(3):
-                with contextlib.suppress(InputError):
-                    rep.run([wrong])
-            self.assertEqual(sys.getrefcount(wrong), before)
-            self.assertEqual(len(owners), 20)
+        class Number:
+            def __float__(self) -> float:
+                raise ArithmeticError
+
+        item = tensor(TensorProto.FLOAT)
+        for key, vocabulary, several in (
+            (
+                TensorProto.STRING,
+                {"string_vocabulary": ["a"]},
+                ({"a": "x"}, {"a": None}, {"a": Number()}, {3: 1.0}, {}),
+            ),
+            (
+                TensorProto.INT64,
+                {"int64_vocabulary": [1]},
+                ({1 << 70: 1.0}, {1: np.ones(2)}, {0.5: 1.0}, {1: 1 << 2000}),
+            ),
+        ):
+            node = one_node(
+                "DictVectorizer", {"X": helper.make_map_type_proto(key, item)}, item, "ai.onnx.ml", **vocabulary
+            )
+            rep = prepare(node)
+            for wrong in several:
+                owners = [wrong] * 20  # ORT 1.24 releases the map three times for three runs
+                before = sys.getrefcount(wrong)
+                for _ in range(3):
+                    with contextlib.suppress(InputError):
+                        rep.run([wrong])
+                self.assertEqual(sys.getrefcount(wrong), before)
+                self.assertEqual(len(owners), 20)
 
     def test_an_input_without_a_type(self) -> None:
         for facts in ({}, {"type": "tensor(float)"}, {"shape": [1]}, {"type": mock.Mock(), "shape": [1]}):

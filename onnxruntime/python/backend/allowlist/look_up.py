@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 
 
 def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -> Permit:
-    """Look up all settings of a request. If an EP is not available, any kind of it may permit its options.
-
-    :param at: the circumstances of a session without settings. Its ``providers`` are the EPs of that session.
-    """
+    """Look up all settings of a request; ``at`` describes the session without them, with its EPs as ``providers``."""
     eps = request.settings.get("provider_options")
     permitted = Permit(request.device, eps is not None)
     if "extensions" in request.attributes:
@@ -246,8 +243,8 @@ def refuse_while_model_configures(keywords: Iterable[str]) -> None:
 
 def warn_unknown(given: Mapping[str, object], acting: Container[str]) -> tuple[str, ...]:
     """Warn about keyword arguments that are not ``acting`` in this call, and return the warnings."""
-    unknown = [name for name in given if type(name) is str and name not in acting]
-    warnings = tuple(suggestions().ignored_keyword(name, given[name]) for name in unknown)
+    plain = {str.__str__(name): value for name, value in given.items()}  # a subclass of str can have its own methods
+    warnings = tuple(suggestions().ignored_keyword(*each) for each in plain.items() if each[0] not in acting)
     for warning in warnings:
         warn(warning)
     return warnings

@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+import math
+import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from types import SimpleNamespace
-from typing import SupportsFloat, SupportsIndex
 
 import numpy as np
 
@@ -21,6 +23,9 @@ from onnxruntime.backend.runs import tensors
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 _MOST_LISTED = 16  # inputs in one message
+# By the element type of a map, a function that converts a number or a text to a builtin type, or raises an error.
+_ITEMS = {"string": str.__str__, "int64": lambda number: int(np.int64(operator.index(number)))}
+_ITEMS |= dict.fromkeys(("float", "double"), lambda number: math.ldexp(number, 0))  # unlike float, not of a text
 _LIST_AS_INPUT = "To pass a list as the only input, put it in a list: [value]"
 
 
@@ -137,7 +142,9 @@ def _value(value_type: str, value: object) -> object:
     if value is None:  # ORT crashes on None for a map
         raise ValueError("None")
     value_type = _required(value_type)
-    if value_type.startswith("seq(tensor("):
+    if value_type.startswith("map("):
+        return _map(value_type, value)
+    if value_type.startswith("seq("):
         if not isinstance(value, (list, tuple)):
             raise ValueError(tensors.describe(value))
         try:
@@ -145,12 +152,19 @@ def _value(value_type: str, value: object) -> object:
         except ValueError as reason:
             raise ValueError(f"a list that contains {reason}") from None
     element = tensors.element_type(value_type)
-    if element is None:  # ORT itself reads it. ORT 1.24 releases a map with a wrong value once too often, and crashes.
-        if value_type.startswith(("map(", "seq(map(")) and not _fits_map(value_type, value):
-            raise ValueError(tensors.describe(value))
-        return value
+    if element is None:
+        return value  # ORT itself reads sparse tensors
     array = tensors.as_array(value, tensors.dtype_of(element))
     return array if tensors.numpy_has(array.dtype) else tensors.to_ort_value(array, element)
+
+
+def _map(value_type: str, value: object) -> dict:
+    """Convert a map to builtin types. ORT 1.24 releases a map that it cannot convert once too often, and crashes."""
+    key, item = map(_ITEMS.get, re.fullmatch(r"map\((\w+),tensor\((\w+)\)\)", value_type).groups())
+    with suppress(Exception):  # a caller's class can raise any
+        if value:  # ORT refuses an empty map
+            return {key(name): item(each) for name, each in value.items()}
+    raise ValueError(tensors.describe(value))
 
 
 def _misfit(node: NodeArg, value: object) -> str:
@@ -169,16 +183,6 @@ def _misfit(node: NodeArg, value: object) -> str:
         fits = fits and all(not isinstance(d, int) or d == got for d, got in zip(node.shape, shape, strict=True))
     # A converted array of objects contains text.
     return "" if fits else tensors.describe(value).replace("object[", "string[")
-
-
-def _fits_map(value_type: str, value: object) -> bool:
-    """Return whether a value fits a map type or a type of lists of maps."""
-    if value_type.startswith("seq("):
-        return isinstance(value, (list, tuple)) and all(_fits_map(value_type[len("seq(") : -1], item) for item in value)
-    key = str if value_type.startswith("map(string,") else SupportsIndex
-    item = str if value_type.endswith(",tensor(string))") else (SupportsFloat, SupportsIndex)
-    pairs = value.items() if isinstance(value, Mapping) else ()
-    return bool(pairs) and all(isinstance(name, key) and isinstance(each, item) for name, each in pairs)
 
 
 def _is_utf8(value: object) -> bool:

@@ -64,10 +64,7 @@ class Replacement:
     def run(
         self, session: InferenceSession, options: RunOptions | None, compute: Callable, *arguments: object
     ) -> object:
-        """Return the outputs of ``compute`` in an inner session without failed runs.
-
-        :param options: the options of a run with limits, which can end its wait for another run.
-        """
+        """Return the outputs of ``compute`` in an inner session without failed runs. The limits of ``options`` hold."""
         with self.lock if options is None else _locks().holding_all([self.lock], options):
             if self.failed is session._providers:
                 self.renew(session)
