@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.allowlist.providers import ALWAYS, ANY_PLUGIN, NO_OPTION, PROVIDER_NEEDS, PROVIDERS
-from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances, Permit, Place, Rule, Setting
+from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances, Permit, Place, Rule, Setting, texts_of
 from onnxruntime.backend.allowlist.value_kinds import ForbiddenError
 from onnxruntime.backend.errors import NotPermittedError, name_of, refuse, reject, reject_key, reject_value, show, warn
 from onnxruntime.backend.provider_names import ON_CUDA_DEVICE
@@ -56,7 +56,7 @@ def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -
     for keyword in (word for word in ("session_config", "run_config") if word in request.settings):
         beside = at._replace(
             providers=tuple(permitted.providers),
-            options={name: _texts(settings) for name, settings in permitted.providers.items()},
+            options={name: texts_of(settings) for name, settings in permitted.providers.items()},
             attributes={**at.attributes, **permitted.attributes},
             sizes=permitted.sizes,
         )
@@ -71,7 +71,7 @@ def entries(keyword: str, given: Mapping[str, object], at: Circumstances) -> tup
     """Return the text of each entry, and a sentence about each entry that has no effect in this session."""
     table = ort_options.SESSION_CONFIG if keyword == "session_config" else ort_options.RUN_CONFIG
     settings = {key: _look_up(table, key, value, at, (keyword, "", key)) for key, value in given.items()}
-    texts = _texts(settings)
+    texts = texts_of(settings)
     without_effect = _without_effect(settings, at._replace(beside=texts))
     for family in ort_options.SESSION_FAMILIES:
         members = [key for key, setting in settings.items() if setting.rule is family.rule]
@@ -133,16 +133,12 @@ def _options_of_kind(name: str, kind: str, given: Mapping[str, object], at: Circ
         option: _look_up(table, option, value, at, ("provider_options", name, option), kind)
         for option, value in {**ALWAYS.get((name, kind), NOTHING), **given}.items()
     }
-    at = at._replace(beside=_texts(settings))
+    at = at._replace(beside=texts_of(settings))
     _without_effect(settings, at)  # only refuses: no condition of an option is idle
     need = PROVIDER_NEEDS.get(name)
     if need and not need.met(at, ""):
         refuse(f"it requires {need.what}. Otherwise, {need.without}", "provider_options", name)
     return settings
-
-
-def _texts(settings: Mapping[str, Setting]) -> dict[str, str]:
-    return {name: setting.text for name, setting in settings.items()}
 
 
 def _look_up(
@@ -237,8 +233,9 @@ def reject_device(device: object, supported: list[str], advice: str = "") -> NoR
 
 def refuse_while_model_configures(keywords: Iterable[str]) -> None:
     """Refuse these keyword arguments if ORT would replace all session options by the model's metadata."""
-    for keyword in keywords if os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") == "1" else ():
-        reject("cannot be applied while ORT_LOAD_CONFIG_FROM_MODEL=1. ORT uses the model's options", keyword)
+    for keyword in keywords:
+        if os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") == "1":
+            reject("cannot be applied while ORT_LOAD_CONFIG_FROM_MODEL=1. ORT uses the model's options", keyword)
 
 
 def warn_unknown(given: Mapping[str, object], acting: Container[str]) -> tuple[str, ...]:

@@ -201,10 +201,7 @@ _OPENVINO_BUNDLED = Common("run: onnxruntime-openvino 1.24.1 on a CPU", reported
 
 
 def _openvino_plugin(section: str) -> dict[str, Rule]:
-    """Return the options of the OpenVINO plugin, which reads all of them from ``load_config``, by device.
-
-    :param section: the part of ``load_config`` that the plugin's device reads. It ignores all other parts silently.
-    """
+    """Return the options of the OpenVINO plugin, which reads only one section of ``load_config`` for each device."""
 
     def inside(name: str, kind: Kind, default: str, effect: str) -> Rule:
         hardware = "CPU" if section == "CPU" else ""

@@ -19,6 +19,7 @@ from onnxruntime.backend.allowlist.value_kinds import Kind
 from onnxruntime.backend.errors import nearest
 
 NOTHING: Mapping = MappingProxyType({})
+_OF_THIS_PROCESS = (tuple(map(int, onnxruntime.__version__.split(".")[:2])), platform.machine(), platform.system())
 Place = tuple[str, str, str | None]  # of a setting: the keyword argument, the EP or "", and the key or None
 
 
@@ -41,8 +42,7 @@ class Circumstances(NamedTuple):
     @classmethod
     def expected(cls, providers: Iterable[str]) -> Circumstances:
         """Describe a session with these EPs on this machine that has not been created yet."""
-        major, minor = onnxruntime.__version__.split(".")[:2]
-        return cls((int(major), int(minor)), platform.machine(), platform.system(), tuple(providers))
+        return cls(*_OF_THIS_PROCESS, tuple(providers))
 
     @classmethod
     def of_session(cls, session: onnxruntime.InferenceSession, attributes: Iterable[str]) -> Circumstances:
@@ -136,6 +136,10 @@ class Permit:
     # By keyword argument, each key that has no effect in this session, with a sentence about it.
     without_effect: dict[str, Mapping[str, str]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()  # those given while the settings were looked up
+
+
+def texts_of(settings: Mapping[str, Setting]) -> dict[str, str]:
+    return {name: setting.text for name, setting in settings.items()}
 
 
 def sent(settings: Mapping[str, Setting]) -> dict[str, str]:

@@ -142,12 +142,9 @@ def _attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] |
 
 
 def _choose_device(name: str, settings: Mapping[str, Setting], texts: dict[str, str]) -> object:
-    """Return a plugin EP's device: the one with the index ``device_id``, else the first. The WebGPU EP rejects two.
-
-    :param texts: the texts to send. ``device_id`` is removed: the EP would ignore or reject it.
-    """
+    """Return a plugin EP's device: the one with the index ``device_id``, else the first. The WebGPU EP rejects two."""
     devices = presence.plugin_devices(name)
-    index = int(texts.pop("device_id", 0))
+    index = int(texts.pop("device_id", 0))  # the EP would ignore or reject this option
     if index >= len(devices):
         expected = f"an integer below {len(devices)}, the number of the EP's devices on this machine"
         reject_value(index, expected, "provider_options", name, "device_id")

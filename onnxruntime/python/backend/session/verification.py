@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from onnxruntime import InferenceSession, get_device
-from onnxruntime.backend.allowlist.rules import NOTHING, Permit, Setting, sent
+from onnxruntime.backend.allowlist.rules import NOTHING, Permit, Setting, sent, texts_of
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, QNN
 from onnxruntime.backend.session import failures, presence
@@ -41,6 +41,17 @@ NOTHING_APPLIED = Applied()
 
 def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, ...] = ()) -> Applied:
     """Compare the values that ORT reports with the permitted values, and warn about settings without effect."""
+    warnings = (*permit.warnings, *_fallback(session, permit), *_without_nodes(session, permit))
+    applied = Applied(warnings=warnings, extensions=extensions)
+    if permit.explicit or permit.session_config or permit.run_config or permit.attributes or permit.sizes:
+        applied = _with_settings(applied, session, permit)
+    for text in applied.warnings[len(permit.warnings) :]:
+        warn(text)
+    return applied
+
+
+def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) -> Applied:
+    """Add the specified settings, after a comparison with the values that ORT reports."""
     options = session.get_session_options()
     for key, text in permit.session_config.items():
         if (held := options.get_session_config_entry(key)) != text:
@@ -56,22 +67,18 @@ def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, 
     configuration = {keyword: entries for keyword, entries in plain.items() if entries}
     reported, unconfirmed = {}, {}
     if permit.explicit:
-        configuration["provider_options"] = {
-            name: {option: setting.text for option, setting in settings.items()}
-            for name, settings in permit.providers.items()
-        }
+        configuration["provider_options"] = {ep: texts_of(options) for ep, options in permit.providers.items()}
         for name, settings in permit.providers.items():
             reported[name], silent = _reported(name, settings, session.get_provider_options().get(name, NOTHING))
             if silent:
                 unconfirmed[name] = silent
-    applied = Applied(
-        MappingProxyType(reported),
-        MappingProxyType(dict(permit.session_config)),
-        MappingProxyType(attributes),
-        MappingProxyType(unconfirmed),
-        (*permit.warnings, *_fallback(session, permit), *_without_nodes(session, permit)),
-        extensions,
-        configuration,
+    applied = replace(
+        applied,
+        provider_options=MappingProxyType(reported),
+        session_config=MappingProxyType(dict(permit.session_config)),
+        session_options=MappingProxyType(attributes),
+        unconfirmed=MappingProxyType(unconfirmed),
+        configuration=configuration,
     )
     changed = {  # by ORT, for an EP that does not support the value
         name: f"{name} was set to {value}, and the session has {attributes[name]}"
@@ -81,8 +88,6 @@ def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, 
     for keyword, sentences in (("session_options", changed), *permit.without_effect.items()):
         if sentences:
             applied = applied.and_without_effect(keyword, plain[keyword], sentences)
-    for text in applied.warnings[len(permit.warnings) :]:
-        warn(text)
     return applied
 
 
