@@ -169,7 +169,9 @@ $(ONNX:%=numbers-%): numbers-%: .venv-onnx-%/$(READY)
 	.venv-onnx-$*/bin/python -W ignore tests/onnx_series_numbers.py .venv-onnx-$*/stock/bin/python
 
 upstream-tests: .venv-onnx-$(ONNX_UPSTREAM)/$(READY)
-	.venv-onnx-$(ONNX_UPSTREAM)/bin/python tests/upstream_tests.py "$(CHECKOUT)" .venv-onnx-$(ONNX_UPSTREAM)/stock/bin/python
+	.venv-onnx-$(ONNX_UPSTREAM)/bin/python tests/upstream_tests.py \
+		"$(or $(CHECKOUT),$(error upstream-tests requires CHECKOUT=FOLDER, the source tree of ONNX Runtime))" \
+		.venv-onnx-$(ONNX_UPSTREAM)/stock/bin/python
 
 $(ONNX:%=.venv-onnx-%/$(READY)): .venv-onnx-%/$(READY):
 	rm -rf .venv-onnx-$*

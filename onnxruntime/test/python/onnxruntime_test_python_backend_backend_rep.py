@@ -196,6 +196,17 @@ class ConfigurationTest(unittest.TestCase):
         with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_CONFIG": text}):
             self.assertEqual(onnxruntime.backend.prepare(free).configuration(), configuration)
 
+    def test_one_part_alone(self) -> None:
+        free = model([helper.make_node("Neg", ["X"], ["Y"])], {"X": ["N"]}, {"Y": ["N"]})
+        for configuration in (
+            {"provider_options": {CPU: {}}},
+            {"session_config": {"session.intra_op.allow_spinning": "0"}},
+            {"run_config": SHRINKING},
+            {"session_options": {"logid": "mine"}},
+            {"free_dimension_overrides": {"N": 3}},
+        ):
+            self.assertEqual(onnxruntime.backend.prepare(free, **configuration).configuration(), configuration)
+
     def test_nothing_specified_is_nothing(self) -> None:
         self.assertEqual(onnxruntime.backend.prepare(two_nodes()).configuration(), {})
         session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
