@@ -302,13 +302,6 @@ class LookUpTest(unittest.TestCase):
                     with self.assertRaisesRegex(RuntimeError, "it requires "):
                         texts(name, {option: value}, kind)
 
-    def test_every_refused_option(self) -> None:
-        for name, kind, option, rule in rules(Refused):
-            with self.subTest(f"{name} {kind} {option}"), self.assertRaises(RuntimeError) as caught:
-                texts(name, {option: "0"}, kind)
-            self.assertIn("not permitted via the backend API", str(caught.exception))
-            self.assertIn(f"{rule.hazard} ({rule.reason})", str(caught.exception))
-
     def test_cuda(self) -> None:
         sent = texts(
             CUDA,

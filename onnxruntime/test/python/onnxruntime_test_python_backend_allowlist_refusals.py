@@ -54,6 +54,18 @@ class TestVerdicts(unittest.TestCase):
                 self.assertIn(verdict.hazard, raised.exception.reason)
                 self.assertIn(verdict.reason, raised.exception.reason)
 
+    def test_every_refused_option_is_refused_with_its_reason(self):
+        for name, kinds in refusals.provider_tables().items():
+            for kind, table in kinds.items():
+                for option, verdict in table.items():
+                    if type(verdict) is refusals.Refused:
+                        with self.subTest(f"{name} {kind} {option}"):
+                            with self.assertRaises(errors.NotPermittedError) as raised:
+                                permit(kind, provider_options={name: {option: "0"}})
+                            self.assertIn("not permitted via the backend API", str(raised.exception))
+                            self.assertEqual(raised.exception.key, option)
+                            self.assertIn(f"{verdict.hazard} ({verdict.reason})", raised.exception.reason)
+
     def test_every_module_is_part_of_the_tables(self):
         """A module of an EP that the package does not import would document nothing."""
         listed = [table for kinds in refusals.PROVIDERS.values() for table in kinds.values()]

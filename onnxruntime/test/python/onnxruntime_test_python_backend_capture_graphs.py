@@ -4,6 +4,7 @@
 # --------------------------------------------------------------------------
 """Tests graph capture on ORT's built-in CUDA EP, and the parts of it that need no device.
 
+The tests that are the same for each EP, such as the comparison of a replay, are in ``backend_test_capture.py``.
 The tests run on a GPU, or on the software CUDA of ``make test-cuda``. Its settings ``SOFTCUDA_LAZY`` and
 ``SOFTCUDA_CAPTURE_US`` change the time of the work and the duration of a capture.
 """
