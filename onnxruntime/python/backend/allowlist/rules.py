@@ -93,13 +93,14 @@ class Family(NamedTuple):
         return rest != key and bool(re.fullmatch(self.rest, rest, re.ASCII)) and not nearest(rest, others, 0.75)
 
 
-class Common(NamedTuple):
+class Common:
     """The common parts of the rules of a table, written ``Common(...) | {name: Rule(...)}``."""
 
-    evidence: str = ""  # of the rules that do not specify their own
-    needs: tuple[Need, ...] = ()  # in addition to those of a rule
-    # False for a plugin EP: ORT repeats every name and value, even those that the EP does not know.
-    reported: bool = True
+    def __init__(self, evidence: str = "", needs: tuple[Need, ...] = (), reported: bool = True) -> None:
+        self.evidence = evidence  # of the rules that do not specify their own
+        self.needs = needs  # in addition to those of a rule
+        # False for a plugin EP: ORT repeats every name and value, even those that the EP does not know.
+        self.reported = reported
 
     def __or__(self, rules: Mapping[str, Rule]) -> dict[str, Rule]:
         return {

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from onnxruntime import RunOptions
@@ -19,12 +18,11 @@ from onnxruntime.backend.configuration import KEYWORDS
 from onnxruntime.backend.errors import reject, warn
 
 
-@dataclass(eq=False, repr=False)
 class RunSettings:
     """The permitted settings of a run, and the ``RunOptions`` made from them."""
 
-    attributes: Mapping[str, object]
-    entries: Mapping[str, str]
+    def __init__(self, attributes: Mapping[str, object], entries: Mapping[str, str]) -> None:
+        self.attributes, self.entries = attributes, entries
 
     @cached_property
     def options(self) -> RunOptions:

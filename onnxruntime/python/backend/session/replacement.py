@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from threading import RLock
 from types import ModuleType
@@ -31,7 +30,7 @@ _KEPT = "_replacement_of_backend"
 _CREATED = "_created_by_backend"
 # Errors that ORT and its Python API raise outside of the EP: before the first node runs
 # (``InferenceSession::ValidateInputsOutputs``), or between two nodes (``ExecuteThePlan``).
-_OUTSIDE_EP = re.compile(
+_OUTSIDE_EP = (
     r"Required inputs \(|\[ONNXRuntimeError\] : (?:2 : INVALID_ARGUMENT : "
     r"(?:Got invalid dimensions for input|Invalid rank for input|Unexpected input data type|Invalid input name)"
     r"|1 : FAIL : Exiting due to terminate flag being set to true)"
@@ -53,13 +52,13 @@ def of(session: InferenceSession) -> Replacement | None:
     return vars(session).get(_KEPT)
 
 
-@dataclass(eq=False, repr=False)
 class Replacement:
     """Runs one session, one run after another, and replaces its inner session after a failed run."""
 
-    renew: Callable[[InferenceSession], None]  # replaces the inner session, or raises an error
-    lock: object = field(default_factory=RLock)
-    failed: object = None  # the ``_providers`` of the session when a run failed
+    def __init__(self, renew: Callable[[InferenceSession], None]) -> None:
+        """Initialize it with a function that replaces the inner session, or raises an error."""
+        self.renew, self.lock = renew, RLock()
+        self.failed: object = None  # the ``_providers`` of the session when a run failed
 
     def run(
         self, session: InferenceSession, options: RunOptions | None, compute: Callable, *arguments: object
@@ -88,7 +87,7 @@ class Replacement:
 
 def _outside_ep(error: BaseException) -> bool:
     if isinstance(error, Exception):
-        return bool(_OUTSIDE_EP.match(str(error)))
+        return bool(re.match(_OUTSIDE_EP, str(error)))
     # Ctrl-C before or after the run. Python calls no signal handler between an error and its ``except`` clause, so that
     # Ctrl-C after a failed run has the error of the run as its context.
     return error.__context__ is None
