@@ -75,7 +75,7 @@ def main() -> int:
     parser.add_argument("--stock", metavar="PYTHON", help="interpreter of an environment with the stock wheel")
     parser.add_argument("--rounds", type=int, default=100, help="most rounds of each comparison (default: %(default)s)")
     parser.add_argument(
-        "--minutes", type=float, default=5.5, help="time after which nothing is repeated (default: %(default)s)"
+        "--minutes", type=float, default=5, help="time after which nothing is repeated (default: %(default)s)"
     )
     parser.add_argument("--match", default="", help="measure only comparisons whose name contains this text")
     parser.add_argument("--json", type=Path, help="write all figures to this file")

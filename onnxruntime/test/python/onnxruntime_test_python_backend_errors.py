@@ -72,7 +72,7 @@ class TestErrors(unittest.TestCase):
         "capture.graphs": "the graphs of a session, and inputs",
         "capture.locks": "a run that was ended, and a process that cannot use CUDA",
         "request.of_environment": "the environment",
-        "request.Request.telling_apart": "the environment",
+        "request.Request.__exit__": "the environment",
         "runs.inputs": "inputs",
         "runs.limits": "a run that was ended",
         "runs.tensors": "inputs and outputs",
