@@ -24,6 +24,8 @@ from typing import NamedTuple
 
 NAME = rb"[A-Za-z][A-Za-z0-9_.]{2,79}"
 _PIECE = rb"[A-Za-z0-9_.]"
+_EIGHT = re.compile(_PIECE + rb"{8}")
+_TEXT = re.compile(_PIECE + rb"+\0*")
 # Pieces of one text stand close together in the code, and so do a constant and the store of it.
 _REACH = 320
 
@@ -224,7 +226,7 @@ def _windows(image: Image, section: Section) -> Iterator[tuple[int, int]]:
     for match in heapq.merge(*found, key=re.Match.start):
         if match.re.groups:
             target = section.address + match.end() + int.from_bytes(match[1], "little", signed=True)
-            if not re.fullmatch(_PIECE + rb"{8}", image.at(target, 8)):
+            if not _EIGHT.fullmatch(image.at(target, 8)):
                 continue
         if match.start() - _REACH > high:
             if high:
@@ -376,7 +378,7 @@ def _operand(code: bytes, at: int, rex: int) -> tuple[int, int | _Memory, int]:
 
 
 def _is_text(value: bytes) -> bool:
-    return re.fullmatch(_PIECE + rb"+\0*", value) is not None
+    return _TEXT.fullmatch(value) is not None
 
 
 # --- Texts: pieces put together ---
