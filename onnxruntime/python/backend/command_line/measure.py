@@ -31,10 +31,7 @@ def percentiles(samples: list[float]) -> dict[str, float]:
 
 
 def difference(value: object, expected: object, rtol: float, atol: float) -> dict[str, object]:
-    """Compare an output with its reference: arrays, or lists or mappings of them, with :func:`numpy.isclose`.
-
-    :return: whether they match, the largest differences, and the reason in ``note`` if these are not defined.
-    """
+    """Compare outputs with :func:`numpy.isclose`. The ``note`` is the reason if the differences are not defined."""
     leaves, references = dict(_leaves(value)), dict(_leaves(expected))
     if leaves.keys() != references.keys():
         return _undefined("other items")

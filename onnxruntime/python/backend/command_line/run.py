@@ -27,8 +27,7 @@ from onnxruntime.backend.session import extensions, presence
 
 HELP = "run a model with a configuration and show the settings that ORT applied"
 DESCRIPTION = """Run a model with a configuration, and show the applied settings, the types and shapes of the outputs,
-and the latency. With several --config options, runs alternate between the configurations, and each latency is compared
-with that of the first."""
+and the latency. With several --config options, their runs alternate, and each latency is compared with the first."""
 EPILOG = """Inputs without --input get random values that are the same in every invocation: floats from 0 to 1,
 integers 0 or 1, strings 'text'. Options on the command line override --config, and both override
 ORT_ONNX_BACKEND_CONFIG. The exit status is 1 if a configuration fails or outputs differ with --compare."""

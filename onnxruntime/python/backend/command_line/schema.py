@@ -2,10 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The ``schema`` command: generates a JSON Schema of configurations from the allowlist.
-
-The schema does not cover rules that depend on the release, the machine, or other entries.
-"""
+"""The ``schema`` command: a JSON Schema of the allowlist, without conditions on release, machine and other entries."""
 
 from __future__ import annotations
 
