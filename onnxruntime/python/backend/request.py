@@ -47,7 +47,7 @@ class Request:
         return self
 
     def __enter__(self) -> None:
-        pass
+        pass  # a generator would make a small model's prepare 1.5 % longer
 
     def __exit__(self, kind: type[BaseException] | None, refusal: BaseException | None, _: object) -> None:
         if isinstance(refusal, NotPermittedError):
@@ -134,7 +134,7 @@ def read(keyword: str, given: object, provider: str = "", beside: Mapping[str, o
 def split_device(device: object) -> tuple[str, int | None]:
     """Return the name (``""`` for a value that is not a device) and the index of a device such as ``'CUDA:1'``."""
     text = str.__str__(device) if isinstance(device, str) else ""
-    if text in ("CPU", "CUDA", "GPU"):  # two patterns matched for each prepare take 1.5 % of its time
+    if text in ("CPU", "CUDA", "GPU"):  # matching the pattern makes a small model's prepare 1.5 % longer
         return text, None
     match = text and re.fullmatch(r"([A-Z0-9_]{1,60})(?::([0-9]{1,2}))?", text, re.ASCII)
     return (match[1], match[2] and int(match[2])) if match else ("", None)

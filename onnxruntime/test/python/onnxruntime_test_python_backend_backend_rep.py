@@ -214,6 +214,14 @@ class ConfigurationTest(unittest.TestCase):
         empty = onnxruntime.backend.prepare(two_nodes(), provider_options={}, session_config={})
         self.assertEqual(empty.configuration(), {"provider_options": {}})
 
+    def test_no_report_can_be_changed(self) -> None:
+        session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
+        for source in (session, two_nodes()):
+            rep = onnxruntime.backend.prepare(source)
+            for name in ("provider_options", "session_options", "session_config", "run_config", "unconfirmed"):
+                with self.subTest(name), self.assertRaises(TypeError):
+                    getattr(rep, name)["x"] = "1"
+
     def test_later_run_config_entries_are_part_of_it(self) -> None:
         rep = onnxruntime.backend.prepare(two_nodes())
         other = rep.with_run_config(SHRINKING)

@@ -140,6 +140,7 @@ class Permit:
 
 
 def texts_of(settings: Mapping[str, Setting]) -> dict[str, str]:
+    """Return the text of each setting."""
     return {name: setting.text for name, setting in settings.items()}
 
 

@@ -289,7 +289,7 @@ class Capture:
             raise RuntimeError(self._lock.failure) from error
 
     def _buffer(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> OrtValue:
-        if self._on_webgpu:  # there, ORT accepts only device memory
+        if self._on_webgpu:  # ORT accepts only device memory
             return self._session.create_ortvalue_from_shape_and_type(list(shape), dtype.type, "webgpu")
         device = ("cpu", 0) if name in self._on_cpu else ("cuda", self._device_id)
         return OrtValue.ortvalue_from_shape_and_type(list(shape), dtype.type, *device)

@@ -109,8 +109,8 @@ class ModelInputs:
         """Return the error for inputs with values that do not fit, each with a description of its value."""
         listed, node = wrong[:_MOST_LISTED], wrong[0][0]
         sentences = [f"Input {_printable(node.name)!r} expects {_type(node)}, got {got}" for node, got in listed]
-        several = len(self._nodes) + len(self._overridable) > 1
-        sentences += [text for text in (several and self._inventory(), hint) if text]
+        sentences += [self._inventory()] if len(self._nodes) + len(self._overridable) > 1 else []
+        sentences += [hint] if hint else []
         name, expected = (node.name, _type(node)) if len(wrong) == 1 else (None, _listed(node for node, _ in wrong))
         got = ", ".join(got for _, got in listed)
         return reworded(kind, ". ".join(sentences), InputError, input=name, expected=expected, got=got)

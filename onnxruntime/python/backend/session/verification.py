@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from onnxruntime import InferenceSession, get_device
 from onnxruntime.backend.allowlist.rules import NOTHING, Permit, Setting, sent, texts_of
@@ -17,23 +17,22 @@ from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, QNN
 from onnxruntime.backend.session import failures, presence
 
 
-@dataclass(eq=False, repr=False)
-class Applied:
+class Applied(NamedTuple):
     """The specified settings as ORT reports them: the values of the properties of a prepared model."""
 
-    provider_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    session_config: Mapping[str, str] = field(default_factory=dict)
-    session_options: Mapping[str, object] = field(default_factory=dict)
-    unconfirmed: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    provider_options: Mapping[str, Mapping[str, str]] = NOTHING
+    session_config: Mapping[str, str] = NOTHING
+    session_options: Mapping[str, object] = NOTHING
+    unconfirmed: Mapping[str, Mapping[str, object]] = NOTHING
     warnings: tuple[str, ...] = ()
     extensions: tuple[str, ...] = ()
-    configuration: Mapping[str, Mapping] = field(default_factory=dict)
+    configuration: Mapping[str, Mapping] = NOTHING
 
     def and_without_effect(self, keyword: str, values: Mapping[str, object], sentences: Mapping[str, str]) -> Applied:
         """Add settings without effect, each with the sentence that was warned with."""
         settings = {**self.unconfirmed.get(keyword, NOTHING), **{name: values[name] for name in sentences}}
         unconfirmed = MappingProxyType({**self.unconfirmed, keyword: MappingProxyType(settings)})
-        return replace(self, unconfirmed=unconfirmed, warnings=(*self.warnings, *sentences.values()))
+        return self._replace(unconfirmed=unconfirmed, warnings=(*self.warnings, *sentences.values()))
 
 
 NOTHING_APPLIED = Applied()
@@ -60,7 +59,7 @@ def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) 
     plain = {
         "session_config": permit.session_config,
         "run_config": permit.run_config,
-        # A member of an enum is named.
+        # The name of an enum's member, which is plain data.
         "session_options": {name: getattr(value, "name", value) for name, value in permit.attributes.items()},
         "free_dimension_overrides": permit.sizes,
     }
@@ -72,8 +71,7 @@ def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) 
             reported[name], silent = _reported(name, settings, session.get_provider_options().get(name, NOTHING))
             if silent:
                 unconfirmed[name] = silent
-    applied = replace(
-        applied,
+    applied = applied._replace(
         provider_options=MappingProxyType(reported),
         session_config=MappingProxyType(dict(permit.session_config)),
         session_options=MappingProxyType(attributes),
