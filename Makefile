@@ -120,10 +120,10 @@ tests_only_in = $(call tests_ending,$(ONLY_$(1)))
 NOT_EVERYWHERE := $(foreach name,$(ENVIRONMENTS),$(call tests_only_in,$(name)))
 
 # The accepted minor releases of ORT, for the drift check.
-RELEASES ?= $(addprefix onnxruntime==,1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 1.30.0 1.31.1)
+RELEASES ?= $(addprefix onnxruntime==,1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 1.30.0 1.31.1 1.32.0)
 
 # The stock wheel, with which the benchmark and the tests compare.
-STOCK := stock-$(call digest,Makefile constraints.txt setup.py)
+STOCK := stock-$(call digest,Makefile constraints.txt setup.py,$(BASE_cpu))
 
 .PHONY: environments demo scale-out test try patch campaign-cuda bench bench-capture fuzz mutants drift document lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
 	conformance-webgpu conformance-keys conformance-numbers upstream-tests captured-operators $(ONNX:%=numbers-%)
@@ -273,6 +273,6 @@ $(patsubst %,.venv-%/$(READY),$(ENVIRONMENTS) $(EXAMPLES)): .venv-%/$(READY): .v
 .venv-stock/$(STOCK): .venv-stock/$(MADE)
 	rm -f .venv-stock/stock-*
 	.venv-stock/bin/python -m pip install --quiet --constraint constraints.txt \
-		"$$($(PYTHON) -c 'import setup; print("==".join(setup.requested_base("")))')" onnx
+		"$$($(PYTHON) -c 'import setup; print("==".join(setup.requested_base("$(BASE_cpu)")))')" onnx
 	.venv-stock/bin/python -m pip install --quiet --constraint constraints.txt --no-deps magika
 	touch $@

@@ -30,12 +30,12 @@ from pathlib import Path, PurePosixPath
 SETTING = "ORT_BACKEND_BASE"
 # The possible bases, with their default versions. The first is the default base.
 BASES = {
-    "onnxruntime": "1.31.1",
+    "onnxruntime": "1.32.0",
     "onnxruntime-openvino": "1.24.1",
     "onnxruntime-webgpu": "1.27.0",
     "onnxruntime-gpu": "1.31.1",
 }
-SUPPORTED_MINORS = range(24, 32)  # of ORT 1.x
+SUPPORTED_MINORS = range(24, 33)  # of ORT 1.x
 # PEP 440 gives local version labels to downstream builds: `onnxruntime>=1.31` is still satisfied.
 LOCAL_LABEL = "backend.1"
 
