@@ -73,7 +73,10 @@ IN_SEQUENCES = {
 def outcomes(python: str) -> list[dict[str, dict]]:
     """Return the outcomes of the patterns, and the outcomes of the sequences."""
     command = [python, str(ROOT / "tests" / "stock_sequences.py"), SEQUENCES]
-    selected = {"PYTHONPATH": str(ROOT / "tests" / "kept_series"), "KEPT_SERIES": "abs add concat"}
+    # make try finds the backend by this path, and the stock environment has its own backend.
+    path = os.environ.get("PYTHONPATH") if python == sys.executable else None
+    path = os.pathsep.join(filter(None, (str(ROOT / "tests" / "kept_series"), path)))
+    selected = {"PYTHONPATH": path, "KEPT_SERIES": "abs add concat"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | selected)
     if done.returncode:
         raise AssertionError(done.stderr[-3000:])

@@ -38,7 +38,7 @@ class OnnxRuntimeBackend(Backend):
     :class:`onnxruntime.InferenceSession` and pass it to :meth:`prepare`.
     """
 
-    # ONNX's test runner and callers use this name.
+    # ONNX's test runner and callers use this name. From ORT 1.32 on, it also decides for bytes and paths.
     allowReleasedOpsetsOnly = os.getenv("ALLOW_RELEASED_ONNX_OPSET_ONLY", "1") == "1"  # noqa: N815
 
     @classmethod
@@ -51,7 +51,8 @@ class OnnxRuntimeBackend(Backend):
         """
         Return whether the installed onnx has released the opsets that a model imports, and the reason if not.
 
-        Always ``(True, "")`` if the environment variable ``ALLOW_RELEASED_ONNX_OPSET_ONLY`` is set and not ``1``.
+        Always ``(True, "")`` if ``allowReleasedOpsetsOnly`` is false. By default, it is false if the environment
+        variable ``ALLOW_RELEASED_ONNX_OPSET_ONLY`` is set and not ``1``.
         """
         reason = failures.unreleased(model) if cls.allowReleasedOpsetsOnly else ""
         return not reason, reason
@@ -105,7 +106,7 @@ class OnnxRuntimeBackend(Backend):
             a ``TypeError`` if a keyword argument is not a mapping.
         :raises RuntimeError: if ORT does not apply a permitted setting.
         :raises unittest.SkipTest: if a ``ModelProto`` imports an opset that the installed onnx has not released, or
-            ORT lacks one of its operators. Both are errors if ``ALLOW_RELEASED_ONNX_OPSET_ONLY`` is set and not ``1``.
+            ORT lacks one of its operators. Not if ``allowReleasedOpsetsOnly`` is false: see :meth:`is_opset_supported`.
         """
         keywords = _specified((provider_options, session_config, run_config, session_options, free_dimension_overrides))
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
@@ -135,7 +136,8 @@ class OnnxRuntimeBackend(Backend):
             permit = look_up.permit(requested, at, presence.kind_of)
             requested.add_origin(permit.without_effect)
             presence.check_available(permit)
-            session, libraries = opening.create(source, permit, requested.extensions, SessionOptions())
+            options, released = SessionOptions(), cls.allowReleasedOpsetsOnly
+            session, libraries = opening.create(source, permit, requested.extensions, options, released)
         vars(session)[_OPENED] = permit.run_config, verification.read_back(session, permit, libraries)
         return cls.prepare(session, device, **kwargs)
 

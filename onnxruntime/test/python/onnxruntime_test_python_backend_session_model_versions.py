@@ -112,6 +112,47 @@ class VersionsTest(unittest.TestCase):
             onnxruntime.backend.prepare(proto.SerializeToString(), provider_options={}).run([X])[0].shape, X.shape
         )
 
+    def test_the_class_attribute_decides(self) -> None:
+        """The backend sends it as a session config entry, which ORT reads from 1.32 on."""
+        code = """if True:
+            import pathlib, sys, onnx, onnxruntime, onnxruntime.backend
+            from backend_test_models import two_nodes
+            from onnxruntime.backend.backend import OnnxRuntimeBackend
+
+            def loads(create, *arguments, **keywords):
+                try:
+                    return create(*arguments, **keywords)
+                except Exception as error:
+                    print(type(error).__name__, end=" ")
+
+            key, path = "session.allow_released_opsets_only", sys.argv[1]
+            proto = two_nodes()
+            proto.opset_import.add(domain="ai.onnx.ml", version=9999)
+            onnx.save(proto, path)
+            one_entry = {"provider_options": {}, "session_config": {"session.disable_prepacking": 1}}
+            Changed = type("Changed", (OnnxRuntimeBackend,), {})
+            for only in (Changed.allowReleasedOpsetsOnly, True, False):
+                Changed.allowReleasedOpsetsOnly = only
+                options = onnxruntime.SessionOptions()
+                options.add_session_config_entry(key, str(int(only)))
+                loads(onnxruntime.InferenceSession, path, options, providers=["CPUExecutionProvider"])
+                print("|", end=" ")
+                for made in (path, pathlib.Path(path).read_bytes(), path if only else proto):
+                    for keywords in ({}, one_entry):
+                        rep = loads(Changed.prepare, made, **keywords)
+                        assert rep is None or key not in f"{rep.session_config} {rep.configuration()}"
+                print()
+        """
+        environment = {name: text for name, text in os.environ.items() if name != "ALLOW_RELEASED_ONNX_OPSET_ONLY"}
+        for value in ("", "0", "1", "abc"):
+            variable = {"ALLOW_RELEASED_ONNX_OPSET_ONLY": value} if value else {}
+            with self.subTest(value), tempfile.TemporaryDirectory() as folder:
+                done = run_code(code, os.path.join(folder, "model.onnx"), env=environment | variable)
+                self.assertEqual(done.stdout.count("|"), 3, done.stderr)
+                for line in done.stdout.splitlines():
+                    bare, prepared = line.split("|")
+                    self.assertEqual(prepared.split(), bare.split() * 6, line)
+
     def test_unreleased_opsets_on_request(self) -> None:
         code = """if True:
             import unittest, onnxruntime.backend

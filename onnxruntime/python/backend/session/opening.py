@@ -21,20 +21,23 @@ from onnxruntime.backend.provider_names import ON_ANY_DEVICE, TENSORRT
 from onnxruntime.backend.session import extensions, failures, free_dimensions, presence, replacement
 
 _RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
+_RELEASED_OPSETS = "session.allow_released_opsets_only"  # ORT before 1.32 ignores it
 
 
 def create(
-    model: str | bytes, permit: Permit, libraries: Iterable[str], options: SessionOptions
+    model: str | bytes, permit: Permit, libraries: Iterable[str], options: SessionOptions, released_opsets: bool = True
 ) -> tuple[InferenceSession, tuple[str, ...]]:
     """Create a session from a permit, and return it with the names of the registered libraries of custom operators.
 
     If EPs were specified, the session gets exactly these EPs in their order, then the CPU EP, without any fallback.
     Otherwise it gets all available EPs, as in ORT's own backend.
+
+    :param released_opsets: whether ORT rejects a model that imports an opset that is not released.
     """
     for name, value in permit.attributes.items():
         setattr(options, name, value)
-    record = {_RECORD_ASSIGNMENT: "1"} if permit.explicit else {}
-    for key, text in {**record, **permit.session_config}.items():
+    own = {_RELEASED_OPSETS: "1" if released_opsets else "0"} | ({_RECORD_ASSIGNMENT: "1"} if permit.explicit else {})
+    for key, text in {**own, **permit.session_config}.items():
         options.add_session_config_entry(key, text)
     registered = extensions.register(options, libraries)
     shapes = free_dimensions.apply(options, permit, model)

@@ -139,9 +139,6 @@ SESSION_CONFIG: dict[str, Refused] = {
     "optimization.enable_memory_probe_recompute_config": Refused(
         NO_EFFECT, "only training builds read it", "documented"
     ),
-    "session.allow_released_opsets_only": Refused(
-        NO_EFFECT, "never read in sessions that Python creates", "opset 99 fails either way"
-    ),
     "session.compile_only": Refused(NO_USE, "internal. A session with this key cannot run", "ORT raised an error"),
     "session.fail_on_suboptimal_compiled_model": Refused(
         NO_EFFECT,
@@ -151,7 +148,13 @@ SESSION_CONFIG: dict[str, Refused] = {
     "test.ep_to_select": Refused(
         NO_EFFECT, "a test hook that is never read in sessions that Python creates", "strings"
     ),
-    # Refused: Python has SessionOptions attributes for these.
+    # Refused: the backend sets it, or Python has SessionOptions attributes for these.
+    "session.allow_released_opsets_only": Refused(
+        OTHER_ARGUMENT,
+        "OnnxRuntimeBackend.allowReleasedOpsetsOnly sets it, which the environment variable "
+        "ALLOW_RELEASED_ONNX_OPSET_ONLY=0 makes false. ORT before 1.32 ignores the key",
+        "opset 99 loads with the value 0",
+    ),
     "session.enable_cpu_mem_arena": Refused(
         OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass enable_cpu_mem_arena", "no effect was observed"
     ),
