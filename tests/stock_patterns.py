@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import decimal
 import gc
 import inspect
 import io
@@ -377,8 +378,12 @@ patterns(
         "a Python float": lambda: _run(FLOAT, [1.5]),
         "a Python int": lambda: _run(INT64, [3]),
         "a text for a number": lambda: _run(FLOAT, ["a"]),
-        "a numpy scalar": lambda: _run(FLOAT, [np.float32(2)]),
         "an object": lambda: _run(FLOAT, [object()]),
+        "np.void for text": lambda: _run(STRING, np.void(b"ab\0")),
+        "np.void in a list for text": lambda: _run(STRING, [np.void("é".encode())]),
+        "an array of np.void for text": lambda: _run(STRING, [np.array([b"a", b"bc"], "V2")]),
+        "np.void that is not UTF-8 for text": lambda: _run(STRING, [np.void(b"\xff")]),
+        "np.void of fields for text": lambda: _run(STRING, [np.void((1, 2), "i4,i4")]),
         "with __array__": lambda: _run(FLOAT, [_Array()]),
         "memoryview": lambda: _run(FLOAT, [memoryview(X)]),
         "foreign byte order": lambda: _run(FLOAT, [X.astype(">f4")]),
@@ -398,6 +403,38 @@ patterns(
         "map in a list": lambda: _run(CAST_MAP, [{0: 1.5, 1: 2.0}]),
     },
 )  # fmt: skip
+
+SCALARS = (
+    (FLOAT, (np.float32(2), np.float64(2), np.int64(2), np.bool_(True), np.str_("2"), np.timedelta64(2, "s"))),
+    (INT64, (np.int64(2), np.int32(2), np.uint64(2), np.float64(2))),
+    (BOOL, (np.bool_(True), np.int64(1))),
+    (STRING, (np.str_("a"), np.float32(2))),  # not np.bytes_, beyond whose end ORT reads
+)
+LISTS = (
+    (FLOAT, [1, 2.5], [True], ["1.5", b"2"], [1, "2"], ["x"], [1e300], [None], [decimal.Decimal(1)], [np.array(1)]),
+    (INT64, [1.0, 2.0], [1.5], [np.float32(3)], ["7", b" 8 "], ["7.0"], [2**63], [2.0**63], [np.nan], [[1], [2.0]]),
+    (BOOL, [1, 0], [1.0, 0.0], [2], ["0"], [None], [np.int8(1)]),
+    (STRING, [np.array(1)], [np.array("a")], [1, 2.5, None], [np.void(b"a")], [np.void(b"a"), "b"]),
+)  # fmt: skip
+NAMES = {FLOAT: "float", INT64: "int64", BOOL: "bool", STRING: "text"}
+
+patterns(
+    "a numpy scalar",
+    {
+        f"{value!r} for {NAMES[source]}, {form}": lambda source=source, inputs=inputs: _run(source, inputs)
+        for source, values in SCALARS
+        for value in values
+        for form, inputs in (("alone", value), ("in a list", [value]))
+    },
+)
+patterns(
+    "a list",
+    {
+        f"{value!r} for {NAMES[source]}": lambda source=source, value=value: _run(source, [value])
+        for source, *values in LISTS
+        for value in values
+    },
+)
 
 
 # --- devices ---
@@ -538,6 +575,28 @@ def providers_of_a_session():
 def unreleased_opsets_on_request():
     with mock.patch.object(OnnxRuntimeBackend, "allowReleasedOpsetsOnly", False):
         return OnnxRuntimeBackend.is_opset_supported(_proto(opset=9999))[0], prepare(_proto(opset=9999))
+
+
+def _opset_gate(only: object, form: Callable[[ModelProto], object], assigned: bool) -> list:
+    """Run a model with an opset that is not released and no operator of it, with an attribute of the backend."""
+    proto = two_nodes()
+    proto.opset_import.add(domain="ai.onnx.ml", version=9999)
+    own = OnnxRuntimeBackend if assigned else type("Own", (OnnxRuntimeBackend,), {"allowReleasedOpsetsOnly": only})
+    with mock.patch.object(own, "allowReleasedOpsetsOnly", only):
+        return (onnxruntime.backend.run if assigned else own.run_model)(form(proto), [X])
+
+
+patterns(
+    "allowReleasedOpsetsOnly",
+    {
+        f"{only!r}, {'assigned' if assigned else 'of a subclass'}, {name}": (
+            lambda only=only, form=form, assigned=assigned: _opset_gate(only, form, assigned)
+        )
+        for only in (True, False, 1, None, "0")
+        for name, form in (("ModelProto", lambda proto: proto), ("bytes", ModelProto.SerializeToString))
+        for assigned in (True, False)
+    },
+)
 
 
 @pattern

@@ -11,6 +11,7 @@ test`` sets it). The variable ``ORT_BACKEND_SEQUENCES`` is the number of sequenc
 
 from __future__ import annotations
 
+import decimal
 import functools
 import json
 import os
@@ -33,6 +34,17 @@ DIFFERENCES = {
     "values: too few": "**Missing inputs",
     "values: none": "**Missing inputs",
     "values: bytes for text": "**`bytes` in a string input",
+    "values: np.void that is not UTF-8 for text": "**Text that UTF-8",
+    "values: np.void of fields for text": "**A container in a string input",
+    **{
+        f"a list: {value} for {kind}": "**Items of a list of numbers"
+        for kind, values in (
+            ("float", ([1e300], [None], [decimal.Decimal(1)])),
+            ("int64", ([1.5],)),
+            ("bool", ([2], ["0"], [None])),
+        )
+        for value in values
+    },
     "values: foreign byte order": "**Arrays in non-native byte order",
     "prepare: inter_op_num_threads=-1": "**Attributes",
     "prepare: inter_op_num_threads=1.5": "**Attributes",

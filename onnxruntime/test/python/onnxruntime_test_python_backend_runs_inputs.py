@@ -105,8 +105,10 @@ class ValuesTest(InputTestCase):
             (self.int64, np.longlong(-3), np.int64(-3)),
             (self.int64, -3, np.int64(-3)),
             (self.int64, True, np.int64(1)),
+            (self.int64, -3.0, np.int64(-3)),
             (identity(tensor(TensorProto.UINT64)), True, np.uint64(1)),
             (self.bool, True, np.bool_(True)),
+            (self.bool, 1, np.bool_(True)),
             (self.bool, np.bool_(False), np.bool_(False)),
         ):
             self.check_scalar(rep, value, expected)
@@ -141,11 +143,12 @@ class ValuesTest(InputTestCase):
             ("float", {}),
             ("float", [[1], [2, 3]]),
             ("float", 1j),
-            ("int64", 1.0),
+            ("int64", 1.5),
             ("int64", [1.5]),
+            ("int64", "1"),
             ("int64", 2**63),
             ("int64", np.uint64(1)),
-            ("bool", 1),
+            ("bool", 2),
             ("int8", 128),
             ("uint8", -1),
         ):
@@ -205,13 +208,15 @@ class ValuesTest(InputTestCase):
             with self.subTest(value=repr(value)):
                 got = rep.run([value])[0]
                 self.assertEqual((got.dtype, got.tolist()), (np.dtype(object), ["a", "bé", ""]))
-        for value in ("a\0b", np.str_("a\0b"), np.array("a\0b", object), b"a\0b"):
+        for value in ("a\0b", np.str_("a\0b"), np.array("a\0b", object), b"a\0b", np.void(b"a\0b")):
             got = rep.run([value])[0]
             self.assertEqual((got.shape, got[()]), ((), "a\0b"))
         # ORT uses str() of other values, such as those in a table column with missing values.
         for value in (["a", 1, 1.5, None], np.array(["a", np.int64(1), np.float32(1.5), None], object)):
             self.assertEqual(rep.run([value])[0].tolist(), ["a", "1", "1.5", "None"])
-        for value in (1, np.array([1]), {}, None, [{}], np.array([{}]), [{1}], [["a"], ["b", "c"]], [b"\xff"]):
+        self.assertEqual(rep.run([np.array([b"a", b"bc"], "V2")])[0].tolist(), ["a\0", "bc"])
+        fields = np.zeros(1, "i4,f4")
+        for value in (1, np.array([1]), {}, None, [{}], np.array([{}]), [{1}], [["a"], ["b", "c"]], [b"\xff"], fields):
             with self.subTest(value=repr(value)):
                 self.refused(rep, [value])
         self.refused(rep, [np.array(["a", {}], object)], got="text that contains a value of type dict")
@@ -338,23 +343,28 @@ class LeavesTest(InputTestCase):
             (TensorProto.FLOAT, [1.0, None], "a list that contains None"),
             (TensorProto.FLOAT, [[1.0], ["a"]], "a list that contains 'a' (str)"),
             (TensorProto.FLOAT, [b"a"], "a list that contains b'a' (bytes)"),
-            (TensorProto.FLOAT, [np.array(["a"])], "a list that contains str32[1]"),
+            (TensorProto.FLOAT, [np.array(["a"])], "a list that contains 'a' (str)"),
+            (TensorProto.INT64, ["7.0"], "a list that contains '7.0' (str)"),
             (TensorProto.FLOAT, [{}], "a list that contains a value of type dict"),
             (TensorProto.FLOAT, [1j], "a list that contains a value of type complex"),
             (TensorProto.FLOAT, [decimal.Decimal(1)], "a list that contains a value of type Decimal"),
             (TensorProto.INT64, [1, 2.5], "a list that contains 2.5 (float)"),
             (TensorProto.INT64, [np.float32(2.5)], "a list that contains float32[]"),
-            (TensorProto.INT64, [np.array([2.5]), [1]], "a list that contains float64[1]"),
-            (TensorProto.FLOAT, [np.str_("1")], "a list that contains str32[]"),
-            (TensorProto.BOOL, [True, 1], "a list that contains 1 (int)"),
+            (TensorProto.INT64, [np.array([2.5]), [1]], "a list that contains 2.5 (float)"),
+            (TensorProto.INT64, [float("nan")], "a list that contains nan (float)"),
+            (TensorProto.INT64, [float("inf")], "a list that contains inf (float)"),
+            (TensorProto.BOOL, [True, 0.5], "a list that contains 0.5 (float)"),
+            (TensorProto.BOOL, ["1"], "a list that contains '1' (str)"),
             (TensorProto.FLOAT, "a", "'a' (str)"),
             (TensorProto.FLOAT, {}, "a value of type dict"),
             (TensorProto.FLOAT, 1j, "a value of type complex"),
             # numpy counts durations among the integers.
-            *((of, [np.timedelta64(5, "s")], "a list") for of in (TensorProto.INT64, TensorProto.FLOAT)),
-            *((of, [1, np.timedelta64(5, "s")], "a list") for of in (TensorProto.INT64, TensorProto.FLOAT)),
-            (TensorProto.INT64, [np.array(["NaT"], "m8[s]")], "a list"),
-            (TensorProto.FLOAT, [1.5, np.timedelta64(5, "s")], "a list"),
+            *(
+                (of, value, "a list that contains timedelta64[s][]")
+                for value in ([np.timedelta64(5, "s")], [1, np.timedelta64(5, "s")], [np.timedelta64(5, "s"), 1.5])
+                for of in (TensorProto.INT64, TensorProto.FLOAT)
+            ),
+            (TensorProto.INT64, [np.array(["NaT"], "m8[s]")], "a list that contains None"),
         ):
             self.check(element, value, got)
 
@@ -364,6 +374,11 @@ class LeavesTest(InputTestCase):
             (TensorProto.UINT8, [[-1]], "-1"),
             (TensorProto.INT64, [-1, 2**63], str(2**63)),
             (TensorProto.UINT64, [-1, 2**63], "-1"),
+            (TensorProto.UINT64, [2.0**64], str(2.0**64)),
+            (TensorProto.INT64, [2.0**63], str(2.0**63)),
+            (TensorProto.INT64, [np.uint64(2**63)], str(2**63)),
+            (TensorProto.INT64, ["7", str(2**63)], str(2**63)),
+            (TensorProto.BOOL, [1, 2], "2"),
             (TensorProto.FLOAT, [1.0, 1e300], "1e+300"),
             (TensorProto.FLOAT, [10**39], "an integer of 130 bits"),
             (TensorProto.FLOAT, [10**400], "an integer of 1329 bits"),
@@ -372,6 +387,7 @@ class LeavesTest(InputTestCase):
         ):
             self.check(element, value, f"a list that contains {number}, which is out of range")
         self.check(TensorProto.INT8, 300, "300, which is out of range")
+        self.check(TensorProto.INT64, 2**63, f"{2**63}, which is out of range")
         self.check(TensorProto.FLOAT, -1e39, "-1e+39, which is out of range")
 
     @needs_narrow_types
@@ -394,6 +410,23 @@ class LeavesTest(InputTestCase):
         )
         whole = identity(tensor(TensorProto.UINT64))
         self.assertEqual(whole.run([[0, 2**64 - 1]])[0].tolist(), [0, 2**64 - 1])
+
+    def test_numbers_of_another_kind(self) -> None:
+        large = 2**53 + 1  # no float64
+        for element, value, expected in (
+            (TensorProto.INT64, [1.0, np.float32(2), True, np.array(3.0)], [1, 2, 1, 3]),
+            (TensorProto.INT64, [[large, 1.0], [np.uint64(large), -1]], [[large, 1], [large, -1]]),
+            (TensorProto.INT64, [[1, 2], np.array([3.0, 4.0])], [[1, 2], [3, 4]]),
+            (TensorProto.INT64, ["7", b" -8 ", np.str_(large), 9.0], [7, -8, large, 9]),
+            (TensorProto.INT64, [np.array(["7"])], [[7]]),
+            (TensorProto.UINT64, [2.0**63, str(2**64 - 1)], [2**63, 2**64 - 1]),
+            (TensorProto.BOOL, [1, 0.0, np.int8(1), False], [True, False, True, False]),
+            (TensorProto.FLOAT, ["1.5", b"-inf", 2, np.array(3)], [1.5, -np.inf, 2, 3]),
+            (TensorProto.STRING, [np.array(1), np.array("a"), np.array(b"b")], ["1", "a", "b"]),
+        ):
+            with self.subTest(value=repr(value)):
+                got = identity(tensor(element)).run([value])[0]
+                self.assertEqual((got.dtype, got.tolist()), (helper.tensor_dtype_to_np_dtype(element), expected))
 
     def test_other_sequences_in_a_list(self) -> None:
         for value in ([range(2), (2, 3)], [np.array([0, 1]), [2, 3.0]], [memoryview(b"\0\1"), b"\2\3"[:0] or [2, 3]]):

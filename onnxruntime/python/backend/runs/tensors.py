@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from functools import cache, lru_cache
 from itertools import chain
 
@@ -27,8 +28,6 @@ from onnxruntime.backend.errors import show
 _STRING = np.dtype(object)
 # The Python representation of a container is not text that a caller means.
 _CONTAINERS = (list, tuple, Mapping, AbstractSet, np.ndarray)
-_WHOLE = (bool, int, np.bool_, np.integer)
-_NUMBERS = (*_WHOLE, float, np.floating)
 _FLAT = (str, bytes, bytearray, memoryview)
 _RAGGED = "a list of lists of different lengths"
 _MOST_DIMENSIONS = 64  # numpy supports no more (32 before 2.0). A list that contains itself is nested deeper
@@ -80,12 +79,13 @@ def as_array(value: object, dtype: np.dtype) -> np.ndarray:
     if isinstance(value, (bool, int, float, str, bytes, list, tuple)) and not isinstance(value, np.generic):
         if dtype != _STRING:
             return _numbers_of(value, dtype)
-        _check_leaves(value, (object,) if isinstance(value, (list, tuple)) else (str, bytes))
+        _types_in(value, (object,) if isinstance(value, (list, tuple)) else (str, bytes))
         return _texts(_stacked(value, object))
     array = np.asarray(value)
     if dtype == _STRING:
-        # numpy wraps an object without __array__ in an array of objects.
-        if array.dtype.kind not in ("OSTU" if hasattr(value, "__array__") else "STU"):
+        # numpy wraps an object without __array__ in an array of objects. The fields of a np.void are no text.
+        kinds = "OSTU" if hasattr(value, "__array__") else "STU"
+        if array.dtype.kind not in kinds and (array.dtype.type is not np.void or array.dtype.names):
             raise ValueError(describe(value))
         return _texts(array)
     # ORT would read bytes in foreign byte order as native ones, and crashes on such text.
@@ -98,40 +98,66 @@ def _texts(array: np.ndarray) -> np.ndarray:
     """Decode ``bytes``, and leave ``str()`` of all other values, such as numbers, ``None`` and dates, to ORT."""
     array = array.astype(object)  # a copy
     kinds = set(map(type, array.flat))
-    if any(issubclass(kind, _CONTAINERS) for kind in kinds):
-        container = next(one for one in array.flat if isinstance(one, _CONTAINERS))
-        raise ValueError(f"text that contains {describe(container)}")
-    if any(issubclass(kind, bytes) for kind in kinds):
-        try:
-            array.flat = [text.decode() if isinstance(text, bytes) else text for text in array.flat]
-        except UnicodeDecodeError:
-            raise ValueError("bytes that are not UTF-8 text") from None
-    return array
+    return _each(array, _text) if any(issubclass(kind, (bytes, *_CONTAINERS)) for kind in kinds) else array
+
+
+def _text(item: object) -> object:
+    if isinstance(item, _CONTAINERS):
+        raise ValueError(f"text that contains {describe(item)}")
+    try:
+        return item.decode() if isinstance(item, bytes) else item
+    except UnicodeDecodeError:
+        raise ValueError("bytes that are not UTF-8 text") from None
 
 
 def _numbers_of(value: object, dtype: np.dtype) -> np.ndarray:
     """Convert a Python number, or nested lists of numbers, to an array of a type that is not text."""
-    whole = dtype.kind in "iu" or (dtype.kind == "V" and dtype.name.startswith(("int", "uint")))  # numpy's name is slow
-    fitting = (*(_WHOLE if whole else _NUMBERS), dtype.type) if dtype.kind != "b" else (bool, np.bool_)
-    _check_leaves(value, fitting)
-    found = _stacked(value)
-    if found.dtype == dtype or found.dtype.kind == "b":
-        return found.astype(dtype, copy=False)
-    # Durations, which numpy counts among the integers, or integers that numpy cannot combine in one integer type.
-    if found.dtype.kind == "m" or not issubclass(found.dtype.type, fitting):
-        found = _stacked(value, object)
-        if any(not isinstance(number, fitting) or isinstance(number, np.timedelta64) for number in found.flat):
-            raise ValueError(describe(value))
+    whole = dtype.kind in "biu" or (dtype.kind == "V" and dtype.name.startswith(("int", "uint")))  # the name is slow
+    within = "a list that contains " if isinstance(value, (list, tuple)) else ""
+    # In a list, a text can be a number, as in the stock backend. numpy reads it as the bool True if it is not empty.
+    texts = (str, bytes) if within and dtype.kind != "b" else ()
+    fitting = (bool, int, float, np.bool_, np.integer, np.floating, dtype.type, *texts)
+    has_text = any(issubclass(kind, texts) for kind in _types_in(value, fitting))
+    if not has_text:
+        found = _stacked(value)
+        if found.dtype == dtype or found.dtype.kind == "b":
+            return found.astype(dtype, copy=False)
+    # numpy rounds large integers of different types, and counts durations among the integers.
+    if has_text or found.dtype.kind not in ("iu" if whole else "iuf"):
+        items = _stacked(value, object)
+        try:
+            found = _each(items, lambda item: _number(item, fitting, whole))
+        except ValueError as reason:
+            raise ValueError(f"{within}{reason}") from None
     if whole:
-        size = 1 << int(dtype.name.lstrip("uint"))
-        low = 0 if dtype.name[0] == "u" else -size // 2
-        array, lost = found, (found < low) | (found > low + size - 1)
+        size = 2 if dtype.kind == "b" else 1 << int(dtype.name.lstrip("uint"))
+        low = -size // 2 if dtype.name[0] == "i" else 0
+        exact = found.astype(object)  # numpy before 2.0 rounds large integers to compare them
+        array, lost = found, np.asarray((exact < low) | (exact >= low + size))
     else:
         array, lost = _floats(found, dtype)
     if lost.any():
-        contains = "a list that contains " if isinstance(value, (list, tuple)) else ""
-        raise ValueError(f"{contains}{show(found[lost].tolist()[0])}, which is out of range")
+        raise ValueError(f"{within}{show(found[lost].tolist()[0])}, which is out of range")
     return array.astype(dtype, copy=False)
+
+
+def _number(item: object, fitting: tuple[type, ...], whole: bool) -> object:
+    """Return the Python number that an item of a list represents, or describe the item in a ``ValueError``."""
+    if isinstance(item, fitting) and not isinstance(item, np.timedelta64):
+        number = item.item() if isinstance(item, np.generic) else item
+        with suppress(ValueError, OverflowError):
+            if isinstance(number, (str, bytes)):
+                number = int(number) if whole else float(number)
+            if not whole or number == int(number):
+                return number
+    raise ValueError(describe(item))
+
+
+def _each(array: np.ndarray, convert: Callable[[object], object]) -> np.ndarray:
+    """Convert each object of an array. For numpy, a list can contain an array without dimensions: convert its item."""
+    items = (item[()] if type(item) is np.ndarray and item.ndim == 0 else item for item in array.flat)
+    # numpy would convert objects that are sequences if they were assigned to an array.
+    return np.fromiter(map(convert, items), object, array.size).reshape(array.shape)
 
 
 def _floats(found: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
@@ -149,30 +175,42 @@ def _floats(found: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]
         return array, np.isfinite(numbers) & (np.isinf(size) | ((size != 0) & ~(size * 2 >= np.abs(numbers))))
 
 
-def _check_leaves(value: object, fitting: tuple[type, ...]) -> None:
-    """Check the types in nested lists before numpy makes an array: numpy makes every text as long as the longest."""
+def _types_in(value: object, fitting: tuple[type, ...]) -> set[type]:
+    """Return the types of the items in nested lists, or raise a ``ValueError`` if numpy must not convert the lists.
+
+    Each step checks one level. numpy before 1.24 makes an array of lists of different lengths. numpy 2.4 crashes on
+    some lists next to a number or a text, such as ``[[1, x], x]`` with a list ``x``.
+    """
+    types: set[type] = set()
     items: list = [value]
     for _ in range(_MOST_DIMENSIONS):
-        kinds = set(map(type, items))
+        kinds = set(map(type, items))  # few, even of a million items
+        if np.ndarray in kinds:
+            kinds = set(map(_type_of, items))
         nested = {kind for kind in kinds if issubclass(kind, Sequence) and not issubclass(kind, _FLAT)}
-        leaves = kinds - nested
-        for item in items if not all(issubclass(kind, fitting) for kind in leaves) else ():
-            kind = item.dtype.type if type(item) is np.ndarray else type(item)
-            if issubclass(kind, fitting) or kind in nested or kind is memoryview:
-                continue
-            if issubclass(kind, np.generic) or not hasattr(kind, "__array__"):  # numpy converts objects with __array__
-                raise ValueError(describe(value) if item is value else f"a list that contains {describe(item)}")
+        if unfit := {kind for kind in kinds - nested if not issubclass(kind, fitting) and not _is_array_like(kind)}:
+            item = next(item for item in items if _type_of(item) in unfit)
+            raise ValueError(describe(value) if item is value else f"a list that contains {describe(item)}")
+        types |= kinds - nested
         if not nested:
-            return
+            return types
         # Each list once: otherwise, a list that contains another one several times takes exponential time.
         lists = {id(item): item for item in items if type(item) in nested}.values()
-        # numpy before 1.24 makes an array of objects of such lists. numpy 2.4 crashes on [[1, x], x] with a list x.
-        beside = [item for item in items if isinstance(item, fitting) and type(item) in leaves] if leaves else ()
-        scalars = any(not issubclass(type(item), np.ndarray) or item.ndim == 0 for item in beside)
+        beside = (item for item in items if type(item) not in nested and isinstance(item, fitting))
+        scalars = any(not isinstance(item, np.ndarray) or item.ndim == 0 for item in beside)
         if scalars or len(set(map(len, lists))) > 1:
             raise ValueError(_RAGGED)
         items = list(chain.from_iterable(lists))
     raise ValueError("a list that is nested too deeply")
+
+
+def _type_of(item: object) -> type:
+    return item.dtype.type if type(item) is np.ndarray else type(item)
+
+
+def _is_array_like(kind: type) -> bool:
+    """Return whether numpy converts objects of a class to arrays. Their type is known only afterwards."""
+    return kind is memoryview or (hasattr(kind, "__array__") and not issubclass(kind, np.generic))
 
 
 def _stacked(value: object, dtype: type | None = None) -> np.ndarray:
