@@ -22,6 +22,7 @@ from backend_test_models import two_nodes
 
 import onnxruntime
 from onnxruntime.backend.command_line import info, providers
+from onnxruntime.backend.session.failures import SESSION_VARIABLES
 
 AZURE = "AzureExecutionProvider"
 
@@ -115,6 +116,7 @@ class InfoTest(CommandTest):
                 self.assertEqual((found["environment"][VARIABLE], len(found["problems"])), (config, count))
                 self.assertTrue(all(problem["keyword"] == keyword for problem in found["problems"]))
         names = ("ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS", "ORT_LOAD_CONFIG_FROM_MODEL", "ALLOW_RELEASED_ONNX_OPSET_ONLY")
+        names += tuple(SESSION_VARIABLES)
         with mock.patch.dict(os.environ, dict.fromkeys(names, "")):
             self.assertEqual(json.loads(self.show("info", "--json"))["environment"].keys(), {*names})
 

@@ -36,6 +36,7 @@ from onnxruntime.backend.capture.graph_keys import GraphIds
 from onnxruntime.backend.errors import InputError, RunCancelledError
 from onnxruntime.backend.request import of_call
 from onnxruntime.backend.session import presence, replacement, verification
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"
@@ -108,6 +109,16 @@ def without_the_ep() -> None:
     """Have ORT create a session without the specified EP."""
     with mock.patch.object(onnxruntime.InferenceSession, "get_providers", return_value=["AzureExecutionProvider"]):
         prepare(provider_options={CPU: {}})
+
+
+def with_a_variable_of_ort() -> None:
+    """Have ORT 1.32 or later reject the value of an environment variable."""
+    error = InvalidArgument("Invalid session.moe.offload.min_expert_weight value 'abc'")
+    with (
+        setting(ORT_QMOE_MIN_EXPERT_WEIGHT="abc"),
+        mock.patch.object(onnxruntime.InferenceSession, "__init__", side_effect=error),
+    ):
+        prepare()
 
 
 def excluding(name: str, specified: dict | None = None) -> Callable:
@@ -696,6 +707,14 @@ OTHER_ERRORS = (
         (
             "The model imports ai.onnx opset 99, which is not released according to the installed onnx. To run it "
             "anyway, set the environment variable ALLOW_RELEASED_ONNX_OPSET_ONLY=0"
+        ),
+    ),
+    (
+        with_a_variable_of_ort,
+        RuntimeError,
+        (
+            "The cause may be the environment variable ORT_QMOE_MIN_EXPERT_WEIGHT='abc'. Correct or unset it. ORT "
+            "error: Invalid session.moe.offload.min_expert_weight value 'abc'"
         ),
     ),
     (

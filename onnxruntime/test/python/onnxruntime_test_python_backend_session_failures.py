@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import tempfile
 import unittest
@@ -31,7 +32,7 @@ import onnxruntime.backend
 from onnxruntime.backend.provider_names import QNN
 from onnxruntime.backend.session import failures, opening, presence, verification
 from onnxruntime.capi import onnxruntime_pybind11_state
-from onnxruntime.capi.onnxruntime_pybind11_state import Fail
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 
 class MissingTest(unittest.TestCase):
@@ -151,6 +152,30 @@ class MissingTest(unittest.TestCase):
 
 def on_the_cpu(model, options, **_):
     return onnxruntime.InferenceSession(model, options, providers=[CPU])
+
+
+class EnvironmentTest(unittest.TestCase):
+    """ORT 1.32 reads these variables in every session, and its errors name config keys that nobody set."""
+
+    def test_the_error_names_the_variable(self) -> None:
+        read = 0
+        for variable in failures.SESSION_VARIABLES:
+            with mock.patch.dict(os.environ, {variable: "abc"}):
+                try:
+                    onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
+                    continue
+                except InvalidArgument:
+                    read += 1
+                for keywords in ({}, {"provider_options": {}}):
+                    with self.subTest(variable, **keywords), self.assertRaises(InvalidArgument) as raised:
+                        onnxruntime.backend.prepare(two_nodes(), **keywords)
+                    self.assertIn(f"{variable}='abc'", str(raised.exception))
+        release = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
+        self.assertEqual(read, len(failures.SESSION_VARIABLES) if release >= (1, 32) else 0)
+
+    def test_only_a_variable_that_is_set(self) -> None:
+        error = InvalidArgument("Invalid session.moe.offload.min_expert_weight value 'abc'")
+        self.assertIsNone(failures.explain(error))
 
 
 class MissingLibraryTest(unittest.TestCase):

@@ -26,13 +26,13 @@ from onnxruntime.backend.command_line.output import MistakeError, Page
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import AZURE
 from onnxruntime.backend.request import ENVIRONMENT
-from onnxruntime.backend.session import presence
+from onnxruntime.backend.session import failures, presence
 
 HELP = "show versions and the available execution providers"
 DESCRIPTION = "Show versions and the EPs of this process, and run a small model with each EP."
 _SECONDS = 120  # enough to load an EP's libraries from a slow disk
 _VARIABLES = (ENVIRONMENT, "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS", "ORT_LOAD_CONFIG_FROM_MODEL")
-_VARIABLES += ("ALLOW_RELEASED_ONNX_OPSET_ONLY",)
+_VARIABLES += ("ALLOW_RELEASED_ONNX_OPSET_ONLY", *failures.SESSION_VARIABLES)
 # A model that every EP can run.
 _TWO_NODES = """<ir_version: 7, opset_import: ["": 13]>
 two_nodes (float[1, 4] X) => (float[1, 4] Y) { Z = Neg(X) Y = Abs(Z) }"""
@@ -58,7 +58,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
         model = Path(folder, "model.onnx")
         model.write_bytes(parser.parse_model(_TWO_NODES).SerializeToString())
         words = ["run", str(model), "--repeat", "1", "--provider-option"]
-        failures = dict(workers.map(lambda ep: (ep, in_child([*words, ep], chosen.plugin)[1]), kinds))
+        reasons = dict(workers.map(lambda ep: (ep, in_child([*words, ep], chosen.plugin)[1]), kinds))
     wheels = _wheels()
     if len(wheels) > 1:
         warn(f"Several bases in one environment overwrite each other: {', '.join(wheels)}. Uninstall all, install one")
@@ -80,8 +80,8 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
                 "devices": [
                     {"type": one.device.type.name, "vendor": one.device.vendor} for one in presence.plugin_devices(name)
                 ],
-                "works": not failures[name],
-                "reason": failures[name],
+                "works": not reasons[name],
+                "reason": reasons[name],
             }
             for name, kind in kinds.items()
         ],

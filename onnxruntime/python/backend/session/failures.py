@@ -16,7 +16,7 @@ from onnx import ModelProto, helper
 
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend.errors import refuse, reject
+from onnxruntime.backend.errors import refuse, reject, show
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE, ON_CUDA_DEVICE, OPENVINO, QNN
 from onnxruntime.capi import build_and_package_info
 
@@ -35,6 +35,15 @@ _MISSING = {
     ),
     OPENVINO: "The device of device_type, or its driver, may be missing.",
     QNN: "Without a Qualcomm device, it computes on its simulator only, which backend_type='htp' selects.",
+}
+# The environment variables that ORT 1.32 reads in each session, with the config key that its error names instead.
+SESSION_VARIABLES = {
+    "ORT_MOE_PACKED_GPU_EXPERTS": "ep.cuda.moe_packed_gpu_experts",
+    "ORT_QMOE_MIN_EXPERT_WEIGHT": "session.moe.offload.min_expert_weight",
+    "ORT_QMOE_SKIP_TAIL_COLD_ONLY": "session.moe.offload.skip_tail_cold_only",
+    "ORT_QMOE_SKIP_ZERO_COLD_DOORBELL": "session.moe.offload.skip_zero_cold_doorbell",
+    "ORT_QMOE_TAIL_SUBSTITUTION_MIN_RANK": "session.moe.offload.tail_substitution_min_rank",
+    "ORT_QMOE_TAIL_SUBSTITUTION_THRESHOLD": "session.moe.offload.tail_substitution_threshold",
 }
 _ANYWAY = "To run it anyway, set the environment variable ALLOW_RELEASED_ONNX_OPSET_ONLY=0"
 # Clearer messages for errors that ORT raises while it creates a session: regular expression to message.
@@ -66,6 +75,10 @@ def explain(error: Exception) -> str | None:
     for pattern, message in _EXPLANATIONS.items():
         if match := re.search(pattern, str(error)):
             return message.format(*match.groups(), ort=onnxruntime.__version__, error=error)
+    for variable, key in SESSION_VARIABLES.items():
+        if variable in os.environ and key in str(error):
+            given = f"{variable}={show(os.environ[variable])}"
+            return f"The cause may be the environment variable {given}. Correct or unset it. ORT error: {error}"
     return None
 
 
