@@ -100,7 +100,7 @@ BAD_INPUTS = {
     "null inside": {"X": [[1, 2, None], [4, 5, 6]]},
     "null at depth": {"X": json.loads("[" * 60 + "null" + "]" * 60)},
     "text": {"X": "text"},
-    "text inside": {"X": [["1", 2, 3], [4, 5, 6]]},
+    "text inside": {"X": [["one", 2, 3], [4, 5, 6]]},
     "rank": {"X": [1, 2, 3]},
     "shape": {"X": [[1, 2], [3, 4]]},
     "ragged": {"X": [[1, 2, 3], [4]]},

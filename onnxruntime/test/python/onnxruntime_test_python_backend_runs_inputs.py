@@ -345,6 +345,8 @@ class LeavesTest(InputTestCase):
             (TensorProto.FLOAT, [b"a"], "a list that contains b'a' (bytes)"),
             (TensorProto.FLOAT, [np.array(["a"])], "a list that contains 'a' (str)"),
             (TensorProto.INT64, ["7.0"], "a list that contains '7.0' (str)"),
+            (TensorProto.FLOAT, ["1e400"], "a list that contains '1e400' (str)"),
+            (TensorProto.DOUBLE, [b"-1e400"], "a list that contains b'-1e400' (bytes)"),
             (TensorProto.FLOAT, [{}], "a list that contains a value of type dict"),
             (TensorProto.FLOAT, [1j], "a list that contains a value of type complex"),
             (TensorProto.FLOAT, [decimal.Decimal(1)], "a list that contains a value of type Decimal"),

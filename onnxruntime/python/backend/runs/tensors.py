@@ -148,6 +148,8 @@ def _number(item: object, fitting: tuple[type, ...], whole: bool) -> object:
         with suppress(ValueError, OverflowError):
             if isinstance(number, (str, bytes)):
                 number = int(number) if whole else float(number)
+                if number in (np.inf, -np.inf) and re.search(r"\d", str(item)):  # as of '1e400'
+                    raise OverflowError
             if not whole or number == int(number):
                 return number
     raise ValueError(describe(item))
