@@ -82,7 +82,7 @@ class TestInstalled(unittest.TestCase):
 class TestRequestedBase(unittest.TestCase):
     def test_accepted(self):
         for setting, expected in (
-            ("", ("onnxruntime", "1.31.1")),
+            ("", ("onnxruntime", "1.32.0")),
             ("onnxruntime-openvino", ("onnxruntime-openvino", "1.24.1")),
             ("onnxruntime-gpu==1.24.0", ("onnxruntime-gpu", "1.24.0")),
             ("onnxruntime==1.31.2", ("onnxruntime", "1.31.2")),
@@ -98,7 +98,7 @@ class TestRequestedBase(unittest.TestCase):
             " onnxruntime",
             "onnxruntime==",
             "onnxruntime==1.23.2",
-            "onnxruntime==1.32.0",
+            "onnxruntime==1.33.0",
             "onnxruntime==1.31",
             "onnxruntime==1.31.1\n",
             "onnxruntime==1.31.1 --index-url=x",

@@ -12,13 +12,15 @@ the allowlist does not contain, which is a failure. Lists the names of the allow
 and do not contain.
 
 A name counts as a key if it begins like a key (session., ep., mlas. and so on). It counts as an option of an execution
-provider if the same function, or the same table of pointers, uses known options of that provider.
+provider if the same function, or the same table of pointers, uses known options of that provider, or one known option
+and the name of the provider. It counts as a prefix of keys or as an optimizer if known keys or optimizers stand next to
+it. This is so in each library of ORT, whether or not the wheel has the execution provider.
 
 The check does not report an option that is used apart from all others, among names of values, or alone in a new
-library. It does not report a name that does not begin with a lower-case letter, or a key with another prefix. Neither
-does it report a piece of code that looks like the middle of a known name. Names that code for AVX composes are not
-found, but no parser of a wheel composes names so. On macOS and on Arm, options of execution providers without the
-prefix of a key are not found.
+library. It does not report an option that does not begin with a lower-case letter. It reports a key with another prefix
+only if the code compares names with this prefix, next to other keys. It does not report a piece of code that looks like
+the middle of a known name. Names that code for AVX composes are not found, but no parser of a wheel composes names so.
+On macOS and on Arm, only keys are found.
 """
 
 from __future__ import annotations
@@ -44,14 +46,36 @@ from onnxruntime.backend.allowlist.rules import Rule
 SESSION_CONFIG = ort_options.SESSION_CONFIG | refusals.SESSION_CONFIG
 RUN_CONFIG = ort_options.RUN_CONFIG | refusals.RUN_CONFIG
 PROVIDERS = refusals.provider_tables()
+OPTIMIZERS = {*ort_options.OPTIMIZERS}
 
 _LIBRARY = re.compile(r"(lib)?onnxruntime.*\.(so(\.[0-9.]+)?|dylib|dll|pyd)")
 _KEY = re.compile(r"(session|ep|mlas|optimization|memory|qnn|test|arena)\.[A-Za-z0-9_.]*[A-Za-z0-9_]")
 _OPTION = re.compile(r"[a-z][A-Za-z0-9_.]*[A-Za-z0-9]")
+# Of keys that the code compares with a prefix.
+_PREFIX = re.compile(r"([a-z][a-z0-9_]*\.)+")
+_OPTIMIZER = re.compile(r"[A-Z][A-Za-z0-9_]{5,}")
 # A text is among the options of an EP when this many of its neighbours, of so many to each side, are such options.
 _NEIGHBOURS, _KNOWN = 8, 3
 # Keys that not every build has.
 _ONLY_IN = {"mlas.enable_gemm_fastmath_arm64_bfloat16": "Arm on Linux", "session.x64quantprecision": "x86-64"}
+
+
+class _Group(NamedTuple):
+    """Known names that are used together: the options of an EP, the keys, or the optimizers."""
+
+    what: str
+    names: set[str]
+    form: re.Pattern[str]  # of another such name
+    ep: str = ""
+
+    def count(self, texts: set[str]) -> int:
+        """Return how many of the texts are known names. Next to the name of its EP, one option counts as enough."""
+        known = len(texts & self.names)
+        return known + _KNOWN if known and self.ep in texts else known
+
+    def has_prefix(self, text: str) -> bool:
+        """Return whether known names begin with this text."""
+        return text.endswith(".") and any(name.startswith(text) for name in self.names)
 
 
 class Library(NamedTuple):
@@ -143,7 +167,7 @@ def unjudged(distribution: Distribution) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for library in distribution.libraries:
-        for text, what in (*_keys(library).items(), *_options(library).items()):
+        for text, what in (*_keys(library).items(), *_among_known(library).items()):
             if text not in NOISE:
                 found.setdefault(text, f"{what}, {library.name}")
     return dict(sorted(found.items()))
@@ -168,24 +192,38 @@ def _is_part(text: str, others: Iterable[str], judged: Iterable[str]) -> bool:
     return any(text in other and text != other for other in others) or is_glued(text, {*judged, *PROVIDERS})
 
 
-def _options(library: Library) -> dict[str, str]:
-    tables = {ep: {*provider.get(library.kind, {})} for ep, provider in PROVIDERS.items()}
-    tables = {ep: options for ep, options in tables.items() if len(options) >= _KNOWN}
-    every = set().union(*tables.values())
+def _among_known(library: Library) -> dict[str, str]:
+    """Return the names that stand among known options of an EP, known keys, or known optimizers."""
+    # ORT's own library passes options to plugin EPs, too.
+    kinds = ("built-in", "plugin") if library.kind == "built-in" else ("plugin",)
+    tables = {ep: {name for kind in kinds for name in provider.get(kind, {})} for ep, provider in PROVIDERS.items()}
+    groups = [_Group(f"options of {ep}", options, _OPTION, ep) for ep, options in tables.items() if options]
+    keys = {*SESSION_CONFIG, *RUN_CONFIG, *filter(_KEY.fullmatch, library.texts)}
+    groups += [_Group("keys", keys, _PREFIX), _Group("optimizers", OPTIMIZERS, _OPTIMIZER)]
+    known = set().union(*tables.values(), OPTIMIZERS, refusals.SESSION_FAMILIES)
+    judged = {
+        *SESSION_CONFIG,
+        *RUN_CONFIG,
+        *OPTIMIZERS,
+        *refusals.SESSION_FAMILIES,
+        *refusals.EVERY_PROVIDER,
+        *PROVIDERS,
+    }
     found: dict[str, str] = {}
     for place in library.places:
         texts = list(dict.fromkeys(use.text for use in place))
-        others = every | {*texts}
-        texts = [text for text in texts if text in every or library.texts[text] or not _is_part(text, others, every)]
+        others = known | {*texts}
+        texts = [text for text in texts if text in known or library.texts[text] or not _is_part(text, others, known)]
         for index, text in enumerate(texts):
-            near = {*texts[max(index - _NEIGHBOURS, 0) : index + _NEIGHBOURS + 1]}
-            known = {ep: len(near & options - {text}) for ep, options in tables.items()}
+            near = {*texts[max(index - _NEIGHBOURS, 0) : index + _NEIGHBOURS + 1]} - {text}
+            counts = [group.count(near) for group in groups]
             # EPs share names: it is an option of the one that most of its neighbours belong to.
-            most = max(known.values())
-            among = [ep for ep in tables if known[ep] == most >= _KNOWN]
-            judged = text in SESSION_CONFIG or text in RUN_CONFIG or any(text in tables[ep] for ep in among)
-            if among and not judged and _OPTION.fullmatch(text):
-                found[text] = f"stands among options of {', '.join(among)}"
+            most = max(*counts, _KNOWN)
+            among = [group for group, count in zip(groups, counts, strict=True) if count == most]
+            if text in judged or any(text in group.names or group.has_prefix(text) for group in among):
+                continue
+            if among := [group.what for group in among if group.form.fullmatch(text)]:
+                found[text] = f"stands among {', '.join(among)}"
     return found
 
 

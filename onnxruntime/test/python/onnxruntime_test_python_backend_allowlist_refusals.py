@@ -17,6 +17,7 @@ from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend import errors
 from onnxruntime.backend.allowlist import look_up, refusals
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
+from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.request import of_call
 
@@ -82,6 +83,12 @@ class TestVerdicts(unittest.TestCase):
             for name, verdict in table.items():
                 with self.subTest(name):
                     self.assertTrue(verdict.evidence)
+
+    def test_a_key_that_belongs_in_provider_options_is_an_option(self):
+        options = {option for kinds in PROVIDERS.values() for table in kinds.values() for option in table}
+        belong = {key for key, verdict in refusals.SESSION_CONFIG.items() if "provider_options" in verdict.reason}
+        self.assertTrue(belong)
+        self.assertLessEqual(belong, options)
 
     def test_no_key_is_both_permitted_and_refused(self):
         for permitted, refused in (

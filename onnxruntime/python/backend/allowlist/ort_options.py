@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """Permitted attributes and config keys of ``SessionOptions`` and ``RunOptions``. All others are refused.
 
-The field ``since`` is the first release whose CPU wheels contain a key (wheels of 1.24.1 to 1.31.1, x86-64 and Arm).
+The field ``since`` is the first release whose CPU wheels contain a key (x86-64: 1.24.1 to 1.32.0, Arm: to 1.31.1).
 The tests of this module observe the effect of each key. docs/options-evidence.md lists the effects.
 """
 
@@ -138,14 +138,15 @@ _OPTIMIZERS_SINCE = {
         SliceConcatToSpaceToDepthFusion
     """,
     (1, 28): "GroupQueryAttentionPreNormFusion",
+    (1, 32): "SwiGluFusion",
 }
-_OPTIMIZERS = {name: since for since, names in _OPTIMIZERS_SINCE.items() for name in names.split()}
+OPTIMIZERS = {name: since for since, names in _OPTIMIZERS_SINCE.items() for name in names.split()}
 _LISTED = ". ".join(
     "ORT {}.{} and later: {}".format(*since, ", ".join(names.split())) for since, names in _OPTIMIZERS_SINCE.items()
 )
 _KNOWN_OPTIMIZERS = Need(
     "optimizers of this ORT release",
-    lambda at, text: all(_OPTIMIZERS[name] <= at.release for name in text.split(";") if name),
+    lambda at, text: all(OPTIMIZERS[name] <= at.release for name in text.split(";") if name),
 )
 _OVERRIDES_PASS = "FreeDimensionOverrideTransformer"
 _OVERRIDES_APPLIED = Need(
@@ -185,7 +186,7 @@ SESSION_CONFIG: dict[str, Rule] = {
         since=(1, 27),
     ),
     _DISABLED: Rule(
-        Names(lambda: _OPTIMIZERS, f"names from these lists, joined by ';'. {_LISTED}", empty=True),
+        Names(lambda: OPTIMIZERS, f"names from these lists, joined by ';'. {_LISTED}", empty=True),
         "",
         "Disables these graph optimizers. ORT itself silently ignores unknown names.",
         needs=(_KNOWN_OPTIMIZERS, _OVERRIDES_APPLIED),

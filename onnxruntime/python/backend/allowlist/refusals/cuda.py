@@ -7,18 +7,22 @@
 from __future__ import annotations
 
 from onnxruntime.backend.allowlist.refusals.verdicts import (
+    ARENA_OPTIONS,
     LOADS_LIBRARY,
     NEEDS_REFUSED,
     NOT_VERIFIED,
     OUTSIDE_SESSION,
     RAW_POINTER,
     READS_FILES,
+    UNBOUNDED,
     Refused,
     refused,
 )
 
 _PARSED = "parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries"
 _READ = "source: CUDA plugin EP, April 2026"
+_STRINGS = "strings: onnxruntime 1.32.0"
+_LOADER_OPTIONS = ("external_data_loader_pinned_memory_bytes", "external_data_loader_chunk_bytes")
 
 BUILT_IN: dict[str, Refused] = {
     "user_compute_stream": Refused(
@@ -35,13 +39,19 @@ BUILT_IN: dict[str, Refused] = {
     ),
     "external_data_loader_use_gds": Refused(
         LOADS_LIBRARY,
-        "unknown in 1.31. Later ORT loads libcufile and reads weights without the file cache",
+        "ORT 1.31 does not know it. Newer source code loads libcufile and reads weights without the file cache",
         "source of a later ORT, parser run: unknown to 1.31.1",
     ),
     "external_data_loader_use_directstorage": Refused(
         READS_FILES,
-        "unknown in 1.31. Later ORT reads weights through Windows DirectStorage",
+        "ORT 1.31 does not know it. Newer source code reads weights through Windows DirectStorage",
         "source of a later ORT, parser run: unknown to 1.31.1",
+    ),
+    **refused(
+        UNBOUNDED,
+        "sets pinned memory of the loader of external data. The stock wheel of 1.32 has no CUDA EP to run it",
+        *_LOADER_OPTIONS,
+        evidence=_STRINGS,
     ),
 }
 
@@ -56,15 +66,20 @@ PLUGIN: dict[str, Refused] = {
         evidence=_READ,
     ),
     **refused(
+        NOT_VERIFIED,
+        "ORT passes it to the plugin CUDA EP, which was not run",
+        "external_data_loader_reading_threads",
+        *_LOADER_OPTIONS,
+        "gpu_device_mem_limit",
+        evidence=_STRINGS,
+    ),
+    **refused(
         OUTSIDE_SESSION,
         "the plugin CUDA EP has one memory arena per device in a process, which its first session configures",
         "arena.use_cuda_mempool",
         "arena.cuda_mempool_release_threshold",
         "arena.cuda_mempool_bytes_to_keep_on_shrink",
-        "arena.extend_strategy",
-        "arena.max_mem",
-        "arena.initial_chunk_size_bytes",
-        "arena.max_dead_bytes_per_chunk",
+        *ARENA_OPTIONS,
         evidence=_READ,
     ),
 }

@@ -19,7 +19,9 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
     UNBOUNDED,
     UNSAFE_MEMORY,
     WRITES_FILES,
+    WRONG_RESULTS,
     Refused,
+    refused,
 )
 
 # Reasons that several keys share.
@@ -34,8 +36,13 @@ _CUDA_UNRUN = "an option for CUDA kernels that was not tested on a GPU"
 _CUDA_OPTION = "an option of the CUDA execution provider. Pass it in provider_options"
 _CUDA_PLUGIN_OPTION = "only the plugin EP of CUDA knows it, and that EP was not run"
 _CUDA_PLUGIN = "source: the plugin EP of CUDA also reads this session config key"
-_CUDA_CACHE = "specifies files of a tactic cache in releases after 1.31"
-_LATER = "ORT up to 1.31 ignores it. Later releases act on it"
+_CUDA_CACHE = "specifies files of a tactic cache in source code of ORT that no release up to 1.32 contains"
+_UNRELEASED = "no release up to 1.32 reads it. Only newer source code of ORT contains it"
+_UNRELEASED_SEEN = "source after 1.31, strings: not in onnxruntime 1.32.0"
+_RANGE = "run: ORT 1.32.0 checks the value in each session, and nothing changes on the CPU EP"
+_NO_FILE = "run: ORT 1.32.0 accepts values, and opens no file on the CPU EP"
+_LOADER = "configures how a GPU EP loads external data. No such EP was run"
+_OFFLOAD = "configures how a GPU EP offloads experts of a model. No such EP was run"
 _TRAINING = "only training builds read it, and they open it as a path"
 # These keys act in InferenceSession.set_ep_dynamic_options, which the backend does not call: a prepared model stays as
 # it was verified.
@@ -184,11 +191,78 @@ SESSION_CONFIG: dict[str, Refused] = {
     "session.use_per_session_threads": Refused(
         OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass use_per_session_threads", "no effect was observed"
     ),
-    # Refused: ORT 1.31 does not know them.
-    "session.enable_partitioned_cuda_graph": Refused(NO_EFFECT, _LATER, "source after 1.31"),
-    "session.enable_static_workspace_preallocation": Refused(NO_EFFECT, _LATER, "source after 1.31"),
-    "session.moe_cpu_offload_experts": Refused(NO_EFFECT, _LATER, "source after 1.31"),
-    "session.moe_expert_swap_epsilon": Refused(NO_EFFECT, _LATER, "source after 1.31"),
+    # Refused: ORT 1.32 does not know them.
+    **refused(
+        NO_EFFECT,
+        _UNRELEASED,
+        "session.enable_partitioned_cuda_graph",
+        "session.enable_static_workspace_preallocation",
+        "session.moe_cpu_offload_experts",
+        "session.moe_expert_swap_epsilon",
+        evidence=_UNRELEASED_SEEN,
+    ),
+    # Refused: experts of a model that a GPU EP offloads, and how it loads external data.
+    **refused(
+        UNBOUNDED,
+        "ORT accepts memory sizes and numbers of threads without a useful limit",
+        "session.external_data_loader.pinned_memory_bytes",
+        "session.moe.offload.cpu_threads",
+        "session.moe.offload.device_expert_bytes",
+        "session.moe.offload.device_working_bytes",
+        "session.moe.offload.gpu_budget_bytes",
+        "session.moe.offload.gpu_device_mem_limit",
+        "session.moe.offload.host_expert_bytes",
+        "session.moe.offload.host_working_bytes",
+        "session.moe.offload.pinned_bytes",
+        "session.moe.offload.reserve_device_bytes",
+        evidence=_RANGE,
+    ),
+    **refused(
+        NOT_VERIFIED,
+        _LOADER,
+        "session.external_data_loader.chunk_bytes",
+        "session.external_data_loader.min_size_bytes",
+        "session.external_data_loader.threads",
+        evidence=_RANGE,
+    ),
+    **refused(
+        NOT_VERIFIED,
+        _OFFLOAD,
+        "session.moe.offload.async_max_tokens",
+        "session.moe.offload.cpu_execution",
+        "session.moe.offload.mode",
+        "session.moe.offload.node_overrides",
+        "session.moe.offload.placement",
+        "session.moe.offload.prefill_wave_experts",
+        "session.moe.offload.skip_zero_cold_doorbell",
+        evidence=_RANGE,
+    ),
+    **refused(
+        WRONG_RESULTS,
+        "by its name, experts of the model are left out or replaced by others",
+        "session.moe.offload.min_expert_weight",
+        "session.moe.offload.skip_tail_cold_only",
+        "session.moe.offload.tail_substitution_min_rank",
+        "session.moe.offload.tail_substitution_threshold",
+        evidence=_RANGE,
+    ),
+    **refused(
+        READS_FILES,
+        "by its name, ORT reads weights of experts, or how often they are used, from files",
+        "session.moe.offload.allow_file_backing",
+        "session.moe.offload.popularity_file",
+        "session.moe.offload.source_root",
+        evidence=_NO_FILE,
+    ),
+    "session.moe.offload.budget_group": Refused(
+        OUTSIDE_SESSION, "by its name, sessions with the same text share one budget of memory", _NO_FILE
+    ),
+    "session.moe.offload.derived_cache_dir": Refused(
+        WRITES_FILES, "by its name, ORT keeps converted weights in this folder", _NO_FILE
+    ),
+    "session.kernel_dispatch_policy": Refused(
+        NOT_VERIFIED, "selects kernels of the CUDA execution provider only, where it was not run", _RANGE
+    ),
     # Refused in the family ep., each for its own reason.
     "ep.context_embed_mode": Refused(WRITES_FILES, _EP_CONTEXT, "files appeared (OpenVINO plugin)"),
     "ep.context_enable": Refused(WRITES_FILES, _EP_CONTEXT, "files appeared (OpenVINO plugin)"),
@@ -198,22 +272,41 @@ SESSION_CONFIG: dict[str, Refused] = {
     "ep.context_source_model_path": Refused(
         READS_FILES, "specifies a model that an execution provider reads", "strings"
     ),
-    "ep.cuda.enable_gemm_auto_tune": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
-    "ep.cuda.fpa_intb_gemm": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
-    "ep.cuda.fpa_intb_gemv_paired_k": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
-    "ep.cuda.fpa_intb_gemv_wave_aware": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
+    "ep.cpu.qmoe_deferred_scale": Refused(
+        WRONG_RESULTS,
+        "applies the scales of packed weights after the sums. Sums of large values then overflow",
+        "run: with inputs of 2e37 and scales of 1e-37, no output of QMoE is finite. Without the key, all are",
+    ),
+    **refused(
+        NOT_VERIFIED,
+        _CUDA_UNRUN,
+        "ep.cuda.enable_gemm_auto_tune",
+        "ep.cuda.fpa_intb_dequant_gemm_min_m",
+        "ep.cuda.fpa_intb_gemm",
+        "ep.cuda.fpa_intb_gemv_paired_k",
+        "ep.cuda.fpa_intb_gemv_wave_aware",
+        "ep.cuda.matmul_nbits_m_chunk_size",
+        "ep.cuda.moe_packed_gpu_experts",
+        "ep.cuda.qmoe_row_tile_size",
+        "ep.cuda.runtime_fusion.causal_conv_with_state",
+        "ep.cuda.runtime_fusion.unit_swish",
+        evidence="strings",
+    ),
     "ep.cuda.fpa_intb_profile_m": Refused(
         UNBOUNDED, "determines the scratch memory of profiling. The value 2048 requires gigabytes", "documented"
     ),
-    "ep.cuda.gemm_tactic_cache_dir": Refused(WRITES_FILES, _CUDA_CACHE, "source after 1.31"),
-    "ep.cuda.gemm_tactic_cache_prefix": Refused(WRITES_FILES, _CUDA_CACHE, "source after 1.31"),
-    "ep.cuda.gemm_tactic_cache_tuning_results_prefix": Refused(WRITES_FILES, _CUDA_CACHE, "source after 1.31"),
+    **refused(
+        WRITES_FILES,
+        _CUDA_CACHE,
+        "ep.cuda.gemm_tactic_cache_dir",
+        "ep.cuda.gemm_tactic_cache_prefix",
+        "ep.cuda.gemm_tactic_cache_tuning_results_prefix",
+        evidence=_UNRELEASED_SEEN,
+    ),
     "ep.cuda.gqa_workspace_max_total_sequence_length": Refused(
         UNBOUNDED, "ORT estimates from it how much device memory it reserves", "parsed on the CPU EP too"
     ),
-    "ep.cuda.matmul_nbits_m_chunk_size": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
     "ep.cuda.qmoe_int_dequant_max_scratch_bytes": Refused(UNBOUNDED, "raises a limit on device memory", "strings"),
-    "ep.cuda.qmoe_row_tile_size": Refused(NOT_VERIFIED, _CUDA_UNRUN, "strings"),
     "ep.dynamic.qnn_htp_performance_mode": Refused(
         NO_EFFECT, _DYNAMIC, "a trace of all keys that ORT reads does not contain this key"
     ),
@@ -247,5 +340,11 @@ SESSION_CONFIG: dict[str, Refused] = {
 # Refused by their prefix. An exact entry above always wins. ORT passes the options of a plugin EP as session config
 # entries named ep.<name in lower case>.<option>, so a key under ep. could set an option that its EP's table refuses.
 SESSION_FAMILIES: dict[str, Refused] = {
-    "ep.": Refused(OTHER_ARGUMENT, "pass options of an execution provider in provider_options"),
+    "ep.": Refused(
+        OTHER_ARGUMENT,
+        "if it is an option of an execution provider, pass it in provider_options. Other keys of this prefix were not "
+        "reviewed",
+    ),
+    "moe.cpu_offload.": Refused(NO_EFFECT, "ORT 1.32 rejects each key of this prefix, and older releases ignore it"),
+    "session.moe.offload.": Refused(NOT_VERIFIED, _OFFLOAD),
 }
