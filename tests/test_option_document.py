@@ -15,9 +15,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python"))
 
 import backend_option_document as document
-from backend_option_evidence import CONFIG_KEYS
+from backend_option_evidence import EVIDENCE, OPTIONS, REFUSED_KEYS
 
-from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.command_line import schema
 
 
@@ -83,15 +82,16 @@ class TestDocuments(unittest.TestCase):
         words = {*re.findall(r"\w+", document.documents()["provider-options.md"])}
         self.assertEqual(words & capitalized, set())
 
-    def test_each_permitted_config_key_has_evidence(self):
-        permitted = ort_options.SESSION_CONFIG | ort_options.RUN_CONFIG
-        self.assertEqual({*CONFIG_KEYS}, {*permitted}, "the keys of tools/python/backend_option_evidence.py")
-
-    def test_evidence_is_listed(self):
-        text = document.documents()["options-evidence.md"]
-        for _, _, rules in self.tables():
-            for name in rules:
-                self.assertIn(document._text(document._evidence(rules, name)), text)
+    def test_each_entry_has_its_own_evidence(self):
+        entries = {title: {*rules} for title, (_, rules) in document._sections().items()}
+        entries |= {title: {*rules} for title, _, rules in document._tables()}
+        keys = entries["Session config"] | entries["Run config"]
+        for title, evidence in EVIDENCE.items():
+            with self.subTest(title):
+                self.assertEqual({*evidence}, keys if title.endswith("config") else entries[title])
+        for names in (REFUSED_KEYS, *OPTIONS.values()):
+            listed = [name for text in names.values() for name in text.split()]
+            self.assertEqual(len(listed), len({*listed}))
 
     def test_tables_are_well_formed(self):
         for text in document.documents().values():

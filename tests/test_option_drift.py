@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python")
 import backend_option_drift as drift
 from backend_option_names import Image, Section, Use, is_glued, uses
 
-from onnxruntime.backend.allowlist.rules import Common, Rule
+from onnxruntime.backend.allowlist.rules import Rule
 
 # Path.read_bytes is patched while the libraries are read.
 _read_bytes = Path.read_bytes
@@ -163,13 +163,13 @@ class TestExpectedNames(unittest.TestCase):
             "before_1_30": kind._replace(until=(1, 30)),
             "inside": kind._replace(within=("always", "inside")),
         }
-        options = Common("run: onnxruntime 1.31.1; run: onnxruntime-ep-x 0.4.0") | rules
+        evidence = {"X": dict.fromkeys(rules, "run: onnxruntime 1.31.1; run: onnxruntime-ep-x 0.4.0")}
         keys = {f"session.{name}": rule for name, rule in rules.items() if name != "inside"}
         ort = drift.Library("onnxruntime_pybind11_state.so", "built-in", {}, [])
         plugin = drift.Library("libonnxruntime_x.so", "plugin", {}, [])
         with (
-            mock.patch.object(drift, "PROVIDERS", {"X": {"built-in": options}}),
-            mock.patch.multiple(drift, SESSION_CONFIG=keys, RUN_CONFIG={}),
+            mock.patch.multiple(drift, SESSION_CONFIG=keys, RUN_CONFIG={}, EVIDENCE=evidence),
+            mock.patch.object(drift, "PROVIDERS", {"X": {"built-in": rules}}),
         ):
             for name, version, library, names in (
                 ("onnxruntime", "1.29.0", ort, {"always", "before_1_30"}),

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from backend_option_evidence import CONFIG_KEYS
+from backend_option_evidence import evidence_of, title_of
 
 from onnxruntime.backend.allowlist import ort_options, refusals
 from onnxruntime.backend.allowlist.ort_options import FREE_DIMENSION, SESSION_FAMILIES
@@ -28,14 +28,8 @@ from onnxruntime.backend.provider_names import OPENVINO_AUTO
 Rules = Mapping[str, Rule | Refused]
 
 
-def _attributes(permitted: Rules, refused: Rules) -> Rules:
-    """Return all reviewed attributes of a class. The evidence is the same for each: the class has this attribute."""
-    evidence = next(iter(permitted.values())).evidence
-    return permitted | {name: verdict._replace(evidence=evidence) for name, verdict in refused.items()}
-
-
-SESSION_ATTRIBUTES = _attributes(ort_options.SESSION_ATTRIBUTES, refusals.SESSION_ATTRIBUTES)
-RUN_ATTRIBUTES = _attributes(ort_options.RUN_ATTRIBUTES, refusals.RUN_ATTRIBUTES)
+SESSION_ATTRIBUTES = ort_options.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
+RUN_ATTRIBUTES = ort_options.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
 SESSION_CONFIG = ort_options.SESSION_CONFIG | refusals.SESSION_CONFIG
 RUN_CONFIG = ort_options.RUN_CONFIG | refusals.RUN_CONFIG
 PROVIDERS = refusals.provider_tables()
@@ -192,16 +186,16 @@ def _evidence_document() -> Iterator[str]:
     for title, _, rules in [*((title, *pair) for title, pair in _sections().items()), *_tables()]:
         yield from (f"## {title}", "")
         # The most frequent evidence is in a sentence above the table.
-        ((usual, times),) = Counter(_evidence(rules, name) for name in rules).most_common(1)
+        ((usual, times),) = Counter(evidence_of(title, name) for name in rules).most_common(1)
         if 2 * times > max(len(rules), 2) and usual:
             # The names show a reviewer which entries get this evidence without an own one.
-            names = ", ".join(_code(name) for name in rules if _evidence(rules, name) == usual)
+            names = ", ".join(_code(name) for name in rules if evidence_of(title, name) == usual)
             yield from (f"{times} entries have this evidence: *{_text(usual)}*. The entries are {names}.", "")
         else:
             usual = ""
         rows = []
         for name, rule in rules.items():
-            evidence, sent = _evidence(rules, name), _sent(rule)
+            evidence, sent = evidence_of(title, name), _sent(rule)
             if sent or evidence not in ("", usual):
                 rows.append(_row(_code(name), sent, "" if evidence == usual else _text(evidence)))
         if rows:
@@ -213,10 +207,9 @@ def _tables() -> Iterator[tuple[str, str, Rules]]:
     yield "Every EP", "every.", refusals.EVERY_PROVIDER
     for name, provider in PROVIDERS.items():
         short = name.replace("ExecutionProvider", "").lower()
-        if provider.get("built-in"):
-            yield name, f"{short}.", provider["built-in"]
-        if provider.get("plugin"):
-            yield f"{name}, plugin", f"{short}-plugin.", provider["plugin"]
+        for kind, prefix in (("built-in", f"{short}."), ("plugin", f"{short}-plugin.")):
+            if provider.get(kind):
+                yield title_of(name, kind), prefix, provider[kind]
 
 
 def _anchor(title: str) -> str:
@@ -267,10 +260,6 @@ def _permitted(prefix: str, name: str, rule: Rule, below: list[str]) -> str:
 
 def _named(prefix: str, name: str) -> str:
     return f'<a id="{prefix}{name}"></a>{_code(name)}'
-
-
-def _evidence(rules: Rules, name: str) -> str:
-    return rules[name].evidence or CONFIG_KEYS[name]
 
 
 def _requires(rule: Rule) -> str:

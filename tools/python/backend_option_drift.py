@@ -36,6 +36,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
+from backend_option_evidence import EVIDENCE, title_of
 from backend_option_names import Use, data_texts, is_glued, load, uses
 from backend_option_noise import NOISE
 
@@ -243,10 +244,10 @@ def expected(distribution: Distribution) -> set[str]:
 
     names = {
         option
-        for provider in PROVIDERS.values()
-        for rules in provider.values()
+        for ep, kinds in PROVIDERS.items()
+        for kind, rules in kinds.items()
         for option, rule in rules.items()
-        if f"run: {distribution.name} " in rules[option].evidence
+        if f"run: {distribution.name} " in EVIDENCE[title_of(ep, kind)][option]
         and known(rule)
         and not (type(rule) is Rule and rule.within)
     }

@@ -343,10 +343,10 @@ class TestSessionAndRunConfig(unittest.TestCase):
     def test_common_parts_of_rules(self):
         own, more = Need("a", bool), Need("b", bool)
         rule = Rule(Flag(), "0", "")
-        rules = {"a": rule, "b": rule._replace(evidence="own", needs=(own,))}
-        made = Common("e", (more,), False) | rules
-        self.assertEqual(made["a"], rule._replace(evidence="e", needs=(more,), reported=False))
-        self.assertEqual(made["b"], rule._replace(evidence="own", needs=(own, more), reported=False))
+        rules = {"a": rule, "b": rule._replace(needs=(own,))}
+        made = Common((more,), False) | rules
+        self.assertEqual(made["a"], rule._replace(needs=(more,), reported=False))
+        self.assertEqual(made["b"], rule._replace(needs=(own, more), reported=False))
         rules["a"] = rule._replace(reported=False)
         self.assertEqual(Common() | rules, rules)
 

@@ -60,7 +60,7 @@ _ORDER = Member(ExecutionOrder.DEFAULT, ExecutionOrder.PRIORITY_BASED)
 _false = partial(Rule, Flag(), "False")
 _true = partial(Rule, Flag(), "True")
 
-SESSION_ATTRIBUTES = Common("stored: a member of SessionOptions") | {
+SESSION_ATTRIBUTES = {
     "enable_cpu_mem_arena": _true("Whether the CPU EP allocates from an arena."),
     "enable_mem_pattern": _true("Whether ORT plans memory ahead from the shapes of the first run.", needs=(_PATTERN,)),
     "enable_mem_reuse": _true("Whether a run reuses buffers."),
@@ -82,7 +82,7 @@ SESSION_ATTRIBUTES = Common("stored: a member of SessionOptions") | {
     "use_per_session_threads": _true("Whether the session has its own thread pools."),
 }
 
-RUN_ATTRIBUTES = Common("stored: a member of RunOptions") | {
+RUN_ATTRIBUTES = {
     "log_severity_level": Rule(_SEVERITY, "-1", "Minimum severity of log lines of the run. -1: the session's."),
     "log_verbosity_level": _VERBOSITY,
     "logid": Rule(_LOG_ID, "", "Prefix of the run's log lines."),

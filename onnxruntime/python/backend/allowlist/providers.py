@@ -5,7 +5,7 @@
 """Permitted options of each execution provider (EP), with the values that each accepts. All other options are refused.
 
 ORT repeats all options of a plugin EP, even unknown ones. Its report proves nothing, so the tables of plugin EPs are
-not ``reported``. If the evidence of an option says "run", a run shows the effect.
+not ``reported``. docs/options-evidence.md lists how the effect of each option is known.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ _PLUGIN_DEVICE = Rule(
     "0",
     "Index among the plugin's devices in get_ep_devices(). The backend uses the device with this index.",
     reported=False,
-    evidence="backend: selects the device",
 )
 _bytes = partial(Rule, Integer(0, 2**40), "0")
 _SENT_OFF = "1 (the backend always sends 0)"
@@ -49,7 +48,7 @@ _BOUNDED = Need(
     lambda at, text: text == "0" or (at.beside.get("tunable_op_enable") == "1" and _TUNING_LIMIT in at.beside),
 )
 _TUNED = Need(f"{_TUNING}=1", lambda at, _: at.beside.get(_TUNING) == "1")
-_CUDA = Common("parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries") | {
+_CUDA = {
     "device_id": _DEVICE,
     "gpu_mem_limit": _ARENA_LIMIT,
     "arena_extend_strategy": _ARENA_GROWTH,
@@ -87,7 +86,7 @@ _trt_switch = partial(Rule, Flag("False", "True"), "0")
 _DLA = Need("trt_dla_enable=1", lambda at, _: at.beside.get("trt_dla_enable") == "True")
 _TACTICS = [sign + name for sign in "+-" for name in ("CUBLAS", "CUBLAS_LT", "CUDNN", "EDGE_MASK_CONVOLUTIONS")]
 
-_TENSORRT = Common("parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT libraries") | {
+_TENSORRT = {
     "device_id": _DEVICE,
     "trt_max_partition_iterations": Rule(Integer(1, 10000), "1000", "Maximum number of partitioning iterations."),
     "trt_min_subgraph_size": Rule(Integer(1, 1000000), "1", "Minimum number of nodes of a subgraph for TensorRT."),
@@ -120,7 +119,7 @@ _INTERNAL_GRAPHS = Flag(
     "cannot compare the replay with a run without capture"
 )
 _BUDGET = Text(r"-1|[0-9]{1,15}[BKMG]?|(?:100|[0-9]{1,2})%", "-1, bytes, a number with B, K, M or G, or 0% to 100%")
-_TENSORRT_RTX = Common("parser run: onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0 on stub libraries", reported=False) | {
+_TENSORRT_RTX = Common(reported=False) | {
     "device_id": _PLUGIN_DEVICE,
     "enable_cuda_graph": Rule(_INTERNAL_GRAPHS, _SENT_OFF, "Lets TensorRT-RTX capture CUDA graphs internally."),
     "nv_max_workspace_size": _bytes("Bytes of workspace for building an engine."),
@@ -137,7 +136,7 @@ def _not_beside(other: str) -> tuple[Need, ...]:
     return (Need(f"{other}=0", lambda at, text: text == "0" or at.beside.get(other) != "1"),)
 
 
-_MIGRAPHX = Common("parser run: onnxruntime-migraphx 1.27.1 on stub HIP and MIGraphX libraries") | {
+_MIGRAPHX = {
     "device_id": _DEVICE,
     "migraphx_fp16_enable": _switch("Computes in float16.", needs=_not_beside("migraphx_bf16_enable")),
     "migraphx_bf16_enable": _switch("Computes in bfloat16.", needs=_not_beside("migraphx_fp16_enable")),
@@ -147,7 +146,7 @@ _MIGRAPHX = Common("parser run: onnxruntime-migraphx 1.27.1 on stub HIP and MIGr
 }
 
 _NO_FILE = Flag(only_off="CANN would write the compiled model to the current folder")
-_CANN = Common("parser run: onnxruntime-cann 1.24.4 on stub ACL libraries") | {
+_CANN = {
     "device_id": _DEVICE,
     "npu_mem_limit": _ARENA_LIMIT,
     "arena_extend_strategy": _ARENA_GROWTH,
@@ -168,7 +167,7 @@ _CPU_OR_GPU = Need("a device_type that begins with CPU or GPU", lambda at, _: _d
 _STREAMS = "Streams, which share the CPU threads. A run uses one stream. The runs of a session are sequential."
 _OPENVINO_DEVICE = r"(?:CPU|GPU(?:\.[0-9])?|NPU)"
 
-_OPENVINO_BUNDLED = Common("run: onnxruntime-openvino 1.24.1 on a CPU", reported=False) | {
+_OPENVINO_BUNDLED = Common(reported=False) | {
     "device_type": Rule(
         Text(
             rf"{_OPENVINO_DEVICE}|(?:AUTO|HETERO|MULTI):{_OPENVINO_DEVICE}(?:,{_OPENVINO_DEVICE})*",
@@ -195,7 +194,6 @@ _OPENVINO_BUNDLED = Common("run: onnxruntime-openvino 1.24.1 on a CPU", reported
         "DEFAULT",
         "Priority of the session on a busy GPU or NPU.",
         needs=(_WITHOUT_CPU,),
-        evidence="source: sent to OpenVINO only if device_type has no CPU; run: no effect on CPU",
     ),
 }
 
@@ -211,7 +209,7 @@ def _openvino_plugin(section: str) -> dict[str, Rule]:
     precision = Choice(FP32="f32", ACCURACY="dynamic")
     default, own = "OpenVINO decides", "bfloat16 on a CPU that has it, else FP32"
     effect = "Precision of a CPU. ACCURACY: the model's precision."
-    return Common("run: onnxruntime-ep-openvino 1.8.1 on a CPU", reported=False) | {
+    return Common(reported=False) | {
         "device_id": _PLUGIN_DEVICE,
         "num_of_threads": inside("INFERENCE_NUM_THREADS", Threads(2), default, "CPU threads of the session."),
         "num_streams": inside("NUM_STREAMS", Threads(1), default, _STREAMS),
@@ -227,7 +225,7 @@ _HTP_MODES = (
     "default burst sustained_high_performance high_performance balanced low_balanced high_power_saver power_saver "
     "low_power_saver extreme_power_saver"
 )
-_QNN_PLUGIN = Common("run: onnxruntime-qnn 2.7.0 on its HTP simulator", reported=False) | {
+_QNN_PLUGIN = Common(reported=False) | {
     "device_id": _PLUGIN_DEVICE,
     # Not gpu and cpu: the session takes no node and only logs the reason, and the package lacks the cpu library.
     # Not saver, ir and genie: saver and ir write files, and return wrong outputs or none.
@@ -260,11 +258,11 @@ _NO_CAPTURE = Flag(
 )
 
 # It reports no options.
-_WEBGPU_BUNDLED = Common("run: onnxruntime-webgpu 1.27.0 on a software GPU", reported=False) | {
+_WEBGPU_BUNDLED = Common(reported=False) | {
     **_WEBGPU,
     "enableGraphCapture": Rule(_NO_CAPTURE, "0", _CAPTURE),
 }
-_WEBGPU_PLUGIN = Common("run: onnxruntime-ep-webgpu 0.4.0 on a software GPU", reported=False) | {
+_WEBGPU_PLUGIN = Common(reported=False) | {
     "device_id": _PLUGIN_DEVICE,
     **_WEBGPU,
     "enableInt64": _switch(
@@ -291,7 +289,7 @@ PROVIDER_NEEDS = {
 }
 NO_OPTION: dict[str, Rule] = {}
 # A plugin without a table. The application trusts it, because it has registered it.
-ANY_PLUGIN = Common("run") | {"device_id": _PLUGIN_DEVICE}
+ANY_PLUGIN = {"device_id": _PLUGIN_DEVICE}
 # Built-in EPs without a permitted option.
 _WITHOUT_OPTION = "Dml CoreML VitisAI Xnnpack ACL Dnnl Js WebNN ArmNN Azure Nnapi Rknpu VSINPU"
 # EP name to kind to options, for each EP that has been reviewed.

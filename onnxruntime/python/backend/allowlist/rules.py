@@ -75,7 +75,6 @@ class Rule(NamedTuple):
     within: tuple[str, ...] = ()  # an option of JSON text that contains this option, a section of the text, and a name
     hardware: str = ""  # the only kind of a plugin EP's devices that reads it, as ORT names this kind
     reported: bool = True  # whether ORT reports the value in use (EP options only)
-    evidence: str = ""  # how the effect is known. For config keys, see docs/options-evidence.md
 
 
 class Family(NamedTuple):
@@ -96,8 +95,7 @@ class Family(NamedTuple):
 class Common:
     """The common parts of the rules of a table, written ``Common(...) | {name: Rule(...)}``."""
 
-    def __init__(self, evidence: str = "", needs: tuple[Need, ...] = (), reported: bool = True) -> None:
-        self.evidence = evidence  # of the rules that do not specify their own
+    def __init__(self, needs: tuple[Need, ...] = (), reported: bool = True) -> None:
         self.needs = needs  # in addition to those of a rule
         # False for a plugin EP: ORT repeats every name and value, even those that the EP does not know.
         self.reported = reported
@@ -105,7 +103,6 @@ class Common:
     def __or__(self, rules: Mapping[str, Rule]) -> dict[str, Rule]:
         return {
             name: rule._replace(
-                evidence=rule.evidence or self.evidence,
                 needs=rule.needs + self.needs,
                 reported=rule.reported and self.reported,
             )

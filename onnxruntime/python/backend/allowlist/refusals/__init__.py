@@ -4,62 +4,31 @@
 # --------------------------------------------------------------------------
 """Reasons why options, keys and attributes are refused, for error messages and documents.
 
-Safety does not depend on this package: the allowlist refuses every name that its tables do not permit. Each EP
-has a module, and so have the attributes, the session config keys and the run config keys.
+Safety does not depend on this package: the allowlist refuses every name that its tables do not permit. The
+attributes, the session config keys, the run config keys, and the EPs with many options have a module each.
 """
 
 from __future__ import annotations
 
 from onnxruntime.backend.allowlist import providers
-from onnxruntime.backend.allowlist.refusals import (
-    cann,
-    coreml,
-    cuda,
-    dml,
-    migraphx,
-    nv_tensorrt_rtx,
-    openvino,
-    others,
-    qnn,
-    tensorrt,
-    vitisai,
-    webgpu,
-)
+from onnxruntime.backend.allowlist.refusals import cuda, nv_tensorrt_rtx, openvino, others, qnn, tensorrt, webgpu
 from onnxruntime.backend.allowlist.refusals.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.refusals.others import EVERY_PROVIDER
 from onnxruntime.backend.allowlist.refusals.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.refusals.session_config import SESSION_CONFIG, SESSION_FAMILIES
 from onnxruntime.backend.allowlist.refusals.verdicts import Refused
 from onnxruntime.backend.allowlist.rules import Rule
-from onnxruntime.backend.provider_names import (
-    CANN,
-    COREML,
-    CUDA,
-    DML,
-    MIGRAPHX,
-    NV_TENSORRT_RTX,
-    OPENVINO,
-    OPENVINO_AUTO,
-    QNN,
-    TENSORRT,
-    VITISAI,
-    WEBGPU,
-)
+from onnxruntime.backend.provider_names import CUDA, NV_TENSORRT_RTX, OPENVINO, OPENVINO_AUTO, QNN, TENSORRT, WEBGPU
 
 # EP name to kind ("built-in" or "plugin") to the refused options.
 PROVIDERS: dict[str, dict[str, dict[str, Refused]]] = {
     CUDA: {"built-in": cuda.BUILT_IN, "plugin": cuda.PLUGIN},
     TENSORRT: {"built-in": tensorrt.BUILT_IN},
     NV_TENSORRT_RTX: {"plugin": nv_tensorrt_rtx.PLUGIN},
-    MIGRAPHX: {"built-in": migraphx.BUILT_IN},
-    CANN: {"built-in": cann.BUILT_IN},
     OPENVINO: {"built-in": openvino.BUILT_IN, "plugin": openvino.PLUGIN},
     OPENVINO_AUTO: {"plugin": openvino.PLUGIN},
     QNN: {"built-in": qnn.BUILT_IN, "plugin": qnn.PLUGIN},
     WEBGPU: {"built-in": webgpu.BUILT_IN, "plugin": webgpu.PLUGIN},
-    DML: {"built-in": dml.BUILT_IN},
-    COREML: {"built-in": coreml.BUILT_IN},
-    VITISAI: {"built-in": vitisai.BUILT_IN},
     **{name: {"built-in": table} for name, table in others.BUILT_IN.items()},
 }
 

@@ -19,39 +19,29 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
     refused,
 )
 
-_PARSED = "parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries"
-_READ = "source: CUDA plugin EP, April 2026"
-_STRINGS = "strings: onnxruntime 1.32.0"
 _LOADER_OPTIONS = ("external_data_loader_pinned_memory_bytes", "external_data_loader_chunk_bytes")
 
 BUILT_IN: dict[str, Refused] = {
-    "user_compute_stream": Refused(
-        RAW_POINTER, "ORT passes the number to the CUDA driver as the address of a stream", _PARSED
-    ),
-    "has_user_compute_stream": Refused(NEEDS_REFUSED, "acts only together with user_compute_stream", _PARSED),
+    "user_compute_stream": Refused(RAW_POINTER, "ORT passes the number to the CUDA driver as the address of a stream"),
+    "has_user_compute_stream": Refused(NEEDS_REFUSED, "acts only together with user_compute_stream"),
     **refused(
         RAW_POINTER,
         "ORT calls the number as a function",
         "gpu_external_alloc",
         "gpu_external_free",
         "gpu_external_empty_cache",
-        evidence=_PARSED,
     ),
     "external_data_loader_use_gds": Refused(
         LOADS_LIBRARY,
         "ORT 1.31 does not know it. Newer source code loads libcufile and reads weights without the file cache",
-        "source of a later ORT, parser run: unknown to 1.31.1",
     ),
     "external_data_loader_use_directstorage": Refused(
-        READS_FILES,
-        "ORT 1.31 does not know it. Newer source code reads weights through Windows DirectStorage",
-        "source of a later ORT, parser run: unknown to 1.31.1",
+        READS_FILES, "ORT 1.31 does not know it. Newer source code reads weights through Windows DirectStorage"
     ),
     **refused(
         UNBOUNDED,
         "sets pinned memory of the loader of external data. The stock wheel of 1.32 has no CUDA EP to run it",
         *_LOADER_OPTIONS,
-        evidence=_STRINGS,
     ),
 }
 
@@ -63,7 +53,6 @@ PLUGIN: dict[str, Refused] = {
         "min_num_runs_before_cuda_graph_capture",
         "prefer_nhwc_layout",
         "cudnn_conv_algo",
-        evidence=_READ,
     ),
     **refused(
         NOT_VERIFIED,
@@ -71,7 +60,6 @@ PLUGIN: dict[str, Refused] = {
         "external_data_loader_reading_threads",
         *_LOADER_OPTIONS,
         "gpu_device_mem_limit",
-        evidence=_STRINGS,
     ),
     **refused(
         OUTSIDE_SESSION,
@@ -80,6 +68,5 @@ PLUGIN: dict[str, Refused] = {
         "arena.cuda_mempool_release_threshold",
         "arena.cuda_mempool_bytes_to_keep_on_shrink",
         *ARENA_OPTIONS,
-        evidence=_READ,
     ),
 }

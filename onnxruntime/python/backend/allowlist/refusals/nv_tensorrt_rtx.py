@@ -22,9 +22,6 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
     refused,
 )
 
-_PARSED = "parser run: onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0 on stub libraries"
-_STRINGS_AND_OPENVINO = "strings. Run with onnxruntime-ep-openvino 1.8.1, which has the same option"
-
 PLUGIN: dict[str, Refused] = {
     **refused(
         NOT_VERIFIED,
@@ -32,11 +29,10 @@ PLUGIN: dict[str, Refused] = {
         "nv_profile_min_shapes",
         "nv_profile_max_shapes",
         "nv_profile_opt_shapes",
-        evidence=_PARSED,
     ),
-    "nv_multi_profile_enable": Refused(NEEDS_REFUSED, "it acts only on the nv_profile options", _PARSED),
+    "nv_multi_profile_enable": Refused(NEEDS_REFUSED, "it acts only on the nv_profile options"),
     "nv_use_external_data_initializer": Refused(
-        NOT_VERIFIED, "selects how weights reach the compiler. The default, on, suits all models", _PARSED
+        NOT_VERIFIED, "selects how weights reach the compiler. The default, on, suits all models"
     ),
     **refused(
         NOT_VERIFIED,
@@ -44,41 +40,35 @@ PLUGIN: dict[str, Refused] = {
         "The option specifies where the second table begins. A wrong number gives wrong results",
         "nv_multi_rotary_cache_concat_offset",
         "multi_rotary_cache_concat_offset",
-        evidence=_PARSED,
     ),
-    "nv_target_sm": Refused(NEEDS_REFUSED, "it acts only when the compiled model is written to a file", _PARSED),
-    "nv_runtime_cache_path": Refused(
-        WRITES_FILES, "creates the folder, writes to it, and loads the files in it", _PARSED
-    ),
-    "nv_dump_subgraphs": Refused(WRITES_FILES, "writes parts of the model to the current folder", _PARSED),
+    "nv_target_sm": Refused(NEEDS_REFUSED, "it acts only when the compiled model is written to a file"),
+    "nv_runtime_cache_path": Refused(WRITES_FILES, "creates the folder, writes to it, and loads the files in it"),
+    "nv_dump_subgraphs": Refused(WRITES_FILES, "writes parts of the model to the current folder"),
     **refused(
         WRITES_FILES,
         "writes the compiled model to a file",
         "ep.context_enable",
         "ep.context_file_path",
         "ep.context_embed_mode",
-        evidence=_PARSED,
     ),
-    **refused(UNBOUNDED, ARENA, *ARENA_OPTIONS, evidence=_STRINGS_AND_OPENVINO),
+    **refused(UNBOUNDED, ARENA, *ARENA_OPTIONS),
     **refused(
         WRITES_FILES,
         "writes a trace to a file",
         "nv_enable_profiling",
         "nv_profiling_output_file",
-        evidence=_PARSED,
     ),
-    "nv_weight_stripped_engine_enable_experimental": Refused(READS_FILES, "reads weights from a model file", _PARSED),
-    "nv_detailed_build_log": Refused(DISCLOSES, "logs every step of building an engine", _PARSED),
+    "nv_weight_stripped_engine_enable_experimental": Refused(READS_FILES, "reads weights from a model file"),
+    "nv_detailed_build_log": Refused(DISCLOSES, "logs every step of building an engine"),
     **refused(
         RAW_POINTER,
         "ORT passes the number to a driver as an address",
         "user_compute_stream",
         "user_aux_stream_array",
         "VkExternalComputeQueueDataParamsNV_data",
-        evidence=_PARSED,
     ),
-    "has_user_compute_stream": Refused(NEEDS_REFUSED, "acts only together with user_compute_stream", _PARSED),
-    "nv_length_aux_stream_array": Refused(NEEDS_REFUSED, "acts only together with user_aux_stream_array", _PARSED),
+    "has_user_compute_stream": Refused(NEEDS_REFUSED, "acts only together with user_compute_stream"),
+    "nv_length_aux_stream_array": Refused(NEEDS_REFUSED, "acts only together with user_aux_stream_array"),
     **refused(
         NO_EFFECT,
         "an option of the built-in EP of older ORT. The plugin does not know it",
@@ -90,11 +80,6 @@ PLUGIN: dict[str, Refused] = {
         "nv_external_data_bytestream",
         "nv_external_data_bytestream_size",
         "nv_extra_plugin_lib_paths",
-        evidence="strings: not in onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0",
     ),
-    "nv_cuda_graph_enable": Refused(
-        OTHER_ARGUMENT,
-        "this EP does not know this old name of enable_cuda_graph",
-        "strings: not in onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0",
-    ),
+    "nv_cuda_graph_enable": Refused(OTHER_ARGUMENT, "this EP does not know this old name of enable_cuda_graph"),
 }

@@ -18,67 +18,49 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
     refused,
 )
 
-_RUN_PLUGIN = "run: onnxruntime-qnn 2.7.0 on its HTP simulator"
-_STRINGS = "strings: onnxruntime-qnn 1.24.4 for Windows"
-
-
-def _of_both(evidence: str) -> dict[str, Refused]:
-    """Return the verdicts on the options that the built-in EP and the plugin EP share."""
-    return {
-        **refused(
-            LOADS_LIBRARY,
-            "loads the specified library. If QNN cannot use the library, the session silently uses the CPU",
-            "backend_path",
-            "qnn_saver_path",
-            "qnn_ir_backend_path",
-            "op_packages",
-            evidence=evidence,
-        ),
-        "enable_htp_shared_memory_allocator": Refused(LOADS_LIBRARY, "loads libcdsprpc from the search path", evidence),
-        "skip_qnn_version_check": Refused(
-            NEEDS_REFUSED, "it applies only to libraries that backend_path specifies", evidence
-        ),
-        **refused(
-            WRITES_FILES, "writes a profile to a file", "profiling_level", "profiling_file_path", evidence=evidence
-        ),
-        **refused(
-            WRITES_FILES,
-            "writes the model to the current folder, or to a specified folder",
-            "dump_json_qnn_graph",
-            "json_qnn_graph_dir",
-            "dump_qnn_ir_dlc",
-            "dump_qnn_ir_dlc_dir",
-            evidence=evidence,
-        ),
-        "soc_model": Refused(
-            OUTSIDE_SESSION,
-            "with the plugin EP, if a session has this option, runs of earlier QNN sessions of the process fail. Later "
-            "sessions compute in float16",
-            evidence,
-        ),
-        **refused(
-            NEEDS_REFUSED,
-            "the EP accepts it only together with soc_model",
-            "enable_htp_fp16_precision",
-            "htp_bf16_enable",
-            evidence=evidence,
-        ),
-        "htp_arch": Refused(
-            NOT_VERIFIED,
-            "describes the device to the compiler, as soc_model does. With the plugin EP, no effect was observed",
-            evidence,
-        ),
-        "enable_htp_spill_fill_buffer": Refused(
-            NOT_VERIFIED, "any value except 1 silently means off. With the plugin EP, no effect was observed", evidence
-        ),
-        "enable_vtcm_backup_buffer_sharing": Refused(
-            OUTSIDE_SESSION, "all QNN sessions of the process share one backend", evidence
-        ),
-        "extended_udma": Refused(
-            NOT_VERIFIED, "for newer devices. The simulator of the plugin EP fails with it", evidence
-        ),
-        "disable_file_mapped_weights": Refused(NOT_VERIFIED, "it acts on Windows on Arm only", evidence),
-    }
+# The options that the built-in EP and the plugin EP share.
+_OF_BOTH: dict[str, Refused] = {
+    **refused(
+        LOADS_LIBRARY,
+        "loads the specified library. If QNN cannot use the library, the session silently uses the CPU",
+        "backend_path",
+        "qnn_saver_path",
+        "qnn_ir_backend_path",
+        "op_packages",
+    ),
+    "enable_htp_shared_memory_allocator": Refused(LOADS_LIBRARY, "loads libcdsprpc from the search path"),
+    "skip_qnn_version_check": Refused(NEEDS_REFUSED, "it applies only to libraries that backend_path specifies"),
+    **refused(WRITES_FILES, "writes a profile to a file", "profiling_level", "profiling_file_path"),
+    **refused(
+        WRITES_FILES,
+        "writes the model to the current folder, or to a specified folder",
+        "dump_json_qnn_graph",
+        "json_qnn_graph_dir",
+        "dump_qnn_ir_dlc",
+        "dump_qnn_ir_dlc_dir",
+    ),
+    "soc_model": Refused(
+        OUTSIDE_SESSION,
+        "with the plugin EP, if a session has this option, runs of earlier QNN sessions of the process fail. Later "
+        "sessions compute in float16",
+    ),
+    **refused(
+        NEEDS_REFUSED,
+        "the EP accepts it only together with soc_model",
+        "enable_htp_fp16_precision",
+        "htp_bf16_enable",
+    ),
+    "htp_arch": Refused(
+        NOT_VERIFIED,
+        "describes the device to the compiler, as soc_model does. With the plugin EP, no effect was observed",
+    ),
+    "enable_htp_spill_fill_buffer": Refused(
+        NOT_VERIFIED, "any value except 1 silently means off. With the plugin EP, no effect was observed"
+    ),
+    "enable_vtcm_backup_buffer_sharing": Refused(OUTSIDE_SESSION, "all QNN sessions of the process share one backend"),
+    "extended_udma": Refused(NOT_VERIFIED, "for newer devices. The simulator of the plugin EP fails with it"),
+    "disable_file_mapped_weights": Refused(NOT_VERIFIED, "it acts on Windows on Arm only"),
+}
 
 
 BUILT_IN: dict[str, Refused] = {
@@ -93,14 +75,13 @@ BUILT_IN: dict[str, Refused] = {
         "qnn_context_priority",
         "rpc_control_latency",
         "vtcm_mb",
-        evidence=_STRINGS,
     ),
-    **_of_both(_STRINGS),
+    **_OF_BOTH,
 }
 
 PLUGIN: dict[str, Refused] = {
-    **_of_both(_RUN_PLUGIN),
-    "op_affinity": Refused(READS_FILES, "reads the specified file, and an error quotes its first byte", _RUN_PLUGIN),
+    **_OF_BOTH,
+    "op_affinity": Refused(READS_FILES, "reads the specified file, and an error quotes its first byte"),
     **refused(
         WRITES_FILES,
         "writes the model or a trace to the current folder, or to a specified folder",
@@ -108,30 +89,21 @@ PLUGIN: dict[str, Refused] = {
         "framework_op_trace_dir",
         "dump_qnn_ep_input_graph",
         "dump_qnn_ep_input_graph_dir",
-        evidence=_RUN_PLUGIN,
     ),
-    "enable_htp_prepare_only": Refused(
-        NEEDS_REFUSED, "it acts only when the compiled model is written to a file", _RUN_PLUGIN
-    ),
-    "htp_share_resource_optimization": Refused(
-        OUTSIDE_SESSION, "sessions of the process share resources on the HTP", _RUN_PLUGIN
-    ),
-    "skip_backend_op_validation": Refused(
-        UNSAFE_MEMORY, "QNN would run operators that it did not validate", _RUN_PLUGIN
-    ),
+    "enable_htp_prepare_only": Refused(NEEDS_REFUSED, "it acts only when the compiled model is written to a file"),
+    "htp_share_resource_optimization": Refused(OUTSIDE_SESSION, "sessions of the process share resources on the HTP"),
+    "skip_backend_op_validation": Refused(UNSAFE_MEMORY, "QNN would run operators that it did not validate"),
     **refused(
         NOT_VERIFIED,
         "it acts on Windows only",
         "enable_dx12_shared_memory_allocator",
         "num_graph_prepare_threads",
-        evidence=_RUN_PLUGIN,
     ),
     **refused(
         NOT_VERIFIED,
         "every run failed with it on the simulator",
         "enable_htp_graph_splitting",
         "htp_graph_splitting_num_prepare_threads",
-        evidence=_RUN_PLUGIN,
     ),
     **refused(
         NOT_VERIFIED,
@@ -142,6 +114,5 @@ PLUGIN: dict[str, Refused] = {
         "enable_block_quant_weight_optimization",
         "enable_htp_prepare_and_load",
         "genie_log_level",
-        evidence=_RUN_PLUGIN,
     ),
 }

@@ -35,12 +35,8 @@ _EXPERTS = "counting experts makes concurrent runs of a session fail, and Python
 _CUDA_UNRUN = "an option for CUDA kernels that was not tested on a GPU"
 _CUDA_OPTION = "an option of the CUDA execution provider. Pass it in provider_options"
 _CUDA_PLUGIN_OPTION = "only the plugin EP of CUDA knows it, and that EP was not run"
-_CUDA_PLUGIN = "source: the plugin EP of CUDA also reads this session config key"
 _CUDA_CACHE = "specifies files of a tactic cache in source code of ORT that no release up to 1.32 contains"
 _UNRELEASED = "no release up to 1.32 reads it. Only newer source code of ORT contains it"
-_UNRELEASED_SEEN = "source after 1.31, strings: not in onnxruntime 1.32.0"
-_RANGE = "run: ORT 1.32.0 checks the value in each session, and nothing changes on the CPU EP"
-_NO_FILE = "run: ORT 1.32.0 accepts values, and opens no file on the CPU EP"
 _LOADER = "configures how a GPU EP loads external data. No such EP was run"
 _OFFLOAD = "configures how a GPU EP offloads experts of a model. No such EP was run"
 _TRAINING = "only training builds read it, and they open it as a path"
@@ -55,142 +51,88 @@ SESSION_CONFIG: dict[str, Refused] = {
         "if the first session of a process has this key, the key permanently changes the arithmetic of the calling "
         "thread, including numpy and other sessions. In a later session, the key changes only the threads of the "
         "session's pool, and outputs differ between runs",
-        "1e-20 squared is 0 in numpy afterwards. In a second session, a part of the outputs is 0",
     ),
     "session.use_env_allocators": Refused(
         OUTSIDE_SESSION,
         "the session shares an arena with the application's own sessions, which fail if a caller keeps outputs",
-        "the application's run fails while a caller keeps 16 outputs",
     ),
     # Refused: they read or write files.
-    "session.collect_node_memory_stats_to_file": Refused(
-        WRITES_FILES, "overwrites a file of any name after each run", "a file appeared"
-    ),
+    "session.collect_node_memory_stats_to_file": Refused(WRITES_FILES, "overwrites a file of any name after each run"),
     "session.debug_layout_transformation": Refused(
-        WRITES_FILES, "writes models to the current folder if an EP changes the layout", "documented"
+        WRITES_FILES, "writes models to the current folder if an EP changes the layout"
     ),
-    "session.enable_profiling": Refused(NO_EFFECT, _C_API_WRITES, "no effect was observed"),
+    "session.enable_profiling": Refused(NO_EFFECT, _C_API_WRITES),
     "session.model_external_initializers_file_folder_path": Refused(
-        READS_FILES,
-        "a model passed as bytes can then return the content of any file",
-        "the content of the file reached the outputs",
+        READS_FILES, "a model passed as bytes can then return the content of any file"
     ),
-    "session.moe_expert_counter_state_file": Refused(READS_FILES, "opens a file of any name", "ORT opened the file"),
+    "session.moe_expert_counter_state_file": Refused(READS_FILES, "opens a file of any name"),
     "session.node_partition_config_file": Refused(
         WRITES_FILES,
         "creates a file of any name. ORT overwrites an existing file if the process can write it and cannot read it",
-        "a file appeared",
     ),
-    "session.optimized_model_external_initializers_file_name": Refused(
-        WRITES_FILES, _SAVED_MODEL, "a file appeared outside of the model's folder"
-    ),
-    "session.optimized_model_external_initializers_min_size_in_bytes": Refused(WRITES_FILES, _SAVED_MODEL, "strings"),
-    "session.optimized_model_filepath": Refused(NO_EFFECT, _C_API_WRITES, "no effect was observed"),
+    "session.optimized_model_external_initializers_file_name": Refused(WRITES_FILES, _SAVED_MODEL),
+    "session.optimized_model_external_initializers_min_size_in_bytes": Refused(WRITES_FILES, _SAVED_MODEL),
+    "session.optimized_model_filepath": Refused(NO_EFFECT, _C_API_WRITES),
     "session.resource_cuda_partitioning_settings": Refused(
-        READS_FILES,
-        "the value can contain a file name after a comma. ORT opens this file, even on the CPU EP",
-        "ORT opened the file",
+        READS_FILES, "the value can contain a file name after a comma. ORT opens this file, even on the CPU EP"
     ),
-    "session.save_external_prepacked_constant_initializers": Refused(WRITES_FILES, _SAVED_MODEL, "ORT logged it"),
-    "session.save_model_format": Refused(WRITES_FILES, _SAVED_MODEL, "no effect alone"),
-    "optimization.memory_optimizer_config": Refused(READS_FILES, _TRAINING, "documented, absent from the wheels"),
+    "session.save_external_prepacked_constant_initializers": Refused(WRITES_FILES, _SAVED_MODEL),
+    "session.save_model_format": Refused(WRITES_FILES, _SAVED_MODEL),
+    "optimization.memory_optimizer_config": Refused(READS_FILES, _TRAINING),
     # Refused: unsafe memory access, trust in the model, resources of others.
     "mlas.kleidiai.conv_igemm_max_work": Refused(
-        NOT_VERIFIED,
-        "acts on Arm only, where it was not measured. Text that is not a number aborts the process",
-        "the process aborted",
+        NOT_VERIFIED, "acts on Arm only, where it was not measured. Text that is not a number aborts the process"
     ),
     "mlas.nchwc_pointwise_conv_max_input_channel_batch": Refused(
-        UNSAFE_MEMORY,
-        "numbers near 2**64 crash the run, and text that is not a number aborts the process",
-        "the process crashed",
+        UNSAFE_MEMORY, "numbers near 2**64 crash the run, and text that is not a number aborts the process"
     ),
-    "session.enable_moe_expert_counting": Refused(OUTSIDE_SESSION, _EXPERTS, "42 of 1200 concurrent runs failed"),
-    "session.enable_moe_expert_statistics": Refused(
-        DISCLOSES, "logs the experts that each input selects", "ORT logged it"
-    ),
+    "session.enable_moe_expert_counting": Refused(OUTSIDE_SESSION, _EXPERTS),
+    "session.enable_moe_expert_statistics": Refused(DISCLOSES, "logs the experts that each input selects"),
     "session.enable_saved_runtime_optimizations": Refused(
-        MODEL_TRUST, "applies graph rewrites that an ORT-format model contains", "strings"
+        MODEL_TRUST, "applies graph rewrites that an ORT-format model contains"
     ),
     "session.intra_op_thread_affinities": Refused(
         UNBOUNDED,
         "ORT logs a line for each CPU of the value that does not exist. Threads can also run on CPUs that the process "
         "may not use",
-        "69 million log lines in two minutes",
     ),
     "session.load_model_format": Refused(
-        MODEL_TRUST, "selects the parser of the model's bytes regardless of their content", "the parser raised errors"
+        MODEL_TRUST, "selects the parser of the model's bytes regardless of their content"
     ),
-    "session.max_shape_override": Refused(
-        UNBOUNDED, "ORT estimates from it how much device memory it reserves", "no effect on CPU"
-    ),
-    "session.moe_expert_counter_alpha": Refused(
-        NEEDS_REFUSED, "requires session.enable_moe_expert_counting", "ORT raised an error"
-    ),
-    "session.moe_expert_counter_beta": Refused(
-        NEEDS_REFUSED, "requires session.enable_moe_expert_counting", "ORT raised an error"
-    ),
+    "session.max_shape_override": Refused(UNBOUNDED, "ORT estimates from it how much device memory it reserves"),
+    "session.moe_expert_counter_alpha": Refused(NEEDS_REFUSED, "requires session.enable_moe_expert_counting"),
+    "session.moe_expert_counter_beta": Refused(NEEDS_REFUSED, "requires session.enable_moe_expert_counting"),
     "session.use_external_initializer_file_buffers_directly": Refused(
-        UNSAFE_MEMORY, "uses the application's buffers, which must outlive the session", "documented"
+        UNSAFE_MEMORY, "uses the application's buffers, which must outlive the session"
     ),
     "session.use_memory_mapped_ort_model": Refused(
         UNSAFE_MEMORY,
         "a change of the model's file changes an existing session, and its truncation terminates the process",
-        "the session changed, and the process terminated",
     ),
-    "session.use_ort_model_bytes_directly": Refused(UNSAFE_MEMORY, _MODEL_BYTES, "outputs changed and became NaN"),
-    "session.use_ort_model_bytes_for_initializers": Refused(
-        UNSAFE_MEMORY, _MODEL_BYTES, "outputs changed and became NaN"
-    ),
+    "session.use_ort_model_bytes_directly": Refused(UNSAFE_MEMORY, _MODEL_BYTES),
+    "session.use_ort_model_bytes_for_initializers": Refused(UNSAFE_MEMORY, _MODEL_BYTES),
     # Refused: ORT's Python API does not read them.
-    "optimization.enable_memory_probe_recompute_config": Refused(
-        NO_EFFECT, "only training builds read it", "documented"
-    ),
-    "session.compile_only": Refused(NO_USE, "internal. A session with this key cannot run", "ORT raised an error"),
-    "session.fail_on_suboptimal_compiled_model": Refused(
-        NO_EFFECT,
-        "never read in sessions that Python creates",
-        "a trace of all keys that ORT reads does not contain this key",
-    ),
-    "test.ep_to_select": Refused(
-        NO_EFFECT, "a test hook that is never read in sessions that Python creates", "strings"
-    ),
+    "optimization.enable_memory_probe_recompute_config": Refused(NO_EFFECT, "only training builds read it"),
+    "session.compile_only": Refused(NO_USE, "internal. A session with this key cannot run"),
+    "session.fail_on_suboptimal_compiled_model": Refused(NO_EFFECT, "never read in sessions that Python creates"),
+    "test.ep_to_select": Refused(NO_EFFECT, "a test hook that is never read in sessions that Python creates"),
     # Refused: the backend sets it, or Python has SessionOptions attributes for these.
     "session.allow_released_opsets_only": Refused(
         OTHER_ARGUMENT,
         "OnnxRuntimeBackend.allowReleasedOpsetsOnly sets it, which the environment variable "
         "ALLOW_RELEASED_ONNX_OPSET_ONLY=0 makes false. ORT before 1.32 ignores the key",
-        "opset 99 loads with the value 0",
     ),
-    "session.enable_cpu_mem_arena": Refused(
-        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass enable_cpu_mem_arena", "no effect was observed"
-    ),
-    "session.enable_mem_pattern": Refused(
-        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass enable_mem_pattern", "no effect was observed"
-    ),
-    "session.execution_mode": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass execution_mode", "no effect was observed"),
-    "session.graph_optimization_level": Refused(
-        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass graph_optimization_level", "no effect was observed"
-    ),
-    "session.inter_op_num_threads": Refused(
-        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass inter_op_num_threads", "no effect was observed"
-    ),
-    "session.intra_op_num_threads": Refused(
-        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass intra_op_num_threads", "no effect was observed"
-    ),
-    "session.log_id": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass logid", "no effect was observed"),
-    "session.log_severity_level": Refused(
-        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass log_severity_level", "no effect was observed"
-    ),
-    "session.log_verbosity_level": Refused(
-        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass log_verbosity_level", "no effect was observed"
-    ),
-    "session.use_deterministic_compute": Refused(
-        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass use_deterministic_compute", "no effect was observed"
-    ),
-    "session.use_per_session_threads": Refused(
-        OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass use_per_session_threads", "no effect was observed"
-    ),
+    "session.enable_cpu_mem_arena": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass enable_cpu_mem_arena"),
+    "session.enable_mem_pattern": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass enable_mem_pattern"),
+    "session.execution_mode": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass execution_mode"),
+    "session.graph_optimization_level": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass graph_optimization_level"),
+    "session.inter_op_num_threads": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass inter_op_num_threads"),
+    "session.intra_op_num_threads": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass intra_op_num_threads"),
+    "session.log_id": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass logid"),
+    "session.log_severity_level": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass log_severity_level"),
+    "session.log_verbosity_level": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass log_verbosity_level"),
+    "session.use_deterministic_compute": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass use_deterministic_compute"),
+    "session.use_per_session_threads": Refused(OTHER_ARGUMENT, f"{_C_API_ONLY}. Pass use_per_session_threads"),
     # Refused: ORT 1.32 does not know them.
     **refused(
         NO_EFFECT,
@@ -199,7 +141,6 @@ SESSION_CONFIG: dict[str, Refused] = {
         "session.enable_static_workspace_preallocation",
         "session.moe_cpu_offload_experts",
         "session.moe_expert_swap_epsilon",
-        evidence=_UNRELEASED_SEEN,
     ),
     # Refused: experts of a model that a GPU EP offloads, and how it loads external data.
     **refused(
@@ -215,7 +156,6 @@ SESSION_CONFIG: dict[str, Refused] = {
         "session.moe.offload.host_working_bytes",
         "session.moe.offload.pinned_bytes",
         "session.moe.offload.reserve_device_bytes",
-        evidence=_RANGE,
     ),
     **refused(
         NOT_VERIFIED,
@@ -223,7 +163,6 @@ SESSION_CONFIG: dict[str, Refused] = {
         "session.external_data_loader.chunk_bytes",
         "session.external_data_loader.min_size_bytes",
         "session.external_data_loader.threads",
-        evidence=_RANGE,
     ),
     **refused(
         NOT_VERIFIED,
@@ -235,7 +174,6 @@ SESSION_CONFIG: dict[str, Refused] = {
         "session.moe.offload.placement",
         "session.moe.offload.prefill_wave_experts",
         "session.moe.offload.skip_zero_cold_doorbell",
-        evidence=_RANGE,
     ),
     **refused(
         WRONG_RESULTS,
@@ -244,7 +182,6 @@ SESSION_CONFIG: dict[str, Refused] = {
         "session.moe.offload.skip_tail_cold_only",
         "session.moe.offload.tail_substitution_min_rank",
         "session.moe.offload.tail_substitution_threshold",
-        evidence=_RANGE,
     ),
     **refused(
         READS_FILES,
@@ -252,30 +189,25 @@ SESSION_CONFIG: dict[str, Refused] = {
         "session.moe.offload.allow_file_backing",
         "session.moe.offload.popularity_file",
         "session.moe.offload.source_root",
-        evidence=_NO_FILE,
     ),
     "session.moe.offload.budget_group": Refused(
-        OUTSIDE_SESSION, "by its name, sessions with the same text share one budget of memory", _NO_FILE
+        OUTSIDE_SESSION, "by its name, sessions with the same text share one budget of memory"
     ),
     "session.moe.offload.derived_cache_dir": Refused(
-        WRITES_FILES, "by its name, ORT keeps converted weights in this folder", _NO_FILE
+        WRITES_FILES, "by its name, ORT keeps converted weights in this folder"
     ),
     "session.kernel_dispatch_policy": Refused(
-        NOT_VERIFIED, "selects kernels of the CUDA execution provider only, where it was not run", _RANGE
+        NOT_VERIFIED, "selects kernels of the CUDA execution provider only, where it was not run"
     ),
     # Refused in the family ep., each for its own reason.
-    "ep.context_embed_mode": Refused(WRITES_FILES, _EP_CONTEXT, "files appeared (OpenVINO plugin)"),
-    "ep.context_enable": Refused(WRITES_FILES, _EP_CONTEXT, "files appeared (OpenVINO plugin)"),
-    "ep.context_file_path": Refused(WRITES_FILES, _EP_CONTEXT, "files appeared (OpenVINO plugin)"),
-    "ep.context_model_external_initializers_file_name": Refused(WRITES_FILES, _EP_CONTEXT, "strings"),
-    "ep.context_node_name_prefix": Refused(NEEDS_REFUSED, "requires ep.context_enable", "strings"),
-    "ep.context_source_model_path": Refused(
-        READS_FILES, "specifies a model that an execution provider reads", "strings"
-    ),
+    "ep.context_embed_mode": Refused(WRITES_FILES, _EP_CONTEXT),
+    "ep.context_enable": Refused(WRITES_FILES, _EP_CONTEXT),
+    "ep.context_file_path": Refused(WRITES_FILES, _EP_CONTEXT),
+    "ep.context_model_external_initializers_file_name": Refused(WRITES_FILES, _EP_CONTEXT),
+    "ep.context_node_name_prefix": Refused(NEEDS_REFUSED, "requires ep.context_enable"),
+    "ep.context_source_model_path": Refused(READS_FILES, "specifies a model that an execution provider reads"),
     "ep.cpu.qmoe_deferred_scale": Refused(
-        WRONG_RESULTS,
-        "applies the scales of packed weights after the sums. Sums of large values then overflow",
-        "run: with inputs of 2e37 and scales of 1e-37, no output of QMoE is finite. Without the key, all are",
+        WRONG_RESULTS, "applies the scales of packed weights after the sums. Sums of large values then overflow"
     ),
     **refused(
         NOT_VERIFIED,
@@ -290,10 +222,9 @@ SESSION_CONFIG: dict[str, Refused] = {
         "ep.cuda.qmoe_row_tile_size",
         "ep.cuda.runtime_fusion.causal_conv_with_state",
         "ep.cuda.runtime_fusion.unit_swish",
-        evidence="strings",
     ),
     "ep.cuda.fpa_intb_profile_m": Refused(
-        UNBOUNDED, "determines the scratch memory of profiling. The value 2048 requires gigabytes", "documented"
+        UNBOUNDED, "determines the scratch memory of profiling. The value 2048 requires gigabytes"
     ),
     **refused(
         WRITES_FILES,
@@ -301,40 +232,31 @@ SESSION_CONFIG: dict[str, Refused] = {
         "ep.cuda.gemm_tactic_cache_dir",
         "ep.cuda.gemm_tactic_cache_prefix",
         "ep.cuda.gemm_tactic_cache_tuning_results_prefix",
-        evidence=_UNRELEASED_SEEN,
     ),
     "ep.cuda.gqa_workspace_max_total_sequence_length": Refused(
-        UNBOUNDED, "ORT estimates from it how much device memory it reserves", "parsed on the CPU EP too"
+        UNBOUNDED, "ORT estimates from it how much device memory it reserves"
     ),
-    "ep.cuda.qmoe_int_dequant_max_scratch_bytes": Refused(UNBOUNDED, "raises a limit on device memory", "strings"),
-    "ep.dynamic.qnn_htp_performance_mode": Refused(
-        NO_EFFECT, _DYNAMIC, "a trace of all keys that ORT reads does not contain this key"
-    ),
-    "ep.dynamic.workload_type": Refused(
-        NO_EFFECT, _DYNAMIC, "a trace of all keys that ORT reads does not contain this key"
-    ),
-    "ep.enable_weightless": Refused(MODEL_TRUST, _WEIGHTLESS, "ORT raised an error (OpenVINO plugin)"),
-    "ep.enable_weightless_ep_context_nodes": Refused(MODEL_TRUST, _WEIGHTLESS, "documented"),
-    "ep.enable_weightless_mode": Refused(MODEL_TRUST, _WEIGHTLESS, "documented"),
-    "ep.nnapi.partitioning_stop_ops": Refused(
-        NO_EFFECT, "only Android's NNAPI execution provider reads it", "documented"
-    ),
-    "ep.share_ep_contexts": Refused(
-        OUTSIDE_SESSION, "shares an execution provider's state with other sessions", "strings"
-    ),
+    "ep.cuda.qmoe_int_dequant_max_scratch_bytes": Refused(UNBOUNDED, "raises a limit on device memory"),
+    "ep.dynamic.qnn_htp_performance_mode": Refused(NO_EFFECT, _DYNAMIC),
+    "ep.dynamic.workload_type": Refused(NO_EFFECT, _DYNAMIC),
+    "ep.enable_weightless": Refused(MODEL_TRUST, _WEIGHTLESS),
+    "ep.enable_weightless_ep_context_nodes": Refused(MODEL_TRUST, _WEIGHTLESS),
+    "ep.enable_weightless_mode": Refused(MODEL_TRUST, _WEIGHTLESS),
+    "ep.nnapi.partitioning_stop_ops": Refused(NO_EFFECT, "only Android's NNAPI execution provider reads it"),
+    "ep.share_ep_contexts": Refused(OUTSIDE_SESSION, "shares an execution provider's state with other sessions"),
     "ep.stop_share_ep_contexts": Refused(
-        OUTSIDE_SESSION, "stops the sharing that ep.share_ep_contexts started, in other sessions too", "strings"
+        OUTSIDE_SESSION, "stops the sharing that ep.share_ep_contexts started, in other sessions too"
     ),
-    "cudnn_conv1d_pad_to_nc1d": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
-    "cudnn_conv_algo": Refused(NOT_VERIFIED, _CUDA_PLUGIN_OPTION, _CUDA_PLUGIN),
-    "cudnn_conv_algo_search": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
-    "cudnn_conv_use_max_workspace": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
-    "enable_skip_layer_norm_strict_mode": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
-    "fuse_conv_bias": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
-    "prefer_nhwc": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
-    "prefer_nhwc_layout": Refused(NOT_VERIFIED, _CUDA_PLUGIN_OPTION, _CUDA_PLUGIN),
-    "sdpa_kernel": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
-    "use_tf32": Refused(OTHER_ARGUMENT, _CUDA_OPTION, _CUDA_PLUGIN),
+    "cudnn_conv1d_pad_to_nc1d": Refused(OTHER_ARGUMENT, _CUDA_OPTION),
+    "cudnn_conv_algo": Refused(NOT_VERIFIED, _CUDA_PLUGIN_OPTION),
+    "cudnn_conv_algo_search": Refused(OTHER_ARGUMENT, _CUDA_OPTION),
+    "cudnn_conv_use_max_workspace": Refused(OTHER_ARGUMENT, _CUDA_OPTION),
+    "enable_skip_layer_norm_strict_mode": Refused(OTHER_ARGUMENT, _CUDA_OPTION),
+    "fuse_conv_bias": Refused(OTHER_ARGUMENT, _CUDA_OPTION),
+    "prefer_nhwc": Refused(OTHER_ARGUMENT, _CUDA_OPTION),
+    "prefer_nhwc_layout": Refused(NOT_VERIFIED, _CUDA_PLUGIN_OPTION),
+    "sdpa_kernel": Refused(OTHER_ARGUMENT, _CUDA_OPTION),
+    "use_tf32": Refused(OTHER_ARGUMENT, _CUDA_OPTION),
 }
 
 # Refused by their prefix. An exact entry above always wins. ORT passes the options of a plugin EP as session config

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The verdict on a refused option or key: a hazard, a reason, and the evidence."""
+"""The verdict on a refused option or key: a hazard and a reason."""
 
 from __future__ import annotations
 
@@ -47,10 +47,8 @@ class Refused(NamedTuple):
     """One of the hazards above."""
     reason: str
     """The effect if ORT received it."""
-    evidence: str = ""
-    """How the effect is known. Every option of an EP and every config key has one."""
 
 
-def refused(hazard: str, reason: str, *options: str, evidence: str) -> dict[str, Refused]:
+def refused(hazard: str, reason: str, *options: str) -> dict[str, Refused]:
     """Return one verdict for several options."""
-    return dict.fromkeys(options, Refused(hazard, reason, evidence))
+    return dict.fromkeys(options, Refused(hazard, reason))

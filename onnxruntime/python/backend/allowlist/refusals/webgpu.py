@@ -16,68 +16,55 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
     refused,
 )
 
-_RUN_BUILT_IN = "run: onnxruntime-webgpu 1.27.0 on a software GPU"
-_RUN_PLUGIN = "run: onnxruntime-ep-webgpu 0.4.0 on a software GPU"
 _ONE_CONTEXT = (
     "it configures the GPU context, which all sessions of a process share: the first session sets the "
     "value, and values of later sessions are ignored"
 )
 
 
-def _of_both(evidence: str) -> dict[str, Refused]:
-    """Return the verdicts on the options that the built-in EP and the plugin EP share."""
-    return {
-        "forceCpuNodeNames": Refused(
-            NO_EFFECT, "ORT silently skips a name if the final graph has no node of this name", evidence
-        ),
-        "multiRotaryCacheConcatOffset": Refused(
-            NOT_VERIFIED,
-            "a tensor of the model can contain two tables of rotary embeddings. "
-            "The option specifies where the second table begins. A wrong number gives wrong results",
-            evidence,
-        ),
-        "enablePIXCapture": Refused(
-            NO_EFFECT, "adds marks for the debugger PIX, which no released build supports", evidence
-        ),
-        "deviceId": Refused(
-            NEEDS_REFUSED,
-            "selects a WebGPU context. Each context except 0 must be created from webgpuInstance and webgpuDevice",
-            evidence,
-        ),
-        **refused(
-            RAW_POINTER,
-            "ORT uses the number as an address, and crashes or calls the code at that address",
-            "webgpuInstance",
-            "webgpuDevice",
-            "dawnProcTable",
-            evidence=evidence,
-        ),
-        **refused(
-            OUTSIDE_SESSION,
-            _ONE_CONTEXT,
-            "storageBufferCacheMode",
-            "uniformBufferCacheMode",
-            "queryResolveBufferCacheMode",
-            "defaultBufferCacheMode",
-            "validationMode",
-            "preserveDevice",
-            "maxStorageBufferBindingSize",
-            "powerPreference",
-            "dawnBackendType",
-            evidence=evidence,
-        ),
-    }
+# The options that the built-in EP and the plugin EP share.
+_OF_BOTH: dict[str, Refused] = {
+    "forceCpuNodeNames": Refused(NO_EFFECT, "ORT silently skips a name if the final graph has no node of this name"),
+    "multiRotaryCacheConcatOffset": Refused(
+        NOT_VERIFIED,
+        "a tensor of the model can contain two tables of rotary embeddings. "
+        "The option specifies where the second table begins. A wrong number gives wrong results",
+    ),
+    "enablePIXCapture": Refused(NO_EFFECT, "adds marks for the debugger PIX, which no released build supports"),
+    "deviceId": Refused(
+        NEEDS_REFUSED,
+        "selects a WebGPU context. Each context except 0 must be created from webgpuInstance and webgpuDevice",
+    ),
+    **refused(
+        RAW_POINTER,
+        "ORT uses the number as an address, and crashes or calls the code at that address",
+        "webgpuInstance",
+        "webgpuDevice",
+        "dawnProcTable",
+    ),
+    **refused(
+        OUTSIDE_SESSION,
+        _ONE_CONTEXT,
+        "storageBufferCacheMode",
+        "uniformBufferCacheMode",
+        "queryResolveBufferCacheMode",
+        "defaultBufferCacheMode",
+        "validationMode",
+        "preserveDevice",
+        "maxStorageBufferBindingSize",
+        "powerPreference",
+        "dawnBackendType",
+    ),
+}
 
 
-BUILT_IN: dict[str, Refused] = _of_both(_RUN_BUILT_IN)
+BUILT_IN: dict[str, Refused] = _OF_BOTH
 
 PLUGIN: dict[str, Refused] = {
-    **_of_both(_RUN_PLUGIN),
-    **refused(OUTSIDE_SESSION, _ONE_CONTEXT, "enableRobustness", "maxNumPendingDispatches", evidence=_RUN_PLUGIN),
+    **_OF_BOTH,
+    **refused(OUTSIDE_SESSION, _ONE_CONTEXT, "enableRobustness", "maxNumPendingDispatches"),
     "kvCacheQuantizationBits": Refused(
-        NOT_VERIFIED, "stores each value in the KV cache of one attention operator with 4 or 8 bits", _RUN_PLUGIN
+        NOT_VERIFIED, "stores each value in the KV cache of one attention operator with 4 or 8 bits"
     ),
-    "sessionBufferPoolGenerations": Refused(
-        NOT_VERIFIED, "specifies how long buffers of captured graphs are kept", _RUN_PLUGIN
-    ),
+    "sessionBufferPoolGenerations": Refused(NOT_VERIFIED, "specifies how long buffers of captured graphs are kept"),
 }
