@@ -22,7 +22,7 @@ from onnxruntime.backend.allowlist import ort_options, refusals
 from onnxruntime.backend.allowlist.ort_options import FREE_DIMENSION, SESSION_FAMILIES
 from onnxruntime.backend.allowlist.refusals import Refused
 from onnxruntime.backend.allowlist.rules import Need, Rule
-from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Kind
+from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Kind
 from onnxruntime.backend.provider_names import OPENVINO_AUTO
 
 Rules = Mapping[str, Rule | Refused]
@@ -298,12 +298,8 @@ def _capitalized(text: str) -> str:
 
 
 def _refused_values(kind: Kind) -> Iterator[str]:
-    if type(kind) is Flag:
-        for value in (False, True):
-            try:
-                kind.parse(value)
-            except ValueError as error:
-                yield f"{value} is refused: {_text(str(error))}"
+    if type(kind) is Fixed:
+        yield f"{not kind.value} is refused: {_text(kind.forbidden)}"
 
 
 def _sent(rule: Rule | Refused) -> str:

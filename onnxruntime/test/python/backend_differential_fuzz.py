@@ -110,8 +110,8 @@ def trials() -> list[Trial]:
 
 def drawn(kind: Kind, name: str, draw: random.Random) -> object:
     """A value that a kind accepts, in one of the ways to write it."""
-    if type(kind) is Flag:
-        return draw.choice([value for value in (True, False, 0, 1, "0", "1") if not kind._refused[value in (1, "1")]])
+    if isinstance(kind, Flag):
+        return draw.choice(kind.schema["enum"])
     if type(kind) is Integer:
         return draw.choice(kind._among or (kind._low, kind._high, draw.randint(kind._low, kind._high)))
     if type(kind) is Threads:

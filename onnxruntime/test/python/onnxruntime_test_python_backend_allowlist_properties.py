@@ -43,10 +43,10 @@ import onnxruntime.backend
 from onnxruntime.backend import backend
 from onnxruntime.backend.allowlist import ort_options, refusals
 from onnxruntime.backend.allowlist.ort_options import SESSION_FAMILIES
-from onnxruntime.backend.allowlist.providers import ALWAYS, PROVIDERS
+from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.refusals import EVERY_PROVIDER, Refused
 from onnxruntime.backend.allowlist.rules import Rule
-from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Member, Names, Text, Threads
+from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Kind, Member, Names, Text, Threads
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.runs import run_options
 from onnxruntime.backend.session import opening
@@ -168,9 +168,10 @@ def allowed(kind: Kind, text: object) -> bool:
         return False
     if not re.fullmatch(r"[ -~]*", text, re.ASCII):
         return False
+    if type(kind) is Fixed:
+        return text == kind._spelling[kind.value]
     if type(kind) is Flag:
-        off, on = kind._spelling
-        return (text == off and not kind._refused[0]) or (text == on and not kind._refused[1])
+        return text in kind._spelling
     if type(kind) is Integer:
         return (
             re.fullmatch(r"0|-?[1-9][0-9]*", text) is not None
@@ -250,8 +251,9 @@ def check(record: dict, call: dict, plugins: bool, tables: tuple) -> None:
         check_attribute(attributes, name, value, call)
     for name, texts in record["providers"].items():
         kind = "plugin" if plugins and "plugin" in PROVIDERS[name] else "built-in"
-        given = {**ALWAYS.get((name, kind), {}), **call["provider_options"][name]}
-        check_options(PROVIDERS[name].get(kind, {}), texts, given)
+        rules = PROVIDERS[name].get(kind, {})
+        always = {option: rule.kind.value for option, rule in rules.items() if getattr(rule.kind, "always", False)}
+        check_options(rules, texts, always | call["provider_options"][name])
     again = {  # the options that some EPs read from entries
         f"ep.{name.lower()}.{option}": text
         for name, texts in record["providers"].items()
@@ -336,7 +338,7 @@ def texts(pattern: str) -> st.SearchStrategy:
 def values(rule: Verdict) -> st.SearchStrategy:
     """Return values that a rule accepts, and values just outside its range."""
     kind = rule.kind if type(rule) is Rule else None
-    if type(kind) is Flag:
+    if isinstance(kind, Flag):
         return st.sampled_from([True, False, 0, 1, "0", "1", np.bool_(True), np.int8(0), *kind._spelling])
     if type(kind) is Integer:
         bounds = [kind._low, kind._high, kind._low - 1, kind._high + 1, *kind._among]

@@ -22,7 +22,7 @@ from onnxruntime.backend.allowlist import look_up, providers, refusals
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.refusals import EVERY_PROVIDER, Refused, verdicts
 from onnxruntime.backend.allowlist.rules import Circumstances, Rule, sent
-from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Names, Text, Threads
+from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Names, Text, Threads
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.request import of_call
 from onnxruntime.backend.session import presence
@@ -209,13 +209,13 @@ class SpellingTest(unittest.TestCase):
 
     def test_every_kind_is_tested_here(self) -> None:
         for name, kind, option, rule in rules(Rule):
-            self.assertIn(type(rule.kind), (Flag, Integer, Threads, Choice, Text, Names), option)
+            self.assertIn(type(rule.kind), (Flag, Fixed, Integer, Threads, Choice, Text, Names), option)
             if type(rule.kind) in (Text, Names):
                 self.assertIn((name, option), EXAMPLES, kind)
 
     def test_flags(self) -> None:
         for name, kind, option, rule in rules(Rule):
-            if type(rule.kind) is Flag:
+            if isinstance(rule.kind, Flag):
                 spelling = {TENSORRT: ("False", "True")}.get(name, ("0", "1"))
                 with self.subTest(f"{name} {kind} {option}"):
                     values = [value for value, said in ((0, "False"), (1, "True")) if said in rule.kind.accepts]

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend.allowlist import ort_options
-from onnxruntime.backend.allowlist.providers import ALWAYS, ANY_PLUGIN, NO_OPTION, PROVIDER_NEEDS, PROVIDERS
+from onnxruntime.backend.allowlist.providers import ANY_PLUGIN, NO_OPTION, PROVIDER_NEEDS, PROVIDERS
 from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances, Permit, Place, Rule, Setting, texts_of
-from onnxruntime.backend.allowlist.value_kinds import ForbiddenError
+from onnxruntime.backend.allowlist.value_kinds import Fixed
 from onnxruntime.backend.errors import NotPermittedError, name_of, refuse, reject, reject_key, reject_value, show, warn
 from onnxruntime.backend.provider_names import ON_CUDA_DEVICE
 
@@ -129,9 +129,11 @@ def _options_of(name: str, given: Mapping[str, object], kind: str, at: Circumsta
 
 def _options_of_kind(name: str, kind: str, given: Mapping[str, object], at: Circumstances) -> dict[str, Setting]:
     table = PROVIDERS.get(name, NOTHING).get(kind, ANY_PLUGIN if kind == "plugin" else NO_OPTION)
+    fixed = [(option, rule.kind) for option, rule in table.items() if type(rule.kind) is Fixed]
+    always = {option: kind.value for option, kind in fixed if kind.always}
     settings = {
         option: _look_up(table, option, value, at, ("provider_options", name, option), kind)
-        for option, value in {**ALWAYS.get((name, kind), NOTHING), **given}.items()
+        for option, value in {**always, **given}.items()
     }
     at = at._replace(beside=texts_of(settings))
     _without_effect(settings, at)  # only refuses: no condition of an option is idle
@@ -161,9 +163,9 @@ def _parsed(rule: Rule, value: object, place: Place) -> Setting:
     """Return the setting of a rule with a value of its kind."""
     try:
         parsed = rule.kind.parse(value)
-    except ForbiddenError as error:
-        refuse(f"with the value {show(value)}, {error}", *place)
     except ValueError as error:
+        if str(error) == rule.kind.forbidden:
+            refuse(f"with the value {show(value)}, {error}", *place)
         reject_value(value, rule.kind.accepts, *place, why=str(error))
     return Setting(rule, parsed, rule.kind.render(parsed), place)
 

@@ -16,7 +16,17 @@ from onnx.defs import get_all_schemas
 
 from onnxruntime.backend import provider_names as eps
 from onnxruntime.backend.allowlist.rules import Circumstances, Common, Need, Rule
-from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Names, Text, Threads, usable_cores
+from onnxruntime.backend.allowlist.value_kinds import (
+    Choice,
+    Fixed,
+    Flag,
+    Integer,
+    Kind,
+    Names,
+    Text,
+    Threads,
+    usable_cores,
+)
 
 # Switches that are off and on by default.
 _switch = partial(Rule, Flag(), "0")
@@ -41,7 +51,7 @@ _PLUGIN_DEVICE = Rule(
 _bytes = partial(Rule, Integer(0, 2**40), "0")
 _SENT_OFF = "1 (the backend always sends 0)"
 
-_ONE_STREAM = Flag(only_on="copies on another stream race with the kernels that use the data, as ORT documents")
+_ONE_STREAM = Fixed(True, "copies on another stream race with the kernels that use the data, as ORT documents")
 _TUNING, _TUNING_LIMIT = "tunable_op_tuning_enable", "tunable_op_max_tuning_duration_ms"
 _BOUNDED = Need(
     f"tunable_op_enable=1, and {_TUNING_LIMIT} as its limit",
@@ -114,9 +124,11 @@ _TENSORRT = {
     "trt_cuda_graph_enable": _trt_switch("Captures TensorRT's work as one CUDA graph and replays it in later runs."),
 }
 
-_INTERNAL_GRAPHS = Flag(
-    only_off="TensorRT-RTX captures and replays graphs internally. The backend cannot own the buffers of a replay, and "
-    "cannot compare the replay with a run without capture"
+_INTERNAL_GRAPHS = Fixed(
+    False,
+    "TensorRT-RTX captures and replays graphs internally. The backend cannot own the buffers of a replay, and "
+    "cannot compare the replay with a run without capture",
+    always=True,
 )
 _BUDGET = Text(r"-1|[0-9]{1,15}[BKMG]?|(?:100|[0-9]{1,2})%", "-1, bytes, a number with B, K, M or G, or 0% to 100%")
 _TENSORRT_RTX = Common(reported=False) | {
@@ -145,7 +157,7 @@ _MIGRAPHX = {
     "migraphx_exhaustive_tune": _switch("Tries all kernels when it compiles the model, which is slow."),
 }
 
-_NO_FILE = Flag(only_off="CANN would write the compiled model to the current folder")
+_NO_FILE = Fixed(False, "CANN would write the compiled model to the current folder", always=True)
 _CANN = {
     "device_id": _DEVICE,
     "npu_mem_limit": _ARENA_LIMIT,
@@ -252,9 +264,10 @@ _WEBGPU = {
     "enableInt64": _switch("Keeps int64 operators on the GPU.", since=(1, 25)),
 }
 _CAPTURE = "Captures the GPU commands of a run and replays them in later runs."
-_NO_CAPTURE = Flag(
-    only_off="the backend cannot allocate fixed device buffers with the built-in WebGPU EP. Without these buffers, a "
-    "replay reads freed memory and returns zeros"
+_NO_CAPTURE = Fixed(
+    False,
+    "the backend cannot allocate fixed device buffers with the built-in WebGPU EP. Without these buffers, a replay "
+    "reads freed memory and returns zeros",
 )
 
 # It reports no options.
@@ -269,12 +282,6 @@ _WEBGPU_PLUGIN = Common(reported=False) | {
         "Keeps int64 operators on the GPU. Always on if the session captures graphs.", since=(1, 25), needs=(_INT64,)
     ),
     "enableGraphCapture": _switch(_CAPTURE),
-}
-
-# Options that the backend sends if the caller does not, because the default of the EP is not permitted.
-ALWAYS: dict[tuple[str, str], dict[str, object]] = {
-    (eps.CANN, "built-in"): {"dump_om_model": False},
-    (eps.NV_TENSORRT_RTX, "plugin"): {"enable_cuda_graph": False},
 }
 
 # The condition for an EP to be in a session.

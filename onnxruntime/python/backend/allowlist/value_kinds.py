@@ -45,16 +45,13 @@ def whole(value: object) -> int:
     raise ValueError("not an integer")
 
 
-class ForbiddenError(ValueError):
-    """A value that the parser of ORT or of an EP accepts, and that the allowlist does not permit."""
-
-
 class Kind:
     """A kind of value."""
 
     accepts: str  # the accepted values, for messages and documents
     # A JSON Schema of the accepted JSON values. It accepts strings of digits that are out of range, too.
     schema: Mapping[str, object]
+    forbidden = ""  # the reason why a value that ORT or the EP accepts is not permitted. `parse` raises it
 
     def parse(self, value: object) -> object:
         """Convert a caller's value to a parsed value, or raise ``ValueError`` with the reason."""
@@ -70,31 +67,39 @@ class Kind:
 
 
 class Flag(Kind):
-    """On or off, in the spelling that the option's parser accepts.
+    """On or off, in the spelling that the option's parser accepts."""
 
-    If "on" is not permitted, ``only_off`` is the reason. If "off" is not permitted, ``only_on`` is the reason.
-    """
-
-    def __init__(self, off: str = "0", on: str = "1", *, only_off: str = "", only_on: str = "") -> None:
+    def __init__(self, off: str = "0", on: str = "1") -> None:
         self._spelling = (off, on)
-        self._refused = (only_on, only_off)
-        self.accepts = "False, 0 or '0'" if only_off else "True, 1 or '1'" if only_on else "True/False, 0/1 or '0'/'1'"
-        self.schema = {"enum": [value for value in (True, False, 1, 0, "1", "0") if not self._refused[int(value)]]}
+        self.accepts = "True/False, 0/1 or '0'/'1'"
+        self.schema = {"enum": [True, False, 1, 0, "1", "0"]}
 
     def parse(self, value: object) -> bool:
         value = plain(value)
         if type(value) is float or value not in (0, 1, "0", "1"):
             raise ValueError("not a flag")
-        on = bool(int(value))
-        if self._refused[on]:
-            raise ForbiddenError(self._refused[on])
-        return on
+        return bool(int(value))
 
     def render(self, parsed: object) -> str:
         return self._spelling[parsed]
 
     def read(self, text: str) -> bool:
         return self.parse({"false": "0", "true": "1"}.get(text.lower(), text))
+
+
+class Fixed(Flag):
+    """A flag with one permitted value. With ``always``, the backend sends this value even if no caller specifies it."""
+
+    def __init__(self, value: bool, forbidden: str, *, always: bool = False) -> None:
+        super().__init__()
+        self.value, self.forbidden, self.always = value, forbidden, always
+        self.accepts = f"{value}, {value:d} or '{value:d}'"
+        self.schema = {"enum": [value, int(value), f"{value:d}"]}
+
+    def parse(self, value: object) -> bool:
+        if super().parse(value) is not self.value:
+            raise ValueError(self.forbidden)
+        return self.value
 
 
 class Integer(Kind):
