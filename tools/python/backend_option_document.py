@@ -10,6 +10,7 @@ options-evidence.md into docs/, or into the folder.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections import Counter
@@ -20,8 +21,9 @@ from backend_option_evidence import evidence_of, title_of
 
 from onnxruntime.backend.allowlist import ort_options, refusals
 from onnxruntime.backend.allowlist.ort_options import FREE_DIMENSION, SESSION_FAMILIES
+from onnxruntime.backend.allowlist.providers import hardware_for, option_texts
 from onnxruntime.backend.allowlist.refusals import Refused
-from onnxruntime.backend.allowlist.rules import Need, Rule
+from onnxruntime.backend.allowlist.rules import Need, Rule, Setting
 from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Kind
 from onnxruntime.backend.provider_names import OPENVINO_AUTO
 
@@ -195,9 +197,9 @@ def _evidence_document() -> Iterator[str]:
             usual = ""
         rows = []
         for name, rule in rules.items():
-            evidence, sent = evidence_of(title, name), _sent(rule)
-            if sent or evidence not in ("", usual):
-                rows.append(_row(_code(name), sent, "" if evidence == usual else _text(evidence)))
+            evidence, spelled = evidence_of(title, name), _sent(title, name, rule)
+            if spelled or evidence not in ("", usual):
+                rows.append(_row(_code(name), spelled, "" if evidence == usual else _text(evidence)))
         if rows:
             yield from ("| Name | Sent as | Evidence |", "|---|---|---|", *rows, "")
 
@@ -231,7 +233,7 @@ def _section(title: str, prefix: str, rules: Rules, introduction: str) -> Iterat
         yield from ("| Name | Values | Default | Effect | Requires |", "|---|---|---|---|---|")
         below: list[str] = []
         for name, rule in permitted.items():
-            yield _permitted(prefix, name, rule, below)
+            yield _permitted(title, prefix, name, rule, below)
         yield from ("", *below, "") if below else ("",)
     if refused:
         yield from (f"**Refused: {len(refused)}**", "", "| Name | Hazard | Reason |", "|---|---|---|")
@@ -245,11 +247,11 @@ def _section(title: str, prefix: str, rules: Rules, introduction: str) -> Iterat
         yield from ("", *below, "") if below else ("",)
 
 
-def _permitted(prefix: str, name: str, rule: Rule, below: list[str]) -> str:
+def _permitted(title: str, prefix: str, name: str, rule: Rule, below: list[str]) -> str:
     """Return the row of a permitted option. The longest cells of a row that is too long go below the table."""
     default = _code(rule.default) if rule.default else "empty"
     values = re.sub(r"^one of ([^,]+)$", r"\1", _text(rule.kind.accepts))
-    cells = [_named(prefix, name), values, default, _text(rule.effect), _requires(rule)]
+    cells = [_named(prefix, name), values, default, _text(rule.effect), _requires(title, name, rule)]
     for column, words in ((1, "Values"), (4, "Requires"), (3, "Effect")):
         # The longest values leave the table even if the row is short.
         if len(_row(*cells)) > LONGEST_ROW or (column == 1 and len(cells[1]) > LONGEST_ROW // 2):
@@ -262,14 +264,14 @@ def _named(prefix: str, name: str) -> str:
     return f'<a id="{prefix}{name}"></a>{_code(name)}'
 
 
-def _requires(rule: Rule) -> str:
+def _requires(title: str, name: str, rule: Rule) -> str:
     words = []
     if rule.since > (1, 24):
         words.append(f"ORT {rule.since[0]}.{rule.since[1]}")
     if rule.until:
         words.append(f"ORT before {rule.until[0]}.{rule.until[1]}")
-    if rule.hardware:
-        words.append(f"A device that is a {rule.hardware}")
+    if hardware := hardware_for(title.removesuffix(", plugin"), name) if title.endswith(", plugin") else "":
+        words.append(f"A device that is a {hardware}")
     words += [_condition(need) for need in rule.needs]
     words += _refused_values(rule.kind)
     if not rule.reported:
@@ -302,7 +304,7 @@ def _refused_values(kind: Kind) -> Iterator[str]:
         yield f"{not kind.value} is refused: {_text(kind.forbidden)}"
 
 
-def _sent(rule: Rule | Refused) -> str:
+def _sent(title: str, name: str, rule: Rule | Refused) -> str:
     """Return the text that is sent, if it differs from the value."""
     if type(rule) is Refused:
         return ""
@@ -313,11 +315,13 @@ def _sent(rule: Rule | Refused) -> str:
             words.append(f"`{off}`/`{on}`")
     elif type(rule.kind) is Choice:
         words += [f"`{text}` for `{name}`" for name, text in rule.kind._spelling.items() if name != text]
-    sent = " and ".join(words)
-    if rule.within:
-        place = f"`{'.'.join(rule.within[1:])}` inside `{rule.within[0]}`"
-        sent = f"{sent}, as {place}" if sent else place
-    return sent
+    ep, _, kind = title.partition(", ")
+    for carrier, text in option_texts(ep, kind, {name: Setting(rule, "", "", ("", "", None))}).items():
+        if carrier != name:  # the EP reads the option inside another one
+            ((section, (inner, *_)),) = json.loads(text).items()
+            place = f"`{section}.{inner}` inside `{carrier}`"
+            words = [f"{' and '.join(words)}, as {place}" if words else place]
+    return " and ".join(words)
 
 
 def _row(*cells: str) -> str:

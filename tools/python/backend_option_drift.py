@@ -247,9 +247,7 @@ def expected(distribution: Distribution) -> set[str]:
         for ep, kinds in PROVIDERS.items()
         for kind, rules in kinds.items()
         for option, rule in rules.items()
-        if f"run: {distribution.name} " in EVIDENCE[title_of(ep, kind)][option]
-        and known(rule)
-        and not (type(rule) is Rule and rule.within)
+        if f"run: {distribution.name} " in EVIDENCE[title_of(ep, kind)][option] and known(rule)
     }
     if is_ort:
         keys = SESSION_CONFIG | RUN_CONFIG

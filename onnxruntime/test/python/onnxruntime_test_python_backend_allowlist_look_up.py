@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import unittest
 import warnings
 from collections.abc import Iterator, Mapping
@@ -21,7 +20,7 @@ from onnxruntime import ExecutionMode, RunOptions, SessionOptions
 from onnxruntime.backend import errors
 from onnxruntime.backend.allowlist import look_up, value_kinds
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
-from onnxruntime.backend.allowlist.rules import Circumstances, Common, Need, Permit, Rule, Setting, sent
+from onnxruntime.backend.allowlist.rules import Circumstances, Common, Need, Permit, Rule
 from onnxruntime.backend.allowlist.value_kinds import Flag, Integer, Member, Text, Threads
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 from onnxruntime.backend.request import of_call
@@ -349,16 +348,6 @@ class TestSessionAndRunConfig(unittest.TestCase):
         self.assertEqual(made["b"], rule._replace(needs=(own, more), reported=False))
         rules["a"] = rule._replace(reported=False)
         self.assertEqual(Common() | rules, rules)
-
-    def test_options_inside_another_one(self):
-        def setting(text: str, *within: str) -> Setting:
-            return Setting(Rule(Flag(), "0", "", within=within), text, text, ("provider_options", "EP", ""))
-
-        settings = {"a": setting("1"), "b": setting("2", "c", "D", "e"), "f": setting("3", "c", "D", "g")}
-        settings["h"] = setting("4", "c", "I", "j")
-        texts = sent(settings)
-        self.assertEqual(json.loads(texts.pop("c")), {"D": {"e": "2", "g": "3"}, "I": {"j": "4"}})
-        self.assertEqual(texts, {"a": "1"})
 
     def test_optimizers_of_the_release(self):
         key = "optimization.disable_specified_optimizers"

@@ -58,6 +58,12 @@ RUN_ATTRIBUTES = ort_options.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
 SESSION_CONFIG = ort_options.SESSION_CONFIG | refusals.SESSION_CONFIG
 RUN_CONFIG = ort_options.RUN_CONFIG | refusals.RUN_CONFIG
 JUDGED = refusals.provider_tables()
+# OpenVINO's properties inside load_config, and the options that they come from.
+OF_OPENVINO = {
+    "INFERENCE_NUM_THREADS": "num_of_threads",
+    "INFERENCE_PRECISION_HINT": "precision",
+    "NUM_STREAMS": "num_streams",
+}
 
 EXAMPLES = int(os.environ.get("ORT_BACKEND_EXAMPLES", "0"))
 MODEL = two_nodes().SerializeToString()
@@ -227,21 +233,13 @@ def check_attribute(rules: dict[str, Verdict], name: str, value: object, given: 
 
 
 def check_options(rules: dict[str, Verdict], texts: dict[str, str], given: dict) -> None:
-    inside = {rule.within: name for name, rule in rules.items() if type(rule) is Rule and rule.within}
     for option, text in texts.items():
-        if option in {path[0] for path in inside}:  # written by the backend
-            for path, leaf in leaves(json.loads(text), (option,)):
-                check_text(rules, inside[path], leaf, given)
+        if option == "load_config":  # written by the backend
+            ((_, properties),) = json.loads(text).items()
+            for name, value in properties.items():
+                check_text(rules, OF_OPENVINO[name], value, given)
         else:
             check_text(rules, option, text, given)
-
-
-def leaves(tree: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], object]]:
-    if type(tree) is not dict:
-        yield path, tree
-        return
-    for key, branch in tree.items():
-        yield from leaves(branch, (*path, key))
 
 
 def check(record: dict, call: dict, plugins: bool, tables: tuple) -> None:

@@ -19,9 +19,9 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import provider_names
 from onnxruntime.backend.allowlist import look_up, providers, refusals
-from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
 from onnxruntime.backend.allowlist.refusals import EVERY_PROVIDER, Refused, verdicts
-from onnxruntime.backend.allowlist.rules import Circumstances, Rule, sent
+from onnxruntime.backend.allowlist.rules import Circumstances, Rule
 from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Names, Text, Threads
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.request import of_call
@@ -108,7 +108,7 @@ def permit(name: str, options: dict, kind: str, at: Circumstances = HERE) -> dic
 
 def texts(name: str, options: dict, kind: str = "built-in") -> dict[str, str]:
     """Return the texts that ORT would receive."""
-    return sent(permit(name, options, kind)[name])
+    return option_texts(name, kind, permit(name, options, kind)[name])
 
 
 def names_in(accepts: str) -> list[str]:
@@ -168,8 +168,6 @@ class TableTest(unittest.TestCase):
         for name in (OPENVINO, WEBGPU):
             for option, rule in PROVIDERS[name]["built-in"].items():
                 self.assertFalse(rule.reported, option)
-        for name, _, option, rule in rules(Rule):
-            self.assertFalse(rule.within and rule.reported, f"{name} {option}")
         self.assertFalse(PROVIDERS[CUDA]["built-in"]["enable_skip_layer_norm_strict_mode"].reported)
 
     def test_plugins_are_not_sent_options_they_ignore(self) -> None:
@@ -178,7 +176,9 @@ class TableTest(unittest.TestCase):
             permitted = {*table}
             self.assertEqual(permitted, {"device_id", "num_of_threads", "num_streams", "precision"})
             for option in permitted - {"device_id"}:
-                self.assertEqual(table[option].within[:2], ("load_config", section))
+                self.assertFalse(table[option].reported)
+                value = "FP32" if option == "precision" else 2
+                self.assertEqual([*json.loads(texts(name, {option: value}, "plugin")["load_config"])], [section])
 
 
 class NamesTest(unittest.TestCase):
@@ -247,7 +247,7 @@ class SpellingTest(unittest.TestCase):
                     self.assertTrue(accepted)
                     for value in accepted:
                         text = self.assert_round_trip(rule, value)
-                        self.assertEqual(text == value, not (rule.within and option == "precision"))
+                        self.assertEqual(text == value, kind == "built-in" or option != "precision")
                         self.assert_not_accepted(rule, value.swapcase(), value + " ", value + "\0", value.encode())
                     self.assert_not_accepted(rule, "", "0", 0, None, ",".join(accepted * 2))
 
@@ -293,9 +293,9 @@ class LookUpTest(unittest.TestCase):
                     continue
                 sent = texts(name, {**BESIDE.get((name, option), {}), option: value}, kind)
                 text = rule.kind.render(rule.kind.parse(value))
-                if rule.within:
-                    carrier, section, last = rule.within
-                    self.assertEqual(json.loads(sent[carrier]), {section: {last: text}})
+                if "load_config" in sent:
+                    ((inside,),) = (part.values() for part in json.loads(sent["load_config"]).values())
+                    self.assertEqual(inside, text)
                     self.assertNotIn(option, sent)
                 else:
                     self.assertEqual(sent[option], text)

@@ -26,7 +26,7 @@ from backend_test_processes import (
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import request
-from onnxruntime.backend.allowlist.rules import sent
+from onnxruntime.backend.allowlist.providers import option_texts
 from onnxruntime.backend.session import presence
 
 KNOWN = CUDA
@@ -50,7 +50,10 @@ class DeviceTest(unittest.TestCase):
 
     def settled(self, device: str, options: dict | None) -> dict[str, dict[str, str]]:
         with process_with(bundled=(TENSORRT, CUDA, OPENVINO), build="GPU"):
-            return {name: sent(options) for name, options in permit(options, device).providers.items()}
+            return {
+                name: option_texts(name, "built-in", options)
+                for name, options in permit(options, device).providers.items()
+            }
 
     def test_an_index_is_the_device_id(self) -> None:
         one = {"device_id": "1"}

@@ -10,12 +10,14 @@ not ``reported``. docs/options-evidence.md lists how the effect of each option i
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from functools import partial
 
 from onnx.defs import get_all_schemas
 
 from onnxruntime.backend import provider_names as eps
-from onnxruntime.backend.allowlist.rules import Circumstances, Common, Need, Rule
+from onnxruntime.backend.allowlist.rules import Circumstances, Common, Need, Rule, Setting, texts_of
 from onnxruntime.backend.allowlist.value_kinds import (
     Choice,
     Fixed,
@@ -210,23 +212,38 @@ _OPENVINO_BUNDLED = Common(reported=False) | {
 }
 
 
-def _openvino_plugin(section: str) -> dict[str, Rule]:
-    """Return the options of the OpenVINO plugin, which reads only one section of ``load_config`` for each device."""
+_OPENVINO_PLUGIN = Common(reported=False) | {
+    "device_id": _PLUGIN_DEVICE,
+    "num_of_threads": Rule(Threads(2), "OpenVINO decides", "CPU threads of the session."),
+    "num_streams": Rule(Threads(1), "OpenVINO decides", _STREAMS),
+    "precision": Rule(
+        # Not FP16: on a CPU without FP16, OpenVINO silently computes in bfloat16 or float32.
+        Choice(FP32="f32", ACCURACY="dynamic"),
+        "bfloat16 on a CPU that has it, else FP32",
+        "Precision of a CPU. ACCURACY: the model's precision.",
+    ),
+}
+# The plugin reads these options only inside load_config, in the section of the device that runs the model.
+_PROPERTIES = {
+    "num_of_threads": "INFERENCE_NUM_THREADS",
+    "num_streams": "NUM_STREAMS",
+    "precision": "INFERENCE_PRECISION_HINT",
+}
+_SECTIONS = {eps.OPENVINO: "CPU", eps.OPENVINO_AUTO: "AUTO"}
 
-    def inside(name: str, kind: Kind, default: str, effect: str) -> Rule:
-        hardware = "CPU" if section == "CPU" else ""
-        return Rule(kind, default, effect, within=("load_config", section, name), hardware=hardware)
 
-    # Not FP16: on a CPU without FP16, OpenVINO silently computes in bfloat16 or float32.
-    precision = Choice(FP32="f32", ACCURACY="dynamic")
-    default, own = "OpenVINO decides", "bfloat16 on a CPU that has it, else FP32"
-    effect = "Precision of a CPU. ACCURACY: the model's precision."
-    return Common(reported=False) | {
-        "device_id": _PLUGIN_DEVICE,
-        "num_of_threads": inside("INFERENCE_NUM_THREADS", Threads(2), default, "CPU threads of the session."),
-        "num_streams": inside("NUM_STREAMS", Threads(1), default, _STREAMS),
-        "precision": inside("INFERENCE_PRECISION_HINT", precision, own, effect),
-    }
+def option_texts(name: str, kind: str, settings: Mapping[str, Setting]) -> dict[str, str]:
+    """Return the texts of an EP's options as ORT receives them."""
+    texts = texts_of(settings)
+    if kind == "plugin" and name in _SECTIONS:
+        inside = {_PROPERTIES[option]: texts.pop(option) for option in settings if option in _PROPERTIES}
+        return texts | ({"load_config": json.dumps({_SECTIONS[name]: inside})} if inside else {})
+    return texts
+
+
+def hardware_for(name: str, option: str) -> str:
+    """Return the only kind of a plugin EP's devices that reads an option, as ORT names this kind, or ``""``."""
+    return _SECTIONS[name] if name == eps.OPENVINO and option in _PROPERTIES else ""
 
 
 def _htp(kind: Kind, default: str, effect: str) -> Rule:
@@ -307,8 +324,8 @@ PROVIDERS: dict[str, dict[str, dict[str, Rule]]] = {
     eps.NV_TENSORRT_RTX: {"plugin": _TENSORRT_RTX},
     eps.MIGRAPHX: {"built-in": _MIGRAPHX},
     eps.CANN: {"built-in": _CANN},
-    eps.OPENVINO: {"built-in": _OPENVINO_BUNDLED, "plugin": _openvino_plugin("CPU")},
-    eps.OPENVINO_AUTO: {"plugin": _openvino_plugin("AUTO")},
+    eps.OPENVINO: {"built-in": _OPENVINO_BUNDLED, "plugin": _OPENVINO_PLUGIN},
+    eps.OPENVINO_AUTO: {"plugin": _OPENVINO_PLUGIN},
     eps.QNN: {"built-in": NO_OPTION, "plugin": _QNN_PLUGIN},
     eps.WEBGPU: {"built-in": _WEBGPU_BUNDLED, "plugin": _WEBGPU_PLUGIN},
     **{f"{name}ExecutionProvider": {"built-in": NO_OPTION} for name in _WITHOUT_OPTION.split()},

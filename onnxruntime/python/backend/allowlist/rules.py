@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -72,8 +71,6 @@ class Rule(NamedTuple):
     until: tuple[int, int] | None = None  # the first ORT release known to ignore it
     needs: tuple[Need, ...] = ()  # conditions in addition to the release
     anyway: tuple[str, ...] = ()  # the texts that describe a session without it. They cause no warning if it is idle
-    within: tuple[str, ...] = ()  # an option of JSON text that contains this option, a section of the text, and a name
-    hardware: str = ""  # the only kind of a plugin EP's devices that reads it, as ORT names this kind
     reported: bool = True  # whether ORT reports the value in use (EP options only)
 
 
@@ -139,16 +136,3 @@ class Permit:
 def texts_of(settings: Mapping[str, Setting]) -> dict[str, str]:
     """Return the text of each setting."""
     return {name: setting.text for name, setting in settings.items()}
-
-
-def sent(settings: Mapping[str, Setting]) -> dict[str, str]:
-    """Return the option texts that ORT receives for one EP, with options that travel inside another one folded in."""
-    texts: dict[str, str] = {}
-    folded: dict[str, dict[str, dict[str, str]]] = {}
-    for option, setting in settings.items():
-        if setting.rule.within:
-            carrier, section, name = setting.rule.within
-            folded.setdefault(carrier, {}).setdefault(section, {})[name] = setting.text
-        else:
-            texts[option] = setting.text
-    return texts | {carrier: json.dumps(sections) for carrier, sections in folded.items()}

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 import onnxruntime
 from onnxruntime.backend import configuration, request
 from onnxruntime.backend.allowlist import look_up
-from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import Circumstances, sent
+from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
+from onnxruntime.backend.allowlist.rules import Circumstances
 from onnxruntime.backend.command_line.output import MistakeError, one_line
 from onnxruntime.backend.command_line.providers import kinds
 from onnxruntime.backend.configuration import KEYWORDS
@@ -84,7 +84,9 @@ def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[st
     providers = []
     for name, settings in permit.providers.items() if permit.explicit else ():
         kind = present.get(name) or next(kind for kind, table in PROVIDERS[name].items() if settings.keys() <= {*table})
-        providers.append({"name": name, "kind": kind, "available": name in present, "options": sent(settings)})
+        providers.append(
+            {"name": name, "kind": kind, "available": name in present, "options": option_texts(name, kind, settings)}
+        )
     return {
         "provider_options": providers,
         "session_config": dict(permit.session_config),

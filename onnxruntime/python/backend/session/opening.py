@@ -15,7 +15,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend.allowlist.rules import Permit, Setting, sent
+from onnxruntime.backend.allowlist.providers import hardware_for, option_texts
+from onnxruntime.backend.allowlist.rules import Permit, Setting
 from onnxruntime.backend.errors import NotPermittedError, reject, reject_value, reworded
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE, TENSORRT
 from onnxruntime.backend.session import extensions, failures, free_dimensions, presence, replacement
@@ -123,9 +124,9 @@ def _attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] |
         if plugins:
             problem = f"it cannot be combined with {', '.join(plugins)}: ORT ignores plugin EPs if TensorRT is attached"
             reject(f"{problem}. Specify only one of them", "provider_options", TENSORRT)
-        return [(name, sent(settings)) for name, settings in permit.providers.items()]
+        return [(name, option_texts(name, permit.kinds[name], settings)) for name, settings in permit.providers.items()]
     for name, settings in permit.providers.items():
-        texts = sent(settings)
+        texts = option_texts(name, permit.kinds[name], settings)
         device = _choose_device(name, settings, texts) if name in plugins else None
         try:
             if device:
@@ -152,8 +153,9 @@ def _choose_device(name: str, settings: Mapping[str, Setting], texts: dict[str, 
         expected = f"an integer below {len(devices)}, the number of the EP's devices on this machine"
         reject_value(index, expected, "provider_options", name, "device_id")
     hardware = devices[index].device.type.name
-    for option, setting in settings.items():
-        if setting.rule.hardware not in ("", hardware):
-            problem = f"has no effect on device {index} of the EP, a {hardware}. It requires a {setting.rule.hardware}"
+    for option in settings:
+        required = hardware_for(name, option)
+        if required not in ("", hardware):
+            problem = f"has no effect on device {index} of the EP, a {hardware}. It requires a {required}"
             reject(problem, "provider_options", name, option)
     return devices[index]

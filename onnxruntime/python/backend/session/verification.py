@@ -11,7 +11,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from onnxruntime import InferenceSession, get_device
-from onnxruntime.backend.allowlist.rules import NOTHING, Permit, Setting, sent, texts_of
+from onnxruntime.backend.allowlist.providers import option_texts
+from onnxruntime.backend.allowlist.rules import NOTHING, Permit, Setting, texts_of
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, QNN
 from onnxruntime.backend.session import failures, presence
@@ -67,8 +68,8 @@ def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) 
     reported, unconfirmed = {}, {}
     if permit.explicit:
         configuration["provider_options"] = {ep: texts_of(options) for ep, options in permit.providers.items()}
-        for name, settings in permit.providers.items():
-            reported[name], silent = _reported(name, settings, session.get_provider_options().get(name, NOTHING))
+        for name in permit.providers:
+            reported[name], silent = _reported(name, permit, session.get_provider_options().get(name, NOTHING))
             if silent:
                 unconfirmed[name] = silent
     applied = applied._replace(
@@ -89,11 +90,10 @@ def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) 
     return applied
 
 
-def _reported(
-    name: str, settings: Mapping[str, Setting], texts: Mapping[str, str]
-) -> tuple[Mapping[str, str], Mapping[str, str]]:
+def _reported(name: str, permit: Permit, texts: Mapping[str, str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Return the specified options of an EP as ORT reports them, and the sent options that ORT does not report."""
-    for option, text in sent(settings).items():
+    settings = permit.providers[name]
+    for option, text in option_texts(name, permit.kinds.get(name, ""), settings).items():
         if option in texts and not _same(texts[option], text, settings.get(option)):
             raise RuntimeError(
                 f"provider_options['{name}']['{option}'] was sent as {text!r}, but ORT reports {texts[option]!r}"
