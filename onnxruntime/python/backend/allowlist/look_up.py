@@ -69,7 +69,7 @@ def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -
 
 def entries(keyword: str, given: Mapping[str, object], at: Circumstances) -> tuple[dict[str, str], dict[str, str]]:
     """Return the text of each entry, and a sentence about each entry that has no effect in this session."""
-    table = ort_options.SESSION_CONFIG if keyword == "session_config" else ort_options.RUN_CONFIG
+    table = ort_options.BY_KEYWORD[keyword]
     settings = {key: _look_up(table, key, value, at, (keyword, "", key)) for key, value in given.items()}
     texts = texts_of(settings)
     without_effect = _without_effect(settings, at._replace(beside=texts))

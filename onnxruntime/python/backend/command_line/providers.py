@@ -13,7 +13,7 @@ import os
 import re
 
 import onnxruntime
-from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.refusals.suggestions import provider_named
 from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import CUDA
@@ -22,10 +22,7 @@ from onnxruntime.backend.session import presence
 
 def full_name(text: str) -> str:
     """Return the EP with a short name such as ``cuda``; the text itself if there is none."""
-    for name in (*PROVIDERS, *kinds()):
-        if text.lower() in (name.lower(), name.lower().removesuffix("executionprovider")):
-            return name
-    return text
+    return provider_named(text, kinds()) or text
 
 
 def kinds() -> dict[str, str]:

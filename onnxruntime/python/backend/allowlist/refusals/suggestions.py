@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from onnxruntime import RunOptions, SessionOptions, get_all_providers
-from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
+from onnxruntime.backend.allowlist.ort_options import BY_KEYWORD, RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.configuration import KEYWORDS, LIMITS
 from onnxruntime.backend.errors import name_of, nearest, show
@@ -24,8 +24,6 @@ _MOST = 16  # far more than the EPs of a session
 _SHORTEST_PART = 5
 _MOST_SUGGESTED = 3
 _SUFFIX = "executionprovider"
-_CONFIGS = {"session_config": SESSION_CONFIG, "run_config": RUN_CONFIG}
-_TABLES = {**_CONFIGS, "session_options": SESSION_ATTRIBUTES}
 _FOR_SESSION_OPTIONS = (
     "Pass attributes as keyword arguments, such as intra_op_num_threads=2, and config entries in "
     "session_config={...}. Or create an InferenceSession with these options and pass it as the model"
@@ -40,9 +38,9 @@ _INSTEAD = {
 }
 
 
-def provider_named(name: str) -> str:
-    """Return the EP with a short name such as ``"cuda"``, or ``""``."""
-    for known in (*PROVIDERS, *get_all_providers()):
+def provider_named(name: str, others: Iterable[str] = ()) -> str:
+    """Return the EP with a short name such as ``"cuda"``, among those that ORT knows and others, or ``""``."""
+    for known in (*PROVIDERS, *get_all_providers(), *others):
         if name.lower() in (known.lower(), known.lower().removesuffix(_SUFFIX)):
             return known
     return ""
@@ -127,8 +125,9 @@ def _similar_keyword(name: str, value: object) -> str:
     """Return the sentence that suggests keyword arguments and config entries with a similar name, or ``""``."""
     known = (*KEYWORDS, *SESSION_ATTRIBUTES, *RUN_ATTRIBUTES, *LIMITS, "device")
     forms = [f"{other}={_mapping(value) if other in KEYWORDS else show(value)}" for other in _similar(name, known)]
-    for keyword, table in _CONFIGS.items() if not forms else ():
-        forms += [f"{keyword}={{{key!r}: {show(value)}}}" for key in _similar(name, table, at_end=True)]
+    for keyword in ("session_config", "run_config") if not forms else ():
+        keys = _similar(name, BY_KEYWORD[keyword], at_end=True)
+        forms += [f"{keyword}={{{key!r}: {show(value)}}}" for key in keys]
     return _did_you_mean(forms)
 
 
@@ -146,7 +145,7 @@ def similar_provider(name: str) -> str:
 
 def of_other_tables(name: str) -> list[str]:
     """Return the arguments that accept a name."""
-    tables = {**_TABLES, "the keyword arguments of run": RUN_ATTRIBUTES}
+    tables = {**BY_KEYWORD, "the keyword arguments of run": RUN_ATTRIBUTES}
     return [place for place, table in tables.items() if name in table]
 
 
@@ -156,7 +155,9 @@ def similar_name(keyword: str, provider: str, name: str, known: Iterable[str]) -
         return f". It belongs in {' or '.join(places)}"
     if found := _similar(name, known):
         return _did_you_mean([f"'{other}'" for other in found])
-    forms = [name_of(other, "", key) for other, table in _TABLES.items() for key in _similar(name, table, at_end=True)]
+    forms = [
+        name_of(other, "", key) for other, table in BY_KEYWORD.items() for key in _similar(name, table, at_end=True)
+    ]
     if not forms and not provider:
         eps = [ep for ep, kinds in PROVIDERS.items() if any(name in table for table in kinds.values())]
         forms = [name_of("provider_options", ep, name) for ep in eps]
