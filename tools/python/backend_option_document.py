@@ -282,7 +282,7 @@ def _requires(title: str, name: str, rule: Rule) -> str:
 def _condition(need: Need) -> str:
     text, _, value = _text(need.what).partition(" to be ")
     value = "True" if value == "on" else value
-    if not need.idle:
+    if not need.only_warns:
         return _capitalized(_text(need.what))
     if value == "enabled":
         return f"No effect unless {text} {'are' if ' and ' in text else 'is'} enabled"

@@ -131,7 +131,9 @@ class OptionsTest(CommandTest):
         self.assertEqual(options.conditions(rule), [])
         later = rule._replace(since=(1, 25), until=(1, 27))
         self.assertEqual(options.conditions(later), ["ORT 1.25", "ORT before 1.27"])
-        needs = tuple(SimpleNamespace(what=what, idle=idle) for what, idle in (("x", False), ("y", True)))
+        needs = tuple(
+            SimpleNamespace(what=what, only_warns=only_warns) for what, only_warns in (("x", False), ("y", True))
+        )
         self.assertEqual(options.conditions(rule._replace(needs=needs)), ["x", "y (otherwise no effect)"])
 
     def test_search(self) -> None:

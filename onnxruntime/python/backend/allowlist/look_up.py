@@ -27,37 +27,37 @@ if TYPE_CHECKING:
     from onnxruntime.backend.request import Request
 
 
-def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -> Permit:
-    """Look up all settings of a request; ``at`` describes the session without them, with its EPs as ``providers``."""
+def permit(request: Request, facts: Circumstances, kind_of: Callable[[str], str]) -> Permit:
+    """Look up all settings of a request; ``facts`` describe the session without them, with its EPs as ``providers``."""
     eps = request.settings.get("provider_options")
     permitted = Permit(request.device, eps is not None)
     if "extensions" in request.attributes:
         variable = "the environment variable ORT_ONNX_BACKEND_CONFIG"
         refuse(f'only {variable} can specify libraries, as {{"extensions": [...]}}', "extensions")
     permitted.attributes, permitted.without_effect["session_options"] = attributes(
-        ort_options.SESSION_ATTRIBUTES, request.attributes, at, request.settings.get("session_options", NOTHING)
+        ort_options.SESSION_ATTRIBUTES, request.attributes, facts, request.settings.get("session_options", NOTHING)
     )
     permitted.sizes = {
         name: _parsed(ort_options.FREE_DIMENSION, size, ("free_dimension_overrides", "", name)).value
         for name, size in request.settings.get("free_dimension_overrides", NOTHING).items()
     }
     if eps is None:
-        for name in at.providers:
+        for name in facts.providers:
             need = PROVIDER_NEEDS.get(name)
-            if need is None or need.met(at, ""):
+            if need is None or need.met(facts, ""):
                 permitted.providers[name] = NOTHING
             else:
                 warn(f"{name} is left out, because it requires {need.what}. Otherwise, {need.without}")
     else:
         for name, given in eps.items():
             kind = permitted.kinds[name] = kind_of(name)
-            permitted.providers[name] = _options_of(name, given, kind, at)
+            permitted.providers[name] = _options_of(name, given, kind, facts)
         _check_device(request, permitted)
     for keyword in (word for word in ("session_config", "run_config") if word in request.settings):
-        beside = at._replace(
+        beside = facts._replace(
             providers=tuple(permitted.providers),
             options={name: texts_of(settings) for name, settings in permitted.providers.items()},
-            attributes={**at.attributes, **permitted.attributes},
+            attributes={**facts.attributes, **permitted.attributes},
             sizes=permitted.sizes,
         )
         found, permitted.without_effect[keyword] = entries(keyword, request.settings[keyword], beside)
@@ -67,12 +67,12 @@ def permit(request: Request, at: Circumstances, kind_of: Callable[[str], str]) -
     return permitted
 
 
-def entries(keyword: str, given: Mapping[str, object], at: Circumstances) -> tuple[dict[str, str], dict[str, str]]:
+def entries(keyword: str, given: Mapping[str, object], facts: Circumstances) -> tuple[dict[str, str], dict[str, str]]:
     """Return the text of each entry, and a sentence about each entry that has no effect in this session."""
     table = ort_options.BY_KEYWORD[keyword]
-    settings = {key: _look_up(table, key, value, at, (keyword, "", key)) for key, value in given.items()}
+    settings = {key: _look_up(table, key, value, facts, (keyword, "", key)) for key, value in given.items()}
     texts = texts_of(settings)
-    without_effect = _without_effect(settings, at._replace(beside=texts))
+    without_effect = _without_effect(settings, facts._replace(beside=texts))
     for family in ort_options.SESSION_FAMILIES:
         members = [key for key, setting in settings.items() if setting.rule is family.rule]
         for key in members[family.most :]:
@@ -88,7 +88,7 @@ def entries(keyword: str, given: Mapping[str, object], at: Circumstances) -> tup
 def attributes(
     table: Mapping[str, Rule],
     given: Mapping[str, object],
-    at: Circumstances,
+    facts: Circumstances,
     session_options: Mapping[str, object] = NOTHING,
 ) -> tuple[dict[str, object], dict[str, str]]:
     """Return the value of each attribute, and a sentence about each attribute that has no effect in this session.
@@ -98,22 +98,22 @@ def attributes(
     """
     settings: dict[str, Setting] = {}
     for name, value in session_options.items():
-        settings[name] = _look_up(table, name, value, at, ("session_options", "", name))
+        settings[name] = _look_up(table, name, value, facts, ("session_options", "", name))
     for name, value in given.items():
         if type(name) is not str:  # a subclass could be looked up as one name and set as another
             reject_key(name, "keyword argument")
         if name in table:
-            settings[name] = _look_up(table, name, value, at, (name, "", None))
+            settings[name] = _look_up(table, name, value, facts, (name, "", None))
         elif name not in ort_options.SESSION_ATTRIBUTES and name not in ort_options.RUN_ATTRIBUTES:
             where, owner = ("run", RunOptions) if table is ort_options.RUN_ATTRIBUTES else ("session", SessionOptions)
             reason = _documented(f"{where} attributes", "", name)
             if reason or hasattr(owner, name):
                 refuse(f"{reason or 'not reviewed'}. Permitted attributes: {', '.join(sorted(table))}", name)
     chosen = {name: setting.value for name, setting in settings.items()}
-    return chosen, _without_effect(settings, at._replace(attributes=chosen)) if settings else {}
+    return chosen, _without_effect(settings, facts._replace(attributes=chosen)) if settings else {}
 
 
-def _options_of(name: str, given: Mapping[str, object], kind: str, at: Circumstances) -> dict[str, Setting]:
+def _options_of(name: str, given: Mapping[str, object], kind: str, facts: Circumstances) -> dict[str, Setting]:
     """Return the options of an EP. If it is not available, one of its kinds must permit all of them."""
     if not kind and name not in PROVIDERS:
         reason = f"unknown execution provider{suggestions().similar_provider(name)}"
@@ -121,30 +121,30 @@ def _options_of(name: str, given: Mapping[str, object], kind: str, at: Circumsta
     first = None
     for each in (kind,) if kind else PROVIDERS[name]:
         try:
-            return _options_of_kind(name, each, given, at)
+            return _options_of_kind(name, each, given, facts)
         except NotPermittedError as refusal:
             first = first or refusal
     raise first
 
 
-def _options_of_kind(name: str, kind: str, given: Mapping[str, object], at: Circumstances) -> dict[str, Setting]:
+def _options_of_kind(name: str, kind: str, given: Mapping[str, object], facts: Circumstances) -> dict[str, Setting]:
     table = PROVIDERS.get(name, NOTHING).get(kind, ANY_PLUGIN if kind == "plugin" else NO_OPTION)
     fixed = [(option, rule.kind) for option, rule in table.items() if type(rule.kind) is Fixed]
     always = {option: kind.value for option, kind in fixed if kind.always}
     settings = {
-        option: _look_up(table, option, value, at, ("provider_options", name, option), kind)
+        option: _look_up(table, option, value, facts, ("provider_options", name, option), kind)
         for option, value in {**always, **given}.items()
     }
-    at = at._replace(beside=texts_of(settings))
-    _without_effect(settings, at)  # only refuses: no condition of an option is idle
+    facts = facts._replace(beside=texts_of(settings))
+    _without_effect(settings, facts)  # only refuses: no condition of an option only warns
     need = PROVIDER_NEEDS.get(name)
-    if need and not need.met(at, ""):
+    if need and not need.met(facts, ""):
         refuse(f"it requires {need.what}. Otherwise, {need.without}", "provider_options", name)
     return settings
 
 
 def _look_up(
-    table: Mapping[str, Rule], name: str, value: object, at: Circumstances, place: Place, kind: str = ""
+    table: Mapping[str, Rule], name: str, value: object, facts: Circumstances, place: Place, kind: str = ""
 ) -> Setting:
     """Return the setting of one name and value."""
     rule = table.get(name)
@@ -152,10 +152,10 @@ def _look_up(
         rule = next((family.rule for family in ort_options.SESSION_FAMILIES if family.permits(name, table)), None)
     if rule is None:
         refuse(_why_unknown(table, place, kind), *place)
-    if rule.since > at.release:
-        refuse("it requires ORT {}.{}. ORT {}.{} stores it and ignores it".format(*rule.since, *at.release), *place)
-    if rule.until is not None and at.release >= rule.until:
-        refuse("ORT {}.{} ignores it, as all releases from {}.{} do".format(*at.release, *rule.until), *place)
+    if rule.since > facts.release:
+        refuse("it requires ORT {}.{}. ORT {}.{} stores it and ignores it".format(*rule.since, *facts.release), *place)
+    if rule.until is not None and facts.release >= rule.until:
+        refuse("ORT {}.{} ignores it, as all releases from {}.{} do".format(*facts.release, *rule.until), *place)
     return _parsed(rule, value, place)
 
 
@@ -170,16 +170,16 @@ def _parsed(rule: Rule, value: object, place: Place) -> Setting:
     return Setting(rule, parsed, rule.kind.render(parsed), place)
 
 
-def _without_effect(settings: Mapping[str, Setting], at: Circumstances) -> dict[str, str]:
+def _without_effect(settings: Mapping[str, Setting], facts: Circumstances) -> dict[str, str]:
     """Check the conditions of settings, and return a sentence about each setting that has no effect."""
     sentences = {}
     for key, (rule, _, text, place) in settings.items():
         for need in rule.needs:
-            if need.met(at, text):
+            if need.met(facts, text):
                 continue
-            if not need.idle:
+            if not need.only_warns:
                 refuse(f"it requires {need.what}. Otherwise, {need.without}", *place)
-            if need.shared or text not in rule.anyway:
+            if need.shared or text not in rule.already_so:
                 sentences[key] = f"{name_of(*place)} has no effect in this session: it requires {need.what}"
     return sentences
 

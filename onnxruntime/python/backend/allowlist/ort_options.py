@@ -19,27 +19,30 @@ from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Mem
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, COMPILING, CPU, GPU, NPU, ON_CUDA_DEVICE
 
 
-def _parallel(at: Circumstances) -> bool:
+def _parallel(facts: Circumstances) -> bool:
     """Return whether operators run in parallel. With one inter-op thread, ORT creates a sequential session."""
-    threads = at.attributes.get("inter_op_num_threads")
-    return at.attributes.get("execution_mode") == ExecutionMode.ORT_PARALLEL and threads != 1
+    threads = facts.attributes.get("inter_op_num_threads")
+    return facts.attributes.get("execution_mode") == ExecutionMode.ORT_PARALLEL and threads != 1
 
 
 # A condition without which a setting has no effect.
-_idle = partial(Need, idle=True)
-_PARALLEL = _idle("execution_mode=ORT_PARALLEL", lambda at, _: _parallel(at))
-_SEVERAL = _idle(
-    "inter_op_num_threads other than 1 to be ORT_PARALLEL", lambda at, text: "PARALLEL" not in text or _parallel(at)
+_only_warns = partial(Need, only_warns=True)
+_PARALLEL = _only_warns("execution_mode=ORT_PARALLEL", lambda facts, _: _parallel(facts))
+_SEVERAL = _only_warns(
+    "inter_op_num_threads other than 1 to be ORT_PARALLEL",
+    lambda facts, text: "PARALLEL" not in text or _parallel(facts),
 )
-_OWN_POOLS = _idle(
+_OWN_POOLS = _only_warns(
     "per-session thread pools (use_per_session_threads)",
-    lambda at, _: at.attributes.get("use_per_session_threads", True),
+    lambda facts, _: facts.attributes.get("use_per_session_threads", True),
     shared=True,
 )
 _THREADS = Need(
     "threads that this process can start", lambda _, text: threads_start(int(text)), without="ORT waits indefinitely"
 )
-_PATTERN = _idle("execution_mode=ORT_SEQUENTIAL to be on", lambda at, text: text == "0" or not _parallel(at))
+_PATTERN = _only_warns(
+    "execution_mode=ORT_SEQUENTIAL to be on", lambda facts, text: text == "0" or not _parallel(facts)
+)
 # ORT writes this text into its log lines. It must not look like another field of a log line, or start a new line.
 _WORD = "[A-Za-z0-9_.@/+-]+"
 _LOG_ID = Text(f"({_WORD}( {_WORD})*)?", "words of ASCII letters, digits and _ . @ / + -, separated by single spaces")
@@ -72,7 +75,7 @@ SESSION_ATTRIBUTES = {
         "0",
         "Threads that run operators in parallel. 0: ORT decides.",
         needs=(_THREADS, _OWN_POOLS, _PARALLEL),
-        anyway=("0", "1"),
+        already_so=("0", "1"),
     ),
     "intra_op_num_threads": Rule(Threads(), "0", "Threads per operator. 0: ORT decides.", needs=(_THREADS, _OWN_POOLS)),
     "log_severity_level": Rule(_SEVERITY, "-1", "Minimum severity of log lines. -1: the default of the process."),
@@ -99,19 +102,19 @@ FOLDING_CAP = "optimization.constant_folding_max_output_size_in_bytes"
 def _has(*eps: str) -> Need:
     """Return the need of one of these EPs in the session."""
     what = f"one of the EPs {', '.join(ep.replace('ExecutionProvider', '') for ep in eps)} in the session"
-    return Need(what, lambda at, _: at.has(*eps))
+    return Need(what, lambda facts, _: facts.has(*eps))
 
 
 def _beside(key: str, *refused: str, what: str) -> Need:
     """Return the need that another entry does not have one of these values. Otherwise, the entry has no effect."""
-    return Need(what, lambda at, _: at.beside.get(key) not in refused, idle=True)
+    return Need(what, lambda facts, _: facts.beside.get(key) not in refused, only_warns=True)
 
 
-_X86_64 = Need("an x86-64 CPU", lambda at, _: at.machine.lower() in ("x86_64", "amd64"))
+_X86_64 = Need("an x86-64 CPU", lambda facts, _: facts.machine.lower() in ("x86_64", "amd64"))
 
 # Switches that are off and on by default. If the session lacks the part of ORT that a switch controls, it is off.
-_switch = partial(Rule, Flag(), "0", anyway=("0",))
-_switch_on = partial(Rule, Flag(), "1", anyway=("0",))
+_switch = partial(Rule, Flag(), "0", already_so=("0",))
+_switch_on = partial(Rule, Flag(), "1", already_so=("0",))
 
 
 # The names that optimization.disable_specified_optimizers acts on (the pass leaves the log, or its nodes stay in the
@@ -146,12 +149,12 @@ _LISTED = ". ".join(
 )
 _KNOWN_OPTIMIZERS = Need(
     "optimizers of this ORT release",
-    lambda at, text: all(OPTIMIZERS[name] <= at.release for name in text.split(";") if name),
+    lambda facts, text: all(OPTIMIZERS[name] <= facts.release for name in text.split(";") if name),
 )
 _OVERRIDES_PASS = "FreeDimensionOverrideTransformer"
 _OVERRIDES_APPLIED = Need(
     f"no free_dimension_overrides if the value contains {_OVERRIDES_PASS}",
-    lambda at, text: not at.sizes or _OVERRIDES_PASS not in text.split(";"),
+    lambda facts, text: not facts.sizes or _OVERRIDES_PASS not in text.split(";"),
     without="ORT ignores the overrides",
 )
 
@@ -159,13 +162,17 @@ _OVERRIDES_APPLIED = Need(
 def _optimizes(level: GraphOptimizationLevel) -> Need:
     """Return the need of a graph optimization level at which the pass that reads a key runs."""
     least, what = int(level), f"graph_optimization_level={level.name} or more"
-    return Need(what, lambda at, _: int(at.attributes.get("graph_optimization_level", least)) >= least, idle=True)
+    return Need(
+        what, lambda facts, _: int(facts.attributes.get("graph_optimization_level", least)) >= least, only_warns=True
+    )
 
 
 def _enabled(*optimizers: str) -> Need:
     """Return the need that ``optimization.disable_specified_optimizers`` contains none of these optimizers."""
     what = f"{' and '.join(optimizers)} to be enabled"
-    return Need(what, lambda at, _: {*optimizers}.isdisjoint(at.beside.get(_DISABLED, "").split(";")), idle=True)
+    return Need(
+        what, lambda facts, _: {*optimizers}.isdisjoint(facts.beside.get(_DISABLED, "").split(";")), only_warns=True
+    )
 
 
 _BASIC = _optimizes(GraphOptimizationLevel.ORT_ENABLE_BASIC)
@@ -225,7 +232,7 @@ SESSION_CONFIG |= Common(needs=(_BASIC,)) | {
         needs=(_QDQ_FUSION, _enabled("DQMatMulNBitsFusion")),
     ),
     "session.graph_optimizations_loop_level": Rule(
-        Integer(among=(0, 1, 2)), "1", "Whether ORT repeats optimization passes.", anyway=("0", "1")
+        Integer(among=(0, 1, 2)), "1", "Whether ORT repeats optimization passes.", already_so=("0", "1")
     ),
 }
 
@@ -239,7 +246,7 @@ SESSION_CONFIG |= Common(needs=(_EXTENDED,)) | {
         needs=(_enabled("QDQFinalCleanupTransformer"),),
     ),
     "session.qdq_matmulnbits_accuracy_level": Rule(
-        Integer(0, 4), "4", f"Accuracy level if {_FUSED}.", needs=_QDQ_FUSES, anyway=("4",)
+        Integer(0, 4), "4", f"Accuracy level if {_FUSED}.", needs=_QDQ_FUSES, already_so=("4",)
     ),
     "session.qdq_matmulnbits_block_size": Rule(
         Integer(among=(-1, 0, 16, 32, 64, 128, 256)),
@@ -247,14 +254,14 @@ SESSION_CONFIG |= Common(needs=(_EXTENDED,)) | {
         f"Block size if a per-tensor or per-channel {_FUSED}. -1: ORT chooses. 0: 32.",
         since=(1, 25),
         needs=_QDQ_FUSES,
-        anyway=("0",),
+        already_so=("0",),
     ),
     "session.qdqisint8allowed": Rule(
         Flag(),
         "0, or 1 on Arm",
         "Keeps signed int8 QDQ instead of rewriting it to uint8.",
         needs=(_QDQ_FUSION, _enabled("QDQS8ToU8Transformer"), _FULL),
-        anyway=("1",),
+        already_so=("1",),
     ),
     "session.x64quantprecision": _switch(
         "Rewrites int8 weights to uint8. An x86-64 CPU without VNNI multiplies uint8 weights without saturation.",
@@ -263,7 +270,9 @@ SESSION_CONFIG |= Common(needs=(_EXTENDED,)) | {
     ),
 }
 
-_INTRA_THREADS = _idle("two or more intra-op threads", lambda at, _: at.attributes.get("intra_op_num_threads") != 1)
+_INTRA_THREADS = _only_warns(
+    "two or more intra-op threads", lambda facts, _: facts.attributes.get("intra_op_num_threads") != 1
+)
 _POOLS = {"intra_op": (_INTRA_THREADS, _OWN_POOLS), "inter_op": (_PARALLEL, _OWN_POOLS)}
 
 
@@ -273,12 +282,14 @@ def _spinning(pool: str) -> dict[str, Rule]:
     rule = partial(Rule, since=(1, 26), needs=(_beside(allowed, "0", what=f"{allowed}=1"),))
     return {
         allowed: _switch_on(f"Lets idle {threads} spin before they block."),
-        f"session.{pool}.spin_backoff_max": rule(Integer(1, 64), "1", f"Maximum back-off of {threads}.", anyway=("1",)),
+        f"session.{pool}.spin_backoff_max": rule(
+            Integer(1, 64), "1", f"Maximum back-off of {threads}.", already_so=("1",)
+        ),
         f"session.{pool}.spin_duration_us": rule(
             Integer(-1, 10_000),  # from 1000000 on, idle threads keep all cores busy
             "-1",
             f"Microseconds that idle {threads} spin. -1: ORT counts iterations.",
-            anyway=("-1", "0"),
+            already_so=("-1", "0"),
         ),
     }
 
@@ -286,9 +297,11 @@ def _spinning(pool: str) -> dict[str, Rule]:
 SESSION_CONFIG |= Common(needs=_POOLS["intra_op"]) | {
     # 1000000000 makes a run ten times slower, 2147483647 makes it fail.
     "session.dynamic_block_base": Rule(
-        Integer(0, 128), "0", "Splits parallel loops into shrinking blocks. 0: off.", anyway=("0",)
+        Integer(0, 128), "0", "Splits parallel loops into shrinking blocks. 0: off.", already_so=("0",)
     ),
-    "session.force_spinning_stop": _switch("Stops spinning when the last concurrent run returns.", anyway=("0", "1")),
+    "session.force_spinning_stop": _switch(
+        "Stops spinning when the last concurrent run returns.", already_so=("0", "1")
+    ),
     **_spinning("intra_op"),
 }
 SESSION_CONFIG |= Common(needs=_POOLS["inter_op"]) | _spinning("inter_op")
@@ -299,9 +312,9 @@ SESSION_FAMILIES = tuple(
 )
 
 
-def _devices_exist(at: Circumstances, text: str) -> bool:
+def _devices_exist(facts: Circumstances, text: str) -> bool:
     """Return whether each device of a placement rule has an EP. Otherwise, ORT logs an error and continues."""
-    has = {"cpu": True, "gpu": at.has(*GPU), "npu": at.has(*NPU)}
+    has = {"cpu": True, "gpu": facts.has(*GPU), "npu": facts.has(*NPU)}
     return all(has[rule[:3]] for rule in text.split(";"))
 
 
@@ -322,18 +335,18 @@ def _has_bf16() -> bool:
         return False
 
 
-_ARM64 = Need("a 64-bit Arm CPU", lambda at, _: at.machine.lower() in ("aarch64", "arm64"))
+_ARM64 = Need("a 64-bit Arm CPU", lambda facts, _: facts.machine.lower() in ("aarch64", "arm64"))
 _ARM64_BF16 = Need(
     "Linux on a 64-bit Arm CPU with bfloat16",
-    lambda at, text: at.system == "Linux" and _ARM64.met(at, text) and _has_bf16(),
+    lambda facts, text: facts.system == "Linux" and _ARM64.met(facts, text) and _has_bf16(),
 )
 _NO_CPU_EP = Need(
     "provider_options with an execution provider and without CPUExecutionProvider",
-    lambda at, text: text == "0" or (bool(at.providers) and CPU not in at.providers),
+    lambda facts, text: text == "0" or (bool(facts.providers) and CPU not in facts.providers),
 )
 _BY_NAME_ALONE = Need(
     "no session.layer_assignment_settings in the same configuration",
-    lambda at, _: "session.layer_assignment_settings" not in at.beside,
+    lambda facts, _: "session.layer_assignment_settings" not in facts.beside,
 )
 _DEVICES = Need("a session with an execution provider for every device in the value", _devices_exist)
 _PREPACKING = _beside(_NO_PREPACKING, "1", what=f"{_NO_PREPACKING}=0")
@@ -391,21 +404,21 @@ def _captures(options: Mapping[str, Mapping[str, str]]) -> bool:
     return any(options.get(ep, {}).get(name, "0").lower() in ("1", "true") for ep, name in CAPTURE_SWITCHES.items())
 
 
-def _arenas_exist(at: Circumstances, text: str) -> bool:
+def _arenas_exist(facts: Circumstances, text: str) -> bool:
     """Return whether each device in a text such as 'cpu:0;gpu:0' has an arena. Otherwise, ORT ignores the device."""
-    has = {"cpu": at.attributes.get("enable_cpu_mem_arena", True), "gpu": at.has(*ON_CUDA_DEVICE)}
+    has = {"cpu": facts.attributes.get("enable_cpu_mem_arena", True), "gpu": facts.has(*ON_CUDA_DEVICE)}
     return all(has[device[:3]] for device in text.split(";"))
 
 
 _CAPTURING = Need(
     f"an execution provider that captures graphs ({', '.join(CAPTURE_SWITCHES.values())})",
-    lambda at, text: text == "-1" or _captures(at.options),
-    idle=True,
+    lambda facts, text: text == "-1" or _captures(facts.options),
+    only_warns=True,
 )
 _ARENAS = Need("a memory arena for each device in the value (cpu: enable_cpu_mem_arena; gpu: a GPU EP)", _arenas_exist)
 _NO_GRAPHS = Need(
     "a value of cpu:0 if the session captures graphs",
-    lambda at, text: text == "cpu:0" or not _captures(at.options),
+    lambda facts, text: text == "cpu:0" or not _captures(facts.options),
     without="a replay uses memory that the arena has released",
 )
 

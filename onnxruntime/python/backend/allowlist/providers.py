@@ -57,9 +57,9 @@ _ONE_STREAM = Fixed(True, "copies on another stream race with the kernels that u
 _TUNING, _TUNING_LIMIT = "tunable_op_tuning_enable", "tunable_op_max_tuning_duration_ms"
 _BOUNDED = Need(
     f"tunable_op_enable=1, and {_TUNING_LIMIT} as its limit",
-    lambda at, text: text == "0" or (at.beside.get("tunable_op_enable") == "1" and _TUNING_LIMIT in at.beside),
+    lambda facts, text: text == "0" or (facts.beside.get("tunable_op_enable") == "1" and _TUNING_LIMIT in facts.beside),
 )
-_TUNED = Need(f"{_TUNING}=1", lambda at, _: at.beside.get(_TUNING) == "1")
+_TUNED = Need(f"{_TUNING}=1", lambda facts, _: facts.beside.get(_TUNING) == "1")
 _CUDA = {
     "device_id": _DEVICE,
     "gpu_mem_limit": _ARENA_LIMIT,
@@ -95,7 +95,7 @@ _CUDA = {
 
 # Unlike CUDA's parser, TensorRT's parser accepts neither 1 nor 0.
 _trt_switch = partial(Rule, Flag("False", "True"), "0")
-_DLA = Need("trt_dla_enable=1", lambda at, _: at.beside.get("trt_dla_enable") == "True")
+_DLA = Need("trt_dla_enable=1", lambda facts, _: facts.beside.get("trt_dla_enable") == "True")
 _TACTICS = [sign + name for sign in "+-" for name in ("CUBLAS", "CUBLAS_LT", "CUDNN", "EDGE_MASK_CONVOLUTIONS")]
 
 _TENSORRT = {
@@ -147,7 +147,7 @@ _TENSORRT_RTX = Common(reported=False) | {
 
 def _not_beside(other: str) -> tuple[Need, ...]:
     # Together, they disable each other without an error.
-    return (Need(f"{other}=0", lambda at, text: text == "0" or at.beside.get(other) != "1"),)
+    return (Need(f"{other}=0", lambda facts, text: text == "0" or facts.beside.get(other) != "1"),)
 
 
 _MIGRAPHX = {
@@ -170,14 +170,18 @@ _CANN = {
 }
 
 
-def _device(at: Circumstances) -> str:
-    return at.beside.get("device_type", "CPU")
+def _device(facts: Circumstances) -> str:
+    return facts.beside.get("device_type", "CPU")
 
 
-_FP16_ON_GPU = Need("device_type='GPU' for the value FP16", lambda at, text: text != "FP16" or _device(at) == "GPU")
-_WITH_CPU = Need("a device_type that contains CPU", lambda at, _: "CPU" in _device(at))
-_WITHOUT_CPU = Need("a device_type that does not contain CPU", lambda at, _: "CPU" not in _device(at))
-_CPU_OR_GPU = Need("a device_type that begins with CPU or GPU", lambda at, _: _device(at).startswith(("CPU", "GPU")))
+_FP16_ON_GPU = Need(
+    "device_type='GPU' for the value FP16", lambda facts, text: text != "FP16" or _device(facts) == "GPU"
+)
+_WITH_CPU = Need("a device_type that contains CPU", lambda facts, _: "CPU" in _device(facts))
+_WITHOUT_CPU = Need("a device_type that does not contain CPU", lambda facts, _: "CPU" not in _device(facts))
+_CPU_OR_GPU = Need(
+    "a device_type that begins with CPU or GPU", lambda facts, _: _device(facts).startswith(("CPU", "GPU"))
+)
 _STREAMS = "Streams, which share the CPU threads. A run uses one stream. The runs of a session are sequential."
 _OPENVINO_DEVICE = r"(?:CPU|GPU(?:\.[0-9])?|NPU)"
 
@@ -274,7 +278,7 @@ _QNN_PLUGIN = Common(reported=False) | {
 
 _INT64 = Need(
     "a value other than 0 if the session captures graphs",
-    lambda at, text: text == "1" or at.beside.get("enableGraphCapture") != "1",
+    lambda facts, text: text == "1" or facts.beside.get("enableGraphCapture") != "1",
 )
 _WEBGPU = {
     "preferredLayout": Rule(Choice("NHWC", "NCHW"), "NHWC", "Layout of operators that support both layouts."),
@@ -307,7 +311,7 @@ PROVIDER_NEEDS = {
         # On one core, OpenVINO uses one thread for any value of num_of_threads. This is so for onnxruntime-openvino
         # 1.24.1 and onnxruntime-ep-openvino 1.8.1, on one CPU and on two CPUs of one core.
         "two CPU cores that this process may use, or device_type 'AUTO:CPU' (plugin: OpenVINOExecutionProvider.AUTO)",
-        lambda at, _: _device(at).startswith(("AUTO:", "MULTI:", "GPU", "NPU")) or usable_cores() > 1,
+        lambda facts, _: _device(facts).startswith(("AUTO:", "MULTI:", "GPU", "NPU")) or usable_cores() > 1,
         without="a run that must fail returns the outputs of the previous run, and sessions crash the process",
     )
 }

@@ -56,7 +56,7 @@ class Need(NamedTuple):
 
     what: str  # the condition, as the end of "it requires ..."
     met: Callable[[Circumstances, str], bool]  # whether it holds, from the circumstances and the rendered value
-    idle: bool = False  # whether the entry is accepted with a warning otherwise, because it then has no effect
+    only_warns: bool = False  # whether the entry is accepted with a warning otherwise, because it then has no effect
     shared: bool = False  # whether something outside the session decides that. Each value then has a warning
     without: str = "ORT ignores or rejects it"  # the consequence otherwise, as the end of "Otherwise, ..."
 
@@ -70,7 +70,7 @@ class Rule(NamedTuple):
     since: tuple[int, int] = (1, 24)  # the first ORT release known to understand it, as (major, minor)
     until: tuple[int, int] | None = None  # the first ORT release known to ignore it
     needs: tuple[Need, ...] = ()  # conditions in addition to the release
-    anyway: tuple[str, ...] = ()  # the texts that describe a session without it. They cause no warning if it is idle
+    already_so: tuple[str, ...] = ()  # the texts that describe a session without it, which cause no warning
     reported: bool = True  # whether ORT reports the value in use (EP options only)
 
 
