@@ -75,7 +75,8 @@ def conditions(rule: Rule) -> list[str]:
     """Return the conditions of an option: the ORT releases, then the others."""
     since = ["ORT {}.{}".format(*rule.since)] if rule.since > (1, 24) else []
     until = ["ORT before {}.{}".format(*rule.until)] if rule.until else []
-    return [*since, *until, *(f"{need.what}{' (otherwise no effect)' if need.idle else ''}" for need in rule.needs)]
+    needs = [f"{need.what}{' (otherwise no effect)' if need.only_warns else ''}" for need in rule.needs]
+    return [*since, *until, *needs]
 
 
 def _sentences(entry: dict) -> list[str]:
