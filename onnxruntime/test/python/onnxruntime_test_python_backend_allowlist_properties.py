@@ -69,6 +69,7 @@ EXAMPLES = int(os.environ.get("ORT_BACKEND_EXAMPLES", "0"))
 MODEL = two_nodes().SerializeToString()
 INPUT = np.ones((2, 3), np.float32)
 RECORD = "session.record_ep_graph_assignment_info"  # the backend sets it for its own use
+OPSETS = "session.allow_released_opsets_only"  # the backend sets it from OnnxRuntimeBackend.allowReleasedOpsetsOnly
 
 # --- Spies ---
 
@@ -260,6 +261,8 @@ def check(record: dict, call: dict, plugins: bool, tables: tuple) -> None:
     for key, text in record["entries"].items():
         if key in again:
             CASE.assertEqual(text, again[key])
+        elif key == OPSETS:
+            CASE.assertEqual(text, "1")
         elif key == RECORD and key not in (call.get(keyword) or {}):
             CASE.assertEqual(text, "1")
         else:
@@ -452,7 +455,8 @@ def outcome_of(scope: str, keywords: dict) -> str:
             CASE.assertTrue(str(error).isprintable(), "a message contains control characters")
             return "refused"
     check(record, keywords, plugins, tables)
-    return "permitted" if record["attributes"] or record["providers"] or {*record["entries"]} - {RECORD} else "ignored"
+    received = record["attributes"] or record["providers"] or {*record["entries"]} - {RECORD, OPSETS}
+    return "permitted" if received else "ignored"
 
 
 @settings(
