@@ -23,12 +23,15 @@ from backend_test_processes import (
     CUDA,
     OPENVINO,
     TENSORRT,
+    UNKNOWN,
+    permit,
     prepare,
     process_with,
 )
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.provider_names import QNN
 from onnxruntime.backend.session import failures, opening, presence, verification
 from onnxruntime.capi import onnxruntime_pybind11_state
@@ -140,14 +143,38 @@ class MissingTest(unittest.TestCase):
         self.assertEqual(rep.providers, (CPU,))
 
     def test_a_registered_plugin_that_is_not_specified(self) -> None:
-        with (
-            mock.patch.object(presence, "stock_list", return_value=[QNN, CPU]),
-            mock.patch.object(presence, "plugin_devices", lambda name: [name] if name == QNN else []),
-            mock.patch.object(opening, "InferenceSession", on_the_cpu),
-            self.assertWarnsRegex(RuntimeWarning, "provider_options.*'QNNExecutionProvider'"),
+        """ORT 1.32 would attach some of them after the CPU EP, if ``providers=`` contained them."""
+        for name in (QNN, UNKNOWN):
+            with (
+                self.subTest(name),
+                process_with(plugins=(name,)),
+                self.assertWarnsRegex(RuntimeWarning, f"provider_options.*'{name}'"),
+                mock.patch.object(opening, "InferenceSession", wraps=onnxruntime.InferenceSession) as created,
+            ):
+                rep = onnxruntime.backend.prepare(two_nodes())
+            self.assertEqual(created.call_args.kwargs["providers"], [CPU])
+            self.assertEqual(len(rep.warnings), 1)
+            excluded = mock.patch.dict("os.environ", {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": name})
+            with self.subTest(excluded=name), process_with(plugins=(name,)), excluded:
+                self.assertEqual(onnxruntime.backend.prepare(two_nodes()).warnings, ())
+
+    def test_a_plugin_that_cannot_be_created(self) -> None:
+        """ORT up to 1.31 raises a RuntimeError with this text, and from 1.32 on its own class."""
+        text = "virtual ... onnxruntime::PluginExecutionProviderFactory::CreateProvider(...) no backend"
+        for error, explained in (
+            (Fail(text), True),
+            (RuntimeError(text), True),
+            (Fail("Load model failed"), False),
         ):
-            rep = onnxruntime.backend.prepare(two_nodes())
-        self.assertEqual(len(rep.warnings), 1)
+            with (
+                self.subTest(repr(error)),
+                process_with(plugins=(QNN,)),
+                mock.patch.object(eligibility, "InferenceSession", side_effect=error),
+                self.assertRaises(Exception) as raised,
+            ):
+                opening.create(b"", permit({QNN: {}}), (), mock.Mock())
+            advised = isinstance(raised.exception, RuntimeError) and "backend_type='htp'" in str(raised.exception)
+            self.assertEqual(advised, explained)
 
 
 def on_the_cpu(model, options, **_):

@@ -5,7 +5,7 @@
 """Creates a session with the execution providers (EPs) of a permit.
 
 ORT has three APIs that attach an EP from Python, and each silently loses options of some EP. The argument
-``providers=`` ignores a plugin EP. The method ``add_provider`` drops options that built-in OpenVINO reads only from
+``providers=`` ignores most plugin EPs. The method ``add_provider`` drops options that built-in OpenVINO reads only from
 session config entries. Built-in WebGPU reads only such entries. So :func:`_attach` chooses an API for each EP.
 """
 
@@ -100,8 +100,10 @@ def _create_with_specified(
             session = eligibility.open_session(model, options, permit.providers, providers=providers, enable_fallback=0)
     except NotPermittedError:
         raise
-    except (RuntimeError, ValueError) as error:
-        # ORT's own exceptions describe a fault of the model and are neither class: this is an EP's error.
+    except Exception as error:
+        # ORT's own exceptions are neither class, and describe a fault of the model, or from 1.32 on of a plugin EP.
+        if not isinstance(error, (RuntimeError, ValueError)) and not failures.is_of_plugin(error):
+            raise
         advice = f"{failures.missing(specified)} ORT error: {error}"
         raise RuntimeError(f"ORT could not create a session with {names or 'the CPU EP'}. {advice}") from error
     got = session.get_providers()

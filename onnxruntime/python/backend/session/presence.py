@@ -28,10 +28,10 @@ def _excluded() -> list[str]:
 
 
 def stock_list(available: Iterable[str]) -> list[str]:
-    """Return the EPs for a caller who specifies none: all available EPs except those that the environment excludes.
+    """Return the EPs for a caller who specifies none: all built-in EPs except those that the environment excludes.
 
-    Warn about an excluded name that no EP has, and about the CPU EP. A plugin EP whose name ORT does not know is not in
-    the list, because ORT would attach it after the CPU EP.
+    Warn about an excluded name that no EP has, and about the CPU EP. ORT lists plugin EPs after the CPU EP, the last
+    built-in EP. It would ignore them, or attach them in this order, so that they get no node.
     """
     excluded, known, available = _excluded(), onnxruntime.get_all_providers(), list(available)
     for name in excluded:
@@ -40,7 +40,14 @@ def stock_list(available: Iterable[str]) -> list[str]:
         elif name not in known and name not in PROVIDERS and name not in available:
             similar = look_up.suggestions().similar_provider(name)
             warn(f"Environment variable {_EXCLUDE} excludes an unknown execution provider, {show(name)}{similar}")
-    return [name for name in available if name not in excluded and (name in known or not plugin_devices(name))]
+    built_in = available[: available.index(CPU) + 1]
+    return [name for name in built_in if name not in excluded]
+
+
+def unspecified_plugins() -> list[str]:
+    """Return the plugin EPs that a session without ``provider_options`` does not use, and the environment permits."""
+    available = onnxruntime.get_available_providers()
+    return [name for name in available[available.index(CPU) + 1 :] if name not in _excluded()]
 
 
 def plugin_devices(name: str) -> list:

@@ -142,16 +142,17 @@ def _fallback(session: InferenceSession, permit: Permit) -> Iterator[str]:
         return
     missing = [name for name in permit.providers if name not in got]
     cause = "provider_options specifies no EP of this device" if permit.explicit else presence.EXCLUDED
-    if missing and all(map(presence.plugin_devices, missing)):
+    plugins = [] if permit.explicit else presence.unspecified_plugins()
+    if missing:
+        cause = f"ORT could not use {', '.join(missing)}. {failures.missing(missing)}"
+    elif plugins:
         cause = (
             "it uses a plugin EP only if provider_options specifies the EP. "
-            f"Use provider_options={{{missing[0]!r}: {{}}}}, or provider_options={{}} for the CPU EP"
+            f"Use provider_options={{{plugins[0]!r}: {{}}}}, or provider_options={{}} for the CPU EP"
         )
-    elif missing:
-        cause = f"ORT could not use {', '.join(missing)}. {failures.missing(missing)}"
     if permit.device not in ("", "CPU") and presence.supports_device(permit.device, get_device()):
         raise RuntimeError(f"device {permit.device!r}: the session runs on the CPU, because {cause}")
-    if missing:
+    if missing or plugins:
         yield f"The session runs on the CPU, because {cause}"
 
 
