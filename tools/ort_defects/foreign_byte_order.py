@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """`InferenceSession.run` reads big-endian arrays as little-endian.
 
-onnxruntime 1.31.1. The bytes of a big-endian array are read as little-endian numbers, without an error.
+onnxruntime 1.31.1 and 1.32.0. The bytes of a big-endian array are read as little-endian numbers, without an error.
 
 In this backend: such arrays are converted first.
 """

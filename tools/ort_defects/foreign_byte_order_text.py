@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """Text of non-native byte order terminates the process.
 
-onnxruntime 1.31.1. A string array of non-native byte order terminates the process.
+onnxruntime 1.31.1 and 1.32.0. A string array of non-native byte order terminates the process.
 
 In this backend: such arrays are converted first.
 """

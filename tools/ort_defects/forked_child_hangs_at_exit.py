@@ -4,9 +4,9 @@
 # --------------------------------------------------------------------------
 """A forked child process hangs when it releases a session.
 
-onnxruntime 1.31.1, Linux. The threads of a session do not exist in the child. If the child releases the session, for
-example when it ends with `sys.exit`, it waits for them indefinitely in most tries. A session with one thread is not
-affected.
+onnxruntime 1.31.1 and 1.32.0, Linux. The threads of a session do not exist in the child. If the child releases the
+session, for example when it ends with `sys.exit`, it waits for them indefinitely in most tries. A session with one
+thread is not affected.
 
 In this backend: the guide for services says to prepare models after the fork.
 """

@@ -4,9 +4,9 @@
 # --------------------------------------------------------------------------
 """After a run that fails, an OpenVINO session returns data of earlier runs.
 
-onnxruntime-openvino 1.24.1; onnxruntime-ep-openvino 1.8.1 on 1.31.1. The inputs of the first run have 3 and 5 rows, so
-the run fails. The next run returns values of the failed run. The default options are affected, and so is each number of
-threads.
+onnxruntime-openvino 1.24.1; onnxruntime-ep-openvino 1.8.1 on 1.31.1 and 1.32.0. The inputs of the first run have 3 and
+5 rows, so the run fails. The next run returns values of the failed run. The default options are affected, and so is
+each number of threads.
 
 In this backend: a session with such a failure is replaced before the next answer.
 """

@@ -4,8 +4,8 @@
 # --------------------------------------------------------------------------
 """OpenVINO with one thread terminates the process.
 
-onnxruntime-openvino 1.24.1; onnxruntime-ep-openvino 1.8.1 on 1.31.1. The second or third session terminates the
-process.
+onnxruntime-openvino 1.24.1; onnxruntime-ep-openvino 1.8.1 on 1.31.1 and 1.32.0. The second or third session terminates
+the process.
 
 In this backend: `num_of_threads` is at least 2.
 """

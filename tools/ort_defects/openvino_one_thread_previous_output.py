@@ -4,9 +4,9 @@
 # --------------------------------------------------------------------------
 """OpenVINO with one thread returns the output of the previous run.
 
-onnxruntime-openvino 1.24.1; onnxruntime-ep-openvino 1.8.1 on 1.31.1. A run that must fail (4 and 3 elements cannot be
-added) returns the output of the previous run, which may belong to another caller. With two threads, it raises. On a
-machine with one usable CPU, it happens with any number of threads.
+onnxruntime-openvino 1.24.1; onnxruntime-ep-openvino 1.8.1 on 1.31.1 and 1.32.0. A run that must fail (4 and 3 elements
+cannot be added) returns the output of the previous run, which may belong to another caller. With two threads, it
+raises. On a machine with one usable CPU, it happens with any number of threads.
 
 In this backend: `num_of_threads` is at least 2, and the EP is refused if the process can use only one CPU.
 """

@@ -5,7 +5,7 @@
 """OpenVINO ignores the value of an overridden initializer.
 
 onnxruntime-openvino 1.24.1. A run may override an initializer that is an input of the graph. The EP accepts the value
-and does not use it. onnxruntime-ep-openvino 1.8.1 on 1.31.1 cannot load such a model: input names mismatch.
+and does not use it. onnxruntime-ep-openvino 1.8.1 on 1.31.1 and 1.32.0 cannot load such a model: input names mismatch.
 
 In this backend: on a session with OpenVINO, an initializer is not an input, so a value for it is an error.
 """

@@ -4,8 +4,8 @@
 # --------------------------------------------------------------------------
 """`OrtValue.numpy()` returns a view that does not keep its memory alive.
 
-onnxruntime 1.31.1. An `OrtValue` made from an array uses the memory of the array. `numpy()` returns a view that keeps
-the `OrtValue` alive, but not the array.
+onnxruntime 1.31.1 and 1.32.0. An `OrtValue` made from an array uses the memory of the array. `numpy()` returns a view
+that keeps the `OrtValue` alive, but not the array.
 
 In this backend: one function copies values out of an `OrtValue`, and no other code calls `numpy()`.
 """

@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """Unregistering a plugin EP's library terminates a process that has a session.
 
-onnxruntime-ep-webgpu 0.4.0 and onnxruntime-qnn 2.7.0 on 1.31.1.
+onnxruntime-ep-webgpu 0.4.0 and onnxruntime-qnn 2.7.0 on 1.31.1 and 1.32.0.
 
 In this backend: no countermeasure; the guides mention it.
 """

@@ -4,9 +4,9 @@
 # --------------------------------------------------------------------------
 """`run_async` never ends if its session is released before the callback.
 
-onnxruntime-openvino 1.24.1 and onnxruntime-webgpu 1.27.0. On onnxruntime 1.31.1, the program ends. The thread that
-releases the session holds Python's global interpreter lock, and waits for the threads of the session. One of these
-threads waits for the same lock, to call the callback.
+onnxruntime-openvino 1.24.1 and onnxruntime-webgpu 1.27.0. On onnxruntime 1.31.1 and 1.32.0, the program ends. The
+thread that releases the session holds Python's global interpreter lock, and waits for the threads of the session. One
+of these threads waits for the same lock, to call the callback.
 
 In this backend: `rep.run` does not use `run_async`. An application must keep the session until the callback returns.
 """

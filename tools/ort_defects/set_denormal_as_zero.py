@@ -4,8 +4,8 @@
 # --------------------------------------------------------------------------
 """`session.set_denormal_as_zero` permanently changes the arithmetic of the thread that creates the session.
 
-onnxruntime 1.31.1, x86-64. From then on, the calling thread flushes denormal numbers to zero, also outside of ONNX
-Runtime, and after the session was released.
+onnxruntime 1.31.1 and 1.32.0, x86-64. From then on, the calling thread flushes denormal numbers to zero, also outside
+of ONNX Runtime, and after the session was released.
 
 In this backend: refused.
 """

@@ -4,8 +4,8 @@
 # --------------------------------------------------------------------------
 """Creating a session hangs if threads cannot start.
 
-onnxruntime 1.31.1, and the other wheels of ONNX Runtime. It waits for threads of its pool that the system did not
-start.
+onnxruntime 1.31.1 and 1.32.0, and the other wheels of ONNX Runtime. It waits for threads of its pool that the system
+did not start.
 
 In this backend: the number of threads is limited by the number of CPUs that the process can use, which makes it rare.
 """

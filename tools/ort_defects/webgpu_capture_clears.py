@@ -4,8 +4,8 @@
 # --------------------------------------------------------------------------
 """WebGPU's graph capture does not record buffer clears.
 
-onnxruntime-ep-webgpu 0.4.0 on 1.31.1. LSTM and GRU without initial states start from the contents of the buffer of the
-states. With capture, the values are wrong from the first run on, and differ in each run.
+onnxruntime-ep-webgpu 0.4.0 on 1.31.1 and 1.32.0. LSTM and GRU without initial states start from the contents of the
+buffer of the states. With capture, the values are wrong from the first run on, and differ in each run.
 
 In this backend: LSTM and GRU are not among the operators that may be captured.
 """

@@ -4,9 +4,9 @@
 # --------------------------------------------------------------------------
 """WebGPU's graph capture does not record buffer copies.
 
-onnxruntime-ep-webgpu 0.4.0 on 1.31.1. A captured graph does not contain operators that the EP implements as a copy of a
-buffer: Reshape, Flatten, Squeeze, Unsqueeze, and Identity at an output of the graph, ScatterND and ScatterElements
-anywhere, and some more. A replay returns the values of the first run.
+onnxruntime-ep-webgpu 0.4.0 on 1.31.1 and 1.32.0. A captured graph does not contain operators that the EP implements as
+a copy of a buffer: Reshape, Flatten, Squeeze, Unsqueeze, and Identity at an output of the graph, ScatterND and
+ScatterElements anywhere, and some more. A replay returns the values of the first run.
 
 In this backend: capture on WebGPU is permitted by the operators of the final graph. A test has shown that each is
 replayed.

@@ -4,8 +4,8 @@
 # --------------------------------------------------------------------------
 """WebGPU's DequantizeLinear does not write all elements.
 
-onnxruntime-ep-webgpu 0.4.0 on 1.31.1. After a session with a DequantizeLinear of one element, the node of another
-session writes a quarter of its elements. A run without capture is wrong, too.
+onnxruntime-ep-webgpu 0.4.0 on 1.31.1 and 1.32.0. After a session with a DequantizeLinear of one element, the node of
+another session writes a quarter of its elements. A run without capture is wrong, too.
 
 In this backend: no countermeasure for runs without capture. The operator may not be captured.
 """

@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """WebGPU: Softmax over an empty axis terminates the process.
 
-onnxruntime-ep-webgpu 0.4.0 on 1.31.1.
+onnxruntime-ep-webgpu 0.4.0 on 1.31.1 and 1.32.0.
 
 In this backend: no countermeasure. The application decides which models it runs.
 """
