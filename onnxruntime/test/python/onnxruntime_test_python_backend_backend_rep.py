@@ -235,6 +235,37 @@ class ConfigurationTest(unittest.TestCase):
         self.assertEqual(rep.configuration(), {"provider_options": {CPU: {}}, "run_config": SHRINKING})
 
 
+@unittest.skipUnless(hasattr(onnxruntime, "ModelPackageContext"), "requires ONNX Runtime 1.32 or newer")
+class ModelPackageTest(unittest.TestCase):
+    """A session that ORT creates from a model package, with a path and bytes that are ``None``."""
+
+    def session(self) -> onnxruntime.InferenceSession:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        variant = {"ep": CPU, "executor_info": {"ort": {"model_file": "model.onnx"}}}
+        manifest = {"schema_version": "1.0", "components": {"whole": {"variants": {"default": variant}}}}
+        Path(folder.name, "model.onnx").write_bytes(two_nodes().SerializeToString())
+        Path(folder.name, "manifest.json").write_text(json.dumps(manifest))
+        package = onnxruntime.ModelPackageContext(folder.name)
+        options = onnxruntime.ModelPackageOptions(onnxruntime.SessionOptions())
+        return package.select_component("whole", options).create_session()
+
+    def test_it_is_prepared_run_and_closed(self) -> None:
+        session = self.session()
+        gone = weakref.ref(session)
+        with onnxruntime.backend.prepare(session, run_config=SHRINKING) as rep:
+            self.assertEqual((rep.providers, dict(rep.run_config)), ((CPU,), SHRINKING))
+            for inputs in ([X], [X.tolist()]):  # the fast path, and the general path
+                np.testing.assert_array_equal(rep.run(inputs)[0], X)
+            with self.assertRaises(onnxruntime.backend.NotPermittedError):
+                onnxruntime.backend.prepare(session, session_config=PREPACKING)
+        del session
+        gc.collect()
+        self.assertIsNone(gone())
+        with self.assertRaisesRegex(RuntimeError, "closed"):
+            rep.run([X])
+
+
 class WithoutEffectTest(unittest.TestCase):
     """An entry without effect is listed in ``unconfirmed``, wherever it was passed."""
 
