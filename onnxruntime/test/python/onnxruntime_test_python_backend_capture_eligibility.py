@@ -354,7 +354,7 @@ class CheckTest(unittest.TestCase):
         self.refused(f"version {onnxruntime.__version__} of the EP", two_nodes())
 
     def test_a_release_of_ort(self) -> None:
-        for version in ("1.30.0", "1.31.2", "1.32.0"):
+        for version in ("1.30.0", "1.31.2", "1.32.1", "1.33.0"):
             with mock.patch.object(onnxruntime, "__version__", version):
                 self.refused(f"on ORT {version} was never checked", two_nodes())
 

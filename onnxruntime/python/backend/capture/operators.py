@@ -24,7 +24,7 @@ NHWC = "com.ms.internal.nhwc"
 MICROSOFT = "com.microsoft"
 
 # The releases of ORT and of the plugin whose kernels and optimizers the table describes.
-RELEASES = frozenset({("1.31.1", "0.4.0")})
+RELEASES = frozenset({("1.31.1", "0.4.0"), ("1.32.0", "0.4.0")})
 
 # The types of inputs, of constants and of Cast's outputs. Not float16, which no software GPU computes.
 TYPES = frozenset({TensorProto.FLOAT, TensorProto.INT32, TensorProto.UINT32, TensorProto.INT64, TensorProto.BOOL})
