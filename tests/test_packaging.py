@@ -99,10 +99,10 @@ class TestRequestedBase(unittest.TestCase):
             "onnxruntime==",
             "onnxruntime==1.23.2",
             "onnxruntime==1.33.0",
-            "onnxruntime==1.31",
-            "onnxruntime==1.31.1\n",
-            "onnxruntime==1.31.1 --index-url=x",
-            "onnxruntime>=1.31.1",
+            "onnxruntime==1.32",
+            "onnxruntime==1.32.0\n",
+            "onnxruntime==1.32.0 --index-url=x",
+            "onnxruntime>=1.32.0",
             "numpy==1.26.0",
         ):
             with self.subTest(setting), self.assertRaises(SystemExit) as refused:
@@ -188,14 +188,20 @@ class TestBuild(unittest.TestCase):
         dist = self.folder / "dist"
         dist.mkdir(exist_ok=True)
         base = importlib.metadata.Distribution.at(self.site / INFO)
-        return dist / setup.write_wheel(base, dist, self.sources)
+        with (
+            mock.patch.object(setup, "distribution", lambda name: base),
+            mock.patch.object(setup, "BACKEND_SOURCES", self.sources),
+            mock.patch.dict(os.environ, {setup.SETTING: "onnxruntime-gpu==1.31.1"}),
+        ):
+            return dist / setup.build_wheel(str(dist))
 
     def assert_not_built(self, *message: str) -> None:
         with self.assertRaises(SystemExit) as failed:
             self.build()
         for part in ("onnxruntime-gpu==1.31.1", *message):
             self.assertIn(part, str(failed.exception))
-        self.assertEqual(list((self.folder / "dist").iterdir()), [])
+            self.assertNotIn("\n", str(failed.exception))
+        self.assertEqual([path for path in self.folder.rglob("*.whl") if path.is_file()], [])
 
     def test_wheel(self):
         built = self.build()
@@ -259,6 +265,7 @@ class TestBuild(unittest.TestCase):
         for name in (
             *("backend./x.py", "backend /x.py", "backend", "backend.", "tools. /x.py", "x.py ", "a:b"),
             *("con", "CON.py", "nul/x.py", "com1.txt", "LPT9", "com\u00b9", "aux .txt", "conin$", "prn.tar.gz"),
+            *("\xe9.py", "e\u0301.py", "\u017fession.py", "\u202egnp.py", "\x7f.py", "\x85.py", "a\0b", "a\nb"),
         ):
             path = f"onnxruntime/{name}"
             with self.subTest(path):
@@ -285,9 +292,12 @@ class TestBuild(unittest.TestCase):
             self.assertIn("onnxruntime/com10.py", wheel.namelist())
 
     def test_other_case_fails_the_build(self):
-        for path in ("onnxruntime/Backend/backend.py", "ONNXRUNTIME/backend/backend.py"):
+        for path in (
+            *("onnxruntime/Backend/backend.py", "ONNXRUNTIME/backend/backend.py", "onnxruntime/__PYCACHE__/x.pyc"),
+            *(f"{INFO}/record", f"{INFO}/Installer", f"{INFO}/requested/x", f"other.DIST-INFO/{'RECORD'}"),
+        ):
             with self.subTest(path):
-                self.put(path, b"stock = True\n")
+                self.record.append((path, setup.record_hash(b""), 0))
                 self.assert_not_built(f"not a portable path: {path}")
                 self.record.pop()
         self.put("onnxruntime/__INIT__.py", b"")
@@ -324,6 +334,41 @@ class TestBuild(unittest.TestCase):
     def test_empty_record_fails_the_build(self):
         self.record = []
         self.assert_not_built("RECORD lists no files")
+
+    def test_odd_record_fails_the_build(self):
+        for row in ((), ("a",), ("a", "b", "c", "d"), ("a" * 200_000, "", "")):
+            with self.subTest(row[:2]):
+                self.record.append(row)
+                self.assert_not_built("RECORD or the metadata of the installed base is not valid")
+                self.record.pop()
+
+    def test_odd_metadata_fails_the_build(self):
+        for file, old, new, message in (
+            ("METADATA", "onnxruntime-gpu", "onnxruntime", "but onnxruntime==1.31.1 is installed"),
+            ("METADATA", "onnxruntime-gpu", "../../evil", "but ../../evil==1.31.1 is installed"),
+            ("METADATA", "onnxruntime-gpu", "evil\n x", r"evil\nx==1.31.1 is installed"),
+            ("METADATA", "1.31.1", "1.31.2", "but onnxruntime-gpu==1.31.2 is installed"),
+            ("METADATA", "notes", "\udcff", "can't decode"),
+            ("METADATA", METADATA, "", "is not valid"),
+            ("WHEEL", "Generator", "Generated", "0 lines 'Generator'"),
+            ("WHEEL", "x86_64", "x/../../../evil", "not those of one wheel's file name"),
+            ("WHEEL", "cp311-cp311-", "", "not those of one wheel's file name"),
+            ("WHEEL", "cp311-cp311-manylinux_2_28", "manylinux_2_28", "is not valid"),
+            ("entry_points.txt", "=", ":", "is not valid"),
+        ):
+            with self.subTest(message, new=new):
+                path = f"{INFO}/{file}"
+                kept = self.record, STOCK[path]
+                self.record = [row for row in self.record if row[0] != path]
+                self.put(path, kept[1].decode().replace(old, new).encode(errors="surrogateescape"))
+                self.assert_not_built(message)
+                self.record = kept[0]
+                (self.site / path).write_bytes(kept[1])
+
+    def test_spelling_of_the_name_does_not_matter(self):
+        self.record = [row for row in self.record if row[0] != f"{INFO}/METADATA"]
+        self.put(f"{INFO}/METADATA", METADATA.replace("onnxruntime-gpu", "OnnxRuntime_GPU").encode())
+        self.assertTrue(self.build().name.startswith("onnxruntime_gpu-1.31.1+backend.1-"))
 
     def test_installing_over_stock_replaces_it_and_uninstalling_leaves_nothing(self):
         # pip takes only wheels whose tags fit this machine.
