@@ -147,11 +147,12 @@ $(ENVIRONMENTS:%=test-%): test-%: .venv-%/$(READY)
 		$(if $(filter-out cpu,$*),$(call tests_ending,$(ONCE))),$(TEST_FILES)))
 	$(if $(AGAIN_$*),$(AGAIN_$*) $(UNDER_$*) .venv-$*/bin/python -m pytest $(call tests_ending,$(ALSO_$*) $(ONLY_$*)))
 
-# The default environments remain: another Python and other packages have an environment of their own.
+# The default environments remain: another Python and other packages have an environment of their own. Names that a wheel
+# or a document contains do not depend on them.
 OTHER := .venv-$(subst $() ,-,$(strip $(notdir $(PYTHON)) $(subst ==,-,$(WITH))))
 test-python: export OPENBLAS_NUM_THREADS := 1
 test-python: $(OTHER)/$(READY)
-	$(OTHER)/bin/python -m pytest $(PARALLEL) $(filter-out $(call tests_ending,$(ONCE)),\
+	$(OTHER)/bin/python -m pytest $(PARALLEL) $(filter-out $(call tests_ending,$(ONCE) option_drift option_document),\
 		$(call tests_ending,$(LONGEST) $(ONLY_cpu)) $(filter-out $(NOT_EVERYWHERE),$(TEST_FILES))) $(TEST)
 
 $(OTHER)/$(READY):

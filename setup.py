@@ -36,7 +36,7 @@ BASES = {
     "onnxruntime-gpu": "1.31.1",
 }
 SUPPORTED_MINORS = range(24, 33)  # of ORT 1.x
-# PEP 440 gives local version labels to downstream builds: `onnxruntime>=1.31` is still satisfied.
+# PEP 440 gives local version labels to downstream builds: `onnxruntime>=1.32` is still satisfied.
 LOCAL_LABEL = "backend.1"
 
 BACKEND_SOURCES = Path(__file__).parent / "onnxruntime" / "python" / "backend"

@@ -119,6 +119,25 @@ class TestRequestedBase(unittest.TestCase):
                 setup.build_wheel("nowhere")
 
 
+class TestDocuments(unittest.TestCase):
+    def test_documents_contain_the_versions(self):
+        base, version = next(iter(setup.BASES.items()))
+        releases = f"1.{setup.SUPPORTED_MINORS[0]} to 1.{setup.SUPPORTED_MINORS[-1]}"
+        for document, parts in {
+            "README.md": (f"stock `{base}` {version} wheel", f"{releases} is supported", f"`{base}` {version} |"),
+            "docs/installation.md": (
+                *(f"| `{name}`{' (default)' * (name == base)} | {default} |" for name, default in setup.BASES.items()),
+                f"'{base}=={version}+{setup.LOCAL_LABEL}'",
+                f"| ONNX Runtime | {releases} |",
+            ),
+            "docs/upstreaming.md": (f"ONNX Runtime {releases}",),
+        }.items():
+            text = (ROOT / document).read_text(encoding="utf-8")
+            for part in parts:
+                with self.subTest(document):
+                    self.assertIn(part, text)
+
+
 METADATA = """\
 Metadata-Version: 2.4
 Name: onnxruntime-gpu
@@ -370,26 +389,43 @@ class TestBuild(unittest.TestCase):
         self.put(f"{INFO}/METADATA", METADATA.replace("onnxruntime-gpu", "OnnxRuntime_GPU").encode())
         self.assertTrue(self.build().name.startswith("onnxruntime_gpu-1.31.1+backend.1-"))
 
+    def stock_wheel(self, version: str) -> Path:
+        """Write a wheel of the base, with another version."""
+        path = self.folder / f"onnxruntime_gpu-{version}-py3-none-any.whl"
+        with zipfile.ZipFile(path, "w") as wheel:
+            for name in (*STOCK, f"{INFO}/RECORD"):
+                content = (self.site / name).read_bytes()
+                if name.endswith(("METADATA", "RECORD")):
+                    content = content.replace(b"1.31.1", version.encode())
+                wheel.writestr(name.replace("1.31.1", version), content)
+        return path
+
     def test_installing_over_stock_replaces_it_and_uninstalling_leaves_nothing(self):
         # pip takes only wheels whose tags fit this machine.
         anywhere = WHEEL.partition("Tag:")[0] + "Tag: py3-none-any\n\n"
         self.record = [row for row in self.record if row[0] != f"{INFO}/WHEEL"]
         self.put(f"{INFO}/WHEEL", anywhere.encode())
         ours = self.build()
-        stock = self.folder / "onnxruntime_gpu-1.31.1-py3-none-any.whl"
-        with zipfile.ZipFile(stock, "w") as wheel:
-            for path in (*STOCK, f"{INFO}/RECORD"):
-                wheel.write(self.site / path, path)
-
+        stock, newer = self.stock_wheel("1.31.1"), self.stock_wheel("1.31.2")
         environment = self.folder / "environment"
         python("-m", "venv", "--without-pip", str(environment))
         bin_folder = environment / ("Scripts" if os.name == "nt" else "bin")
         before = sorted(environment.rglob("*"))
         pip = ("-m", "pip", "--python", str(bin_folder / "python"))
-        python(*pip, "install", "--no-index", "--no-deps", str(stock))
+        install = (*pip, "install", "--no-index", "--no-deps")
+        python(*install, str(stock))
         self.assertEqual(len(list(environment.rglob("gone.py"))), 1)
-        python(*pip, "install", "--no-index", "--no-deps", str(ours))
+        python(*install, str(ours))
         self.assertEqual(list(environment.rglob("gone.py")), [])
+        # An upgrade replaces the backend, unless the constraint of docs/installation.md prevents this.
+        upgrade = (*install, "--upgrade", f"--find-links={self.folder}", "onnxruntime-gpu")
+        constraint = self.folder / "constraints.txt"
+        constraint.write_text(f"onnxruntime-gpu==1.31.1+{setup.LOCAL_LABEL}\n")
+        python(*upgrade, f"--constraint={constraint}")
+        self.assertEqual(list(environment.rglob("gone.py")), [])
+        python(*upgrade)
+        self.assertEqual(len(list(environment.rglob("gone.py"))), 1, newer)
+        python(*install, f"--constraint={constraint}", str(ours))
         self.assertEqual(
             [folder.name for folder in environment.rglob("*.dist-info")], ["onnxruntime_gpu-1.31.1+backend.1.dist-info"]
         )
