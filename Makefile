@@ -127,7 +127,7 @@ RELEASES ?= $(addprefix onnxruntime==,1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 
 # The stock wheel, with which the benchmark and the tests compare.
 STOCK := stock-$(call digest,Makefile constraints.txt setup.py,$(BASE_cpu))
 
-.PHONY: environments demo scale-out test try patch campaign-cuda bench bench-capture fuzz mutants drift document lint clean $(ENVIRONMENTS:%=test-%) test-python conformance conformance-cpu conformance-openvino \
+.PHONY: environments demo scale-out test try patch campaign-cuda bench bench-capture fuzz mutants drift document lint clean $(ENVIRONMENTS:%=test-%) environment-python test-python conformance conformance-cpu conformance-openvino \
 	conformance-webgpu conformance-keys conformance-numbers upstream-tests captured-operators $(ONNX:%=numbers-%)
 
 test: test-cpu
@@ -150,7 +150,10 @@ $(ENVIRONMENTS:%=test-%): test-%: .venv-%/$(READY)
 # The default environments remain: another Python and other packages have an environment of their own. Names that a wheel
 # or a document contains do not depend on them.
 OTHER := .venv-$(subst $() ,-,$(strip $(notdir $(PYTHON)) $(subst ==,-,$(WITH))))
+environment-python: $(OTHER)/$(READY)
+
 test-python: export OPENBLAS_NUM_THREADS := 1
+test-python: export ORT_BACKEND_EXAMPLES := 100
 test-python: $(OTHER)/$(READY)
 	$(OTHER)/bin/python -m pytest $(PARALLEL) $(filter-out $(call tests_ending,$(ONCE) option_drift option_document),\
 		$(call tests_ending,$(LONGEST) $(ONLY_cpu)) $(filter-out $(NOT_EVERYWHERE),$(TEST_FILES))) $(TEST)
