@@ -14,6 +14,8 @@
 #   make test-webgpu          test the EP of onnxruntime-webgpu on SwiftShader (Debian: apt install chromium-common)
 #   make test-webgpu-plugin   test the WebGPU plugin EP and graph capture on SwiftShader
 #   make test-cuda            test the EP of onnxruntime-gpu on a GPU, or on a software CUDA (requires gcc and nm)
+#   make test-python PYTHON=python3.13               run the CPU tests on another Python;
+#                             WITH="numpy==1.24.4 onnx==1.17.0" selects other releases than constraints.txt
 #   make conformance          run ONNX's backend tests; conformance-openvino and conformance-webgpu on the other bases
 #
 # Long checks:
@@ -125,7 +127,7 @@ RELEASES ?= $(addprefix onnxruntime==,1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 
 # The stock wheel, with which the benchmark and the tests compare.
 STOCK := stock-$(call digest,Makefile constraints.txt setup.py,$(BASE_cpu))
 
-.PHONY: environments demo scale-out test try patch campaign-cuda bench bench-capture fuzz mutants drift document lint clean $(ENVIRONMENTS:%=test-%) conformance conformance-cpu conformance-openvino \
+.PHONY: environments demo scale-out test try patch campaign-cuda bench bench-capture fuzz mutants drift document lint clean $(ENVIRONMENTS:%=test-%) environment-python test-python conformance conformance-cpu conformance-openvino \
 	conformance-webgpu conformance-keys conformance-numbers upstream-tests captured-operators $(ONNX:%=numbers-%)
 
 test: test-cpu
@@ -144,6 +146,27 @@ $(ENVIRONMENTS:%=test-%): test-%: .venv-%/$(READY)
 		$(filter %_option_drift.py,$(TEST_FILES)),$(filter-out $(NOT_EVERYWHERE) \
 		$(if $(filter-out cpu,$*),$(call tests_ending,$(ONCE))),$(TEST_FILES)))
 	$(if $(AGAIN_$*),$(AGAIN_$*) $(UNDER_$*) .venv-$*/bin/python -m pytest $(call tests_ending,$(ALSO_$*) $(ONLY_$*)))
+
+# The default environments remain: another Python and other packages have an environment of their own. Names that a wheel
+# or a document contains do not depend on them.
+OTHER := .venv-$(subst $() ,-,$(strip $(notdir $(PYTHON)) $(subst ==,-,$(WITH))))
+environment-python: $(OTHER)/$(READY)
+
+test-python: export OPENBLAS_NUM_THREADS := 1
+test-python: export ORT_BACKEND_EXAMPLES := 100
+test-python: $(OTHER)/$(READY)
+	$(OTHER)/bin/python -m pytest $(PARALLEL) $(filter-out $(call tests_ending,$(ONCE) option_drift option_document),\
+		$(call tests_ending,$(LONGEST) $(ONLY_cpu)) $(filter-out $(NOT_EVERYWHERE),$(TEST_FILES))) $(TEST)
+
+$(OTHER)/$(READY):
+	rm -rf $(OTHER)
+	$(PYTHON) -m venv $(OTHER)
+	grep -v $(patsubst %,-e '^%==',$(filter-out =%,$(subst ==, =,$(WITH))) none) constraints.txt \
+		> $(OTHER)/constraints.txt
+	ORT_BACKEND_BASE=$(BASE_cpu) $(OTHER)/bin/python -m pip install --quiet --constraint $(OTHER)/constraints.txt \
+		. $(PACKAGES) $(PACKAGES_cpu) $(WITH)
+	$(OTHER)/bin/python -m pip install --quiet --constraint constraints.txt --no-deps --target $(OTHER)/models $(MODELS)
+	touch $@
 
 campaign-cuda: .venv-cuda/$(READY)
 	for lazy in 0 1; do SOFTCUDA_LAZY=$$lazy ORT_BACKEND_MODELS=120 $(UNDER_cuda) .venv-cuda/bin/python -m pytest \

@@ -36,13 +36,16 @@ BASES = {
     "onnxruntime-gpu": "1.31.1",
 }
 SUPPORTED_MINORS = range(24, 33)  # of ORT 1.x
-# PEP 440 gives local version labels to downstream builds: `onnxruntime>=1.31` is still satisfied.
+# PEP 440 gives local version labels to downstream builds: `onnxruntime>=1.32` is still satisfied.
 LOCAL_LABEL = "backend.1"
 
 BACKEND_SOURCES = Path(__file__).parent / "onnxruntime" / "python" / "backend"
 BACKEND_IN_WHEEL = "onnxruntime/backend/"
-# The files that installers add to a .dist-info folder. They are not part of the wheel.
-INSTALLER_FILES = {"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"}
+# The files of an installed base that are not part of the new wheel: caches, the stock backend, and the files that
+# installers add to a .dist-info folder.
+NOT_COPIED = (
+    rf"(.*/)?__pycache__/.*|{BACKEND_IN_WHEEL}.*|[^/]+\.dist-info/(INSTALLER|RECORD|REQUESTED|direct_url\.json)"
+)
 
 
 def requested_base(setting: str) -> tuple[str, str]:
@@ -76,22 +79,34 @@ def build_wheel(
     name, version = requested_base(os.environ.get(SETTING, ""))
     try:
         base = distribution(name)
+        if (normalized(base.name), base.version) != (name, version):
+            installed = f"{base.name}=={base.version}"
+            raise SystemExit(f"The base must be {name}=={version}, but {ascii(installed)[1:-1]} is installed.")
+        return write_wheel(base, Path(wheel_directory))
     except PackageNotFoundError:
         raise SystemExit(
             f"{name}=={version} is not installed: build with build isolation, which installs it."
         ) from None
-    if base.version != version:
-        raise SystemExit(f"The base must be {name}=={version}, but {name}=={base.version} is installed.")
-    return write_wheel(base, Path(wheel_directory))
+    except (ValueError, TypeError, KeyError, csv.Error) as error:  # the readers of RECORD and of metadata raise these
+        raise SystemExit(
+            f"{name}=={version}: RECORD or the metadata of the installed base is not valid "
+            f"({ascii(str(error))[1:-1]}). Build on an official wheel."
+        ) from error
+
+
+def normalized(name: str) -> str:
+    """Return the name of a distribution in the form of PEP 503."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def portable(name: str) -> bool:
     """Return whether each system reads the name of a file or folder as it is written.
 
-    Windows removes a dot or space at the end, and reads names such as ``nul`` and ``com1.txt`` as devices.
+    Windows removes a dot or space at the end, and reads names such as ``nul`` and ``com1.txt`` as devices. Some systems
+    read several spellings of a name as one if it is not ASCII.
     """
-    device = re.fullmatch(r"(?i:con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])", name.partition(".")[0].rstrip())
-    return not (device or name[-1] in ". " or re.search(r'[\\:*?"<>|\x00-\x1f]', name))
+    device = re.fullmatch(r"(?i:con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9])", name.partition(".")[0].rstrip())
+    return not (device or name[-1] in ". " or re.search(r'[\\:*?"<>|]|[^ -~]', name))
 
 
 def verified_files(base: Distribution) -> list[str]:
@@ -106,9 +121,7 @@ def verified_files(base: Distribution) -> list[str]:
     kept, missing, changed, unverifiable, outside, odd, twice, links = [], [], [], [], [], [], [], []
     for path, recorded, _ in csv.reader(io.StringIO(base.read_text("RECORD") or "")):
         pure = PurePosixPath(path)
-        if "__pycache__" in pure.parts or path.startswith(BACKEND_IN_WHEEL):
-            continue
-        if pure.parent.suffix == ".dist-info" and pure.name in INSTALLER_FILES:
+        if re.fullmatch(NOT_COPIED, path):
             continue
         if ".." in pure.parts or pure.is_absolute() or path.partition("/")[0].endswith(".data"):
             if pure.stem not in scripts:  # the installer writes a script for each entry point
@@ -116,8 +129,9 @@ def verified_files(base: Distribution) -> list[str]:
             continue
         # File systems can read one path in several spellings: upper and lower case, and on Windows also a dot or
         # space at the end of a name. The files of any .dist-info go into the wheel's own.
-        folded = re.sub(r"^[^/]+\.dist-info/", ".dist-info/", path.casefold())
-        if path != str(pure) or f"{folded}/".startswith(BACKEND_IN_WHEEL) or not all(map(portable, pure.parts)):
+        folded = re.sub(r"^[^/]+\.dist-info/", ".dist-info/", path.lower())
+        other_case = re.fullmatch(f"(?i:{NOT_COPIED})(/.*)?", f"{path}/")
+        if path != str(pure) or other_case or not all(map(portable, pure.parts)):
             odd.append(path)
             continue
         if folded in seen:
@@ -157,33 +171,36 @@ def verified_files(base: Distribution) -> list[str]:
     return kept
 
 
-def write_wheel(base: Distribution, wheel_directory: Path, sources: Path = BACKEND_SOURCES) -> str:
+def write_wheel(base: Distribution, wheel_directory: Path) -> str:
     """Write the wheel made from an installed base and this tree's backend.
 
     :param base: the installed base
     :param wheel_directory: where to write
-    :param sources: the folder whose ``.py`` files become ``onnxruntime/backend/``
     :return: the wheel's file name
     """
     stock = verified_files(base)
-    stem = f"{base.name.replace('-', '_')}-{base.version}+{LOCAL_LABEL}"
+    stem = f"{normalized(base.name).replace('-', '_')}-{base.version}+{LOCAL_LABEL}"
     info = f"{stem}.dist-info"
     record = io.StringIO()
     rows = csv.writer(record, lineterminator="\n")
-    wheel_name = f"{stem}-{compressed_tags(base.read_text('WHEEL') or '')}.whl"
-    with zipfile.ZipFile(wheel_directory / wheel_name, "w") as wheel:
-        for path, content, executable in wheel_contents(base, stock, info, sources):
-            rows.writerow((path, record_hash(content), len(content)))
-            add_file(wheel, path, content, executable)
-        rows.writerow((f"{info}/RECORD", "", ""))
-        add_file(wheel, f"{info}/RECORD", record.getvalue().encode())
-    return wheel_name
+    built = wheel_directory / f"{stem}-{compressed_tags(base.read_text('WHEEL') or '')}.whl"
+    try:
+        with zipfile.ZipFile(built, "w") as wheel:
+            for path, content, executable in wheel_contents(base, stock, info):
+                rows.writerow((path, record_hash(content), len(content)))
+                add_file(wheel, path, content, executable)
+            rows.writerow((f"{info}/RECORD", "", ""))
+            add_file(wheel, f"{info}/RECORD", record.getvalue().encode())
+    except BaseException:
+        built.unlink(missing_ok=True)  # not half a wheel
+        raise
+    return built.name
 
 
-def wheel_contents(base: Distribution, stock: list[str], info: str, sources: Path) -> Iterator[tuple[str, bytes, bool]]:
+def wheel_contents(base: Distribution, stock: list[str], info: str) -> Iterator[tuple[str, bytes, bool]]:
     """Yield path, content, and whether the file is executable: the backend, the stock files, then the metadata."""
-    for source in sorted(sources.rglob("*.py")):
-        yield BACKEND_IN_WHEEL + source.relative_to(sources).as_posix(), source.read_bytes(), False
+    for source in sorted(BACKEND_SOURCES.rglob("*.py")):
+        yield BACKEND_IN_WHEEL + source.relative_to(BACKEND_SOURCES).as_posix(), source.read_bytes(), False
     # A stable sort: .dist-info is last, as the wheel format recommends, and the other files keep RECORD's order.
     for path in sorted(stock, key=lambda path: ".dist-info/" in path):
         on_disk = Path(base.locate_file(path))
@@ -202,16 +219,17 @@ def replace_line(content: bytes, header: str, value: str) -> bytes:
     head, blank, body = content.decode().partition("\n\n")
     head, count = re.subn(rf"^{header}: .*$", f"{header}: {value}", head, flags=re.MULTILINE)
     if count != 1:
-        raise SystemExit(f"The metadata of the base has {count} lines {header!r}. Expected 1.")
+        raise ValueError(f"{count} lines {header!r}, expected 1")
     return f"{head}{blank}{body}".encode()
 
 
 def compressed_tags(wheel_metadata: str) -> str:
     """Return the tags of a WHEEL file in the form of a wheel's file name (PEP 425: three sets, joined by dots)."""
-    tags = [tag.split("-") for tag in re.findall(r"^Tag: (\S+)$", wheel_metadata, re.MULTILINE)]
-    parts = [list(dict.fromkeys(part)) for part in zip(*tags, strict=True)]
-    if {"-".join(tag) for tag in itertools.product(*parts)} != {"-".join(tag) for tag in tags} or not tags:
-        raise SystemExit(f"The tags of the base are not those of one wheel's file name: {tags}")
+    tags = re.findall(r"^Tag: *(.*)$", wheel_metadata, re.MULTILINE)
+    parts = [list(dict.fromkeys(part)) for part in zip(*(tag.split("-") for tag in tags), strict=True)]
+    one_name = len(parts) == 3 and {"-".join(tag) for tag in itertools.product(*parts)} == set(tags)
+    if not one_name or not re.fullmatch(r"[\w.-]+", "-".join(tags), re.ASCII):
+        raise ValueError(f"the tags are not those of one wheel's file name: {tags}")
     return "-".join(".".join(part) for part in parts)
 
 

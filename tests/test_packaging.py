@@ -99,10 +99,10 @@ class TestRequestedBase(unittest.TestCase):
             "onnxruntime==",
             "onnxruntime==1.23.2",
             "onnxruntime==1.33.0",
-            "onnxruntime==1.31",
-            "onnxruntime==1.31.1\n",
-            "onnxruntime==1.31.1 --index-url=x",
-            "onnxruntime>=1.31.1",
+            "onnxruntime==1.32",
+            "onnxruntime==1.32.0\n",
+            "onnxruntime==1.32.0 --index-url=x",
+            "onnxruntime>=1.32.0",
             "numpy==1.26.0",
         ):
             with self.subTest(setting), self.assertRaises(SystemExit) as refused:
@@ -117,6 +117,25 @@ class TestRequestedBase(unittest.TestCase):
         for name, message in ((here, r"\+backend\."), (absent, "is not installed")):
             with mock.patch.dict(os.environ, {setup.SETTING: name}), self.assertRaisesRegex(SystemExit, message):
                 setup.build_wheel("nowhere")
+
+
+class TestDocuments(unittest.TestCase):
+    def test_documents_contain_the_versions(self):
+        base, version = next(iter(setup.BASES.items()))
+        releases = f"1.{setup.SUPPORTED_MINORS[0]} to 1.{setup.SUPPORTED_MINORS[-1]}"
+        for document, parts in {
+            "README.md": (f"stock `{base}` {version} wheel", f"{releases} is supported", f"`{base}` {version} |"),
+            "docs/installation.md": (
+                *(f"| `{name}`{' (default)' * (name == base)} | {default} |" for name, default in setup.BASES.items()),
+                f"'{base}=={version}+{setup.LOCAL_LABEL}'",
+                f"| ONNX Runtime | {releases} |",
+            ),
+            "docs/upstreaming.md": (f"ONNX Runtime {releases}",),
+        }.items():
+            text = (ROOT / document).read_text(encoding="utf-8")
+            for part in parts:
+                with self.subTest(document):
+                    self.assertIn(part, text)
 
 
 METADATA = """\
@@ -188,14 +207,20 @@ class TestBuild(unittest.TestCase):
         dist = self.folder / "dist"
         dist.mkdir(exist_ok=True)
         base = importlib.metadata.Distribution.at(self.site / INFO)
-        return dist / setup.write_wheel(base, dist, self.sources)
+        with (
+            mock.patch.object(setup, "distribution", lambda name: base),
+            mock.patch.object(setup, "BACKEND_SOURCES", self.sources),
+            mock.patch.dict(os.environ, {setup.SETTING: "onnxruntime-gpu==1.31.1"}),
+        ):
+            return dist / setup.build_wheel(str(dist))
 
     def assert_not_built(self, *message: str) -> None:
         with self.assertRaises(SystemExit) as failed:
             self.build()
         for part in ("onnxruntime-gpu==1.31.1", *message):
             self.assertIn(part, str(failed.exception))
-        self.assertEqual(list((self.folder / "dist").iterdir()), [])
+            self.assertNotIn("\n", str(failed.exception))
+        self.assertEqual([path for path in self.folder.rglob("*.whl") if path.is_file()], [])
 
     def test_wheel(self):
         built = self.build()
@@ -259,6 +284,7 @@ class TestBuild(unittest.TestCase):
         for name in (
             *("backend./x.py", "backend /x.py", "backend", "backend.", "tools. /x.py", "x.py ", "a:b"),
             *("con", "CON.py", "nul/x.py", "com1.txt", "LPT9", "com\u00b9", "aux .txt", "conin$", "prn.tar.gz"),
+            *("\xe9.py", "e\u0301.py", "\u017fession.py", "\u202egnp.py", "\x7f.py", "\x85.py", "a\0b", "a\nb"),
         ):
             path = f"onnxruntime/{name}"
             with self.subTest(path):
@@ -285,9 +311,12 @@ class TestBuild(unittest.TestCase):
             self.assertIn("onnxruntime/com10.py", wheel.namelist())
 
     def test_other_case_fails_the_build(self):
-        for path in ("onnxruntime/Backend/backend.py", "ONNXRUNTIME/backend/backend.py"):
+        for path in (
+            *("onnxruntime/Backend/backend.py", "ONNXRUNTIME/backend/backend.py", "onnxruntime/__PYCACHE__/x.pyc"),
+            *(f"{INFO}/record", f"{INFO}/Installer", f"{INFO}/requested/x", f"other.DIST-INFO/{'RECORD'}"),
+        ):
             with self.subTest(path):
-                self.put(path, b"stock = True\n")
+                self.record.append((path, setup.record_hash(b""), 0))
                 self.assert_not_built(f"not a portable path: {path}")
                 self.record.pop()
         self.put("onnxruntime/__INIT__.py", b"")
@@ -325,26 +354,78 @@ class TestBuild(unittest.TestCase):
         self.record = []
         self.assert_not_built("RECORD lists no files")
 
+    def test_odd_record_fails_the_build(self):
+        for row in ((), ("a",), ("a", "b", "c", "d"), ("a" * 200_000, "", "")):
+            with self.subTest(row[:2]):
+                self.record.append(row)
+                self.assert_not_built("RECORD or the metadata of the installed base is not valid")
+                self.record.pop()
+
+    def test_odd_metadata_fails_the_build(self):
+        for file, old, new, message in (
+            ("METADATA", "onnxruntime-gpu", "onnxruntime", "but onnxruntime==1.31.1 is installed"),
+            ("METADATA", "onnxruntime-gpu", "../../evil", "but ../../evil==1.31.1 is installed"),
+            ("METADATA", "onnxruntime-gpu", "evil\n x", r"evil\nx==1.31.1 is installed"),
+            ("METADATA", "1.31.1", "1.31.2", "but onnxruntime-gpu==1.31.2 is installed"),
+            ("METADATA", "notes", "\udcff", "can't decode"),
+            ("METADATA", METADATA, "", "is not valid"),
+            ("WHEEL", "Generator", "Generated", "0 lines 'Generator'"),
+            ("WHEEL", "x86_64", "x/../../../evil", "not those of one wheel's file name"),
+            ("WHEEL", "cp311-cp311-", "", "not those of one wheel's file name"),
+            ("WHEEL", "cp311-cp311-manylinux_2_28", "manylinux_2_28", "is not valid"),
+            ("entry_points.txt", "=", ":", "is not valid"),
+        ):
+            with self.subTest(message, new=new):
+                path = f"{INFO}/{file}"
+                kept = self.record, STOCK[path]
+                self.record = [row for row in self.record if row[0] != path]
+                self.put(path, kept[1].decode().replace(old, new).encode(errors="surrogateescape"))
+                self.assert_not_built(message)
+                self.record = kept[0]
+                (self.site / path).write_bytes(kept[1])
+
+    def test_spelling_of_the_name_does_not_matter(self):
+        self.record = [row for row in self.record if row[0] != f"{INFO}/METADATA"]
+        self.put(f"{INFO}/METADATA", METADATA.replace("onnxruntime-gpu", "OnnxRuntime_GPU").encode())
+        self.assertTrue(self.build().name.startswith("onnxruntime_gpu-1.31.1+backend.1-"))
+
+    def stock_wheel(self, version: str) -> Path:
+        """Write a wheel of the base, with another version."""
+        path = self.folder / f"onnxruntime_gpu-{version}-py3-none-any.whl"
+        with zipfile.ZipFile(path, "w") as wheel:
+            for name in (*STOCK, f"{INFO}/RECORD"):
+                content = (self.site / name).read_bytes()
+                if name.endswith(("METADATA", "RECORD")):
+                    content = content.replace(b"1.31.1", version.encode())
+                wheel.writestr(name.replace("1.31.1", version), content)
+        return path
+
     def test_installing_over_stock_replaces_it_and_uninstalling_leaves_nothing(self):
         # pip takes only wheels whose tags fit this machine.
         anywhere = WHEEL.partition("Tag:")[0] + "Tag: py3-none-any\n\n"
         self.record = [row for row in self.record if row[0] != f"{INFO}/WHEEL"]
         self.put(f"{INFO}/WHEEL", anywhere.encode())
         ours = self.build()
-        stock = self.folder / "onnxruntime_gpu-1.31.1-py3-none-any.whl"
-        with zipfile.ZipFile(stock, "w") as wheel:
-            for path in (*STOCK, f"{INFO}/RECORD"):
-                wheel.write(self.site / path, path)
-
+        stock, newer = self.stock_wheel("1.31.1"), self.stock_wheel("1.31.2")
         environment = self.folder / "environment"
         python("-m", "venv", "--without-pip", str(environment))
         bin_folder = environment / ("Scripts" if os.name == "nt" else "bin")
         before = sorted(environment.rglob("*"))
         pip = ("-m", "pip", "--python", str(bin_folder / "python"))
-        python(*pip, "install", "--no-index", "--no-deps", str(stock))
+        install = (*pip, "install", "--no-index", "--no-deps")
+        python(*install, str(stock))
         self.assertEqual(len(list(environment.rglob("gone.py"))), 1)
-        python(*pip, "install", "--no-index", "--no-deps", str(ours))
+        python(*install, str(ours))
         self.assertEqual(list(environment.rglob("gone.py")), [])
+        # An upgrade replaces the backend, unless the constraint of docs/installation.md prevents this.
+        upgrade = (*install, "--upgrade", f"--find-links={self.folder}", "onnxruntime-gpu")
+        constraint = self.folder / "constraints.txt"
+        constraint.write_text(f"onnxruntime-gpu==1.31.1+{setup.LOCAL_LABEL}\n")
+        python(*upgrade, f"--constraint={constraint}")
+        self.assertEqual(list(environment.rglob("gone.py")), [])
+        python(*upgrade)
+        self.assertEqual(len(list(environment.rglob("gone.py"))), 1, newer)
+        python(*install, f"--constraint={constraint}", str(ours))
         self.assertEqual(
             [folder.name for folder in environment.rglob("*.dist-info")], ["onnxruntime_gpu-1.31.1+backend.1.dist-info"]
         )

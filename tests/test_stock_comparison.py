@@ -150,6 +150,14 @@ class ComparisonTest(unittest.TestCase):
                 self.assertTrue(not text or any(re.match(known, text) for known in IN_SEQUENCES), text)
                 self.assertEqual(new_warnings(stock[name], here[name]), [])
 
+    @unittest.skipUnless(STOCK, "ORT_STOCK_PYTHON is not set to a Python with the stock wheel")
+    def test_the_import_that_detects_the_stock_backend(self) -> None:
+        line = "from onnxruntime.backend import NotPermittedError"
+        self.assertIn(f"\n{line}\n", (ROOT / "docs" / "installation.md").read_text(encoding="utf-8"))
+        for executable, expected in ((STOCK, "ImportError"), (sys.executable, "")):
+            done = subprocess.run([executable, "-c", line], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode != 0, expected in done.stderr), (bool(expected), True), done.stderr)
+
     def test_each_difference_is_in_the_document(self) -> None:
         differences = listed()
         for beginning in {*DIFFERENCES.values(), *NEW_WARNINGS.values(), *IN_SEQUENCES.values()}:

@@ -10,24 +10,28 @@ import os
 import tempfile
 from functools import cache
 
-import ml_dtypes
 import numpy as np
-from onnx import numpy_helper, parser
+from onnx import TensorProto, helper, numpy_helper, parser
 
 import onnxruntime
 
 _HEADER = '<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1, "local": 1]>'
 
 
-def model(graph: str, functions: str = "", **weights: np.ndarray) -> bytes:
+def model(graph: str, functions: str = "", int4: tuple[str, ...] = (), **weights: np.ndarray) -> bytes:
     """Write a model.
 
     :param graph: the graph in ONNX's text syntax.
     :param functions: local functions in the same syntax.
+    :param int4: the names of weights that become int4, which numpy and onnx before 1.19 do not have.
     :param weights: initializers by name.
     """
     proto = parser.parse_model(f"{_HEADER} main {graph} {functions}")
-    proto.graph.initializer.extend(numpy_helper.from_array(np.asarray(array), name) for name, array in weights.items())
+    for name, array in weights.items():
+        tensor = numpy_helper.from_array(np.asarray(array), name)
+        if name in int4:
+            tensor = helper.make_tensor(name, TensorProto.INT4, array.shape, array.flatten())
+        proto.graph.initializer.append(tensor)
     return proto.SerializeToString()
 
 
@@ -96,9 +100,10 @@ def dequantized_matmul(block: int = 0) -> bytes:
     attributes = f"<axis=0, block_size={block}>" if block else ""
     return model(
         f"(float[4, 128] x) => (float[4, 128] y) {{ wd = DequantizeLinear{attributes}(w, s, z) y = MatMul(x, wd) }}",
-        w=random.integers(-8, 8, (128, 128)).astype(ml_dtypes.int4),
+        int4=("w", "z"),
+        w=random.integers(-8, 8, (128, 128)),
         s=np.asarray(random.random(shape) * 0.1, np.float32),
-        z=np.zeros(shape, ml_dtypes.int4),
+        z=np.zeros(shape, int),
     )
 
 

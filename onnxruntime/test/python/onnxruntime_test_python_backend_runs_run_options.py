@@ -135,6 +135,8 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
                 return trace
 
             before = sys.gettrace()
+            # Python 3.12.1 delivers no opcode events if no frame requested them before settrace.
+            sys._getframe().f_trace_opcodes = True
             sys.settrace(trace)
             try:
                 call()
