@@ -12,12 +12,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import math
 import os
+import socket
 import sys
 import threading
+import time
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -28,7 +33,9 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, R
 LONGEST_BODY = 1 << 20
 SECONDS = 5.0
 MOST_MODELS = 4
+MOST_PREPARES = 2
 MOST_RUNS = 4
+MOST_DIMENSIONS = 64  # of numpy
 # Clients do not choose the device or the model, so the keyword arguments are listed.
 KEYWORDS = {"session_options", "provider_options", "session_config", "run_config", "free_dimension_overrides"}
 # ORT's errors of an operator that rejects values or shapes.
@@ -52,7 +59,8 @@ class Service:
 
     def __init__(self, model: str) -> None:
         self._model = model
-        self._free = threading.BoundedSemaphore(MOST_RUNS)
+        self._runs = threading.BoundedSemaphore(MOST_RUNS)
+        self._prepares = threading.BoundedSemaphore(MOST_PREPARES)
         self._lock = threading.Lock()  # for the tables, never held while a model is prepared
         self._preparing: dict[bytes, threading.Lock] = {}  # for each digest that a thread prepares or waits for
         self._known: OrderedDict[bytes, str] = OrderedDict()  # digest of the settings to the permitted configuration
@@ -64,17 +72,14 @@ class Service:
             request = parse(body)
             rep = self._rep(request.get("settings", {}))
             inputs = {name: decode(name, value) for name, value in request["inputs"].items()}
-            if not self._free.acquire(timeout=SECONDS):
-                return 503, {"error": "the service is busy"}
-            try:
-                outputs = rep.run(inputs, timeout=SECONDS)
-            except onnxruntime.backend.InputError:  # can be a Fail or an InvalidArgument, too
-                raise
-            except REJECTED as error:
-                print(type(error).__name__, error, file=sys.stderr)
-                return 422, {"error": "inputs: an operator of the model rejected the values"}
-            finally:
-                self._free.release()
+            with taken(self._runs):
+                try:
+                    outputs = rep.run(inputs, timeout=SECONDS)
+                except onnxruntime.backend.InputError:  # can be a Fail or an InvalidArgument, too
+                    raise
+                except REJECTED as error:
+                    print(type(error).__name__, error, file=sys.stderr)
+                    return 422, {"error": "inputs: an operator of the model rejected the values"}
             names = [output.name for output in rep.session.get_outputs()]
             return 200, {"outputs": {name: encode(value) for name, value in zip(names, outputs, strict=True)}}
         except BadRequest as error:
@@ -91,7 +96,7 @@ class Service:
 
     def _rep(self, settings: dict):
         """Return the prepared model for a client's settings."""
-        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).digest()
+        digest = hashlib.sha256(key(settings).encode()).digest()
         with self._lock:
             if rep := self._find(digest):
                 return rep
@@ -102,9 +107,10 @@ class Service:
                 with self._lock:
                     if rep := self._find(digest):
                         return rep
-                rep = self._prepare(settings)
+                with taken(self._prepares):
+                    rep = self._prepare(settings)
                 # Clients write one configuration in several ways: False, 0, "0".
-                permitted = json.dumps(rep.configuration(), sort_keys=True)
+                permitted = key(rep.configuration())
                 with self._lock:
                     self._known[digest] = permitted
                     self._prepared.setdefault(permitted, rep)
@@ -138,6 +144,22 @@ class Service:
         return rep
 
 
+@contextmanager
+def taken(semaphore: threading.Semaphore) -> Iterator[None]:
+    """Hold a semaphore. If it is not free in time, the service is busy."""
+    if not semaphore.acquire(timeout=SECONDS):
+        raise BadRequest(503, "the service is busy")
+    try:
+        yield
+    finally:
+        semaphore.release()
+
+
+def key(configuration: dict) -> str:
+    """Return the same text for equal configurations. Only the order of EPs matters."""
+    return json.dumps([configuration, list(configuration.get("provider_options", ()))], sort_keys=True)
+
+
 def parse(body: bytes) -> dict:
     """Return the request that a body contains."""
     if len(body) > LONGEST_BODY:
@@ -148,6 +170,8 @@ def parse(body: bytes) -> dict:
         raise BadRequest(400, "the JSON is nested too deeply") from None
     except ValueError as error:
         raise BadRequest(400, f"not JSON: {error}") from None
+    if is_deep(request):
+        raise BadRequest(400, "the JSON is nested too deeply")
     if type(request) is not dict or not request.keys() <= {"settings", "inputs"}:
         raise BadRequest(400, 'expected an object with "inputs" and "settings"')
     settings = request.get("settings", {})
@@ -159,6 +183,18 @@ def parse(body: bytes) -> dict:
     if type(request.get("inputs")) is not dict:
         raise BadRequest(422, "inputs: expected an object with a value for each input's name")
     return request
+
+
+def is_deep(value: object) -> bool:
+    """Return whether JSON is nested deeper than an input can be. This limits the recursion of other functions."""
+    level = [value]
+    for _ in range(MOST_DIMENSIONS + 4):  # the request, its inputs, an input
+        level = [
+            item for one in level if type(one) in (dict, list) for item in (one.values() if type(one) is dict else one)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def unique(pairs: list[tuple[str, object]]) -> dict:
@@ -189,8 +225,10 @@ def decode(name: str, value: object) -> object:
     try:
         if value.keys() != {"dtype", "shape", "base64"} or value["dtype"] not in [*DTYPES]:
             raise ValueError(f"expected dtype (one of {', '.join(sorted(DTYPES))}), shape, and base64")
-        if type(value["shape"]) is not list or any(type(size) is not int or size < 0 for size in value["shape"]):
-            raise ValueError("shape: expected a list of integers that are not negative")
+        if type(value["shape"]) is not list or len(value["shape"]) > MOST_DIMENSIONS:
+            raise ValueError(f"shape: expected a list of at most {MOST_DIMENSIONS} integers")
+        if any(type(size) is not int or not 0 <= size <= LONGEST_BODY for size in value["shape"]):
+            raise ValueError(f"shape: expected integers from 0 to {LONGEST_BODY}")
         data = from_base64(value["base64"])
         dtype = np.dtype(value["dtype"]).newbyteorder("<")
         size = math.prod(value["shape"]) * dtype.itemsize
@@ -230,10 +268,31 @@ def encode(value: object) -> object:
     return values.tolist()
 
 
+class Deadline(io.RawIOBase):
+    """Reads from a connection. The time for the whole request is limited, however slowly its bytes arrive."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection, self._until = connection, time.monotonic() + SECONDS
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:
+        self._connection.settimeout(max(self._until - time.monotonic(), 0.001))
+        try:
+            return self._connection.recv_into(buffer)
+        finally:
+            self._connection.settimeout(SECONDS)  # for the answer
+
+
 class Handler(BaseHTTPRequestHandler):
     """Reads one request, and sends the answer of the service."""
 
     service: Service
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = io.BufferedReader(Deadline(self.connection))
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
@@ -242,7 +301,12 @@ class Handler(BaseHTTPRequestHandler):
         elif len(length) > 9 or int(length) > LONGEST_BODY:
             self.send_error(413)
         else:
-            status, answer = self.service.answer(self.rfile.read(int(length)))
+            try:
+                body = self.rfile.read(int(length))
+            except TimeoutError:
+                self.send_error(408)
+                return
+            status, answer = self.service.answer(body)
             content = json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")

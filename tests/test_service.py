@@ -11,9 +11,11 @@ import contextlib
 import importlib.util
 import io
 import json
+import socket
 import sys
 import tempfile
 import threading
+import time
 import unittest
 import urllib.error
 import urllib.request
@@ -91,6 +93,9 @@ BAD_BODIES = {
     "infinite number": b'{"inputs": {"X": [[1e999, 1, 1], [1, 1, 1]]}}',
     "deep": b'{"inputs": ' + b"[" * 200_000,
     "deep and complete": b"[" * 100_000 + b"]" * 100_000,
+    "deep input": b'{"inputs": {"X": ' + b"[" * 500 + b"]" * 500 + b"}}",
+    "deep setting": b'{"settings": {"session_config": {"x": ' + b"[" * 500 + b"]" * 500 + b"}}}",
+    "deep objects": b'{"inputs": {"X": ' + b'{"a": ' * 500 + b"1" + b"}" * 500 + b"}}",
     "long number": b'{"inputs": {"X": ' + b"1" * 10_000 + b"}}",
 }
 BAD_INPUTS = {
@@ -105,6 +110,7 @@ BAD_INPUTS = {
     "shape": {"X": [[1, 2], [3, 4]]},
     "ragged": {"X": [[1, 2, 3], [4]]},
     "deep": {"X": json.loads("[" * 60 + "]" * 60)},
+    "many dimensions": {"X": array(GOOD, shape=[1] * 65)},
     "flag": {"X": True},
     "object": {"X": {"a": 1}},
     "object inside": {"X": [[{}, 2, 3], [4, 5, 6]]},
@@ -213,8 +219,8 @@ class TestService(unittest.TestCase):
         self.addCleanup(setattr, service, "SECONDS", service.SECONDS)
         service.SECONDS = 0.01
         for _ in range(service.MOST_RUNS):
-            self.service._free.acquire()
-            self.addCleanup(self.service._free.release)
+            self.service._runs.acquire()
+            self.addCleanup(self.service._runs.release)
         self.assertEqual(self.service.answer(request())[0], 503)
 
     def test_values(self) -> None:
@@ -255,6 +261,27 @@ class TestService(unittest.TestCase):
         self.assertEqual(prepared.count(slow), 1)
         self.assertEqual(made._preparing, {})
 
+    def test_prepares_in_progress_are_limited(self) -> None:
+        made, going, most = service.Service(self.service._model), [], []
+        prepare = service.onnxruntime.backend.prepare
+
+        def slow(model: str, **settings: object):
+            going.append(None)
+            most.append(len(going))
+            time.sleep(0.02)
+            going.pop()
+            return prepare(model, **settings)
+
+        bodies = [request(settings={"session_options": {"logid": f"client{number}"}}) for number in range(8)]
+        with mock.patch.object(service.onnxruntime.backend, "prepare", slow), ThreadPoolExecutor(8) as pool:
+            self.assertEqual({status for status, _ in pool.map(made.answer, bodies)}, {200})
+        self.assertEqual(max(most), service.MOST_PREPARES)
+
+    def test_the_order_of_eps_is_a_part_of_the_settings(self) -> None:
+        one, two = {"provider_options": {"A": {}, "B": {}}}, {"provider_options": {"B": {}, "A": {}}}
+        self.assertNotEqual(service.key(one), service.key(two))
+        self.assertEqual(service.key(session(a=1, b=2)), service.key(session(b=2, a=1)))
+
     def test_models_are_kept_and_limited(self) -> None:
         spinning = [self.service._rep(session(**{"session.intra_op.allow_spinning": off})) for off in (False, 0, "0")]
         self.assertIs(spinning[0], spinning[1])
@@ -281,6 +308,15 @@ class TestService(unittest.TestCase):
                 with self.assertRaises(urllib.error.HTTPError) as caught:
                     urllib.request.urlopen(urllib.request.Request(address, body, headers), timeout=10)
                 self.assertEqual(caught.exception.code, expected)
+            self.addCleanup(setattr, service, "SECONDS", service.SECONDS)
+            service.SECONDS = 0.2
+            for unfinished in (b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n{", b"POST / HTTP/1.1\r\nContent-"):
+                with self.subTest(unfinished), socket.create_connection(server.server_address, timeout=60) as client:
+                    client.sendall(unfinished)
+                    with client.makefile("rb") as answer:
+                        self.assertEqual(
+                            answer.read().partition(b"\r\n")[0].split()[1:2], [b"408"] if b"{" in unfinished else []
+                        )
             server.shutdown()
 
 
