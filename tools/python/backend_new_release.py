@@ -29,7 +29,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import setup
+
+ROOT = Path(setup.__file__).parent
 WORK = ROOT / "build" / "new-release"
 
 
@@ -63,7 +67,7 @@ CAUSES = {
     "other": "",
 }
 # Texts of the tables that can be untrue for the release after 1.{0}.
-ABOUT_RELEASES = r"\b(?:to|after|since|until|in|of) 1\.{0}\b(?!\.\d+:)|[Ll]ater releases"
+ABOUT_RELEASES = r"\b(?:to|after|since|until|in|of) 1\.{0}\b(?!\.\d+:)|[Ll]ater (?:releases|ORT)"
 # Seconds for a program that may hang.
 PATIENCE = 60
 # The page contains so many lines of a list.
@@ -87,23 +91,8 @@ def copy_tree(source: Path, copy: Path) -> None:
         if (source / name).is_file():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source / name, copy / name)
-
-
-def accepting(setup: str, minor: int) -> str:
-    """Return the text of a setup.py that accepts the releases up to 1.MINOR."""
-
-    def extended(match: re.Match) -> str:
-        return f"SUPPORTED_MINORS = range({match[1]}, {max(int(match[2]), minor + 1)})"
-
-    text, count = re.subn(r"^SUPPORTED_MINORS = range\((\d+), (\d+)\)", extended, setup, flags=re.MULTILINE)
-    if count != 1:
-        raise SystemExit("setup.py: expected one line 'SUPPORTED_MINORS = range(FIRST, END)'")
-    return text
-
-
-def newest_known(setup: str, base: str) -> str:
-    """Return the release of a base that setup.py builds on by default: the newest that was reviewed."""
-    return re.search(rf'^    "{base}": "([\d.]+)",$', setup, re.MULTILINE)[1]
+    for command in (["init", "--quiet"], ["add", "--all"]):  # some tests list the files with git
+        subprocess.run(["git", *command], cwd=copy, check=True)
 
 
 def stock_backend(requirement: str) -> dict[str, str]:
@@ -141,17 +130,16 @@ def texts_about_releases(tables: Path, known: str) -> list[str]:
 
 
 def failed_tests(report: Path) -> list[tuple[str, str]]:
-    """Return the names of the failed tests in pytest's XML, and the first line of each error."""
+    """Return the names of the failed tests in pytest's XML, and the beginning of each error."""
     return [
-        (f"{case.get('classname', '').rpartition('python_backend_')[2]}.{case.get('name')}", first_line(problem))
+        (
+            f"{case.get('classname', '').rpartition('python_backend_')[2]}.{case.get('name')}",
+            " ".join((problem.get("message") or problem.text or "").split())[:200],
+        )
         for case in xml.etree.ElementTree.parse(report).iter("testcase")
         for problem in case
         if problem.tag in ("failure", "error")
     ]
-
-
-def first_line(problem: xml.etree.ElementTree.Element) -> str:
-    return next(iter((problem.get("message") or problem.text or "").splitlines()), "")[:200]
 
 
 def by_cause(failed: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
@@ -267,8 +255,10 @@ class Trial:
     def findings(self) -> list[Finding]:
         """Test the release, and return the lists of the page."""
         copy_tree(ROOT, self.copy)
-        setup = self.copy / "setup.py"
-        setup.write_text(accepting(setup.read_text(encoding="utf-8"), numbers(self.version)[1]), encoding="utf-8")
+        minor = numbers(self.version)[1]
+        if minor not in setup.SUPPORTED_MINORS:
+            with open(self.copy / "setup.py", "a", encoding="utf-8") as file:
+                file.write(f"\nSUPPORTED_MINORS = (*SUPPORTED_MINORS, {minor})\n")
         tests = list(self.tests())  # the target makes the environment that the others need
         return [*self.names(), *tests, *self.conformance(), *self.defects(), *self.stock()]
 
@@ -294,7 +284,7 @@ def main() -> int:
     name, _, version = release.partition("==")
     if name not in BASES or not re.fullmatch(r"1\.\d+\.\d+", version):
         parser.error(f"{release!a} is not a release. Expected NAME==VERSION with a name of {', '.join(BASES)}")
-    trial = Trial(name, version, newest_known((ROOT / "setup.py").read_text(encoding="utf-8"), name))
+    trial = Trial(name, version, known=setup.BASES[name])
     findings = trial.findings()
     print(
         page(f"{release}. The newest known release is {trial.known}. Logs: {trial.folder.relative_to(ROOT)}", findings)
