@@ -63,7 +63,7 @@ CAUSES = {
     "execution providers": "allowlist_providers",
     "messages of ORT": "ort_messages|session_model_versions",
     "the stock wheel behaves differently": "stock_comparison",
-    "the release is not accepted yet": "test_packaging|test_documents",
+    "the release is not accepted yet": "test_packaging",
     "other": "",
 }
 # Texts of the tables that can be untrue for the release after 1.{0}.
