@@ -9,7 +9,7 @@
 The work is done in a copy of this tree in build/new-release, with environments of its own. In the copy, setup.py
 accepts the release. No file of this tree changes. A later call for the same release uses the environments again.
 
-The exit status is 0 if nothing is to be done, 1 if the page lists something, and 2 if the release could not be tested.
+The exit status is 0 if nothing is to be done.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def by_cause(failed: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 def listed_defects(document: str, base: str, known: str) -> list[str]:
     """Return the programs of the defects that the newest known release of a base shows, as the document lists them."""
-    releases = re.compile(rf"(?<![\w-]){base} (1\.[\d.]*\d(?:(?:, and|,| and| to) 1\.[\d.]*\d)*)")
+    releases = re.compile(rf"{base} (1\.[\d.]*\d(?:(?:, and|,| and| to) 1\.[\d.]*\d)*)")
     found = []
     for row, program in re.findall(r"^\|[^|]*\|([^|]*)\| \[\w+\]\(\.\./(\S+\.py)\)", document, re.MULTILINE):
         shown = [re.split(r",? (?:and|to) |, ", match) for match in releases.findall(row)]
@@ -174,10 +174,6 @@ class Trial:
         if self.base.under:
             self.python = ["sh", str(self.copy / self.base.under), *self.python]
 
-    @property
-    def is_new(self) -> bool:
-        return numbers(self.version) > numbers(self.known)
-
     def run(self, log: str, *command: str, timeout: float | None = None, **variables: str) -> tuple[int, str]:
         """Run a command in the copy, write its output into a log, and return its exit status and output."""
         print(f"{log} ...", file=sys.stderr, flush=True)
@@ -194,14 +190,12 @@ class Trial:
                 status = -1
         return status, path.read_text(encoding="utf-8", errors="replace")
 
-    def make(self, log: str, target: str, **variables: str) -> int:
-        base = f"BASE_{self.base.environment}={self.name}=={self.version}"
-        return self.run(log, "make", target, base, **variables)[0]
-
     def tests(self) -> Iterator[Finding]:
         report = self.folder / "tests.xml"
         report.unlink(missing_ok=True)
-        status = self.make("tests", f"test-{self.base.environment}", PYTEST_ADDOPTS=f"--junitxml={report}")
+        environment = self.base.environment
+        command = ["make", f"test-{environment}", f"BASE_{environment}={self.name}=={self.version}"]
+        status, _ = self.run("tests", *command, PYTEST_ADDOPTS=f"--junitxml={report}")
         if not report.exists():
             raise SystemExit(f"The tests did not run. Read {self.folder / 'tests.log'}")
         causes = by_cause(failed_tests(report))
@@ -225,21 +219,20 @@ class Trial:
         if not re.search(r"\d+ passed, \d+ failed", output):
             raise SystemExit(f"ONNX's tests failed. Read {self.folder / 'conformance.log'}")
         yield "ONNX's tests that fail and are not listed", re.findall(r"^FAILED (.*)", output, re.MULTILINE)
-        known = json.loads((self.copy / "tests" / "onnx_series_expected.json").read_text())
-        missing = f"{self.version} {self.base.ep}: write it with tests/onnx_series.py --update"
-        yield (
-            "ONNX's tests, a list for this release",
-            [] if f"onnxruntime {missing.partition(':')[0]}" in known else [missing],
-        )
+        key = f"onnxruntime {self.version} {self.base.ep}"
+        lists = json.loads((self.copy / "tests" / "onnx_series_expected.json").read_text())
+        is_missing = key not in lists and numbers(self.version) > numbers(self.known)
+        missing = [f"{key}: write it with tests/onnx_series.py --update"] if is_missing else []
+        yield "ONNX's tests, a list for this release", missing
 
     def stock(self) -> Iterator[Finding]:
         texts, lines = [], []
-        if self.is_new:
+        if numbers(self.version) > numbers(self.known):
             labels = f"{self.name}=={self.known}", f"{self.name}=={self.version}"
             lines = difference(*map(stock_backend, labels), labels)
             texts = texts_about_releases(self.copy / "onnxruntime" / "python" / "backend" / "allowlist", self.known)
         yield f"Texts of the tables that {self.version} may make untrue", texts
-        yield f"Stock backend, since {self.known}", lines
+        yield f"Stock backend, lines of the diff since {self.known}", lines
 
     def defects(self) -> Iterator[Finding]:
         document = (self.copy / "docs" / "ort-defects.md").read_text(encoding="utf-8")
@@ -264,17 +257,15 @@ class Trial:
 
 
 def page(title: str, findings: Iterable[Finding]) -> str:
-    """Return the text of the page. A diff is never cut."""
+    """Return the text of the page. It contains the whole diff, and the first lines of each other list."""
     lines = [title]
     for heading, found in findings:
-        lines.append(f"\n{heading}: {len(found)}{' lines' if found and found[0].startswith('--- ') else ''}")
-        shown = found if found and found[0].startswith("--- ") else found[:LINES]
-        lines += [f"  {line}" for line in shown]
+        shown = found if found[:1] and found[0].startswith("--- ") else found[:LINES]
+        lines += [f"\n{heading}: {len(found)}", *(f"  {line}" for line in shown)]
         if len(shown) < len(found):
             lines.append(f"  and {len(found) - len(shown)} more")
     todo = [heading for heading, found in findings if found]
-    lines.append("\nNothing is to be done" if not todo else f"\nReview: {'; '.join(todo)}")
-    return "\n".join(lines)
+    return "\n".join([*lines, f"\nReview: {'; '.join(todo)}" if todo else "\nNothing is to be done"])
 
 
 def main() -> int:
