@@ -4,8 +4,9 @@
 # --------------------------------------------------------------------------
 """Tests that the backend recognizes the messages of the installed ORT, which each release can change.
 
-The backend recognizes an error by a pattern of its text. The tests of models that are too new, in
-``onnxruntime_test_python_backend_session_model_versions.py``, cause the error about an operator that ORT lacks.
+The backend recognizes an error by a pattern of its text. Two other files also cause such errors:
+``onnxruntime_test_python_backend_session_model_versions.py`` those about operators that ORT lacks, and
+``onnxruntime_test_python_backend_session_failures.py`` those about environment variables.
 """
 
 from __future__ import annotations
