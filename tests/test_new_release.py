@@ -111,7 +111,8 @@ class ToolTest(unittest.TestCase):
         makefile = (tool.ROOT / "Makefile").read_text(encoding="utf-8")
         self.assertEqual(tool.BASES.keys(), tool.setup.BASES.keys())
         for name, base in tool.BASES.items():
-            self.assertIn(f"\nBASE_{base.environment} := {name}\n", makefile)
+            for environment in base.environments:
+                self.assertIn(f"\nBASE_{environment} := {name}\n", makefile)
             self.assertTrue((tool.ROOT / base.under).exists())
 
     def test_the_page_and_the_exit_status(self) -> None:

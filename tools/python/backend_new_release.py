@@ -40,21 +40,21 @@ WORK = ROOT / "build" / "new-release"
 class Base(NamedTuple):
     """How the Makefile tests a base.
 
-    :param environment: the name of its environment
+    :param environments: the names of its environments. The first is also that of the other checks
     :param ep: the EP whose list of expected failures belongs to it; "" if ONNX's tests do not run on it
     :param under: a command that runs programs
     """
 
-    environment: str
+    environments: tuple[str, ...]
     ep: str = ""
     under: str = ""
 
 
 BASES = {
-    "onnxruntime": Base("cpu", "CPUExecutionProvider"),
-    "onnxruntime-openvino": Base("openvino", "OpenVINOExecutionProvider"),
-    "onnxruntime-webgpu": Base("webgpu", "WebGpuExecutionProvider", "onnxruntime/test/python/with_software_gpu.sh"),
-    "onnxruntime-gpu": Base("cuda", under="onnxruntime/test/python/with_software_cuda.sh"),
+    "onnxruntime": Base(("cpu", "plugins", "webgpu-plugin"), "CPUExecutionProvider"),
+    "onnxruntime-openvino": Base(("openvino",), "OpenVINOExecutionProvider"),
+    "onnxruntime-webgpu": Base(("webgpu",), "WebGpuExecutionProvider", "onnxruntime/test/python/with_software_gpu.sh"),
+    "onnxruntime-gpu": Base(("cuda",), under="onnxruntime/test/python/with_software_cuda.sh"),
 }
 # The cause of a failed test, by a pattern of its name. The first match counts.
 CAUSES = {
@@ -62,6 +62,7 @@ CAUSES = {
     "optimizers": "allowlist_ort_options_config_keys.*optimizer",
     "execution providers": "allowlist_providers",
     "messages of ORT": "ort_messages|session_model_versions|error_names_the_variable",
+    "plugin EPs": "plugins|webgpu",
     "the stock wheel behaves differently": "stock_comparison",
     "the release is not accepted yet": "test_packaging",
     "other": "",
@@ -170,7 +171,7 @@ class Trial:
         self.base = BASES[name]
         self.folder = WORK / f"{name}-{version}"
         self.copy = self.folder / "tree"
-        self.python = [str(self.copy / f".venv-{self.base.environment}" / "bin" / "python")]
+        self.python = [str(self.copy / f".venv-{self.base.environments[0]}" / "bin" / "python")]
         if self.base.under:
             self.python = ["sh", str(self.copy / self.base.under), *self.python]
 
@@ -191,18 +192,22 @@ class Trial:
         return status, path.read_text(encoding="utf-8", errors="replace")
 
     def tests(self) -> Iterator[Finding]:
-        report = self.folder / "tests.xml"
-        report.unlink(missing_ok=True)
-        environment = self.base.environment
-        command = ["make", f"test-{environment}", f"BASE_{environment}={self.name}=={self.version}"]
-        status, _ = self.run("tests", *command, PYTEST_ADDOPTS=f"--junitxml={report}")
-        if not report.exists():
-            raise SystemExit(f"The tests did not run. Read {self.folder / 'tests.log'}")
-        causes = by_cause(failed_tests(report))
-        if status and not any(causes.values()):
-            causes["other"].append(f"pytest failed without a failed test. Read {self.folder / 'tests.log'}")
-        for cause, lines in causes.items():
+        failed, missing = [], []
+        for environment in self.base.environments:
+            log = f"test-{environment}"
+            report = self.folder / f"{log}.xml"
+            report.unlink(missing_ok=True)
+            base = f"BASE_{environment}={self.name}=={self.version}"
+            status, _ = self.run(log, "make", log, base, PYTEST_ADDOPTS=f"--junitxml={report}")
+            found = failed_tests(report) if report.exists() else []
+            failed += found
+            if status and not found:
+                missing.append(f"make {log}: read {self.folder / log}.log")
+        if not Path(self.python[-1]).exists():
+            raise SystemExit("\n".join(missing))
+        for cause, lines in by_cause(failed).items():
             yield f"Failed tests, {cause}", lines
+        yield "Tests that did not run", missing
 
     def names(self) -> Iterator[Finding]:
         _, output = self.run("names", *self.python, "tools/python/backend_option_drift.py")
