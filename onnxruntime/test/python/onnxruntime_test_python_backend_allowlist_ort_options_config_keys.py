@@ -651,13 +651,6 @@ class TestRefusedValues(unittest.TestCase):
             overrides = {"free_dimension_overrides": {"N": 4}}
             self.assert_refused(key, lambda: prepare(open_model, session_config=config, **overrides))
 
-    def test_an_entry_that_ort_does_not_support_for_a_model(self):
-        for key, value in (("session.gqa_value_layout", "BNHS"), ("session.strict_workspace_verification", 1)):
-            if SESSION_CONFIG[key].since <= _RELEASE:
-                ort_format = models.in_ort_format(models.RELU)
-                with self.subTest(key), _log():
-                    self.assert_refused(key, lambda: prepare(ort_format, session_config={key: value}, **_CPU_ONLY))  # noqa: B023
-
     def test_two_ways_to_place_nodes(self):
         one = {"session.name_based_layer_assignment": "cpu(a)"}
         look_up.entries("session_config", one, self.at(NEWEST.release))
