@@ -23,6 +23,7 @@ from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.configuration import KEYWORDS, LIMITS
 from onnxruntime.backend.errors import reject, show, warn
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE
+from onnxruntime.backend.runs import limits
 from onnxruntime.backend.session import failures, opening, presence, verification
 
 # The attribute of a new session that passes its configuration through cls.prepare to the prepared model.
@@ -153,14 +154,15 @@ class OnnxRuntimeBackend(Backend):
             :class:`onnxruntime.RunOptions`, or of both. Other names are ignored, with a ``RuntimeWarning``.
         :return: list of outputs.
         """
-        limits = {name: kwargs.pop(name) for name in LIMITS if name in kwargs}
+        limited = {name: kwargs.pop(name) for name in LIMITS if name in kwargs}
+        limits.check(**limited)
         given = _specified(kwargs.pop(keyword, None) for keyword in KEYWORDS)
         run_attributes, _ = look_up.attributes(RUN_ATTRIBUTES, kwargs, Circumstances.expected(()))
         # prepare does not accept attributes that only RunOptions has.
         of_session = () if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)) else SESSION_ATTRIBUTES
         given |= {name: value for name, value in kwargs.items() if name not in run_attributes or name in of_session}
         rep = cls.prepare(model, device, **given)
-        return rep.run(inputs, **(run_attributes if isinstance(rep, OnnxRuntimeBackendRep) else kwargs), **limits)
+        return rep.run(inputs, **(run_attributes if isinstance(rep, OnnxRuntimeBackendRep) else kwargs), **limited)
 
     @classmethod
     def run_node(cls, node, inputs, device=None, outputs_info=None, **kwargs):
