@@ -12,6 +12,7 @@ import pathlib
 import re
 import sys
 import threading
+import tracemalloc
 import unittest
 from unittest import mock
 
@@ -152,6 +153,14 @@ class TestValueKinds(unittest.TestCase):
             {("A",): "A", ("A;B1",): "A;B1", ("A;A",): "A;A"},
             ["", "A;", ";A", "A,B1", "A; B1", "a", "A;A;A", "C", "A\0", None, 1, True, Str("A"), b"A"],
         )
+
+    def test_long_text_is_not_split(self):
+        text = ";" * 10**6
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        with self.assertRaises(ValueError):
+            Names(lambda: ("A", "B"), "names").parse(text)
+        self.assertLess(tracemalloc.get_traced_memory()[1], 10**6)
 
     def test_names_that_can_be_empty(self):
         kind = Names(lambda: ("A", "B"), "names", ",", empty=True)

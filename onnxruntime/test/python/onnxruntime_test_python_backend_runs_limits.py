@@ -171,7 +171,7 @@ class LimitTest(unittest.TestCase):
             limits.Limited(onnxruntime.RunOptions(), 10**6 + 1, None)
 
     def test_invalid_limits(self) -> None:
-        for timeout in (0, -1, True, "1", float("nan"), float("inf"), 1e9, [1], 10**400, np.bool_(True)) + OTHERS:
+        for timeout in (0, -1, True, "1", float("nan"), float("inf"), 1e9, [1], 10**400, np.bool_(True), *OTHERS):
             with self.subTest(timeout=timeout), self.assertRaises(NotPermittedError) as caught:
                 self.rep.run([self.values], timeout=timeout)
             self.assertEqual(caught.exception.keyword, "timeout")

@@ -27,6 +27,7 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import request
 from onnxruntime.backend.allowlist.providers import option_texts
+from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.session import presence
 
 KNOWN = CUDA
@@ -47,6 +48,14 @@ class DeviceTest(unittest.TestCase):
                     self.assertTrue(onnxruntime.backend.supports_device(device), (build, device))
                 for device in [*no.split(), *never]:
                     self.assertFalse(onnxruntime.backend.supports_device(device), (build, device))
+
+    def test_an_object_that_claims_to_be_text(self) -> None:
+        lying = mock.Mock(__class__=str)
+        self.assertIsInstance(lying, str)
+        self.assertFalse(onnxruntime.backend.supports_device(lying))
+        with self.assertRaises(NotPermittedError) as caught:
+            onnxruntime.backend.prepare(two_nodes(), lying)
+        self.assertEqual(caught.exception.keyword, "device")
 
     def settled(self, device: str, options: dict | None) -> dict[str, dict[str, str]]:
         with process_with(bundled=(TENSORRT, CUDA, OPENVINO), build="GPU"):

@@ -26,6 +26,10 @@ from onnxruntime.backend.provider_names import ON_CUDA_DEVICE
 if TYPE_CHECKING:
     from onnxruntime.backend.request import Request
 
+_MOST_WARNINGS = 8  # about the keyword arguments of a call: each one searches for similar names
+_ATTRIBUTES = {*ort_options.SESSION_ATTRIBUTES, *ort_options.RUN_ATTRIBUTES}
+_LONGEST_NAME = 100  # of an attribute
+
 
 def permit(request: Request, facts: Circumstances, kind_of: Callable[[str], str]) -> Permit:
     """Look up all settings of a request; ``facts`` describe the session without them, with its EPs as ``providers``."""
@@ -104,7 +108,7 @@ def attributes(
             reject_key(name, "keyword argument")
         if name in table:
             settings[name] = _look_up(table, name, value, facts, (name, "", None))
-        elif name not in ort_options.SESSION_ATTRIBUTES and name not in ort_options.RUN_ATTRIBUTES:
+        elif len(name) <= _LONGEST_NAME and name not in _ATTRIBUTES:
             where, owner = ("run", RunOptions) if table is ort_options.RUN_ATTRIBUTES else ("session", SessionOptions)
             reason = _documented(f"{where} attributes", "", name)
             if reason or hasattr(owner, name):
@@ -243,7 +247,10 @@ def refuse_while_model_configures(keywords: Iterable[str]) -> None:
 def warn_unknown(given: Mapping[str, object], acting: Container[str]) -> tuple[str, ...]:
     """Warn about keyword arguments that are not ``acting`` in this call, and return the warnings."""
     plain = {str.__str__(name): value for name, value in given.items()}  # a subclass of str can have its own methods
-    warnings = tuple(suggestions().ignored_keyword(*each) for each in plain.items() if each[0] not in acting)
+    ignored = [each for each in plain.items() if each[0] not in acting]
+    warnings = [suggestions().ignored_keyword(*each) for each in ignored[:_MOST_WARNINGS]]
+    if more := len(ignored) - len(warnings):
+        warnings.append(f"{more} further keyword arguments are ignored")
     for warning in warnings:
         warn(warning)
-    return warnings
+    return tuple(warnings)
