@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from onnxruntime import InferenceSession, get_device
 from onnxruntime.backend.allowlist.providers import option_texts
-from onnxruntime.backend.allowlist.rules import NOTHING, Permit, Setting, texts_of
+from onnxruntime.backend.allowlist.rules import NOTHING, Permit, Setting
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, QNN
 from onnxruntime.backend.session import failures, presence
 
 
 class Applied(NamedTuple):
-    """The specified settings as ORT reports them: the values of the properties of a prepared model."""
+    """The specified settings as ORT reports them. The properties of a prepared model return copies of them."""
 
     provider_options: Mapping[str, Mapping[str, str]] = NOTHING
     session_config: Mapping[str, str] = NOTHING
@@ -32,7 +32,7 @@ class Applied(NamedTuple):
     def and_without_effect(self, keyword: str, values: Mapping[str, object], sentences: Mapping[str, str]) -> Applied:
         """Add settings without effect, each with the sentence that was warned with."""
         settings = {**self.unconfirmed.get(keyword, NOTHING), **{name: values[name] for name in sentences}}
-        unconfirmed = MappingProxyType({**self.unconfirmed, keyword: MappingProxyType(settings)})
+        unconfirmed = {**self.unconfirmed, keyword: settings}
         return self._replace(unconfirmed=unconfirmed, warnings=(*self.warnings, *sentences.values()))
 
 
@@ -57,26 +57,17 @@ def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) 
         if (held := options.get_session_config_entry(key)) != text:
             raise RuntimeError(f"session_config[{key!r}] was sent as {text!r}, but ORT holds {held!r}")
     attributes = {name: getattr(options, name) for name in permit.attributes}
-    plain = {
-        "session_config": permit.session_config,
-        "run_config": permit.run_config,
-        # The name of an enum's member, which is plain data.
-        "session_options": {name: getattr(value, "name", value) for name, value in permit.attributes.items()},
-        "free_dimension_overrides": permit.sizes,
-    }
-    configuration = {keyword: entries for keyword, entries in plain.items() if entries}
-    reported, unconfirmed = {}, {}
+    configuration, reported, unconfirmed = permit.configuration(), {}, {}
     if permit.explicit:
-        configuration["provider_options"] = {ep: texts_of(options) for ep, options in permit.providers.items()}
         for name in permit.providers:
             reported[name], silent = _reported(name, permit, session.get_provider_options().get(name, NOTHING))
             if silent:
                 unconfirmed[name] = silent
     applied = applied._replace(
-        provider_options=MappingProxyType(reported),
-        session_config=MappingProxyType(dict(permit.session_config)),
-        session_options=MappingProxyType(attributes),
-        unconfirmed=MappingProxyType(unconfirmed),
+        provider_options=reported,
+        session_config=permit.session_config,
+        session_options=attributes,
+        unconfirmed=unconfirmed,
         configuration=configuration,
     )
     changed = {  # by ORT, for an EP that does not support the value
@@ -86,7 +77,7 @@ def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) 
     }
     for keyword, sentences in (("session_options", changed), *permit.without_effect.items()):
         if sentences:
-            applied = applied.and_without_effect(keyword, plain[keyword], sentences)
+            applied = applied.and_without_effect(keyword, configuration[keyword], sentences)
     return applied
 
 
@@ -103,7 +94,7 @@ def _reported(name: str, permit: Permit, texts: Mapping[str, str]) -> tuple[Mapp
     silent = {option: setting.text for option, setting in settings.items() if option not in shown}
     if "device_id" in texts:
         shown.setdefault("device_id", texts["device_id"])
-    return MappingProxyType(shown), MappingProxyType(silent)
+    return shown, silent
 
 
 def _same(reported: str, text: str, setting: Setting | None) -> bool:
