@@ -10,6 +10,7 @@ The tests of this module observe the effect of each key. docs/options-evidence.m
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import partial
 
@@ -37,8 +38,18 @@ _OWN_POOLS = _only_warns(
     lambda facts, _: facts.attributes.get("use_per_session_threads", True),
     shared=True,
 )
+
+
+def _threads(at: Circumstances) -> int:
+    """Return the most threads that ORT starts for the pools of a session. For a number of 0, it counts the cores."""
+    pools = ("intra_op", "inter_op") if _parallel(at) else ("intra_op",)
+    return sum(at.attributes.get(f"{pool}_num_threads") or os.cpu_count() or 1 for pool in pools)
+
+
 _THREADS = Need(
-    "threads that this process can start", lambda _, text: threads_start(int(text)), without="ORT waits indefinitely"
+    "threads that this process can start",
+    lambda at, text: threads_start(max(int(text), _threads(at))),
+    without="ORT waits indefinitely",
 )
 _PATTERN = _only_warns(
     "execution_mode=ORT_SEQUENTIAL to be on", lambda facts, text: text == "0" or not _parallel(facts)
