@@ -134,7 +134,7 @@ class OnnxRuntimeBackend(Backend):
         requested = request.of_call(keywords, kwargs, device)
         with requested.telling_apart():
             at = Circumstances.expected(presence.stock_list(get_available_providers()))
-            permit = look_up.permit(requested, at, presence.kind_of)
+            permit = look_up.permit(requested, at, presence.kind_of, presence.advice)
             requested.add_origin(permit.without_effect)
             presence.check_available(permit)
             options, released = SessionOptions(), cls.allowReleasedOpsetsOnly

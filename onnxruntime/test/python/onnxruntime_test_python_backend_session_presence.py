@@ -149,6 +149,37 @@ class AdviceTest(unittest.TestCase):
                 self.assertEqual((bool(advice), "device_type" in advice), (advised, OPENVINO in available))
 
 
+class RegistrationTest(unittest.TestCase):
+    """The advice on an EP that this process does not have."""
+
+    def test_a_registered_library_without_a_device(self) -> None:
+        with mock.patch.object(presence, "_pybind_state", Registered):
+            never = presence.advice("NeverRegistered")
+            self.assertNotEqual(presence.advice("NoDevice"), never)
+            for name in ("", "\0", "\ud800", "NoDevice\0", "x" * 10**6):  # ORT receives none of them
+                self.assertEqual(presence.advice(name), never)
+            for name in ("NoDevice", "NeverRegistered"):
+                with self.assertRaises(NotPermittedError) as caught:
+                    onnxruntime.backend.prepare(two_nodes(), provider_options={name: {}})
+                self.assertTrue(caught.exception.reason.endswith(presence.advice(name)))
+
+    def test_ort_knows_the_registered_libraries(self) -> None:
+        registered = presence.advice(CPU)
+        never = presence.advice("NeverRegistered")
+        has_function = hasattr(presence._pybind_state, "get_hardware_device_ep_incompatibility_details")
+        self.assertEqual(registered != never, has_function)  # ORT 1.24 does not have it
+
+
+class Registered:
+    InvalidArgument = LookupError
+
+    @staticmethod
+    def get_hardware_device_ep_incompatibility_details(name: str, device: object) -> dict:
+        if name != "NoDevice":
+            raise Registered.InvalidArgument
+        return {}
+
+
 class ExcludedTest(unittest.TestCase):
     def warnings_of(self, excluded: str, **keywords) -> list[str]:
         with (
