@@ -181,6 +181,7 @@ def _prepare_open(model, device: object, keywords: dict, attributes: dict) -> On
     if _OPENED in vars(model):
         run_config, applied = vars(model).pop(_OPENED)
         rep, attributes, device = OnnxRuntimeBackendRep(model, run_config, applied=applied), {}, None
+        keywords = _not_applied(keywords, applied)
         if not keywords:
             return rep
     look_up.warn_unknown(attributes, ())
@@ -197,6 +198,21 @@ def _prepare_open(model, device: object, keywords: dict, attributes: dict) -> On
         return rep
     with requested.telling_apart():
         return rep.with_run_config(requested.settings["run_config"])
+
+
+def _not_applied(keywords: dict, applied: verification.Applied) -> dict:
+    """Return the run config that a subclass adds to each call of prepare, and check that the session has the rest."""
+    if again := {word: given for word, given in keywords.items() if word != "run_config"}:
+        requested, before = request.of_call(again, environment=()), applied.configuration
+        request.add(requested, before, KEYWORDS)
+        at = Circumstances.expected(presence.stock_list(get_available_providers()))
+        configuration = look_up.permit(requested, at, presence.kind_of).configuration()
+        for keyword in again:
+            if configuration.get(keyword, {}) != before.get(keyword, {}):
+                reject(
+                    "prepare of a subclass changes the settings of its session. Add equal ones to each call", keyword
+                )
+    return {word: given for word, given in keywords.items() if word not in again}
 
 
 def _checked(model: ModelProto) -> bytes:

@@ -75,7 +75,7 @@ def of_call(
         settings.setdefault("provider_options", {CUDA: {}})
     request = Request(settings, attributes, name, index)
     if environment and os.environ.get(ENVIRONMENT):
-        _add_environment(request, of_environment(), environment)
+        add(request, of_environment(), environment)
     for ep, options in settings["provider_options"].items() if of_cuda else ():
         if ep in ON_CUDA_DEVICE:
             options.setdefault("device_id", index)
@@ -92,8 +92,8 @@ def of_environment() -> dict[str, object]:
         raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {error}{advice}") from None
 
 
-def _add_environment(request: Request, specified: Mapping[str, object], keywords: Iterable[str]) -> None:
-    """Add the settings that the caller does not specify: key by key, and option by option inside an EP."""
+def add(request: Request, specified: Mapping[str, object], keywords: Iterable[str]) -> None:
+    """Add settings that the caller does not specify: key by key, and option by option inside an EP."""
     request.extensions = specified.get("extensions", ())
     added = request.from_environment
     for keyword in (word for word in keywords if word in specified):
