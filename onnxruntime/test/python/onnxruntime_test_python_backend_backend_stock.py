@@ -524,6 +524,11 @@ class AttributesTest(unittest.TestCase):
                 with no_session_opens(), self.assertRaisesRegex(RuntimeError, "not permitted via the backend API"):
                     onnxruntime.backend.run(two_nodes(), [X], **{name: True})
 
+    def test_the_default_of_an_attribute_that_can_only_be_off(self) -> None:
+        rep = onnxruntime.backend.prepare(two_nodes(), enable_profiling=False)
+        self.assertEqual(dict(rep.session_options), {"enable_profiling": False})
+        np.testing.assert_array_equal(rep.run([X], terminate=False)[0], rep.run([X])[0])
+
     def test_bounds(self) -> None:
         for name, accepted, refused in (
             ("intra_op_num_threads", (0, 1, "2", np.int64(2)), (-1, 1024, 2.0, "-1", "1 ", "٣", [])),

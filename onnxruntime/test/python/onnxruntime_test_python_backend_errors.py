@@ -80,7 +80,7 @@ class TestErrors(unittest.TestCase):
         "runs.tensors": "inputs and outputs",
         "session.extensions": "the environment",
         "session.free_dimensions.verify": "sizes that ORT changed",
-        "session.free_dimensions._input_shapes": "a model that onnx cannot read",
+        "session.free_dimensions._load": "a model that onnx cannot read",
         "session.opening": "a session that ORT did not open as requested",
         "session.replacement": "a session in which a run failed",
         "session.verification": "values that ORT changed",

@@ -319,10 +319,17 @@ REFUSALS = (
         ),
     ),
     (
+        attribute("optimized_model_filepath", "x"),
+        (
+            "optimized_model_filepath is not permitted via the backend API: writes files (saves the optimized model to "
+            "a file of any name). Permitted attributes: enable_cpu_mem_arena, ..."
+        ),
+    ),
+    (
         attribute("enable_profiling", True),
         (
-            "enable_profiling is not permitted via the backend API: writes files (writes a trace of every run). "
-            "Permitted attributes: enable_cpu_mem_arena, ..."
+            "enable_profiling is not permitted via the backend API: with the value True, ORT writes a trace of every "
+            "run to a file"
         ),
     ),
     (

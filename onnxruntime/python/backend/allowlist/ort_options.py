@@ -16,7 +16,7 @@ from functools import partial
 
 from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from onnxruntime.backend.allowlist.rules import Circumstances, Common, Family, Need, Rule
-from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Member, Names, Text, Threads, threads_start
+from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Member, Names, Text, Threads, threads_start
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, COMPILING, CPU, GPU, NPU, ON_CUDA_DEVICE
 
 
@@ -70,6 +70,12 @@ _MODE = Member(*ExecutionMode.__members__.values())
 # Not MEMORY_EFFICIENT: with it, builds without training cannot create a session.
 _ORDER = Member(ExecutionOrder.DEFAULT, ExecutionOrder.PRIORITY_BASED)
 
+# Programs for ORT's own backend set ORT's defaults, too.
+_NO_TRACE = Fixed(False, "ORT writes a trace of every run to a file")
+_NO_END = Flag(
+    only_off="the run stops before it returns outputs. To stop a run, pass timeout or cancellation to rep.run"
+)
+
 # Attributes that are False and True by default.
 _false = partial(Rule, Flag(), "False")
 _true = partial(Rule, Flag(), "True")
@@ -78,6 +84,7 @@ SESSION_ATTRIBUTES = {
     "enable_cpu_mem_arena": _true("Whether the CPU EP allocates from an arena."),
     "enable_mem_pattern": _true("Whether ORT plans memory ahead from the shapes of the first run.", needs=(_PATTERN,)),
     "enable_mem_reuse": _true("Whether a run reuses buffers."),
+    "enable_profiling": Rule(_NO_TRACE, "False", "Whether ORT writes a trace of every run."),
     "execution_mode": Rule(_MODE, "ORT_SEQUENTIAL", "Whether operators run in parallel.", needs=(_SEVERAL,)),
     "execution_order": Rule(_ORDER, "DEFAULT", "Order in which ready nodes run."),
     "graph_optimization_level": Rule(_LEVEL, "ORT_ENABLE_ALL", "How much ORT rewrites the graph."),
@@ -101,6 +108,7 @@ RUN_ATTRIBUTES = {
     "log_verbosity_level": _VERBOSITY,
     "logid": Rule(_LOG_ID, "", "Prefix of the run's log lines."),
     "only_execute_path_to_fetches": _false("Whether ORT runs only the nodes that the outputs need."),
+    "terminate": Rule(_NO_END, "False", "Whether the run stops before it returns outputs."),
 }
 
 _DISABLED = "optimization.disable_specified_optimizers"
