@@ -100,7 +100,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     @property
     def node_assignment(self) -> Mapping[str, int] | None:
-        """For each EP, the number of nodes assigned to it; ``None`` if no EP was specified or ORT keeps no record."""
+        """For each EP, the number of its nodes; ``None`` if ORT keeps no record, as usual if no EP was specified."""
         return verification.node_assignment(self.session)
 
     def configuration(self) -> dict[str, dict]:

@@ -72,8 +72,8 @@ _ORDER = Member(ExecutionOrder.DEFAULT, ExecutionOrder.PRIORITY_BASED)
 
 # Programs for ORT's own backend set ORT's defaults, too.
 _NO_TRACE = Fixed(False, "ORT writes a trace of every run to a file")
-_NO_END = Flag(
-    only_off="the run stops before it returns outputs. To stop a run, pass timeout or cancellation to rep.run"
+_NO_END = Fixed(
+    False, "the run stops before it returns outputs. To stop a run, pass timeout or cancellation to rep.run"
 )
 
 # Attributes that are False and True by default.
@@ -129,6 +129,15 @@ def _beside(key: str, *refused: str, what: str) -> Need:
     return Need(what, lambda facts, _: facts.beside.get(key) not in refused, only_warns=True)
 
 
+def _read_by(*operators: str) -> Need:
+    """Return the need of one of the operators that read a key, or that ORT rewrites into such operators.
+
+    ORT records the operators after ORT_ENABLE_BASIC. Its passes can remove operators whose keys they have read.
+    """
+    return Need(f"a model with {' or '.join(operators)}", lambda facts, _: True, only_warns=True, operators=operators)
+
+
+_NBITS = _read_by("MatMulNBits", "DequantizeLinear")
 _X86_64 = Need("an x86-64 CPU", lambda facts, _: facts.machine.lower() in ("x86_64", "amd64"))
 
 # Switches that are off and on by default. If the session lacks the part of ORT that a switch controls, it is off.
@@ -199,7 +208,7 @@ _EXTENDED = _optimizes(GraphOptimizationLevel.ORT_ENABLE_EXTENDED)
 _FULL = _beside(_MINIMAL, "apply", what=f"{_MINIMAL} other than 'apply'")
 _QDQ_FUSION = _beside(_NO_QDQ_FUSION, "1", what=f"{_NO_QDQ_FUSION}=0")
 _FUSED = "DequantizeLinear and MatMul become MatMulNBits"
-_QDQ_FUSES = (_QDQ_FUSION, _enabled("QDQSelectorActionTransformer"))
+_QDQ_FUSES = (_QDQ_FUSION, _enabled("QDQSelectorActionTransformer"), _NBITS)
 _QDQ_KEPT = _beside(_NO_QDQ_FUSION, None, "0", what=f"{_NO_QDQ_FUSION}=1")
 
 # At every level: an entry that turns work off is met anyway by a level that does not do this work.
@@ -236,6 +245,8 @@ SESSION_CONFIG: dict[str, Rule] = {
         "BNSH",
         "Layout of the value cache of GroupQueryAttention. The cache's input and output have shapes of this layout.",
         since=(1, 30),
+        needs=(_read_by("GroupQueryAttention"),),
+        already_so=("BNSH",),
     ),
 }
 
@@ -258,11 +269,12 @@ SESSION_CONFIG |= Common(needs=(_BASIC,)) | {
 # By passes that run from ORT_ENABLE_EXTENDED on.
 SESSION_CONFIG |= Common(needs=(_EXTENDED,)) | {
     "optimization.enable_gelu_approximation": _switch(
-        "Replaces Gelu by its tanh approximation.", needs=(_enabled("GeluApproximation"), _FULL)
+        "Replaces Gelu by its tanh approximation.",
+        needs=(_enabled("GeluApproximation"), _FULL, _read_by("Gelu", "BiasGelu", "Erf")),
     ),
     "session.enable_quant_qdq_cleanup": _switch(
         "Removes remaining Q-DQ pairs, and the rounding that they cause.",
-        needs=(_enabled("QDQFinalCleanupTransformer"),),
+        needs=(_enabled("QDQFinalCleanupTransformer"), _read_by("QuantizeLinear")),
     ),
     "session.qdq_matmulnbits_accuracy_level": Rule(
         Integer(0, 4), "4", f"Accuracy level if {_FUSED}.", needs=_QDQ_FUSES, already_so=("4",)
@@ -378,10 +390,14 @@ SESSION_CONFIG |= {
     ),
     # Tried on no other CPU.
     "mlas.nchwc_depthwise_sliding": _switch_on(
-        "Uses the sliding-window kernel for depthwise convolution.", since=(1, 31), needs=(_X86_64,)
+        "Uses the sliding-window kernel for depthwise convolution.",
+        since=(1, 31),
+        needs=(_X86_64, _read_by("Conv", "FusedConv")),
     ),
-    "mlas.qnbit.force_fp32": _switch("Computes n-bit MatMulNBits in float32.", since=(1, 31), needs=(_X86_64,)),
-    "mlas.use_lut_gemm": _switch("Uses lookup-table kernels for 2-bit MatMulNBits.", needs=(_X86_64, _PREPACKING)),
+    "mlas.qnbit.force_fp32": _switch("Computes n-bit MatMulNBits in float32.", since=(1, 31), needs=(_X86_64, _NBITS)),
+    "mlas.use_lut_gemm": _switch(
+        "Uses lookup-table kernels for 2-bit MatMulNBits.", needs=(_X86_64, _PREPACKING, _NBITS)
+    ),
     # Memory and loading.
     _NO_PREPACKING: _switch("Skips the repacking of constant weights at load time."),
     "session.prepack.enable_parallel": _switch(

@@ -59,6 +59,7 @@ class Need(NamedTuple):
     only_warns: bool = False  # whether the entry is accepted with a warning otherwise, because it then has no effect
     shared: bool = False  # whether something outside the session decides that. Each value then has a warning
     without: str = "ORT ignores or rejects it"  # the consequence otherwise, as the end of "Otherwise, ..."
+    operators: tuple[str, ...] = ()  # of which the model must have one. Only a session that exists shows its operators
 
 
 class Rule(NamedTuple):

@@ -11,9 +11,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from onnxruntime import InferenceSession, get_device
+from onnxruntime.backend.allowlist.ort_options import SESSION_CONFIG
 from onnxruntime.backend.allowlist.providers import option_texts
-from onnxruntime.backend.allowlist.rules import NOTHING, Permit, Setting
-from onnxruntime.backend.errors import warn
+from onnxruntime.backend.allowlist.rules import NOTHING, Need, Permit, Setting
+from onnxruntime.backend.errors import name_of, warn
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, QNN
 from onnxruntime.backend.session import failures, presence
 
@@ -75,10 +76,39 @@ def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) 
         for name, value in permit.attributes.items()
         if attributes[name] != value and name not in permit.without_effect.get("session_options", NOTHING)
     }
-    for keyword, sentences in (("session_options", changed), *permit.without_effect.items()):
+    unread = _without_operators(session, permit)
+    for keyword, sentences in (
+        ("session_options", changed),
+        ("session_config", unread),
+        *permit.without_effect.items(),
+    ):
         if sentences:
             applied = applied.and_without_effect(keyword, configuration[keyword], sentences)
     return applied
+
+
+def needs_of_operators(permit: Permit) -> dict[str, Need]:
+    """Return, by session config key, the need of an operator. A key that has no effect anyway has no such need."""
+    idle = permit.without_effect.get("session_config", NOTHING)
+    rules = ((key, text, SESSION_CONFIG.get(key)) for key, text in permit.session_config.items() if key not in idle)
+    return {
+        key: need
+        for key, text, rule in rules
+        if rule is not None and text not in rule.already_so
+        for need in rule.needs
+        if need.operators
+    }
+
+
+def _without_operators(session: InferenceSession, permit: Permit) -> dict[str, str]:
+    """Return a sentence about each key that no operator of the model reads, if ORT has a record of the operators."""
+    needs = needs_of_operators(permit)
+    have = {node.op_type for subgraph in _record(session) or () for node in subgraph.get_nodes()} if needs else set()
+    return {
+        key: f"{name_of('session_config', '', key)} has no effect in this session: it requires {need.what}"
+        for key, need in needs.items()
+        if have and have.isdisjoint(need.operators)
+    }
 
 
 def _reported(name: str, permit: Permit, texts: Mapping[str, str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
@@ -115,10 +145,15 @@ def node_assignment(session: InferenceSession) -> Mapping[str, int] | None:
     return MappingProxyType(counts) if any(counts.values()) else None
 
 
-def _recorded_nodes(session: InferenceSession) -> dict[str, int]:
+def _record(session: InferenceSession) -> list | None:
     try:
-        subgraphs = session.get_provider_graph_assignment_info()
+        return session.get_provider_graph_assignment_info()
     except Exception:  # ORT raises its own Fail if the record is off
+        return None
+
+
+def _recorded_nodes(session: InferenceSession) -> dict[str, int]:
+    if (subgraphs := _record(session)) is None:
         return {}
     counts = dict.fromkeys(session.get_providers(), 0)
     for subgraph in subgraphs:
