@@ -18,7 +18,7 @@ from backend_test_hostile_values import Float, Int, Loud, LoudType, NumpyInt, Nu
 
 from onnxruntime import ExecutionMode, RunOptions, SessionOptions
 from onnxruntime.backend import errors
-from onnxruntime.backend.allowlist import look_up, value_kinds
+from onnxruntime.backend.allowlist import look_up, providers, value_kinds
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
 from onnxruntime.backend.allowlist.rules import Circumstances, Common, Need, Permit, Rule
 from onnxruntime.backend.allowlist.value_kinds import Flag, Integer, Member, Text, Threads
@@ -535,6 +535,32 @@ class TestProviderOptions(unittest.TestCase):
         for option, reason in (("user_compute_stream", "raw pointer"), ("no_such", "unknown ")):
             with self.assertRaisesRegex(errors.NotPermittedError, reason):
                 permit(kind="", provider_options={"CUDAExecutionProvider": {option: 1}})
+
+    @mock.patch.object(providers, "usable_cores", lambda: 2)
+    def test_each_kind_of_an_ep_permits_its_own_options(self):
+        """An EP that is not available permits the options of all its kinds. The other EPs make no difference."""
+        values, different = (True, False, 1, 2, 16, "CPU", "FP32", "NCHW", "htp", "low", "DEFAULT"), set()
+        at = Circumstances.expected(("CPUExecutionProvider", "OpenVINOExecutionProvider", "CUDAExecutionProvider"))
+        for ep, kinds in providers.PROVIDERS.items():
+            for option in {option for table in kinds.values() for option in table}:
+                for value in values:
+                    given = {"provider_options": {ep: {option: value}}}
+                    of_kind = {kind: self.permits(NEWEST, kind, given) for kind in kinds}
+                    different.update((ep,) if len({*of_kind.values()}) > 1 else ())
+                    with self.subTest(ep, option=option, value=value):
+                        self.assertEqual(self.permits(NEWEST, "", given), any(of_kind.values()))
+                        for kind, permitted in of_kind.items():
+                            beside = at._replace(release=NEWEST.release)
+                            self.assertEqual(self.permits(beside, kind, given), permitted)
+        prefixes = ("CUDA", "OpenVINO", "QNN", "WebGpu")  # docs/security.md lists them
+        self.assertEqual(different, {f"{prefix}ExecutionProvider" for prefix in prefixes})
+
+    def permits(self, at: Circumstances, kind: str, given: dict) -> bool:
+        try:
+            permit(at, kind, **given)
+        except errors.NotPermittedError:
+            return False
+        return True
 
     def test_the_index_of_a_device(self):
         cuda = "CUDAExecutionProvider"
