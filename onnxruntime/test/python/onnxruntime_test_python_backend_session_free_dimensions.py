@@ -113,6 +113,9 @@ class FreeDimensionOverridesTest(unittest.TestCase):
         """ORT before 1.27 has no cap, OpenVINO folds by itself, and a caller can lift the cap of the backend."""
         node, none = helper.make_node, []
         shape = [node("Shape", ["X"], ["s"]), node("ConstantOfShape", ["s"], ["c"]), node("Add", ["X", "c"], ["Y"])]
+        cube = [node("Shape", ["X"], ["s"]), node("Concat", ["s", "s", "s"], ["sss"], axis=0)]
+        cube += [node("ConstantOfShape", ["sss"], ["e"]), node("ReduceMax", ["e"], ["m"], keepdims=0)]
+        cube += [node("Add", ["X", "m"], ["Y"])]
         image = [node("Conv", ["X", "w"], ["f"], pads=[1] * 4), node("Shape", ["f"], ["s"], start=2)]
         image += [node("ConstantOfShape", ["s"], ["grid"]), node("Add", ["f", "grid"], ["Y"])]
         branch = helper.make_graph(
@@ -125,6 +128,8 @@ class FreeDimensionOverridesTest(unittest.TestCase):
             (none, matrix, {"B": 8, "S": 2**16}, True),  # no value depends on sizes alone
             (none, matrix, {"S": 2**16 + 1}, False),  # onnx would need much memory to infer that
             (shape, matrix, {"S": 2**12}, True),  # its square is the limit
+            (cube, matrix, {"B": 1, "S": 255}, True),
+            (cube, matrix, {"B": 1, "S": 256}, False),
             (shape, matrix, {"S": 2**12 + 1}, False),  # B is free: the number of elements is unknown
             (shape, matrix, {"B": 1, "S": 2**16}, True),
             (shape, matrix, {"B": 255, "S": 2**16}, True),
@@ -180,6 +185,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
             ("S", f"{2**24}"),
             ("S,S", "4096"),
             ("S,S", "16384"),
+            ("S,S,S", "1024"),
             ("S,S,S", "5000"),
             ("B,S,S", "64,8192"),
         ):

@@ -59,17 +59,18 @@ def apply(options: SessionOptions, permit: Permit, source: str | bytes) -> dict[
         if math.prod(known) > most and not sizes.keys().isdisjoint(shape):
             problem = f"input {show(node)} would have {math.prod(known)} elements. The maximum is {most}, because ORT"
             reject(f"{problem} computes size-dependent values when it loads the model", _KEYWORD)
-    # A mask has the elements of a batch, times the square of the largest size.
-    if not capped and math.prod(sizes.values()) * max(sizes.values()) > most and _folds(model, sizes, most):
-        problem = f"the product of all sizes and the largest size is more than {most}, and ORT or an EP can compute"
-        reject(f"{problem} as many elements from the sizes alone when it loads the model. Use smaller sizes", _KEYWORD)
+    if not capped and _folded(model, sizes) > most:
+        problem = f"ORT or an EP can compute more than {most} elements from the sizes alone when it loads the model"
+        reject(f"{problem}. Use smaller sizes", _KEYWORD)
     return shapes
 
 
-def _folds(model: onnx.ModelProto, sizes: Mapping[str, int], most: int) -> bool:
-    """Return whether the values of the model that depend on sizes alone may have more elements together."""
+def _folded(model: onnx.ModelProto, sizes: Mapping[str, int]) -> int:
+    """Return the number of elements that a model computes from sizes alone, or an estimate if that is unknown."""
+    # A mask: the elements of a batch, times the square of the largest size.
+    estimate = math.prod(sizes.values()) * max(sizes.values())
     if max(sizes.values()) > _MOST_INFERRED:
-        return True
+        return estimate
     for node in model.graph.input:
         for dimension in node.type.tensor_type.shape.dim:
             if dimension.dim_param in sizes:
@@ -77,18 +78,19 @@ def _folds(model: onnx.ModelProto, sizes: Mapping[str, int], most: int) -> bool:
     try:
         graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     except Exception:
-        return True
-    dimensions = {value.name: value.type.tensor_type.shape.dim for value in (*graph.value_info, *graph.output)}
-    elements = {name: math.prod(each.dim_value or most + 1 for each in shape) for name, shape in dimensions.items()}
+        return estimate
+    shapes = {value.name: value.type.tensor_type.shape.dim for value in (*graph.value_info, *graph.output)}
     alone = {"", *(weight.name for weight in (*graph.initializer, *(w.values for w in graph.sparse_initializer)))}
-    total = 0
+    # Subgraphs and functions are not checked.
+    known, elements = not model.functions, 0
     for node in graph.node:
-        if any(attribute.type in (attribute.GRAPH, attribute.GRAPHS) for attribute in node.attribute):
-            return True  # its subgraphs are not checked
+        known = known and not any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute)
         if node.op_type in _OF_SHAPES or alone.issuperset(node.input):
             alone.update(node.output)
-            total += sum(elements.get(name, most + 1) for name in node.output if name)
-    return total > most or bool(model.functions)
+            for name in filter(None, node.output):
+                known = known and name in shapes and all(size.HasField("dim_value") for size in shapes[name])
+                elements += math.prod(size.dim_value or 1 for size in shapes.get(name, ()))
+    return elements if known else max(elements, estimate)
 
 
 def _cap_folding(options: SessionOptions, permit: Permit) -> bool:
