@@ -21,7 +21,7 @@ from onnxruntime.backend import errors
 from onnxruntime.backend.allowlist import look_up, providers, value_kinds
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
 from onnxruntime.backend.allowlist.rules import Circumstances, Common, Need, Permit, Rule
-from onnxruntime.backend.allowlist.value_kinds import Flag, Integer, Member, Text, Threads
+from onnxruntime.backend.allowlist.value_kinds import Fixed, Flag, Integer, Member, Text, Threads
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 from onnxruntime.backend.request import of_call
 
@@ -89,7 +89,7 @@ class Broken(Endless):
 
 class TestAttributes(unittest.TestCase):
     def test_every_permitted_attribute_is_one_and_takes_its_value(self):
-        other = {Flag: None, Integer: 3, Threads: 3, Text: "worker-7"}
+        other = {Flag: None, Fixed: None, Integer: 3, Threads: 3, Text: "worker-7"}
         only_default = ("log_verbosity_level", "enable_profiling", "terminate")
         for owner, table, find in (
             (SessionOptions, SESSION_ATTRIBUTES, session_attributes),

@@ -16,7 +16,17 @@ from functools import partial
 
 from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from onnxruntime.backend.allowlist.rules import Circumstances, Common, Family, Need, Rule
-from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Member, Names, Text, Threads, threads_start
+from onnxruntime.backend.allowlist.value_kinds import (
+    Choice,
+    Fixed,
+    Flag,
+    Integer,
+    Member,
+    Names,
+    Text,
+    Threads,
+    threads_start,
+)
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, COMPILING, CPU, GPU, NPU, ON_CUDA_DEVICE
 
 
@@ -40,15 +50,15 @@ _OWN_POOLS = _only_warns(
 )
 
 
-def _threads(at: Circumstances) -> int:
+def _threads(facts: Circumstances) -> int:
     """Return the most threads that ORT starts for the pools of a session. For a number of 0, it counts the cores."""
-    pools = ("intra_op", "inter_op") if _parallel(at) else ("intra_op",)
-    return sum(at.attributes.get(f"{pool}_num_threads") or os.cpu_count() or 1 for pool in pools)
+    pools = ("intra_op", "inter_op") if _parallel(facts) else ("intra_op",)
+    return sum(facts.attributes.get(f"{pool}_num_threads") or os.cpu_count() or 1 for pool in pools)
 
 
 _THREADS = Need(
     "threads that this process can start",
-    lambda at, text: threads_start(max(int(text), _threads(at))),
+    lambda facts, text: threads_start(max(int(text), _threads(facts))),
     without="ORT waits indefinitely",
 )
 _PATTERN = _only_warns(
