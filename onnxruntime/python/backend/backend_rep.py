@@ -50,6 +50,8 @@ class OnnxRuntimeBackendRep(BackendRep):
         runs = self._runs
         if not runs.are_of(self._session):
             runs = self._runs = Runs.of(self._session, self._run_config)
+            if self._session is not runs.session:  # another thread closed this prepared model
+                self._runs = NOT_READY
         return runs
 
     @property

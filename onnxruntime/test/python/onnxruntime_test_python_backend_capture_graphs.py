@@ -27,6 +27,7 @@ import onnx
 from backend_test_capture import (
     CaptureBehaviour,
     Expected,
+    capture_of,
     chain,
     shape_arithmetic,
     two_inputs,
@@ -38,8 +39,9 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession, OrtValue, RunOptions, SessionOptions
-from onnxruntime.backend.capture import eligibility, graphs, locks
+from onnxruntime.backend.capture import eligibility, graphs
 from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.runs import locks
 from onnxruntime.backend.runs.run_options import RunSettings
 from onnxruntime.backend.session import failures
 
@@ -122,7 +124,7 @@ class OutputsOnTheCpuTest(OnCuda):
         # From the device, ORT copies them to the CPU while it captures, to memory that is released before the replay.
         rep = self.prepare(model([helper.make_node("Neg", ["X"], ["Y"])], {"U": (3,), "X": (2, 4)}, {"Y": (2, 4)}))
         rep.run([self.data(0, 3), self.data(1, 2, 4)])
-        buffers = graphs.of(rep.session)._begun[0].inputs
+        buffers = capture_of(rep.session)._begun[0].inputs
         self.assertEqual([(name, value.device_name()) for name, value in buffers], [("U", "cpu"), ("X", "cuda")])
 
     def test_they_are_the_callers(self) -> None:
@@ -306,7 +308,7 @@ class SetProvidersTest(OnCuda):
                     self.close(rep.run([x])[0], expected(x)[0])
                     self.close(other.run([x], run_config=config)[0], expected(x)[0])
                 captures = capturing in providers
-                self.assertEqual(graphs.of(rep.session) is not None, captures)
+                self.assertEqual(capture_of(rep.session) is not None, captures)
                 self.assertEqual(rep._ready().capture is not None, captures)
 
     def test_it_ends_what_the_session_was_checked_for(self) -> None:
@@ -328,7 +330,7 @@ class SetProvidersTest(OnCuda):
         for providers in ([(CUDA, {})], [CPU]):
             rep = self.prepare(chain())
             rep.run([self.data(0, 3, 4)])
-            graphs.of(rep.session)._begun[0].buffer = Buffer()
+            capture_of(rep.session)._begun[0].buffer = Buffer()
             with locks.CUDA.alone():
                 rep.session.set_providers(providers)
             self.assertEqual(owned, [])
@@ -435,10 +437,10 @@ class RequirementsTest(unittest.TestCase):
         onnxruntime.backend.prepare(session)
         x = {"X": np.zeros((2, 4), np.float32)}
         with self.assertRaisesRegex(RuntimeError, f"{problem}.*rep.session with rep.run_options"):
-            graphs.of(session).run(x, RunSettings({}, {}))
+            capture_of(session).run(x, RunSettings({}, {}))
 
     def test_only_capturing_sessions_are_different(self) -> None:
-        self.assertIsNone(graphs.of(InferenceSession(chain().SerializeToString(), providers=[CPU])))
+        self.assertIsNone(capture_of(InferenceSession(chain().SerializeToString(), providers=[CPU])))
         for options in (
             {CUDA: {}},
             {CUDA: {"enable_cuda_graph": "0"}},
@@ -446,14 +448,14 @@ class RequirementsTest(unittest.TestCase):
             # It captures inside TensorRT-RTX: ORT neither captures nor replays.
             {"NvTensorRTRTXExecutionProvider": {"enable_cuda_graph": "1"}},
         ):
-            self.assertIsNone(graphs.of(self.session(options)))
+            self.assertIsNone(capture_of(self.session(options)))
             graphs.require(self.session(options))
 
     def test_one_state_for_a_session(self) -> None:
         options = {CUDA: {"enable_cuda_graph": "1"}}
         session = self.session(options)
-        self.assertIs(graphs.of(session), graphs.of(session))
-        self.assertIsNot(graphs.of(session), graphs.of(self.session(options)))
+        self.assertIs(capture_of(session), capture_of(session))
+        self.assertIsNot(capture_of(session), capture_of(self.session(options)))
 
     def test_inputs_in_cpu_memory(self) -> None:
         session = self.session({CUDA: {"enable_cuda_graph": "1"}}, two_inputs())
@@ -493,7 +495,7 @@ class RequirementsTest(unittest.TestCase):
             mock.patch.object(session, "_sess", OldInner()),
             mock.patch.object(session, "get_session_options", lambda: asked),
         ):
-            self.assertIsNone(graphs.of(session))
+            self.assertIsNone(capture_of(session))
             asked.add_session_config_entry("ep.webgpuexecutionprovider.enableGraphCapture", "1")
             with self.assertRaisesRegex(RuntimeError, "only models that prepare opens are checked"):
                 graphs.require(session)

@@ -19,6 +19,7 @@ from unittest import mock
 
 from backend_test_capture import (
     Expected,
+    capture_of,
     chain,
 )
 from backend_test_capture_cuda import ORDINARY, OnCuda, needs_cuda, open_session
@@ -26,7 +27,8 @@ from backend_test_capture_cuda import ORDINARY, OnCuda, needs_cuda, open_session
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import OrtValue
-from onnxruntime.backend.capture import graphs, locks
+from onnxruntime.backend.capture import graphs
+from onnxruntime.backend.runs import locks
 
 
 @needs_cuda
@@ -168,7 +170,7 @@ class BesideOthersTest(OnCuda):
                 return replay(*arguments)
 
             meet.wait()
-            with mock.patch.object(graphs.of(rep.session), "_replay", both.__get__(graphs.of(rep.session))):
+            with mock.patch.object(capture_of(rep.session), "_replay", both.__get__(capture_of(rep.session))):
                 rep.run([x], logid="met")
 
         with ThreadPoolExecutor(2) as pool:

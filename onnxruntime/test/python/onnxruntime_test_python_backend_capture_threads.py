@@ -23,6 +23,7 @@ from unittest import mock
 import numpy as np
 from backend_test_capture import (
     Expected,
+    capture_of,
     captured_ids,
     chain,
 )
@@ -33,7 +34,8 @@ from onnx import helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession
-from onnxruntime.backend.capture import graph_keys, graphs, locks
+from onnxruntime.backend.capture import graph_keys
+from onnxruntime.backend.runs import locks
 
 
 @needs_cuda
@@ -76,7 +78,7 @@ class ThreadTest(OnCuda):
             self.in_threads(20, work)
         self.assertEqual(len(threads), 20)
         # Each of the first eight threads has two graphs, the others together have four.
-        self.assertEqual(len(graphs.of(rep.session)._begun), 2 * graph_keys.MOST_THREADS + 4)
+        self.assertEqual(len(capture_of(rep.session)._begun), 2 * graph_keys.MOST_THREADS + 4)
 
     def test_threads_that_end_take_nothing_along(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
@@ -97,7 +99,7 @@ class ThreadTest(OnCuda):
                 thread.start()
                 thread.join()
         self.assertEqual(failed, [])
-        self.assertLessEqual(len(graphs.of(rep.session)._begun), 2 * graph_keys.MOST_THREADS + 2)
+        self.assertLessEqual(len(capture_of(rep.session)._begun), 2 * graph_keys.MOST_THREADS + 2)
 
     def test_an_id_has_the_same_shapes_in_all_threads(self) -> None:
         rep = self.prepare(chain())

@@ -24,10 +24,11 @@ from onnx import ModelProto, TensorProto, helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import ExecutionMode, GraphOptimizationLevel, InferenceSession, OrtValue
-from onnxruntime.backend.capture import eligibility, locks
+from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.capture.operators import OPERATORS
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CPU, WEBGPU
+from onnxruntime.backend.runs import locks
 
 _MODELS = int(os.environ.get("ORT_BACKEND_CAPTURED_MODELS", "24"))
 _RUNS = 12

@@ -17,8 +17,7 @@ from onnx import ModelProto, TensorProto, helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.capture import locks
-from onnxruntime.backend.runs import tensors
+from onnxruntime.backend.runs import locks, tensors
 from onnxruntime.backend.session import routes
 from onnxruntime.capi import onnxruntime_inference_collection
 

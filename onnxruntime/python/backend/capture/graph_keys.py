@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import operator
 import threading
+import weakref
+from _thread import start_new_thread  # Thread.start waits for an Event, whose lock an interrupt leaves taken
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
+from queue import SimpleQueue
 
 from onnx import parser
 
 from onnxruntime import InferenceSession
-from onnxruntime.backend.capture import locks
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import CUDA, TENSORRT
+from onnxruntime.backend.runs import locks
 
 # The run config entry that selects the graph of a run. Without it, ORT uses graph 0.
 GRAPH_ID = "gpu_graph_id"
@@ -127,7 +130,7 @@ class Threads:
         self._left = threading.Semaphore(0 if worker else MOST_THREADS)
         # The graphs of the worker, or of all threads.
         self._shared: dict[tuple, object] = {}
-        self.worker = None
+        self._worker = Worker(lock, device_id)
 
     def of_a_run(self) -> tuple[dict[tuple, object], Callable]:
         """Return the graphs for a run of the calling thread, by key, and a function that calls another for the run."""
@@ -138,26 +141,92 @@ class Threads:
         # ORT 1.31.1 sets CUDA's current device in the thread that creates or releases a session, but not for the run of
         # a session that captures (``cuda_execution_provider.cc``).
         if self._own.graphs is None or self._lock.other_devices:
-            return self._shared, self._on_worker
+            return self._shared, self._worker.call
         return self._own.graphs, operator.call
 
-    def _on_worker(self, function: Callable, *arguments: object) -> object:
-        """Call a function in the worker, under the lock that the calling thread holds."""
-        if self.worker is None:  # the first run of the worker is alone
-            start = partial(_become_worker, self._lock, self._device_id)
-            self.worker = ThreadPoolExecutor(1, "onnxruntime-graph-capture", initializer=start)
-        future = self.worker.submit(function, *arguments)
+
+class Worker:
+    """A thread that calls functions for other threads. It begins with the first call, and ends with this object."""
+
+    def __init__(self, lock: locks.SessionLock, device_id: int) -> None:
+        self._lock, self._device_id = lock, device_id
+        self._works, self._serving = SimpleQueue(), threading.Lock()
+
+    def call(self, function: Callable, *arguments: object) -> object:
+        """Call a function, which takes the locks itself: an interrupt of the calling thread leaves them to the worker.
+
+        If the calling thread is alone, so is the worker.
+        """
+        if not self._serving.locked():
+            end = weakref.ref(self, self._works.put)
+            start_new_thread(_serve, (end, self._works, self._serving, self._lock, self._device_id))
+        calls, work = self._lock.calls(), _Work(function, arguments)
+        with self._lock.interrupted(calls):
+            self._works.put((work, calls))
+            try:
+                work.wait()
+            finally:
+                work.wait()  # after Ctrl-C too: the work reads the caller's arrays
+                self._lock.release_dead()
+        return work.result()
+
+
+class _Work:
+    """One call of a function by a worker."""
+
+    def __init__(self, function: Callable, arguments: tuple) -> None:
+        self._call, self._outcome, self._ended = (function, arguments), [], threading.Lock()
+        self._ended.acquire()
+
+    def do(self) -> None:
+        function, arguments = self._call
         try:
-            return future.result()
+            self._outcome += (function(*arguments), None)
+        except BaseException as error:
+            self._outcome[:] = None, error
         finally:
-            future.exception()  # after Ctrl-C too, wait for the run: it reads the caller's arrays
-            self._lock.release_dead()
+            self._ended.release()
+
+    def wait(self) -> None:
+        with self._ended:
+            pass
+
+    def result(self) -> object:
+        outputs, error = self._outcome
+        self._outcome.clear()  # the traceback of the error refers to this object
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error
+        return outputs
 
 
-def _become_worker(lock: locks.SessionLock, device_id: int) -> None:
+def _serve(
+    end: weakref.ref[Worker], works: SimpleQueue, serving: threading.Lock, lock: locks.SessionLock, device_id: int
+) -> None:
+    """Do works in their order until the worker ends, unless another thread of the same worker does."""
+    if not serving.acquire(blocking=False):  # after an interrupt, or beside another first call
+        return
+    _set_device(lock, device_id)
+    while True:
+        item = works.get()
+        if item is end:
+            return
+        work, calls = item
+        with suppress(BaseException):
+            lock.work_for(calls)
+            work.do()
+        # Keep nothing of a caller until the next work.
+        del item, work, calls
+        lock.work_for(lock.calls())
+
+
+def _set_device(lock: locks.SessionLock, device_id: int) -> None:
     """Set CUDA's current device of the calling thread: ORT sets it permanently in the thread that creates a session."""
-    lock.of_thread.releases_nothing = True
+    lock.releases_nothing()
     if device_id:
         copy = '<ir_version: 8, opset_import: ["": 13]> copy (float[1] X) => (float[1] Y) { Y = Identity (X) }'
         model = parser.parse_model(copy)
-        InferenceSession(model.SerializeToString(), providers=[(CUDA, {"device_id": device_id})])
+        create = partial(InferenceSession, model.SerializeToString(), providers=[(CUDA, {"device_id": device_id})])
+        lock.run(None, create)

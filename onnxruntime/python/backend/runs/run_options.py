@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 
 from onnxruntime import RunOptions
 from onnxruntime.backend import request
@@ -23,16 +22,12 @@ class RunSettings:
 
     def __init__(self, attributes: Mapping[str, object], entries: Mapping[str, str]) -> None:
         self.attributes, self.entries = attributes, entries
-
-    @cached_property
-    def options(self) -> RunOptions:
-        """Run options that any number of runs can share, because ORT only reads them."""
-        options = RunOptions()
-        for name, value in self.attributes.items():
-            setattr(options, name, value)
-        for key, text in self.entries.items():
-            options.add_run_config_entry(key, text)
-        return options
+        #: Run options that any number of runs can share, because ORT only reads them.
+        self.options = RunOptions()
+        for name, value in attributes.items():
+            setattr(self.options, name, value)
+        for key, text in entries.items():
+            self.options.add_run_config_entry(key, text)
 
     def of_run(
         self, at: Circumstances, run_config: Mapping[str, object] | None, attributes: Mapping[str, object] = NOTHING

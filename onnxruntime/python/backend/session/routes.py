@@ -9,23 +9,23 @@ from __future__ import annotations
 import marshal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist.ort_options import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances
 from onnxruntime.backend.errors import reject
-from onnxruntime.backend.provider_names import ON_ANY_DEVICE
 from onnxruntime.backend.runs import fast_path, tensors
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.runs.limits import Limited
 from onnxruntime.backend.runs.run_options import RunSettings
-from onnxruntime.backend.session import replacement
+from onnxruntime.backend.session import state
 
 if TYPE_CHECKING:
     from onnxruntime.backend.capture.graphs import Capture
-    from onnxruntime.backend.capture.locks import SessionLock
+    from onnxruntime.backend.runs.locks import SessionLock
+    from onnxruntime.backend.session.replacement import Replacement
 
 _MOST_KEPT = 64
 
@@ -37,34 +37,34 @@ class Runs:
     session: object
     inner: object = None  # differs for each inner session, which set_providers replaces
     inputs: ModelInputs | None = None
+    output_names: list[str] = field(default_factory=list)
     settings: RunSettings | None = None  # the prepared ones, which those of a run override
     capture: Capture | None = None
     lock: SessionLock | None = None
-    replacement: replacement.Replacement | None = None
+    replacement: Replacement | None = None
     plain: bool = True  # whether numpy has the types of all outputs
     shared: frozenset[int] = frozenset()  # the outputs that can share memory with an input
     # The fast path, which returns None for inputs that it does not support.
     direct: Callable[[object, RunOptions], list | None] = lambda inputs, options: None
     kept: dict[bytes, RunSettings] = field(default_factory=dict)  # the permitted settings of earlier runs
+    _circumstances: Circumstances | None = None
 
     @classmethod
     def of(cls, session: object, run_config: Mapping[str, str]) -> Runs:
         """Return the runs of a session with these run config entries."""
-        runs = cls(session, fast_path.inner_of(session), ModelInputs(session))
+        inner, inputs = fast_path.inner_of(session), ModelInputs(session)
+        runs = cls(session, inner, inputs, [node.name for node in session.get_outputs()])
         if runs.is_ort:
             runs._choose_route()
         return runs.with_settings(RunSettings(NOTHING, run_config))
 
     def _choose_route(self) -> None:
         session = self.session
-        # Also for a session that captured before set_providers: its graphs are released under the lock.
-        if not ON_ANY_DEVICE.issuperset(session.get_providers()) or "_graph_capture" in vars(session):
-            from onnxruntime.backend.capture import graphs, locks  # only for EPs on a device  # noqa: PLC0415
-
-            self.capture, self.lock = graphs.of(session), locks.of(session)
+        kept = state.of(session)
+        self.capture, self.lock = kept.capture_of(session), kept.lock_of(session)
         if self.capture is not None:
             return
-        self.replacement = replacement.of(session)
+        self.replacement = kept.replacement_of(session)
         self.plain = all(tensors.is_plain(node.type) for node in session.get_outputs())
         if self.plain:
             self.shared = self.inputs.returned_as(self.output_names)
@@ -92,13 +92,13 @@ class Runs:
         """Whether the session is ORT's, and not a mock or another object with ``get_inputs`` and ``run``."""
         return issubclass(type(self.session), InferenceSession)
 
-    @cached_property
-    def output_names(self) -> list[str]:
-        return [node.name for node in self.session.get_outputs()]
-
-    @cached_property
+    @property
     def circumstances(self) -> Circumstances:
-        return Circumstances.of_session(self.session, SESSION_ATTRIBUTES) if self.is_ort else Circumstances.expected(())
+        # Not a cached_property: in Python 3.11, it has a lock, which a fork can leave taken.
+        if self._circumstances is None:
+            of_session = partial(Circumstances.of_session, self.session, SESSION_ATTRIBUTES)
+            self._circumstances = of_session() if self.is_ort else Circumstances.expected(())
+        return self._circumstances
 
     def settings_of(self, run_config: Mapping[str, object] | None, attributes: dict[str, object]) -> RunSettings:
         """Look up the settings of one run, or return those of an earlier run with the same arguments."""
@@ -139,8 +139,7 @@ class Runs:
     def _run(self, feeds: dict[str, object], options: RunOptions) -> list:
         if self.lock is None:
             return self._run_unlocked(feeds, options)
-        with self.lock.for_a_run(options):
-            return self._run_unlocked(feeds, options)
+        return self.lock.run(options, self._run_unlocked, feeds, options)
 
     def _run_unlocked(self, feeds: dict[str, object], options: RunOptions) -> list:
         if not self.plain:
