@@ -107,12 +107,11 @@ class BesideOthersTest(OnCuda):
         inside, go_on = threading.Event(), threading.Event()
 
         def run() -> None:
-            with locks.CUDA.for_a_run():
-                inside.set()
-                go_on.wait(20)
+            inside.set()
+            go_on.wait(20)
 
         with ThreadPoolExecutor(2) as pool:
-            running = pool.submit(run)
+            running = pool.submit(locks.CUDA.run, None, run)
             inside.wait(20)
             ordinary = pool.submit(rep.run, [x], run_config=ORDINARY)
             time.sleep(0.2)
@@ -147,7 +146,7 @@ class BesideOthersTest(OnCuda):
             go_on.wait(20)
             return []
 
-        with mock.patch.object(state, "_compute", wait):
+        with mock.patch.object(state, "_replay", wait):
             self.check_nobody_is_alone(inside, go_on, partial(rep.run, [x], logid="long"))
         inside.clear()
         go_on.clear()

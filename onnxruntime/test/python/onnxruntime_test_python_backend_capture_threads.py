@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 import unittest
 import warnings
 import weakref
@@ -118,35 +119,49 @@ class ThreadTest(OnCuda):
                 self.close(rep.run([x], run_config=config)[0], expected(x)[0])
 
     def test_the_session_goes_with_its_last_user(self) -> None:
+        serve, serving = graph_keys._serve, []
+
+        def watched(*arguments) -> None:
+            number = len(serving)
+            serving.append(True)
+            serve(*arguments)
+            serving[number] = False
+
         rep = self.prepare(chain())
         run = partial(rep.run, [self.data(0, 3, 4)])
-        self.in_threads(graph_keys.MOST_THREADS + 2, lambda _, run=run: run())
+        with mock.patch.object(graph_keys, "_serve", watched):
+            self.in_threads(graph_keys.MOST_THREADS + 2, lambda _, run=run: run())
+        self.assertIn(True, serving)
         gone = weakref.ref(rep.session)
         del run
         del rep
         gc.collect()
         self.assertIsNone(gone())
         # The worker ends, too.
-        for thread in threading.enumerate():
-            if thread.name.startswith("onnxruntime-graph-capture"):
-                thread.join(10)
-                self.assertFalse(thread.is_alive())
+        for _ in range(1000):
+            if serving == [False] * len(serving):
+                return
+            time.sleep(0.01)
+        self.fail("the worker goes on")
 
     def test_the_common_thread_releases_no_session(self) -> None:
         # Otherwise, the device of the released session becomes CUDA's current device of the worker.
         with mock.patch.object(graph_keys, "MOST_THREADS", 0):
             rep = self.prepare(chain())
             rep.run([self.data(0, 3, 4)])
-        worker, lock, threads = rep._ready().capture._threads.worker, locks.CUDA, []
+        worker, lock, threads = rep._ready().capture._threads._worker, locks.CUDA, []
 
         class Inner:
             def __del__(self) -> None:
-                threads.append(threading.current_thread())
+                threads.append(threading.get_ident())
 
-        worker.submit(lambda: lock.put_aside({"inner": Inner()})).result()
-        self.assertEqual(threads, [])
-        lock.release_dead()
-        self.assertEqual(threads, [threading.current_thread()])
+        def put_aside() -> int:
+            lock.put_aside({"inner": Inner()})
+            self.assertEqual(threads, [])
+            return threading.get_ident()
+
+        self.assertNotEqual(worker.call(put_aside), threading.get_ident())
+        self.assertEqual(threads, [threading.get_ident()])
 
     def test_whoever_holds_the_lock_can_run(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
@@ -197,16 +212,16 @@ class OtherDeviceTest(OnCuda):
                     self.close(done.result()[0], expected(x)[0])
 
     def test_the_thread_is_put_on_the_device(self) -> None:
-        opened = []
+        opened, here = [], threading.get_ident()
 
         def watched(*arguments, **keywords) -> InferenceSession:
-            opened.append((threading.current_thread().name[:26], keywords["providers"]))
+            opened.append((threading.get_ident() != here, keywords["providers"]))
             return InferenceSession(*arguments, **keywords)
 
         rep = self.prepare(chain(), 1)
         with mock.patch.object(graph_keys, "InferenceSession", mock.Mock(side_effect=watched)):
             rep.run([self.data(0, 3, 4)])
-        self.assertEqual(opened, [("onnxruntime-graph-capture_", [(CUDA, {"device_id": 1})])])
+        self.assertEqual(opened, [(True, [(CUDA, {"device_id": 1})])])
 
     def test_whoever_holds_the_lock(self) -> None:
         rep, x = self.prepare(chain(), 1), self.data(0, 3, 4)

@@ -256,9 +256,7 @@ class MiddleTest(unittest.TestCase):
         other = Held(in_alone(self.lock))
         self.assertFalse(other.entered.wait(SOON))
         call.let_go(wait=False)
-        self.assertTrue(
-            other.entered.wait(LATE), "the interrupted call keeps it out"
-        )
+        self.assertTrue(other.entered.wait(LATE), "the interrupted call keeps it out")
         options.terminate = True
         self.assertFalse(gone_on.wait(SOON), "a call runs while another thread is alone")
         other.let_go()

@@ -12,7 +12,8 @@ import weakref
 from _thread import start_new_thread  # Thread.start waits for an Event, whose lock an interrupt leaves taken
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
+from itertools import filterfalse
 from queue import SimpleQueue
 
 from onnx import parser
@@ -146,28 +147,29 @@ class Threads:
 
 
 class Worker:
-    """A thread that calls functions for other threads. It begins with the first call, and ends with this object."""
+    """A thread that calls functions for other threads, which hold the locks for it.
+
+    It begins with the first call, and ends with this object.
+    """
 
     def __init__(self, lock: locks.SessionLock, device_id: int) -> None:
         self._lock, self._device_id = lock, device_id
         self._works, self._serving = SimpleQueue(), threading.Lock()
 
     def call(self, function: Callable, *arguments: object) -> object:
-        """Call a function, which takes the locks itself: an interrupt of the calling thread leaves them to the worker.
-
-        If the calling thread is alone, so is the worker.
-        """
+        """Call a function in the worker, under the locks of the calling thread. The first call must be alone."""
         if not self._serving.locked():
             end = weakref.ref(self, self._works.put)
             start_new_thread(_serve, (end, self._works, self._serving, self._lock, self._device_id))
-        calls, work = self._lock.calls(), _Work(function, arguments)
-        with self._lock.interrupted(calls):
-            self._works.put((work, calls))
-            try:
-                work.wait()
-            finally:
-                work.wait()  # after Ctrl-C too: the work reads the caller's arrays
-                self._lock.release_dead()
+        works, work = self._lock.calls().works, _Work(function, arguments)
+        # One C call sends the work and adds it to the works for which a signal handler in this thread waits.
+        works.extend(filterfalse(self._works.put, (work,)))
+        try:
+            work.wait()
+        finally:
+            work.wait_in_spite_of_interrupts()  # the locks and the caller's arrays are the worker's until then
+            works.remove(work)
+            self._lock.release_dead()
         return work.result()
 
 
@@ -178,9 +180,10 @@ class _Work:
         self._call, self._outcome, self._ended = (function, arguments), [], threading.Lock()
         self._ended.acquire()
 
-    def do(self) -> None:
+    def do(self, before: Callable) -> None:
         function, arguments = self._call
         try:
+            before()
             self._outcome += (function(*arguments), None)
         except BaseException as error:
             self._outcome[:] = None, error
@@ -190,6 +193,14 @@ class _Work:
     def wait(self) -> None:
         with self._ended:
             pass
+
+    def wait_in_spite_of_interrupts(self) -> None:
+        try:
+            while self._ended.locked():
+                with suppress(BaseException):
+                    self.wait()
+        finally:
+            self.wait()  # for an interrupt between two steps of the loop
 
     def result(self) -> object:
         outputs, error = self._outcome
@@ -208,25 +219,17 @@ def _serve(
     """Do works in their order until the worker ends, unless another thread of the same worker does."""
     if not serving.acquire(blocking=False):  # after an interrupt, or beside another first call
         return
-    _set_device(lock, device_id)
-    while True:
-        item = works.get()
-        if item is end:
-            return
-        work, calls = item
-        with suppress(BaseException):
-            lock.work_for(calls)
-            work.do()
-        # Keep nothing of a caller until the next work.
-        del item, work, calls
-        lock.work_for(lock.calls())
-
-
-def _set_device(lock: locks.SessionLock, device_id: int) -> None:
-    """Set CUDA's current device of the calling thread: ORT sets it permanently in the thread that creates a session."""
     lock.releases_nothing()
+    on_device = cache(partial(_set_device, device_id))
+    while (work := works.get()) is not end:
+        with suppress(BaseException):
+            work.do(on_device)
+        del work  # keep nothing of a caller until the next work
+
+
+def _set_device(device_id: int) -> None:
+    """Set CUDA's current device of the calling thread: ORT sets it permanently in the thread that creates a session."""
     if device_id:
         copy = '<ir_version: 8, opset_import: ["": 13]> copy (float[1] X) => (float[1] Y) { Y = Identity (X) }'
         model = parser.parse_model(copy)
-        create = partial(InferenceSession, model.SerializeToString(), providers=[(CUDA, {"device_id": device_id})])
-        lock.run(None, create)
+        InferenceSession(model.SerializeToString(), providers=[(CUDA, {"device_id": device_id})])

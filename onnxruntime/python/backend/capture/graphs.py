@@ -127,30 +127,27 @@ class Capture:
             shapes = [
                 value.shape if isinstance(value, np.ndarray) else tuple(value.shape()) for value in feeds.values()
             ]
-            return call_on_thread(self._replay_or_capture, graphs, (graph_id, *shapes), feeds, call)
+            return self._replay_or_capture(graphs, (graph_id, *shapes), feeds, call, call_on_thread)
         if self._once and not self._nothing:
             raise RuntimeError(self.problem or ONE_GRAPH)
         if self.problem and graph_id != ORDINARY:
             raise RuntimeError(f"{self.problem}: {_WAY_OUT}, or bind and run rep.session with rep.run_options()")
-        return call_on_thread(self._ordinary_alone, feeds, call, limited)
-
-    def _ordinary_alone(self, feeds: _Feeds, call: RunSettings, limited: bool) -> list[np.ndarray]:
         # Alone: ORT may give the run memory into which graphs replay.
         with self._lock.alone(call.options if limited else None):
-            return self._ordinary(feeds, call, limited)
+            return call_on_thread(self._ordinary, feeds, call, limited)
 
     def _replay_or_capture(
-        self, graphs: dict[tuple, Graph], key: tuple, feeds: _Feeds, call: RunSettings
+        self, graphs: dict[tuple, Graph], key: tuple, feeds: _Feeds, call: RunSettings, call_on_thread: Callable
     ) -> list[np.ndarray]:
         if key in graphs:
-            return self._lock.replay(self._turn, self._replay, graphs[key], feeds, call)
+            return self._lock.replay(self._turn, call_on_thread, self._replay, graphs[key], feeds, call)
         with self._lock.alone():
             if key in graphs:  # another thread has captured the graph since, for all threads
-                return self._replay(graphs[key], feeds, call)
+                return call_on_thread(self._replay, graphs[key], feeds, call)
             if self._capturing.locked():
-                return self._ordinary(feeds, call)
+                return call_on_thread(self._ordinary, feeds, call)
             with self._capturing:
-                return self._capture(graphs, key, feeds, call)
+                return call_on_thread(self._capture, graphs, key, feeds, call)
 
     def fast_path(self, prepared: RunSettings) -> Callable[[object, RunOptions], list[np.ndarray] | None]:
         """Return a function of inputs and run options, which returns the outputs, or ``None`` for :meth:`run`.

@@ -99,8 +99,14 @@ class _Calls:
     def __init__(self) -> None:
         # Taken by this thread only, and never waited for. `with` releases them, whatever is raised.
         self.running, self.replaying, self.waiting = Lock(), Lock(), Lock()
-        # The calls of the thread that waits for the result, in a worker.
-        self.works_for = self
+        # The works of this thread in a worker (``capture/graph_keys.py``), of which it waits for the last.
+        self.works: list[object] = []
+
+
+def _wait_for_works(calls: _Calls) -> None:
+    """In code in the middle of a call, wait until the worker of the call does not run, as if it were this thread."""
+    for work in calls.works.copy():
+        work.wait()
 
 
 class SessionLock:
@@ -114,7 +120,6 @@ class SessionLock:
         self._side_by_side = side_by_side
         self._alone, self._owner = RLock(), None
         self._closed = Lock()  # taken while a thread is alone or waits for the calls of other threads to end
-        self._turn = RLock()  # of a thread that is alone and its worker
         self._of_thread = local()
         self._all_calls: set[weakref.ref[_Calls]] = set()
         self._dead: deque[dict] = deque()
@@ -144,8 +149,8 @@ class SessionLock:
         if calls.running.locked():  # this is code in the middle of a call
             return function(*arguments)
         if self._belongs_to(calls):
-            with self._turn:
-                return function(*arguments)
+            _wait_for_works(calls)
+            return function(*arguments)
         while True:
             with calls.running:
                 if not self._closed.locked():
@@ -168,16 +173,12 @@ class SessionLock:
         """Wait until no other thread creates, runs or releases a session, and keep other threads from it."""
         calls, taken = self.calls(), []
         if self._belongs_to(calls):
-            if calls.works_for is not calls:
-                with self._turn:
-                    yield
-                return
-            with self._turn:  # until the worker ends a call for this thread
-                self._wait_for_calls(options)
+            _wait_for_works(calls)
+            self._wait_for_calls(options)  # this can be code in the middle of this wait
             yield
             return
         try:
-            with self.interrupted(calls):
+            with self._interrupted(calls):
                 try:
                     while not _take(self._alone, _FOR_A_MOMENT, taken):
                         _check_terminated(options)
@@ -192,15 +193,16 @@ class SessionLock:
             self.release_dead()
 
     def _belongs_to(self, calls: _Calls) -> bool:
-        """Return whether these calls, or the calls for which a worker makes them, have closed the lock."""
-        return self._closed.locked() and (self._owner is calls or self._owner is calls.works_for)
+        """Return whether the thread of these calls is alone, or waits for calls of other threads to end."""
+        return self._closed.locked() and self._owner is calls
 
     @contextmanager
-    def interrupted(self, calls: _Calls) -> Iterator[None]:
+    def _interrupted(self, calls: _Calls) -> Iterator[None]:
         """While code in the middle of a call waits, let other threads be alone, as if the call were not running."""
         if not calls.running.locked():
             yield
             return
+        _wait_for_works(calls)
         try:
             with calls.waiting:
                 self._new_calls()
@@ -223,10 +225,6 @@ class SessionLock:
                 _check_terminated(options)
                 time.sleep(pause)
                 pause = min(2 * pause, 1e-3)
-
-    def work_for(self, calls: _Calls) -> None:
-        """Let this thread, which is a worker, make the calls of a thread that waits for the result."""
-        self.calls().works_for = calls
 
     def releases_nothing(self) -> None:
         """Let this thread release no session: a release changes CUDA's current device."""
