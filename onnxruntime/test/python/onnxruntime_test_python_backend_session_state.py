@@ -185,6 +185,15 @@ class StateTest(unittest.TestCase):
         self.assertIsNone(state.of(rep.session).take_applied())
         self.assertEqual(onnxruntime.backend.prepare(rep.session).session_options, {})
 
+    def test_set_providers_ends_a_check(self) -> None:
+        session = self.session()
+        kept = state.of(session)
+        self.assertIsNone(kept.unread_inputs(session))
+        kept.checked_for_capture(session, frozenset("U"))
+        self.assertEqual(kept.unread_inputs(session), {"U"})
+        session.set_providers(["CPUExecutionProvider"])
+        self.assertIsNone(kept.unread_inputs(session))
+
     def test_a_session_goes_with_its_last_user(self) -> None:
         session = self.session()
         with mock.patch.object(session, "get_providers", lambda: ["CUDAExecutionProvider"]):

@@ -29,7 +29,7 @@ class RunSettings:
         for key, text in entries.items():
             self.options.add_run_config_entry(key, text)
 
-    def of_run(
+    def overridden_by(
         self, at: Circumstances, run_config: Mapping[str, object] | None, attributes: Mapping[str, object] = NOTHING
     ) -> tuple[RunSettings, dict[str, str]]:
         """Look up the settings of one run, which override these. Return a warning, too, for each key without effect."""

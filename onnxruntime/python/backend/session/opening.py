@@ -19,7 +19,7 @@ from onnxruntime.backend.allowlist.providers import hardware_for, option_texts
 from onnxruntime.backend.allowlist.rules import Permit, Setting
 from onnxruntime.backend.errors import NotPermittedError, reject, reject_value, reworded
 from onnxruntime.backend.provider_names import OF_OPENVINO, ON_ANY_DEVICE, TENSORRT
-from onnxruntime.backend.runs import fast_path, locks
+from onnxruntime.backend.runs import locks
 from onnxruntime.backend.session import extensions, failures, free_dimensions, presence, replacement, state
 
 _RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
@@ -64,15 +64,15 @@ def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> Infere
     of_openvino = not OF_OPENVINO.isdisjoint(permit.providers)
     origin = replacement.Origin(model, create_session) if of_openvino else None  # before ORT reads the files
     session, unread = locks.while_opening(permit.providers, create_session)
-    kept = state.of(session)
+    session_state = state.of(session)
     if unread is not None:
-        kept.unread_inputs = fast_path.inner_of(session), unread
-    kept.lock_of(session)
-    capture = kept.capture_of(session)
+        session_state.checked_for_capture(session, unread)
+    session_state.lock_of(session)
+    capture = session_state.capture_of(session)
     if capture is not None and capture.problem:
         raise RuntimeError(f"{capture.problem}. Prepare the model without graph capture")
     if origin is not None:
-        kept.replace_from(origin, session)
+        session_state.replace_from(origin, session)
     return session
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from onnxruntime.backend.runs.locks import SessionLock
     from onnxruntime.backend.session.replacement import Replacement
 
-_MOST_KEPT = 64
+_MOST_SETTINGS = 64
 
 
 @dataclass(eq=False, repr=False)
@@ -45,8 +45,8 @@ class Runs:
     plain: bool = True  # whether numpy has the types of all outputs
     shared: frozenset[int] = frozenset()  # the outputs that can share memory with an input
     # The fast path, which returns None for inputs that it does not support.
-    direct: Callable[[object, RunOptions], list | None] = lambda inputs, options: None
-    kept: dict[bytes, RunSettings] = field(default_factory=dict)  # the permitted settings of earlier runs
+    fast_run: Callable[[object, RunOptions], list | None] = lambda inputs, options: None
+    settings_cache: dict[bytes, RunSettings] = field(default_factory=dict)  # the permitted settings of earlier runs
     _circumstances: Circumstances | None = None
 
     @classmethod
@@ -60,19 +60,19 @@ class Runs:
 
     def _choose_route(self) -> None:
         session = self.session
-        kept = state.of(session)
-        self.capture, self.lock = kept.capture_of(session), kept.lock_of(session)
+        session_state = state.of(session)
+        self.capture, self.lock = session_state.capture_of(session), session_state.lock_of(session)
         if self.capture is not None:
             return
-        self.replacement = kept.replacement_of(session)
+        self.replacement = session_state.replacement_of(session)
         self.plain = all(tensors.is_plain(node.type) for node in session.get_outputs())
         if self.plain:
             self.shared = self.inputs.returned_as(self.output_names)
         # A subclass of InferenceSession can override run.
         if self.plain and not self.shared and type(session) is InferenceSession:
-            self.direct = fast_path.of(session, self.inputs.slots, self.output_names, self.lock)
+            self.fast_run = fast_path.of(session, self.inputs.slots, self.output_names, self.lock)
             if self.replacement is not None:
-                self.direct = partial(self.replacement.run, session, None, self.direct)
+                self.fast_run = partial(self.replacement.run, session, None, self.fast_run)
 
     def are_of(self, session: object) -> bool:
         """Return whether these are the runs of a session as it is now."""
@@ -80,12 +80,12 @@ class Runs:
 
     def with_settings(self, settings: RunSettings) -> Runs:
         """Return a copy with these prepared settings, whose graph id, if any, is reserved."""
-        direct = self.direct
+        fast_run = self.fast_run
         if self.capture is not None:
             self.capture.claim(settings.entries)
             if type(self.session) is InferenceSession:
-                direct = self.capture.fast_path(settings)
-        return replace(self, settings=settings, direct=direct, kept={})
+                fast_run = self.capture.fast_path(settings)
+        return replace(self, settings=settings, fast_run=fast_run, settings_cache={})
 
     @property
     def is_ort(self) -> bool:
@@ -105,18 +105,18 @@ class Runs:
         if type(run_config) is dict:
             run_config = run_config.copy()  # another thread may change the caller's
         key = _key(run_config, attributes)
-        if (found := self.kept.get(key)) is not None:
+        if (found := self.settings_cache.get(key)) is not None:
             return found
-        settings, without_effect = self.settings.of_run(self.circumstances, run_config, attributes)
+        settings, without_effect = self.settings.overridden_by(self.circumstances, run_config, attributes)
         # A setting that is ignored or has no effect is warned about each time.
         if key and not without_effect and len(settings.attributes) == len(attributes):
             # No text of the caller is kept, except for text that ORT receives.
             sent = {*settings.entries.values(), *settings.attributes.values()}
             values = (*(run_config or NOTHING).values(), *attributes.values())
             if all(type(value) is not str or value in sent for value in values):
-                if len(self.kept) >= _MOST_KEPT:
-                    self.kept.clear()
-                self.kept[key] = settings
+                if len(self.settings_cache) >= _MOST_SETTINGS:
+                    self.settings_cache.clear()
+                self.settings_cache[key] = settings
         return settings
 
     def compute(self, inputs: object, call: RunSettings, limited: bool = False) -> list:
@@ -162,7 +162,7 @@ class Runs:
         cancellation: object,
     ) -> list:
         """Run within limits, with separate run options and without the fast path."""
-        call, _ = self.settings.of_run(self.circumstances, run_config, attributes)
+        call, _ = self.settings.overridden_by(self.circumstances, run_config, attributes)
         limited = Limited(call.options, timeout, cancellation)
         if self.capture is not None and self.capture.replays(call.entries):
             limit = "cancellation" if timeout is None else "timeout"

@@ -42,8 +42,7 @@ class SessionState:
     def __init__(self) -> None:
         #: The run config entries and the settings of ``prepare``, until its prepared model takes them.
         self.applied: tuple[Mapping[str, str], Applied] | None = None
-        #: The inner session that ``prepare`` checked for capture, and its inputs on the CPU that no node reads.
-        self.unread_inputs: tuple[object, frozenset[str]] = (None, frozenset())
+        self._checked: tuple[object, frozenset[str]] = (None, frozenset())
         self._replacement = Replacement()
         self._captures: dict[int, Capture] = {}
         self._lock: locks.SessionLock | None = None
@@ -75,6 +74,15 @@ class SessionState:
 
     __del__ = _end
 
+    def checked_for_capture(self, session: InferenceSession, unread: frozenset[str]) -> None:
+        """Keep the inputs on the CPU that no node of a session reads, whose final graph ``prepare`` has checked."""
+        self._checked = fast_path.inner_of(session), unread
+
+    def unread_inputs(self, session: InferenceSession) -> frozenset[str] | None:
+        """Return the inputs on the CPU that no node reads; ``None`` for an inner session without a check."""
+        inner, unread = self._checked
+        return unread if inner is fast_path.inner_of(session) else None
+
     def capture_of(self, session: InferenceSession) -> Capture | None:
         """Return the captured graphs of a session, which all its runs share; ``None`` if it does not capture."""
         if not self._captures and ON_ANY_DEVICE.issuperset(session.get_providers()):
@@ -87,11 +95,10 @@ class SessionState:
         switched_on = eligibility.switched_on(session)
         if not switched_on:
             return None
-        checked, unread = self.unread_inputs
-        lock = self.lock_of(session)
+        lock, unread = self.lock_of(session), self.unread_inputs(session)
         # Several threads may create an object for the first run. One operation of the dict chooses the one for all.
         return self._captures.get(id(inner)) or self._captures.setdefault(
-            id(inner), graphs.Capture(session, switched_on, lock, unread if checked is inner else None)
+            id(inner), graphs.Capture(session, switched_on, lock, unread)
         )
 
     def replacement_of(self, session: InferenceSession) -> Replacement | None:
