@@ -18,6 +18,7 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.runs import locks, tensors
+from onnxruntime.backend.session import state
 from onnxruntime.capi import onnxruntime_inference_collection
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
