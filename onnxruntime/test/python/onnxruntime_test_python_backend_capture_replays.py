@@ -10,6 +10,7 @@ The tests run on a GPU, or on the software CUDA of ``make test-cuda``. Its setti
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 import unittest
@@ -176,6 +177,42 @@ class BesideOthersTest(OnCuda):
             for done in [pool.submit(run, rep) for rep in (first, second)]:
                 done.result()
         self.assertEqual(sorted(met), [0, 1])
+
+    @unittest.skipUnless(hasattr(signal, "setitimer"), "requires signals by a timer")
+    def test_a_signal_handler_that_uses_the_session(self) -> None:
+        """In the middle of a replay, too, and while another thread is alone."""
+        rep, expected, stop, handled = self.prepare(chain()), Expected(chain()), threading.Event(), []
+        x, other = self.data(0, 3, 4), self.data(1, 3, 4)
+        want, want_other = expected(x)[0], expected(other)[0]
+        self.close(rep.run([x])[0], want)
+
+        def handle(*_) -> None:
+            number = len(handled)
+            handled.append(number)
+            config = ORDINARY if number % 3 == 1 else {"gpu_graph_id": 5} if number == 2 else None
+            self.close(rep.run([other], run_config=config)[0], want_other)
+            if not stop.is_set():
+                signal.setitimer(signal.ITIMER_REAL, 0.0005 + 0.00001 * (number % 50))
+
+        def run_alone() -> None:
+            while not stop.is_set():
+                self.close(rep.run([other], run_config=ORDINARY)[0], want_other)
+
+        previous = signal.signal(signal.SIGALRM, handle)
+        self.addCleanup(signal.signal, signal.SIGALRM, previous)
+        with ThreadPoolExecutor(1) as pool:
+            beside = pool.submit(run_alone)
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0005)
+                end = time.monotonic() + 3
+                while time.monotonic() < end:
+                    self.close(rep.run([x])[0], want)
+                    self.close(rep.run([x], logid="slow")[0], want)
+            finally:
+                stop.set()
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            beside.result(30)
+        self.assertGreater(len(handled), 10)
 
 
 if __name__ == "__main__":

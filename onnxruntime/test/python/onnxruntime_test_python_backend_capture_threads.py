@@ -11,11 +11,13 @@ The tests run on a GPU, or on the software CUDA of ``make test-cuda``. Its setti
 from __future__ import annotations
 
 import gc
+import signal
 import threading
 import time
 import unittest
 import warnings
 import weakref
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
@@ -190,6 +192,89 @@ class ThreadTest(OnCuda):
             for thread in threads:
                 thread.join(60)
             self.assertFalse(any(thread.is_alive() for thread in threads))
+
+
+class WorkerTest(unittest.TestCase):
+    """The worker, without a session."""
+
+    def setUp(self) -> None:
+        self.lock = locks.SessionLock(side_by_side=True)
+        self.worker = graph_keys.Worker(self.lock, 0)
+
+    def interrupt(self, *moments: float) -> None:
+        """Interrupt this thread after each of the durations."""
+        previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, previous)
+        for moment in moments:
+            timer = threading.Timer(moment, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
+            timer.start()
+            self.addCleanup(timer.join)
+
+    def test_results_and_errors(self) -> None:
+        self.assertEqual(self.worker.call(divmod, 7, 2), (3, 1))
+        with self.assertRaises(ZeroDivisionError):
+            self.worker.call(divmod, 7, 0)
+        self.assertEqual(self.worker.call(divmod, 7, 2), (3, 1))
+
+    @unittest.skipUnless(hasattr(signal, "pthread_kill"), "requires signal.pthread_kill")
+    def test_interrupts_do_not_leave_the_worker_without_the_lock(self) -> None:
+        ended = []
+
+        def work() -> None:
+            time.sleep(0.6)
+            ended.append(1)
+
+        self.interrupt(0.1, 0.2, 0.3)
+        with self.assertRaises(KeyboardInterrupt), self.lock.alone():
+            self.worker.call(work)
+        self.assertEqual(ended, [1])
+
+    @unittest.skipUnless(hasattr(signal, "pthread_kill"), "requires signal.pthread_kill")
+    def test_a_signal_handler_waits_for_the_worker(self) -> None:
+        for hold in (self.lock.alone, nullcontext):
+            working, wrong, handled = [], [], []
+
+            def work(working=working) -> None:
+                working.append(1)
+                time.sleep(0.4)
+                working.pop()
+
+            def handle(*_, working=working, wrong=wrong, handled=handled) -> None:
+                with self.lock.alone():
+                    wrong.extend(working)
+                handled.append(1)
+
+            previous = signal.signal(signal.SIGUSR1, handle)
+            self.addCleanup(signal.signal, signal.SIGUSR1, previous)
+            timer = threading.Timer(0.1, signal.pthread_kill, (threading.get_ident(), signal.SIGUSR1))
+            timer.start()
+            with hold():
+                self.lock.replay(threading.RLock(), self.worker.call, work)
+            timer.join()
+            self.assertEqual((wrong, handled), ([], [1]))
+
+    def test_an_interrupt_while_it_starts(self) -> None:
+        start, serve, serving = graph_keys.start_new_thread, graph_keys._serve, []
+
+        def interrupted(function: Callable, arguments: tuple) -> None:
+            start(function, arguments)
+            raise KeyboardInterrupt
+
+        def watched(*arguments) -> None:
+            serving.append(threading.get_ident())
+            serve(*arguments)
+            serving.remove(threading.get_ident())
+
+        with mock.patch.object(graph_keys, "_serve", watched):
+            for _ in range(3):
+                with (
+                    mock.patch.object(graph_keys, "start_new_thread", interrupted),
+                    self.assertRaises(KeyboardInterrupt),
+                ):
+                    self.worker._serving.locked() or self.worker.call(nullcontext)
+                    raise KeyboardInterrupt
+            threads = {self.worker.call(threading.get_ident) for _ in range(20)}
+        self.assertEqual([*threads], serving)
 
 
 @needs_cuda
