@@ -68,9 +68,9 @@ class SessionState:
         return lock
 
     def _end(self, _: object = None, is_finalizing: Callable = sys.is_finalizing) -> None:
-        own, self._own, self._ended = self._own, None, None
-        if own is not None and not is_finalizing():
-            self._lock.put_aside(own)
+        if self._own is not None and not is_finalizing():
+            self._lock.put_aside(self._own)  # first: after an interrupt, the garbage collector calls this again
+        self._own = self._ended = None
 
     __del__ = _end
 
