@@ -123,7 +123,7 @@ class Origin:
 
 # The entry of a tensor with external data that contains the file, serialized: key, then value with one or two bytes of
 # length. A file without such a tensor costs a search, and no parser takes memory for the model a second time.
-_LOCATION = re.compile(rb"\n\x08location\x12(?:([\x00-\x7f])|([\x80-\xff])([\x00-\x7f]))", re.DOTALL)
+_LOCATION = rb"\n\x08location\x12(?:([\x00-\x7f])|([\x80-\xff])([\x00-\x7f]))"
 
 
 def _files_of(model: str | bytes) -> dict[str, tuple | None]:
@@ -137,7 +137,7 @@ def _files_of(model: str | bytes) -> dict[str, tuple | None]:
 
 def _locations(content: bytes | mmap.mmap) -> set[str]:
     names = set()
-    for found in _LOCATION.finditer(content):
+    for found in re.finditer(_LOCATION, content, re.DOTALL):
         short, low, high = found.groups()
         length = short[0] if short else low[0] - 128 + 128 * high[0]
         names.add(os.fsdecode(content[found.end() : found.end() + length]))
