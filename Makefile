@@ -34,6 +34,7 @@
 #   make -j2 environments     create all environments, two at a time
 #   make document             write docs/options.md and two similar documents from the tables of the allowlist
 #   make drift RELEASES=onnxruntime==1.31.1          list option names of a release that the allowlist does not contain
+#   make new-release RELEASE=onnxruntime==1.33.0     test this tree on a release, and print one page of things to review
 #   make patch CHECKOUT=FOLDER                       write the patches for an ORT source tree into build/patch;
 #                             PATCH=--test also runs the tests of each step
 #   make upstream-tests CHECKOUT=FOLDER              run ORT's own backend tests, and compare the results with the stock wheel
@@ -58,7 +59,7 @@ ENVIRONMENTS := cpu openvino webgpu-plugin webgpu plugins cuda
 EXAMPLES := scale-out
 ALONE := webgpu-plugin webgpu plugins cuda
 # Tests of this repository's files and tools. They create no session, so the default base runs them for all bases.
-ONCE := architecture benchmarks kept_series mutants names_in_prose patch upstream_tests
+ONCE := architecture benchmarks kept_series mutants names_in_prose new_release patch upstream_tests
 # pytest runs one process for each CPU, and all tests of a file in the same process. The longest files begin first.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 LONGEST := documents command_line_processes allowlist_properties option_drift packaging stock_comparison runs_inputs patch
@@ -83,6 +84,7 @@ ONLY_openvino := openvino
 BASE_webgpu-plugin := onnxruntime
 PACKAGES_webgpu-plugin := onnxruntime-ep-webgpu
 ONLY_webgpu-plugin := webgpu_capture webgpu
+ALSO_webgpu-plugin := session_ort_messages
 UNDER_webgpu-plugin := sh onnxruntime/test/python/with_software_gpu.sh
 
 BASE_webgpu := onnxruntime-webgpu
@@ -96,7 +98,7 @@ ALSO_plugins := session_replacement
 
 BASE_cuda := onnxruntime-gpu
 ONLY_cuda := cuda cuda_models
-ALSO_cuda := capture_graphs capture_graph_ids capture_replays capture_threads
+ALSO_cuda := session_ort_messages capture_graphs capture_graph_ids capture_replays capture_threads
 UNDER_cuda := sh onnxruntime/test/python/with_software_cuda.sh
 # The software CUDA does work as late as a GPU can, and captures take so long that other threads meet them.
 AGAIN_cuda := SOFTCUDA_LAZY=1 SOFTCUDA_CAPTURE_US=300
@@ -127,7 +129,7 @@ RELEASES ?= $(addprefix onnxruntime==,1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 
 # The stock wheel, with which the benchmark and the tests compare.
 STOCK := stock-$(call digest,Makefile constraints.txt setup.py,$(BASE_cpu))
 
-.PHONY: environments demo scale-out test try patch campaign-cuda bench bench-capture fuzz mutants drift document lint clean $(ENVIRONMENTS:%=test-%) environment-python test-python conformance conformance-cpu conformance-openvino \
+.PHONY: environments demo scale-out test try patch campaign-cuda bench bench-capture fuzz mutants drift new-release document lint clean $(ENVIRONMENTS:%=test-%) environment-python test-python conformance conformance-cpu conformance-openvino \
 	conformance-webgpu conformance-keys conformance-numbers upstream-tests captured-operators $(ONNX:%=numbers-%)
 
 test: test-cpu
@@ -246,6 +248,9 @@ mutants: .venv-cpu/$(READY)
 
 drift: .venv-cpu/$(READY)
 	.venv-cpu/bin/python tools/python/backend_option_drift.py $(RELEASES)
+
+new-release:
+	$(PYTHON) tools/python/backend_new_release.py "$(or $(RELEASE),$(error new-release requires RELEASE=NAME==VERSION))"
 
 document: .venv-cpu/$(READY)
 	.venv-cpu/bin/python tools/python/backend_option_document.py

@@ -80,6 +80,14 @@ class PatchTest(unittest.TestCase):
         for number, step in enumerate(patch.STEPS, 1):
             self.assertIn(f"\n| {number} {step.title} |", text)
 
+    def test_a_deleted_file_is_an_error_with_its_name(self) -> None:
+        listed = f"{patch.BACKEND}/no.py\n{patch.BACKEND}/backend.py\n"
+        with (
+            mock.patch.object(patch, "git", return_value=listed),
+            self.assertRaisesRegex(SystemExit, f"^{patch.BACKEND}/no.py: "),
+        ):
+            patch.upstream_files()
+
     def test_no_test_of_ort_is_replaced(self) -> None:
         names = {Path(file).name for file in patch.upstream_files() if not file.startswith(patch.BACKEND)}
         self.assertEqual(names & ORTS_TESTS, set())

@@ -57,8 +57,8 @@ DIFFERENCES = {
         for call in ("prepare", "rep.run", "run")
         for attribute in ("log_severity_level='x'", "log_severity_level=1", "log_verbosity_level=1")
     },
-    "rep.run: training_mode=True": "**Attributes",
-    "run: training_mode=True": "**Attributes",
+    "rep.run: training_mode=True": "**Some attributes",
+    "run: training_mode=True": "**Some attributes",
 }
 
 

@@ -45,3 +45,4 @@ for size in range(1, 200):
         failed["captures"] += 1
 done = True
 print(failed)
+raise SystemExit(any(failed.values()))

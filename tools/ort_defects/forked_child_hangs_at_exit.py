@@ -39,3 +39,4 @@ for _ in range(5):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
 print(f"{hung} of 5 children hang")
+raise SystemExit(hung > 0)

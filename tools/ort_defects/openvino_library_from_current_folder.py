@@ -21,9 +21,12 @@ import onnxruntime
 
 text = '<ir_version: 10, opset_import: ["": 21]> g (float[N] x) => (float[N] y) { y = Neg(x) }'
 model = onnx.parser.parse_model(text).SerializeToString()
-code = '#include <unistd.h>\n__attribute__((constructor)) static void loaded(void) { write(1, "loaded\\n", 7); }'
+code = '#include <fcntl.h>\n__attribute__((constructor)) static void loaded(void) { creat("loaded", 0600); }'
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     command = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", "libopenvino_auto_batch_plugin.so"]
     subprocess.run(command, input=code, text=True, check=True)
     onnxruntime.InferenceSession(model, providers=["OpenVINOExecutionProvider"])
+    loaded = os.path.exists("loaded")
+    print("loaded" if loaded else "not loaded")
+    raise SystemExit(loaded)

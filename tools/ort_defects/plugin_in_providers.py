@@ -27,4 +27,6 @@ print(session.get_providers())  # ['CPUExecutionProvider']
 devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == "QNNExecutionProvider"]
 options = onnxruntime.SessionOptions()
 options.add_provider_for_devices(devices, {"backend_type": "htp", "no_such_option": "banana"})
-print(onnxruntime.InferenceSession(model, options).get_provider_options())  # ... 'no_such_option': 'banana' ...
+accepted = onnxruntime.InferenceSession(model, options).get_provider_options()
+print(accepted)  # ... 'no_such_option': 'banana' ...
+raise SystemExit(session.get_providers() == ["CPUExecutionProvider"] or "banana" in str(accepted))

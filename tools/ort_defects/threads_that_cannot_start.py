@@ -33,5 +33,7 @@ def prepare() -> None:
 process = multiprocessing.get_context("fork").Process(target=prepare)
 process.start()
 process.join(10)
-print("still opening after 10 s" if process.is_alive() else f"ended with {process.exitcode}")
+hangs = process.is_alive()
+print("still opening after 10 s" if hangs else f"ended with {process.exitcode}")
 process.kill()
+raise SystemExit(hangs)

@@ -23,6 +23,7 @@ text = """<ir_version: 10, opset_import: ["": 21]>
     y = LSTM <hidden_size = 2> (x, w, r) }"""
 model = onnx.parser.parse_model(text).SerializeToString()
 feeds = {name: np.ones(shape, np.float32) for name, shape in (("x", (2, 1, 2)), ("w", (1, 8, 2)), ("r", (1, 8, 2)))}
+outputs = []
 for captured in "01":
     options = onnxruntime.SessionOptions()
     options.enable_mem_pattern = False
@@ -36,4 +37,6 @@ for captured in "01":
     binding.bind_ortvalue_output("y", session.create_ortvalue_from_shape_and_type([2, 1, 1, 2], np.float32, "webgpu"))
     for _ in range(3):
         session.run_with_iobinding(binding)
-        print(captured, binding.copy_outputs_to_cpu()[0].ravel())  # with capture other values
+        outputs.append(binding.copy_outputs_to_cpu()[0].ravel())
+        print(captured, outputs[-1])  # with capture other values
+raise SystemExit(not np.allclose(outputs, outputs[0]))

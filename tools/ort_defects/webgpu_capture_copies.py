@@ -20,6 +20,7 @@ import onnxruntime
 
 onnxruntime.register_execution_provider_library("WebGpuExecutionProvider", onnxruntime_ep_webgpu.get_library_path())
 devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == "WebGpuExecutionProvider"]
+wrong = False
 for node in ("Reshape(x, s)", "ScatterND(x, i, u)", "Relu(x)"):
     text = f"""<ir_version: 10, opset_import: ["": 21]> g (float[4] x) => (float[4] y)
         <int64[1] s = {{4}}, int64[1, 1] i = {{0}}, float[1] u = {{9}}> {{ y = {node} }}"""
@@ -35,4 +36,7 @@ for node in ("Reshape(x, s)", "ScatterND(x, i, u)", "Relu(x)"):
     for value in (1, 2, 3):
         x.update_inplace(np.full(4, value, np.float32))
         session.run_with_iobinding(binding)
-        print(node, value, binding.copy_outputs_to_cpu()[0])  # Reshape and ScatterND stay at the first run's
+        last = binding.copy_outputs_to_cpu()[0][3]
+        print(node, value, last)  # Reshape and ScatterND stay at the first run's
+        wrong |= bool(last != value)
+raise SystemExit(wrong)

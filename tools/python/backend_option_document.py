@@ -148,7 +148,8 @@ def _options() -> Iterator[str]:
             yield "`free_dimension_overrides={name: size}` is a keyword argument of the backend. Each name is the name"
             yield "of a free (symbolic) dimension of the model's inputs. Each size is"
             yield f"{_text(FREE_DIMENSION.kind.accepts)}. The number of elements of each input is limited, too. With"
-            yield "ONNX Runtime before 1.27, and with EPs that compile models, the maximum size is 4096. After"
+            yield "ONNX Runtime before 1.27, and with EPs that compile models, the elements that a model computes from"
+            yield "sizes alone are limited, too. After"
             yield from ("`prepare` has created the session, it checks the sizes of the session's inputs.", "")
         elif title == "Session config":
             yield from _families()

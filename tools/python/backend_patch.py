@@ -210,7 +210,10 @@ def git(folder: Path, *arguments: str) -> str:
 
 def upstream_files() -> list[str]:
     """The files of this repository that go into ORT's tree, as git lists them."""
-    return git(ROOT, "ls-files", f"{BACKEND}/*.py", TESTS).splitlines()
+    files = git(ROOT, "ls-files", f"{BACKEND}/*.py", TESTS).splitlines()
+    if deleted := [file for file in files if not (ROOT / file).exists()]:
+        raise SystemExit(f"{', '.join(deleted)}: git tracks it, but it does not exist. Restore it, or run git rm")
+    return files
 
 
 def start(tree: Path, stock: Path, checkout: Path | None = None) -> None:

@@ -23,6 +23,7 @@ from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.configuration import KEYWORDS, LIMITS
 from onnxruntime.backend.errors import reject, show, warn
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE
+from onnxruntime.backend.runs import limits
 from onnxruntime.backend.session import failures, opening, presence, state, verification
 
 
@@ -109,7 +110,8 @@ class OnnxRuntimeBackend(Backend):
         if isinstance(model, InferenceSession) and (opened := state.of(model).take_applied()) is not None:
             run_config, applied = opened  # of the call of this method that created the session
             rep = OnnxRuntimeBackendRep(model, run_config, applied=applied)
-            return _with_run_config(rep, _run_config_only(keywords)) if keywords else rep
+            added = _not_applied(keywords, applied)
+            return _with_run_config(rep, _run_config_only(added)) if added else rep
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
             return _prepare_open(model, device, keywords, kwargs)
         if hasattr(model, "SerializeToString"):
@@ -134,7 +136,7 @@ class OnnxRuntimeBackend(Backend):
         requested = request.of_call(keywords, kwargs, device)
         with requested.blame_environment():
             at = Circumstances.expected(presence.stock_list(get_available_providers()))
-            permit = look_up.permit(requested, at, presence.kind_of)
+            permit = look_up.permit(requested, at, presence.kind_of, presence.advice)
             requested.add_origin(permit.without_effect)
             presence.check_available(permit)
             options, released = SessionOptions(), cls.allowReleasedOpsetsOnly
@@ -154,14 +156,15 @@ class OnnxRuntimeBackend(Backend):
             :class:`onnxruntime.RunOptions`, or of both. Other names are ignored, with a ``RuntimeWarning``.
         :return: list of outputs.
         """
-        limits = {name: kwargs.pop(name) for name in LIMITS if name in kwargs}
+        limited = {name: kwargs.pop(name) for name in LIMITS if name in kwargs}
+        limits.check(**limited)
         given = _specified(kwargs.pop(keyword, None) for keyword in KEYWORDS)
         run_attributes, _ = look_up.attributes(RUN_ATTRIBUTES, kwargs, Circumstances.expected(()))
         # prepare does not accept attributes that only RunOptions has.
         of_session = () if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)) else SESSION_ATTRIBUTES
         given |= {name: value for name, value in kwargs.items() if name not in run_attributes or name in of_session}
         rep = cls.prepare(model, device, **given)
-        return rep.run(inputs, **(run_attributes if isinstance(rep, OnnxRuntimeBackendRep) else kwargs), **limits)
+        return rep.run(inputs, **(run_attributes if isinstance(rep, OnnxRuntimeBackendRep) else kwargs), **limited)
 
     @classmethod
     def run_node(cls, node, inputs, device=None, outputs_info=None, **kwargs):
@@ -201,6 +204,21 @@ def _with_run_config(rep: OnnxRuntimeBackendRep, requested: request.Request) -> 
         return rep
     with requested.blame_environment():
         return rep.with_run_config(requested.settings["run_config"])
+
+
+def _not_applied(keywords: dict, applied: verification.Applied) -> dict:
+    """Return the run config that a subclass adds to each call of prepare, and check that the session has the rest."""
+    if again := {word: given for word, given in keywords.items() if word != "run_config"}:
+        requested, before = request.of_call(again, environment=()), applied.configuration
+        request.add(requested, before, KEYWORDS)
+        at = Circumstances.expected(presence.stock_list(get_available_providers()))
+        configuration = look_up.permit(requested, at, presence.kind_of).configuration()
+        for keyword in again:
+            if configuration.get(keyword, {}) != before.get(keyword, {}):
+                reject(
+                    "prepare of a subclass changes the settings of its session. Add equal ones to each call", keyword
+                )
+    return {word: given for word, given in keywords.items() if word not in again}
 
 
 def _checked(model: ModelProto) -> bytes:

@@ -33,6 +33,11 @@ class _Closed:
 _CLOSED = _Closed()
 
 
+def _read_only(report: Mapping) -> Mapping:
+    """Return a read-only copy. If a program compares a proxy with its own object, the object receives the mapping."""
+    return MappingProxyType({name: _read_only(of) if isinstance(of, Mapping) else of for name, of in report.items()})
+
+
 class OnnxRuntimeBackendRep(BackendRep):
     """A prepared model: an :class:`onnxruntime.InferenceSession`, its run config, and the settings that ORT reports."""
 
@@ -62,12 +67,12 @@ class OnnxRuntimeBackendRep(BackendRep):
     @property
     def provider_options(self) -> Mapping[str, Mapping[str, str]]:
         """For each specified EP, the specified options (and its ``device_id``) as ORT reports them."""
-        return self._applied.provider_options
+        return _read_only(self._applied.provider_options)
 
     @property
     def unconfirmed(self) -> Mapping[str, Mapping[str, object]]:
         """By EP, the options that it cannot report; by keyword argument, settings without effect in this session."""
-        return self._applied.unconfirmed
+        return _read_only(self._applied.unconfirmed)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -82,12 +87,12 @@ class OnnxRuntimeBackendRep(BackendRep):
     @property
     def session_options(self) -> Mapping[str, object]:
         """The specified attributes of :class:`onnxruntime.SessionOptions`, as stored in the session."""
-        return self._applied.session_options
+        return _read_only(self._applied.session_options)
 
     @property
     def session_config(self) -> Mapping[str, str]:
         """The specified session config entries, as stored in the session."""
-        return self._applied.session_config
+        return _read_only(self._applied.session_config)
 
     @property
     def run_config(self) -> Mapping[str, str]:
@@ -97,7 +102,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     @property
     def node_assignment(self) -> Mapping[str, int] | None:
-        """For each EP, the number of nodes assigned to it; ``None`` if no EP was specified or ORT keeps no record."""
+        """For each EP, the number of its nodes; ``None`` if ORT keeps no record, as usual if no EP was specified."""
         return verification.node_assignment(self.session)
 
     def configuration(self) -> dict[str, dict]:

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 from functools import cache
+from types import FrameType
 from typing import NoReturn
 
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
@@ -146,11 +147,15 @@ def nearest(name: str, known: Iterable[str], cutoff: float) -> str:
     return next(iter(difflib.get_close_matches(name[:100], known, 1, cutoff)), "")
 
 
+def _module_of(frame: FrameType) -> str:
+    name = frame.f_globals.get("__name__")
+    return name if name and type(name) is str else "<unknown>"  # a program can set any name
+
+
 def warn(message: str) -> None:
     """Give a ``RuntimeWarning`` on every use, at the line that called into this package."""
     frame = sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(__package__ + "."):
+    while (module := _module_of(frame)).startswith(__package__ + ".") and frame.f_back is not None:
         frame = frame.f_back
-    module = frame.f_globals.get("__name__") or "<unknown>"
     # A new registry each time: with a shared one, Python gives a warning once per line and keeps the caller's text.
     warnings.warn_explicit(message, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno, module, {})

@@ -75,7 +75,7 @@ def of_call(
         settings.setdefault("provider_options", {CUDA: {}})
     request = Request(settings, attributes, name, index)
     if environment and os.environ.get(ENVIRONMENT):
-        _add_environment(request, of_environment(), environment)
+        add(request, of_environment(), environment)
     for ep, options in settings["provider_options"].items() if of_cuda else ():
         if ep in ON_CUDA_DEVICE:
             options.setdefault("device_id", index)
@@ -92,8 +92,8 @@ def of_environment() -> dict[str, object]:
         raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {error}{advice}") from None
 
 
-def _add_environment(request: Request, specified: Mapping[str, object], keywords: Iterable[str]) -> None:
-    """Add the settings that the caller does not specify: key by key, and option by option inside an EP."""
+def add(request: Request, specified: Mapping[str, object], keywords: Iterable[str]) -> None:
+    """Add settings that the caller does not specify: key by key, and option by option inside an EP."""
     request.extensions = specified.get("extensions", ())
     added = request.from_environment
     for keyword in (word for word in keywords if word in specified):
@@ -133,7 +133,7 @@ def read(keyword: str, given: object, provider: str = "", beside: Mapping[str, o
 
 def split_device(device: object) -> tuple[str, int | None]:
     """Return the name (``""`` for a value that is not a device) and the index of a device such as ``'CUDA:1'``."""
-    text = str.__str__(device) if isinstance(device, str) else ""
+    text = str.__str__(device) if issubclass(type(device), str) else ""
     if text in ("CPU", "CUDA", "GPU"):  # matching the pattern makes a small model's prepare 1.5 % longer
         return text, None
     match = text and re.fullmatch(r"([A-Z0-9_]{1,60})(?::([0-9]{1,2}))?", text, re.ASCII)

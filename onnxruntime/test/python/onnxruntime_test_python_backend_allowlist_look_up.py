@@ -18,10 +18,10 @@ from backend_test_hostile_values import Float, Int, Loud, LoudType, NumpyInt, Nu
 
 from onnxruntime import ExecutionMode, RunOptions, SessionOptions
 from onnxruntime.backend import errors
-from onnxruntime.backend.allowlist import look_up, value_kinds
+from onnxruntime.backend.allowlist import look_up, providers, value_kinds
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
 from onnxruntime.backend.allowlist.rules import Circumstances, Common, Need, Permit, Rule
-from onnxruntime.backend.allowlist.value_kinds import Flag, Integer, Member, Text, Threads
+from onnxruntime.backend.allowlist.value_kinds import Fixed, Flag, Integer, Member, Text, Threads
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 from onnxruntime.backend.request import of_call
 
@@ -89,12 +89,13 @@ class Broken(Endless):
 
 class TestAttributes(unittest.TestCase):
     def test_every_permitted_attribute_is_one_and_takes_its_value(self):
-        other = {Flag: None, Integer: 3, Threads: 3, Text: "worker-7"}
+        other = {Flag: None, Fixed: None, Integer: 3, Threads: 3, Text: "worker-7"}
+        only_default = ("log_verbosity_level", "enable_profiling", "terminate")
         for owner, table, find in (
             (SessionOptions, SESSION_ATTRIBUTES, session_attributes),
             (RunOptions, RUN_ATTRIBUTES, run_attributes),
         ):
-            self.assertEqual(len(table), 13 if owner is SessionOptions else 4)
+            self.assertEqual(len(table), 14 if owner is SessionOptions else 5)
             for name, rule in table.items():
                 with self.subTest(name=name):
                     options = owner()
@@ -105,12 +106,12 @@ class TestAttributes(unittest.TestCase):
                     else:
                         value = other[type(rule.kind)]
                         value = not default if value is None else value
-                        if name == "log_verbosity_level":  # release builds do not read it
+                        if name in only_default:
                             value = default
                     chosen = find({name: value})
                     setattr(options, name, chosen[name])
                     self.assertEqual(getattr(options, name), value)
-                    if name != "log_verbosity_level":
+                    if name not in only_default:
                         self.assertNotEqual(getattr(options, name), default)
                     self.assertEqual(getattr(default, "name", str(default)), rule.default)
 
@@ -534,6 +535,32 @@ class TestProviderOptions(unittest.TestCase):
         for option, reason in (("user_compute_stream", "raw pointer"), ("no_such", "unknown ")):
             with self.assertRaisesRegex(errors.NotPermittedError, reason):
                 permit(kind="", provider_options={"CUDAExecutionProvider": {option: 1}})
+
+    @mock.patch.object(providers, "usable_cores", lambda: 2)
+    def test_each_kind_of_an_ep_permits_its_own_options(self):
+        """An EP that is not available permits the options of all its kinds. The other EPs make no difference."""
+        values, different = (True, False, 1, 2, 16, "CPU", "FP32", "NCHW", "htp", "low", "DEFAULT"), set()
+        at = Circumstances.expected(("CPUExecutionProvider", "OpenVINOExecutionProvider", "CUDAExecutionProvider"))
+        for ep, kinds in providers.PROVIDERS.items():
+            for option in {option for table in kinds.values() for option in table}:
+                for value in values:
+                    given = {"provider_options": {ep: {option: value}}}
+                    of_kind = {kind: self.permits(NEWEST, kind, given) for kind in kinds}
+                    different.update((ep,) if len({*of_kind.values()}) > 1 else ())
+                    with self.subTest(ep, option=option, value=value):
+                        self.assertEqual(self.permits(NEWEST, "", given), any(of_kind.values()))
+                        for kind, permitted in of_kind.items():
+                            beside = at._replace(release=NEWEST.release)
+                            self.assertEqual(self.permits(beside, kind, given), permitted)
+        prefixes = ("CUDA", "OpenVINO", "QNN", "WebGpu")  # docs/security.md lists them
+        self.assertEqual(different, {f"{prefix}ExecutionProvider" for prefix in prefixes})
+
+    def permits(self, at: Circumstances, kind: str, given: dict) -> bool:
+        try:
+            permit(at, kind, **given)
+        except errors.NotPermittedError:
+            return False
+        return True
 
     def test_the_index_of_a_device(self):
         cuda = "CUDAExecutionProvider"

@@ -330,6 +330,18 @@ CANCELED = (
     ("mlas.use_lut_gemm", "session.disable_prepacking", "1"),
 )
 
+# The keys that only some operators read: a value other than the default, and a model with such an operator.
+READ_BY = {
+    "mlas.nchwc_depthwise_sliding": ("1", models.CONV),
+    "mlas.qnbit.force_fp32": ("1", models.matmul_nbits(4)),
+    "mlas.use_lut_gemm": ("1", models.matmul_nbits(2)),
+    "optimization.enable_gelu_approximation": ("1", models.GELU),
+    "session.enable_quant_qdq_cleanup": ("1", models.QDQ_BETWEEN),
+    "session.gqa_value_layout": ("BNHS", models.GQA),
+    "session.qdq_matmulnbits_accuracy_level": ("0", models.dequantized_matmul()),
+    "session.qdq_matmulnbits_block_size": ("16", models.dequantized_matmul()),
+}
+
 NOT_OBSERVED = {
     "mlas.nchwc_depthwise_sliding": "changes run time only, by a sixth: too little for a test",
     "session.disable_cpu_ep_fallback": "needs another EP: see TestWithOpenVino",
@@ -455,11 +467,11 @@ class TestConfigKeys(unittest.TestCase):
 class TestWithoutEffect(unittest.TestCase):
     """Settings that have no effect in a session: accepted, warned about, and listed in ``rep.unconfirmed``."""
 
-    def prepare(self, **keywords) -> tuple[OnnxRuntimeBackendRep, list[str]]:
+    def prepare(self, model: object = _MODEL, **keywords) -> tuple[OnnxRuntimeBackendRep, list[str]]:
         """Return a prepared model, and the texts of the warnings."""
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
-            rep = prepare(_MODEL, **{**_CPU_ONLY, **keywords})
+            rep = prepare(model, **{**_CPU_ONLY, **keywords})
         return rep, [str(warning.message) for warning in given]
 
     def assert_no_effect(self, keyword: str, *names: str, **keywords) -> None:
@@ -471,9 +483,9 @@ class TestWithoutEffect(unittest.TestCase):
         self.assertEqual(rep.warnings, tuple(given))
         np.testing.assert_array_equal(rep.run([_INPUT])[0], _INPUT)
 
-    def assert_effect(self, **keywords) -> None:
+    def assert_effect(self, model: object = _MODEL, **keywords) -> None:
         """Check that the backend neither warns nor lists a setting."""
-        rep, given = self.prepare(**keywords)
+        rep, given = self.prepare(model, **keywords)
         self.assertEqual((dict(rep.unconfirmed), given), ({}, []))
 
     def test_inter_op_threads_of_a_sequential_session(self):
@@ -531,7 +543,21 @@ class TestWithoutEffect(unittest.TestCase):
                 self.assert_no_effect(
                     "session_config", key, session_config={key: value}, graph_optimization_level=level
                 )
-                self.assert_effect(session_config={key: value}, graph_optimization_level="ORT_ENABLE_EXTENDED")
+                model = READ_BY[key][1] if key in READ_BY else _MODEL
+                self.assert_effect(model, session_config={key: value}, graph_optimization_level="ORT_ENABLE_EXTENDED")
+
+    def test_keys_that_only_some_operators_read(self):
+        needing = {key for key, rule in SESSION_CONFIG.items() if any(need.operators for need in rule.needs)}
+        self.assertEqual(needing, {*READ_BY})
+        for key, (value, reading) in READ_BY.items():
+            with self.subTest(key):
+                if _acts_here(SESSION_CONFIG[key]):
+                    self.assert_no_effect("session_config", key, session_config={key: value})
+                    self.assert_no_effect("session_config", key, session_config={key: value}, provider_options=None)
+                    self.assert_effect(reading, session_config={key: value})
+        # ORT has no record of the nodes of a model in ORT format.
+        for model in (models.GELU_IN_BRANCH, models.GELU_IN_FUNCTION, models.in_ort_format(models.RELU)):
+            self.assert_effect(model, session_config={"optimization.enable_gelu_approximation": True})
 
     def test_entries_that_cancel_each_other(self):
         """Each pair is observed: with the second entry, the first entry changes nothing."""
@@ -650,13 +676,6 @@ class TestRefusedValues(unittest.TestCase):
         with no_session_opens():
             overrides = {"free_dimension_overrides": {"N": 4}}
             self.assert_refused(key, lambda: prepare(open_model, session_config=config, **overrides))
-
-    def test_an_entry_that_ort_does_not_support_for_a_model(self):
-        for key, value in (("session.gqa_value_layout", "BNHS"), ("session.strict_workspace_verification", 1)):
-            if SESSION_CONFIG[key].since <= _RELEASE:
-                ort_format = models.in_ort_format(models.RELU)
-                with self.subTest(key), _log():
-                    self.assert_refused(key, lambda: prepare(ort_format, session_config={key: value}, **_CPU_ONLY))  # noqa: B023
 
     def test_two_ways_to_place_nodes(self):
         one = {"session.name_based_layer_assignment": "cpu(a)"}

@@ -45,7 +45,7 @@ from onnxruntime.backend.allowlist import ort_options, refusals
 from onnxruntime.backend.allowlist.ort_options import SESSION_FAMILIES
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.refusals import EVERY_PROVIDER, Refused
-from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.allowlist.rules import Permit, Rule, Setting
 from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Kind, Member, Names, Text, Threads
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.runs import run_options
@@ -425,6 +425,7 @@ def calls(draw) -> tuple[str, str, dict]:
 
 
 COUNTS: Counter[str] = Counter()
+PERMIT = backend.look_up.permit
 
 
 @functools.cache
@@ -442,6 +443,11 @@ def outcome_of(scope: str, keywords: dict) -> str:
         warnings.simplefilter("ignore")
         for patch in spied(plugins):
             stack.enter_context(patch)
+        permits: list[Permit] = []
+        noted = mock.patch.object(
+            backend.look_up, "permit", lambda *asked: permits.append(PERMIT(*asked)) or permits[-1]
+        )
+        stack.enter_context(noted)
         try:
             if scope in ("run attribute", "run_config"):
                 RunOptions.last = {"attributes": {}, "entries": {}, "providers": {}}
@@ -454,6 +460,11 @@ def outcome_of(scope: str, keywords: dict) -> str:
         except (RuntimeError, TypeError) as error:
             CASE.assertTrue(str(error).isprintable(), "a message contains control characters")
             return "refused"
+        if permits:
+            configuration = json.loads(json.dumps(permits[0].configuration()))
+            with CASE.assertRaises(Reached) as again:
+                onnxruntime.backend.prepare(MODEL, **configuration)
+            CASE.assertEqual(again.exception.args[0], record, "the configuration of the permit")
     check(record, keywords, plugins, tables)
     received = record["attributes"] or record["providers"] or {*record["entries"]} - {RECORD, OPSETS}
     return "permitted" if received else "ignored"
@@ -480,6 +491,22 @@ class TestProperties(unittest.TestCase):
         print(f"\nproperty examples: {dict(COUNTS)}", file=sys.stderr)
         self.assertGreaterEqual(COUNTS["changed"], COUNTS["examples"] / 2)
         self.assertGreater(min(COUNTS["permitted"], COUNTS["refused"]), COUNTS["examples"] / 10)
+
+    def test_prepare_accepts_each_option_of_a_configuration(self) -> None:
+        rules = [pair for kinds in PROVIDERS.values() for table in kinds.values() for pair in table.items()]
+        samples = (True, False, 1, 2, 16, 2**20, "Relu,Conv", "+CUBLAS", "CPU", "50%")
+        for option, rule in rules:
+            accepted = 0
+            for value in (*samples, *(rule.kind._spelling if type(rule.kind) is Choice else ())):
+                try:
+                    parsed = rule.kind.parse(value)
+                except ValueError:
+                    continue
+                accepted += 1
+                setting = Setting(rule, parsed, rule.kind.render(parsed), ("provider_options", "", option))
+                with self.subTest(option, value=value):
+                    self.assertEqual(rule.kind.parse(json.loads(json.dumps(setting.plain))), parsed)
+            self.assertTrue(accepted, option)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import pathlib
 import re
 import sys
 import threading
+import tracemalloc
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
@@ -23,7 +24,7 @@ from backend_test_models import no_session_opens, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import ExecutionMode, GraphOptimizationLevel
-from onnxruntime.backend.allowlist import value_kinds
+from onnxruntime.backend.allowlist import ort_options, value_kinds
 from onnxruntime.backend.allowlist.ort_options import RUN_CONFIG, SESSION_CONFIG
 from onnxruntime.backend.allowlist.value_kinds import (
     Choice,
@@ -154,6 +155,14 @@ class TestValueKinds(unittest.TestCase):
             ["", "A;", ";A", "A,B1", "A; B1", "a", "A;A;A", "C", "A\0", None, 1, True, Str("A"), b"A"],
         )
 
+    def test_long_text_is_not_split(self):
+        text = ";" * 10**6
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        with self.assertRaises(ValueError):
+            Names(lambda: ("A", "B"), "names").parse(text)
+        self.assertLess(tracemalloc.get_traced_memory()[1], 10**6)
+
     def test_names_that_can_be_empty(self):
         kind = Names(lambda: ("A", "B"), "names", ",", empty=True)
         self.assert_parses(kind, {("",): "", ("B,A",): "B,A"}, [",", "A,", "A;B", "C"])
@@ -272,6 +281,19 @@ class TestThreadsOfTheProcess(unittest.TestCase):
             with failing, no_session_opens(), self.assertRaises(NotPermittedError) as refused:
                 onnxruntime.backend.prepare(two_nodes(), intra_op_num_threads=2)
             self.assertEqual(refused.exception.keyword, "intra_op_num_threads")
+
+    def test_threads_of_both_pools_are_started_together(self) -> None:
+        parallel, cores = {"execution_mode": "ORT_PARALLEL"}, os.cpu_count()
+        for attributes, most in (
+            ({"intra_op_num_threads": 3, "inter_op_num_threads": 4, **parallel}, 7),
+            ({"intra_op_num_threads": 3, **parallel}, 3 + cores),
+            ({"inter_op_num_threads": 4, **parallel}, 4 + cores),
+            ({"intra_op_num_threads": 3}, 3),
+            ({"intra_op_num_threads": 3, "inter_op_num_threads": 1, **parallel}, 3),
+        ):
+            with self.subTest(attributes), mock.patch.object(ort_options, "threads_start", return_value=True) as starts:
+                onnxruntime.backend.prepare(two_nodes(), **attributes)
+            self.assertEqual(max(call.args[0] for call in starts.call_args_list), most)
 
     def test_threads_that_started_end(self) -> None:
         before = threading.active_count()

@@ -17,6 +17,7 @@ import time
 import unittest
 import warnings
 import weakref
+from collections.abc import Mapping
 from pathlib import Path
 from unittest import mock
 
@@ -26,6 +27,7 @@ from onnx import helper
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend.allowlist.rules import NOTHING
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.runs.limits import Cancellation, RunCancelledError
 from onnxruntime.backend.session.routes import Runs
@@ -222,6 +224,23 @@ class ConfigurationTest(unittest.TestCase):
             for name in ("provider_options", "session_options", "session_config", "run_config", "unconfirmed"):
                 with self.subTest(name), self.assertRaises(TypeError):
                     getattr(rep, name)["x"] = "1"
+
+    def test_an_object_that_a_program_compares_with_a_report_changes_nothing(self) -> None:
+        class Writing:
+            def __eq__(self, other: object) -> bool:
+                other["x"] = other.pop("inner", "1")
+                return True
+
+            __hash__ = None
+
+        rep = onnxruntime.backend.prepare(two_nodes(), provider_options={CPU: {}}, inter_op_num_threads=2)
+        for name in ("provider_options", "session_options", "session_config", "run_config", "unconfirmed"):
+            with self.subTest(name):
+                before = repr(getattr(rep, name))
+                for report in (getattr(rep, name), *getattr(rep, name).values()):
+                    self.assertTrue(not isinstance(report, Mapping) or report == Writing())
+                self.assertEqual(repr(getattr(rep, name)), before)
+        self.assertFalse(NOTHING)
 
     def test_later_run_config_entries_are_part_of_it(self) -> None:
         rep = onnxruntime.backend.prepare(two_nodes())

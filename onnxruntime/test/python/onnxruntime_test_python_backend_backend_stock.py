@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pathlib
 import tempfile
@@ -24,6 +25,7 @@ import onnxruntime.backend
 from onnxruntime.backend import backend
 from onnxruntime.backend.backend import OnnxRuntimeBackend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
+from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -380,6 +382,45 @@ class SubclassTest(unittest.TestCase):
             self.assertEqual(use(), {})
         self.assertEqual(dict(Own(two_nodes()).with_run_config(run_config).run_config), run_config)
 
+    def test_a_subclass_that_adds_settings(self) -> None:
+        number = itertools.count(1)
+        for added, differs in (
+            ({"session_config": {"session.disable_prepacking": True}}, False),
+            (
+                {
+                    "session_config": {"session.strict_shape_type_inference": "0"},
+                    "provider_options": {"CPUExecutionProvider": {}},
+                },
+                False,
+            ),
+            ({"session_options": {"intra_op_num_threads": 2}, "run_config": {"gpu_graph_id": -1}}, False),
+            ({"session_options": {"logid": lambda: str(next(number))}}, True),
+        ):
+
+            class Mine(OnnxRuntimeBackend):
+                settings = added
+
+                @classmethod
+                def prepare(cls, model, device=None, **keywords):
+                    for keyword, entries in cls.settings.items():
+                        mine = {key: value() if callable(value) else value for key, value in entries.items()}
+                        keywords[keyword] = {**mine, **(keywords.get(keyword) or {})}
+                    return super().prepare(model, device, **keywords)
+
+            for source in (two_nodes(), two_nodes().SerializeToString()):
+                with self.subTest(added, source=type(source)):
+                    if differs:
+                        with self.assertRaises(NotPermittedError) as caught:
+                            Mine.prepare(source)
+                        self.assertEqual(caught.exception.keyword, "session_options")
+                        continue
+                    rep = Mine.prepare(source, "CPU", session_config={"session.disable_quant_qdq": 1})
+                    np.testing.assert_array_equal(rep.run([X])[0], Mine.run_model(source, [X])[0])
+                    found = onnxruntime.backend.prepare(source, **rep.configuration()).configuration()
+                    self.assertEqual(found, rep.configuration())
+                    for keyword in added:
+                        self.assertLessEqual({*added[keyword]}, {*found[keyword]})
+
     def test_with_run_config_keeps_the_subclass(self) -> None:
         class Counting(OnnxRuntimeBackendRep):
             kept = 7
@@ -482,6 +523,11 @@ class AttributesTest(unittest.TestCase):
                     rep.run([X], **{name: True})
                 with no_session_opens(), self.assertRaisesRegex(RuntimeError, "not permitted via the backend API"):
                     onnxruntime.backend.run(two_nodes(), [X], **{name: True})
+
+    def test_the_default_of_an_attribute_that_can_only_be_off(self) -> None:
+        rep = onnxruntime.backend.prepare(two_nodes(), enable_profiling=False)
+        self.assertEqual(dict(rep.session_options), {"enable_profiling": False})
+        np.testing.assert_array_equal(rep.run([X], terminate=False)[0], rep.run([X])[0])
 
     def test_bounds(self) -> None:
         for name, accepted, refused in (

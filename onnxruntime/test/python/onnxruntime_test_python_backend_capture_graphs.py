@@ -43,7 +43,6 @@ from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.runs import locks
 from onnxruntime.backend.runs.run_options import RunSettings
-from onnxruntime.backend.session import failures
 
 TENSORRT = "TensorrtExecutionProvider"
 
@@ -495,11 +494,6 @@ class RequirementsTest(unittest.TestCase):
             self.assertIsNone(capture_of(session))
             asked.add_session_config_entry("ep.webgpuexecutionprovider.enableGraphCapture", "1")
             self.assertRegex(capture_of(session).problem, "only models that prepare opens are checked")
-
-    def test_refusals_of_ort(self) -> None:
-        error = ValueError("This session cannot use the graph capture feature: the model has control flow nodes")
-        self.assertRegex(failures.explain(error), "If, Loop or Scan.*control flow nodes")
-        self.assertIsNone(failures.explain(ValueError("other")))
 
     def test_a_refusal_of_ort_is_explained_to_the_caller(self) -> None:
         for error, explained in (

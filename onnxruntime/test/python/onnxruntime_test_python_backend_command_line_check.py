@@ -99,7 +99,21 @@ class CheckTest(CommandTest):
         self.assertEqual(found["free_dimension_overrides"], {"N": 4})
 
     def test_an_empty_configuration(self) -> None:
-        self.assertRegex(self.show("check", "{}"), r"\AValid .+ empty\.\n\Z")
+        for given in ("{}", ""):  # the environment variable, which may not be set
+            self.assertRegex(self.show("check", given), r"\AValid .+ empty\.\n\Z")
+
+    def test_every_json_result_has_the_same_shape(self) -> None:
+        verdict = {"permitted", "problems", "warnings", "onnxruntime", "machine"}
+        for given in ("{", self.folder, '{"session_config": {"no.such": 1}}', '{"no_such": 1}'):
+            with self.subTest(given):
+                found = json.loads(Ran("check", given, "--json").out)
+                self.assertEqual((found.keys(), found["permitted"], found["warnings"]), (verdict, False, []))
+                self.assertEqual(len(found["problems"]), 1)
+        ran = Ran("check", '{"session_options": {"inter_op_num_threads": 2}}', "--json")
+        found = json.loads(ran.out)
+        self.assertEqual(found.keys() - verdict, {*configuration.KEYWORDS, "extensions"})
+        self.assertEqual([f"warning: {text}" for text in found["warnings"]], ran.err.splitlines())
+        self.assertEqual((ran.status, len(found["warnings"])), (0, 1))
 
     def test_a_file_as_the_environment_specifies_it(self) -> None:
         path = self.put("config.json", json.dumps({"session_config": {SPINNING: False}}))

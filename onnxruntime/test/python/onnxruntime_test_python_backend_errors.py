@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from unittest import mock
 
 import numpy as np
 from backend_test_models import two_nodes
@@ -22,6 +23,7 @@ from backend_test_models import two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import errors
+from onnxruntime.backend.allowlist.refusals import suggestions
 from onnxruntime.backend.errors import NotPermittedError
 
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
@@ -78,7 +80,7 @@ class TestErrors(unittest.TestCase):
         "runs.tensors": "inputs and outputs",
         "session.extensions": "the environment",
         "session.free_dimensions.verify": "sizes that ORT changed",
-        "session.free_dimensions._input_shapes": "a model that onnx cannot read",
+        "session.free_dimensions._load": "a model that onnx cannot read",
         "session.opening": "a session that ORT did not open as requested",
         "session.replacement": "a session in which a run failed",
         "session.verification": "values that ORT changed",
@@ -198,7 +200,13 @@ class WarningsTest(unittest.TestCase):
 
     def test_the_module_of_the_caller(self) -> None:
         code = compile("prepare(model, no_such_keyword=1)", "<caller>", "exec")
-        for module in ({}, {"__name__": "onnxruntime.backend_of_another"}, {"__name__": "ignored"}):
+        for module in (
+            {},
+            {"__name__": "onnxruntime.backend_of_another"},
+            {"__name__": "ignored"},
+            {"__name__": None},
+            {"__name__": 5},
+        ):
             names = {"prepare": onnxruntime.backend.prepare, "model": MODEL, **module}
             with self.subTest(module), warnings.catch_warnings(record=True) as given:
                 warnings.simplefilter("default")
@@ -206,6 +214,16 @@ class WarningsTest(unittest.TestCase):
                 exec(code, names)
                 callers = [warning.filename for warning in given]
                 self.assertEqual(callers, [] if "ignored" in module.values() else ["<caller>"])
+
+    def test_many_or_long_keywords_cost_little(self) -> None:
+        many, rep = {f"unknown_{number}": 1 for number in range(5000)}, prepare()
+        for call in (prepare, lambda **keywords: rep.run([X], **keywords)):
+            with mock.patch.object(suggestions, "ignored_keyword", wraps=suggestions.ignored_keyword) as searched:
+                self.assertIn("4992 further", str(self.warned(call, **many)[-1].message))
+            self.assertEqual(searched.call_count, 8)
+        self.assertEqual(len(prepare(**many).warnings), 9)
+        with mock.patch.object(suggestions, "get_all_providers", side_effect=AssertionError):
+            suggestions.ignored_keyword("x" * 101, 1)
 
     def test_one_warning_for_a_misspelt_keyword(self) -> None:
         for name in ("provider_option", "session_configs", "run_configs", "sesion_config"):

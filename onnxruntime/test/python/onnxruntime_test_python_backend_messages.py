@@ -261,7 +261,10 @@ REFUSALS = (
     ),
     (
         options("", {}),
-        "provider_options[''] is not permitted via the backend API: unknown execution provider. Known: ...",
+        (
+            "provider_options[''] is not permitted via the backend API: unknown execution provider. Known: ... "
+            "If it is a plugin EP, register its library with onnxruntime.register_execution_provider_library first"
+        ),
     ),
     (
         session_config("foo"),
@@ -317,10 +320,17 @@ REFUSALS = (
         ),
     ),
     (
+        attribute("optimized_model_filepath", "x"),
+        (
+            "optimized_model_filepath is not permitted via the backend API: writes files (saves the optimized model to "
+            "a file of any name). Permitted attributes: enable_cpu_mem_arena, ..."
+        ),
+    ),
+    (
         attribute("enable_profiling", True),
         (
-            "enable_profiling is not permitted via the backend API: writes files (writes a trace of every run). "
-            "Permitted attributes: enable_cpu_mem_arena, ..."
+            "enable_profiling is not permitted via the backend API: with the value True, ORT writes a trace of every "
+            "run to a file"
         ),
     ),
     (
@@ -486,8 +496,7 @@ NOT_APPLICABLE = (
         options(CANN, {}),
         (
             "provider_options['CANNExecutionProvider']: the execution provider is not available in this process. "
-            "Available: ... A plugin EP becomes available when its library is registered and supports a device on this "
-            "machine"
+            "Available: ..."
         ),
     ),
     (

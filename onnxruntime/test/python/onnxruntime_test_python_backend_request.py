@@ -133,6 +133,8 @@ class OneShotTest(unittest.TestCase):
             {"run_config": {"no.such": 1}},
             {"log_severity_level": 9},
             {"terminate": True},
+            {"timeout": -1},
+            {"cancellation": 5},
         ):
             with self.subTest(bad), no_session_opens(), self.assertRaises(NotPermittedError):
                 onnxruntime.backend.run(two_nodes(), [X], **bad)

@@ -15,6 +15,7 @@ from typing import NoReturn
 from unittest import mock
 
 import numpy as np
+from backend_test_hostile_values import Float, NumpyInt
 from backend_test_models import model, slow, two_nodes
 from onnx import helper
 
@@ -25,6 +26,8 @@ from onnxruntime.backend.session import routes
 
 CPU = "CPUExecutionProvider"
 X = np.ones((2, 3), np.float32)
+# Durations, whose unit would be lost, and types whose own methods would run.
+OTHERS = (np.timedelta64(50, "ns"), np.timedelta64(1, "Y"), np.timedelta64("NaT"), Float(1), NumpyInt(1))
 
 
 class LimitTest(unittest.TestCase):
@@ -168,7 +171,7 @@ class LimitTest(unittest.TestCase):
             limits.Limited(onnxruntime.RunOptions(), 10**6 + 1, None)
 
     def test_invalid_limits(self) -> None:
-        for timeout in (0, -1, True, "1", float("nan"), float("inf"), 1e9, [1], 10**400, np.bool_(True)):
+        for timeout in (0, -1, True, "1", float("nan"), float("inf"), 1e9, [1], 10**400, np.bool_(True), *OTHERS):
             with self.subTest(timeout=timeout), self.assertRaises(NotPermittedError) as caught:
                 self.rep.run([self.values], timeout=timeout)
             self.assertEqual(caught.exception.keyword, "timeout")

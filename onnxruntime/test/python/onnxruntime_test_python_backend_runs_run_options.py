@@ -10,6 +10,7 @@ import collections
 import contextlib
 import gc
 import sys
+import tracemalloc
 import unittest
 import warnings
 import weakref
@@ -238,6 +239,25 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
                 with self.subTest(keywords=repr(keywords)), self.assertRaises(NotPermittedError):
                     rep.run([X], **keywords)
         self.assertEqual(sent_run_config(rep, run_config={"gpu_graph_id": 1}), {"gpu_graph_id": "1"})
+
+    def test_a_run_config_that_is_too_long_is_not_copied(self) -> None:
+        rep, long = prepare(), {str(number): 1 for number in range(10**6)}
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        with self.assertRaises(NotPermittedError):
+            rep.run([X], run_config=long)
+        self.assertLess(tracemalloc.get_traced_memory()[1], 10**6)
+
+    def test_long_names_and_texts_of_a_run_are_not_copied(self) -> None:
+        rep, long = prepare(), "x" * 10**6
+        for keywords in ({long: 1}, {"logid": long}, {"run_config": {long: 1}}, {"run_config": {SHRINKAGE: long}}):
+            tracemalloc.start()
+            with warnings.catch_warnings(), contextlib.suppress(NotPermittedError):
+                warnings.simplefilter("ignore")
+                rep.run([X], **keywords)
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            self.assertLess(peak, 10**6)
 
     def test_values_without_an_end_are_refused(self) -> None:
         doubled: list = []

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
 import re
 import tempfile
@@ -96,17 +94,6 @@ class MissingTest(unittest.TestCase):
             rep = onnxruntime.backend.prepare(two_nodes())
         self.assertEqual(len(rep.warnings), 1)
         np.testing.assert_array_equal(rep.run([np.ones((2, 3), np.float32)])[0], 1)
-
-    def test_no_global_thread_pools(self) -> None:
-        for keywords in ({"provider_options": {CPU: {}}}, {"provider_options": {}}, {}):
-            printed = io.StringIO()
-            with (
-                self.assertRaises(onnxruntime.backend.NotPermittedError) as raised,
-                contextlib.redirect_stdout(printed),
-            ):
-                onnxruntime.backend.prepare(two_nodes(), use_per_session_threads=False, **keywords)
-            self.assertEqual(raised.exception.keyword, "use_per_session_threads")
-            self.assertEqual(printed.getvalue(), "")
 
     def test_no_global_thread_pools_on_a_machine_without_tensorrt(self) -> None:
         tried = []

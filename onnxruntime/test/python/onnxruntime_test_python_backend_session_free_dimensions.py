@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import sys
 import tempfile
@@ -25,7 +26,7 @@ from onnxruntime.backend.allowlist.rules import Circumstances, Permit
 from onnxruntime.backend.errors import InputError, NotPermittedError
 from onnxruntime.backend.session import free_dimensions
 
-# Whether ORT has the cap of folded values. Otherwise, the square of each size is limited.
+# Whether ORT has the cap of folded values. Otherwise, the values of all sizes together are limited.
 CAPPED = ort_options.SESSION_CONFIG[ort_options.FOLDING_CAP].since <= Circumstances.expected(()).release
 MOST = 2**24 if CAPPED else 2**12
 
@@ -108,21 +109,51 @@ class FreeDimensionOverridesTest(unittest.TestCase):
         beside = model(cube.graph.node, {"X": ("N",), "W": (most + 1,)}, {"Y": ("N",)})
         self.assertEqual(self.shapes({"N": 2}, beside), [[2], [most + 1]])
 
-    def test_the_square_of_a_dimension_counts_if_folding_is_not_capped(self) -> None:
+    def test_all_sizes_together_are_limited_if_folding_is_not_capped(self) -> None:
         """ORT before 1.27 has no cap, OpenVINO folds by itself, and a caller can lift the cap of the backend."""
+        node, none = helper.make_node, []
+        shape = [node("Shape", ["X"], ["s"]), node("ConstantOfShape", ["s"], ["c"]), node("Add", ["X", "c"], ["Y"])]
+        cube = [node("Shape", ["X"], ["s"]), node("Concat", ["s", "s", "s"], ["sss"], axis=0)]
+        cube += [node("ConstantOfShape", ["sss"], ["e"]), node("ReduceMax", ["e"], ["m"], keepdims=0)]
+        cube += [node("Add", ["X", "m"], ["Y"])]
+        image = [node("Conv", ["X", "w"], ["f"], pads=[1] * 4), node("Shape", ["f"], ["s"], start=2)]
+        image += [node("ConstantOfShape", ["s"], ["grid"]), node("Add", ["f", "grid"], ["Y"])]
+        branch = helper.make_graph(
+            [node("Neg", ["X"], ["z"])], "branch", [], [helper.make_tensor_value_info("z", 1, None)]
+        )
+        hidden = [node("If", ["t"], ["Y"], then_branch=branch, else_branch=branch)]
+        weights = {"w": np.ones((4, 3, 3, 3), np.float32), "t": np.array(True)}
+        matrix, picture = ("B", "S"), ("B", 3, "H", "W")
+        for nodes, dimensions, sizes, permitted in (
+            (none, matrix, {"B": 8, "S": 2**16}, True),  # no value depends on sizes alone
+            (none, matrix, {"S": 2**16 + 1}, False),  # onnx would need much memory to infer that
+            (shape, matrix, {"S": 2**12}, True),  # its square is the limit
+            (cube, matrix, {"B": 1, "S": 255}, True),
+            (cube, matrix, {"B": 1, "S": 256}, False),
+            (shape, matrix, {"S": 2**12 + 1}, False),  # B is free: the number of elements is unknown
+            (shape, matrix, {"B": 1, "S": 2**16}, True),
+            (shape, matrix, {"B": 255, "S": 2**16}, True),
+            (shape, matrix, {"B": 256, "S": 2**16}, False),  # the limit, and the shape itself
+            (image, picture, {"B": 1, "H": 1080, "W": 1920}, True),
+            (image, picture, {"B": 1, "H": 2, "W": 4097}, True),
+            (hidden, matrix, {"B": 8, "S": 4096}, False),
+        ):
+            made = model(nodes or [node("Neg", ["X"], ["Y"])], {"X": dimensions}, {"Y": None}, weights)
+            compiling = Permit("", True, {"OpenVINOExecutionProvider": {}}, sizes=sizes)
+            with self.subTest(str([each.op_type for each in nodes]), sizes=sizes):
+                expected = contextlib.nullcontext() if permitted else self.assertRaises(NotPermittedError)
+                with expected:
+                    free_dimensions.apply(onnxruntime.SessionOptions(), compiling, made.SerializeToString())
+        mask = model(shape, {"X": matrix}, {"Y": matrix})
         with mock.patch.object(Circumstances, "expected", return_value=Circumstances((1, 26), "x86_64")):
-            self.assertEqual(self.shapes({"N": 4096})[0], [4096, "M"])
-            self.assert_refused("N", {"N": 4097})
+            self.assert_refused("", {"S": 4097}, mask)
         if CAPPED:
             for cap, refused in ((2**20, False), (2**24, False), (2**24 + 1, True)):
                 keywords = {"session_config": {ort_options.FOLDING_CAP: cap}}
                 if refused:
-                    self.assert_refused("N", {"N": 4097}, **keywords)
+                    self.assert_refused("", {"S": 4097}, mask, **keywords)
                 else:
-                    onnxruntime.backend.prepare(open_model(), free_dimension_overrides={"N": 4097}, **keywords)
-            compiling = Permit("", True, {"OpenVINOExecutionProvider": {}}, sizes={"N": 4097})
-            with self.assertRaises(NotPermittedError):
-                free_dimensions.apply(onnxruntime.SessionOptions(), compiling, open_model().SerializeToString())
+                    onnxruntime.backend.prepare(mask, free_dimension_overrides={"S": 4097}, **keywords)
 
     @unittest.skipUnless(sys.platform == "linux", "reads the memory of a process from Linux")
     def test_a_size_does_not_make_the_session_fold_gigabytes(self) -> None:
@@ -154,6 +185,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
             ("S", f"{2**24}"),
             ("S,S", "4096"),
             ("S,S", "16384"),
+            ("S,S,S", "1024"),
             ("S,S,S", "5000"),
             ("B,S,S", "64,8192"),
         ):

@@ -27,6 +27,7 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import request
 from onnxruntime.backend.allowlist.providers import option_texts
+from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.session import presence
 
 KNOWN = CUDA
@@ -47,6 +48,14 @@ class DeviceTest(unittest.TestCase):
                     self.assertTrue(onnxruntime.backend.supports_device(device), (build, device))
                 for device in [*no.split(), *never]:
                     self.assertFalse(onnxruntime.backend.supports_device(device), (build, device))
+
+    def test_an_object_that_claims_to_be_text(self) -> None:
+        lying = mock.Mock(__class__=str)
+        self.assertIsInstance(lying, str)
+        self.assertFalse(onnxruntime.backend.supports_device(lying))
+        with self.assertRaises(NotPermittedError) as caught:
+            onnxruntime.backend.prepare(two_nodes(), lying)
+        self.assertEqual(caught.exception.keyword, "device")
 
     def settled(self, device: str, options: dict | None) -> dict[str, dict[str, str]]:
         with process_with(bundled=(TENSORRT, CUDA, OPENVINO), build="GPU"):
@@ -138,6 +147,37 @@ class AdviceTest(unittest.TestCase):
             ):
                 advice = presence.advice_on_device(given)
                 self.assertEqual((bool(advice), "device_type" in advice), (advised, OPENVINO in available))
+
+
+class RegistrationTest(unittest.TestCase):
+    """The advice on an EP that this process does not have."""
+
+    def test_a_registered_library_without_a_device(self) -> None:
+        with mock.patch.object(presence, "_pybind_state", Registered):
+            never = presence.advice("NeverRegistered")
+            self.assertNotEqual(presence.advice("NoDevice"), never)
+            for name in ("", "\0", "\ud800", "NoDevice\0", "x" * 10**6):  # ORT receives none of them
+                self.assertEqual(presence.advice(name), never)
+            for name in ("NoDevice", "NeverRegistered"):
+                with self.assertRaises(NotPermittedError) as caught:
+                    onnxruntime.backend.prepare(two_nodes(), provider_options={name: {}})
+                self.assertTrue(caught.exception.reason.endswith(presence.advice(name)))
+
+    def test_ort_knows_the_registered_libraries(self) -> None:
+        registered = presence.advice(CPU)
+        never = presence.advice("NeverRegistered")
+        has_function = hasattr(presence._pybind_state, "get_hardware_device_ep_incompatibility_details")
+        self.assertEqual(registered != never, has_function)  # ORT 1.24 does not have it
+
+
+class Registered:
+    InvalidArgument = LookupError
+
+    @staticmethod
+    def get_hardware_device_ep_incompatibility_details(name: str, device: object) -> dict:
+        if name != "NoDevice":
+            raise Registered.InvalidArgument
+        return {}
 
 
 class ExcludedTest(unittest.TestCase):

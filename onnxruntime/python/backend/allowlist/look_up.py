@@ -26,9 +26,23 @@ from onnxruntime.backend.provider_names import ON_CUDA_DEVICE
 if TYPE_CHECKING:
     from onnxruntime.backend.request import Request
 
+REGISTER = "If it is a plugin EP, register its library with onnxruntime.register_execution_provider_library first"
+_MOST_WARNINGS = 8  # about the keyword arguments of a call: each one searches for similar names
+_ATTRIBUTES = {*ort_options.SESSION_ATTRIBUTES, *ort_options.RUN_ATTRIBUTES}
+_LONGEST_NAME = 100  # of an attribute
 
-def permit(request: Request, facts: Circumstances, kind_of: Callable[[str], str]) -> Permit:
-    """Look up all settings of a request; ``facts`` describe the session without them, with its EPs as ``providers``."""
+
+def permit(
+    request: Request,
+    facts: Circumstances,
+    kind_of: Callable[[str], str],
+    advice: Callable[[str], str] = lambda _: REGISTER,
+) -> Permit:
+    """Look up all settings of a request; ``facts`` describe the session without them, with its EPs as ``providers``.
+
+    :param kind_of: returns the kind of an EP in this process, or ``""``.
+    :param advice: returns the next step for an EP that this process does not have.
+    """
     eps = request.settings.get("provider_options")
     permitted = Permit(request.device, eps is not None)
     if "extensions" in request.attributes:
@@ -51,6 +65,10 @@ def permit(request: Request, facts: Circumstances, kind_of: Callable[[str], str]
     else:
         for name, given in eps.items():
             kind = permitted.kinds[name] = kind_of(name)
+            if not kind and name not in PROVIDERS:
+                similar = suggestions().similar_provider(name)
+                step = "" if similar.endswith("?") else f". {advice(name)}"
+                refuse(f"unknown execution provider{similar}{step}", "provider_options", name, None if name else "")
             permitted.providers[name] = _options_of(name, given, kind, facts)
         _check_device(request, permitted)
     for keyword in (word for word in ("session_config", "run_config") if word in request.settings):
@@ -104,7 +122,7 @@ def attributes(
             reject_key(name, "keyword argument")
         if name in table:
             settings[name] = _look_up(table, name, value, facts, (name, "", None))
-        elif name not in ort_options.SESSION_ATTRIBUTES and name not in ort_options.RUN_ATTRIBUTES:
+        elif len(name) <= _LONGEST_NAME and name not in _ATTRIBUTES:
             where, owner = ("run", RunOptions) if table is ort_options.RUN_ATTRIBUTES else ("session", SessionOptions)
             reason = _documented(f"{where} attributes", "", name)
             if reason or hasattr(owner, name):
@@ -115,9 +133,6 @@ def attributes(
 
 def _options_of(name: str, given: Mapping[str, object], kind: str, facts: Circumstances) -> dict[str, Setting]:
     """Return the options of an EP. If it is not available, one of its kinds must permit all of them."""
-    if not kind and name not in PROVIDERS:
-        reason = f"unknown execution provider{suggestions().similar_provider(name)}"
-        refuse(reason, "provider_options", name, None if name else "")
     first = None
     for each in (kind,) if kind else PROVIDERS[name]:
         try:
@@ -243,7 +258,10 @@ def refuse_while_model_configures(keywords: Iterable[str]) -> None:
 def warn_unknown(given: Mapping[str, object], acting: Container[str]) -> tuple[str, ...]:
     """Warn about keyword arguments that are not ``acting`` in this call, and return the warnings."""
     plain = {str.__str__(name): value for name, value in given.items()}  # a subclass of str can have its own methods
-    warnings = tuple(suggestions().ignored_keyword(*each) for each in plain.items() if each[0] not in acting)
+    ignored = [each for each in plain.items() if each[0] not in acting]
+    warnings = [suggestions().ignored_keyword(*each) for each in ignored[:_MOST_WARNINGS]]
+    if more := len(ignored) - len(warnings):
+        warnings.append(f"{more} further keyword arguments are ignored")
     for warning in warnings:
         warn(warning)
-    return warnings
+    return tuple(warnings)

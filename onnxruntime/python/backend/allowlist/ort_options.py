@@ -10,12 +10,23 @@ The tests of this module observe the effect of each key. docs/options-evidence.m
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import partial
 
 from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from onnxruntime.backend.allowlist.rules import Circumstances, Common, Family, Need, Rule
-from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Member, Names, Text, Threads, threads_start
+from onnxruntime.backend.allowlist.value_kinds import (
+    Choice,
+    Fixed,
+    Flag,
+    Integer,
+    Member,
+    Names,
+    Text,
+    Threads,
+    threads_start,
+)
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, COMPILING, CPU, GPU, NPU, ON_CUDA_DEVICE
 
 
@@ -37,8 +48,18 @@ _OWN_POOLS = _only_warns(
     lambda facts, _: facts.attributes.get("use_per_session_threads", True),
     shared=True,
 )
+
+
+def _threads(facts: Circumstances) -> int:
+    """Return the most threads that ORT starts for the pools of a session. For a number of 0, it counts the cores."""
+    pools = ("intra_op", "inter_op") if _parallel(facts) else ("intra_op",)
+    return sum(facts.attributes.get(f"{pool}_num_threads") or os.cpu_count() or 1 for pool in pools)
+
+
 _THREADS = Need(
-    "threads that this process can start", lambda _, text: threads_start(int(text)), without="ORT waits indefinitely"
+    "threads that this process can start",
+    lambda facts, text: threads_start(max(int(text), _threads(facts))),
+    without="ORT waits indefinitely",
 )
 _PATTERN = _only_warns(
     "execution_mode=ORT_SEQUENTIAL to be on", lambda facts, text: text == "0" or not _parallel(facts)
@@ -59,6 +80,12 @@ _MODE = Member(*ExecutionMode.__members__.values())
 # Not MEMORY_EFFICIENT: with it, builds without training cannot create a session.
 _ORDER = Member(ExecutionOrder.DEFAULT, ExecutionOrder.PRIORITY_BASED)
 
+# Programs for ORT's own backend set ORT's defaults, too.
+_NO_TRACE = Fixed(False, "ORT writes a trace of every run to a file")
+_NO_END = Fixed(
+    False, "the run stops before it returns outputs. To stop a run, pass timeout or cancellation to rep.run"
+)
+
 # Attributes that are False and True by default.
 _false = partial(Rule, Flag(), "False")
 _true = partial(Rule, Flag(), "True")
@@ -67,6 +94,7 @@ SESSION_ATTRIBUTES = {
     "enable_cpu_mem_arena": _true("Whether the CPU EP allocates from an arena."),
     "enable_mem_pattern": _true("Whether ORT plans memory ahead from the shapes of the first run.", needs=(_PATTERN,)),
     "enable_mem_reuse": _true("Whether a run reuses buffers."),
+    "enable_profiling": Rule(_NO_TRACE, "False", "Whether ORT writes a trace of every run."),
     "execution_mode": Rule(_MODE, "ORT_SEQUENTIAL", "Whether operators run in parallel.", needs=(_SEVERAL,)),
     "execution_order": Rule(_ORDER, "DEFAULT", "Order in which ready nodes run."),
     "graph_optimization_level": Rule(_LEVEL, "ORT_ENABLE_ALL", "How much ORT rewrites the graph."),
@@ -90,6 +118,7 @@ RUN_ATTRIBUTES = {
     "log_verbosity_level": _VERBOSITY,
     "logid": Rule(_LOG_ID, "", "Prefix of the run's log lines."),
     "only_execute_path_to_fetches": _false("Whether ORT runs only the nodes that the outputs need."),
+    "terminate": Rule(_NO_END, "False", "Whether the run stops before it returns outputs."),
 }
 
 _DISABLED = "optimization.disable_specified_optimizers"
@@ -110,6 +139,15 @@ def _beside(key: str, *refused: str, what: str) -> Need:
     return Need(what, lambda facts, _: facts.beside.get(key) not in refused, only_warns=True)
 
 
+def _read_by(*operators: str) -> Need:
+    """Return the need of one of the operators that read a key, or that ORT rewrites into such operators.
+
+    ORT records the operators after ORT_ENABLE_BASIC. Its passes can remove operators whose keys they have read.
+    """
+    return Need(f"a model with {' or '.join(operators)}", lambda facts, _: True, only_warns=True, operators=operators)
+
+
+_NBITS = _read_by("MatMulNBits", "DequantizeLinear")
 _X86_64 = Need("an x86-64 CPU", lambda facts, _: facts.machine.lower() in ("x86_64", "amd64"))
 
 # Switches that are off and on by default. If the session lacks the part of ORT that a switch controls, it is off.
@@ -180,7 +218,7 @@ _EXTENDED = _optimizes(GraphOptimizationLevel.ORT_ENABLE_EXTENDED)
 _FULL = _beside(_MINIMAL, "apply", what=f"{_MINIMAL} other than 'apply'")
 _QDQ_FUSION = _beside(_NO_QDQ_FUSION, "1", what=f"{_NO_QDQ_FUSION}=0")
 _FUSED = "DequantizeLinear and MatMul become MatMulNBits"
-_QDQ_FUSES = (_QDQ_FUSION, _enabled("QDQSelectorActionTransformer"))
+_QDQ_FUSES = (_QDQ_FUSION, _enabled("QDQSelectorActionTransformer"), _NBITS)
 _QDQ_KEPT = _beside(_NO_QDQ_FUSION, None, "0", what=f"{_NO_QDQ_FUSION}=1")
 
 # At every level: an entry that turns work off is met anyway by a level that does not do this work.
@@ -217,6 +255,8 @@ SESSION_CONFIG: dict[str, Rule] = {
         "BNSH",
         "Layout of the value cache of GroupQueryAttention. The cache's input and output have shapes of this layout.",
         since=(1, 30),
+        needs=(_read_by("GroupQueryAttention"),),
+        already_so=("BNSH",),
     ),
 }
 
@@ -239,11 +279,12 @@ SESSION_CONFIG |= Common(needs=(_BASIC,)) | {
 # By passes that run from ORT_ENABLE_EXTENDED on.
 SESSION_CONFIG |= Common(needs=(_EXTENDED,)) | {
     "optimization.enable_gelu_approximation": _switch(
-        "Replaces Gelu by its tanh approximation.", needs=(_enabled("GeluApproximation"), _FULL)
+        "Replaces Gelu by its tanh approximation.",
+        needs=(_enabled("GeluApproximation"), _FULL, _read_by("Gelu", "BiasGelu", "Erf")),
     ),
     "session.enable_quant_qdq_cleanup": _switch(
         "Removes remaining Q-DQ pairs, and the rounding that they cause.",
-        needs=(_enabled("QDQFinalCleanupTransformer"),),
+        needs=(_enabled("QDQFinalCleanupTransformer"), _read_by("QuantizeLinear")),
     ),
     "session.qdq_matmulnbits_accuracy_level": Rule(
         Integer(0, 4), "4", f"Accuracy level if {_FUSED}.", needs=_QDQ_FUSES, already_so=("4",)
@@ -359,10 +400,14 @@ SESSION_CONFIG |= {
     ),
     # Tried on no other CPU.
     "mlas.nchwc_depthwise_sliding": _switch_on(
-        "Uses the sliding-window kernel for depthwise convolution.", since=(1, 31), needs=(_X86_64,)
+        "Uses the sliding-window kernel for depthwise convolution.",
+        since=(1, 31),
+        needs=(_X86_64, _read_by("Conv", "FusedConv")),
     ),
-    "mlas.qnbit.force_fp32": _switch("Computes n-bit MatMulNBits in float32.", since=(1, 31), needs=(_X86_64,)),
-    "mlas.use_lut_gemm": _switch("Uses lookup-table kernels for 2-bit MatMulNBits.", needs=(_X86_64, _PREPACKING)),
+    "mlas.qnbit.force_fp32": _switch("Computes n-bit MatMulNBits in float32.", since=(1, 31), needs=(_X86_64, _NBITS)),
+    "mlas.use_lut_gemm": _switch(
+        "Uses lookup-table kernels for 2-bit MatMulNBits.", needs=(_X86_64, _PREPACKING, _NBITS)
+    ),
     # Memory and loading.
     _NO_PREPACKING: _switch("Skips the repacking of constant weights at load time."),
     "session.prepack.enable_parallel": _switch(

@@ -59,6 +59,7 @@ class Need(NamedTuple):
     only_warns: bool = False  # whether the entry is accepted with a warning otherwise, because it then has no effect
     shared: bool = False  # whether something outside the session decides that. Each value then has a warning
     without: str = "ORT ignores or rejects it"  # the consequence otherwise, as the end of "Otherwise, ..."
+    operators: tuple[str, ...] = ()  # of which the model must have one. Only a session that exists shows its operators
 
 
 class Rule(NamedTuple):
@@ -115,6 +116,11 @@ class Setting(NamedTuple):
     text: str  # as ORT receives it
     place: Place
 
+    @property
+    def plain(self) -> bool | int | str:
+        """The value as plain data that a caller can specify. An EP can have another spelling of it."""
+        return self.text if type(self.value) is tuple else self.value
+
 
 @dataclass(eq=False, repr=False)
 class Permit:
@@ -131,6 +137,23 @@ class Permit:
     # By keyword argument, each key that has no effect in this session, with a sentence about it.
     without_effect: dict[str, Mapping[str, str]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()  # those given while the settings were looked up
+
+    def configuration(self) -> dict[str, dict]:
+        """Return the settings as plain data, with which ``prepare`` creates the same permit."""
+        found: dict[str, dict] = {
+            "session_config": dict(self.session_config),
+            "run_config": dict(self.run_config),
+            # The name of an enum's member.
+            "session_options": {name: getattr(value, "name", value) for name, value in self.attributes.items()},
+            "free_dimension_overrides": dict(self.sizes),
+        }
+        found = {keyword: entries for keyword, entries in found.items() if entries}
+        if self.explicit:
+            found["provider_options"] = {
+                ep: {option: setting.plain for option, setting in settings.items()}
+                for ep, settings in self.providers.items()
+            }
+        return found
 
 
 def texts_of(settings: Mapping[str, Setting]) -> dict[str, str]:

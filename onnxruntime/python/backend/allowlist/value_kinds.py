@@ -249,11 +249,12 @@ class Names(Kind):
         self.schema = {"type": "string", "$comment": accepts}
 
     def parse(self, value: object) -> tuple[str, ...]:
-        text = _text(value)
-        names, known = () if self._empty and text == "" else tuple(text.split(self._separator)), {*self._known()}
-        if len(names) > len(known) or not known.issuperset(names):
+        text, known = _text(value), {*self._known()}
+        if self._empty and text == "":
+            return ()
+        if text.count(self._separator) >= len(known) or not known.issuperset(names := text.split(self._separator)):
             raise ValueError("it contains a name that is not permitted")
-        return names
+        return tuple(names)
 
     def render(self, parsed: object) -> str:
         return self._separator.join(parsed)

@@ -13,7 +13,7 @@ import sys
 import onnxruntime
 from onnxruntime.backend import configuration
 from onnxruntime.backend.command_line import configurations
-from onnxruntime.backend.command_line.output import Page
+from onnxruntime.backend.command_line.output import MistakeError, Page
 
 HELP = "validate a configuration without a model"
 DESCRIPTION = """Validate a configuration for this ORT version and this machine. No model is needed, and the EPs
@@ -27,9 +27,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
-    settings, problems = configurations.validate(configurations.load(chosen.configuration))
+    try:
+        # As in the environment variable, empty text is an empty configuration.
+        settings, problems = configurations.validate(configurations.load(chosen.configuration or "{}"))
+    except MistakeError as mistake:
+        settings, problems = {}, [configurations.problem(mistake)]
     release = {"onnxruntime": onnxruntime.__version__, "machine": platform.machine()}
-    return {"permitted": not problems, "problems": problems, **release, **settings}, 1 if problems else 0
+    result = {"permitted": not problems, "problems": problems, "warnings": [], **release, **settings}
+    return result, 1 if problems else 0
 
 
 def show(result: dict, page: Page) -> None:

@@ -53,7 +53,7 @@ def read(text: str) -> dict[str, object]:
 
 
 def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[str, object]]]:
-    """Return the settings that ORT would receive for a JSON object, by keyword, and all problems.
+    """Return the settings that ORT would receive for a JSON object, by keyword, with warnings; and all problems.
 
     The environment's configuration does not count. The function removes invalid parts from the object.
     """
@@ -76,11 +76,13 @@ def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[st
             _remove(specified, refusal)
     if problems:
         return {}, problems
-    for texts in permit.without_effect.values():
-        for text in texts.values():
-            warn(text)
+    warnings = [text for texts in permit.without_effect.values() for text in texts.values()]
     if permit.attributes.get("use_per_session_threads") is False:
-        warn("use_per_session_threads=False requires onnxruntime.set_global_thread_pool_sizes in the process")
+        warnings.append(
+            "use_per_session_threads=False requires onnxruntime.set_global_thread_pool_sizes in the process"
+        )
+    for text in warnings:
+        warn(text)
     providers = []
     for name, settings in permit.providers.items() if permit.explicit else ():
         kind = present.get(name) or next(kind for kind, table in PROVIDERS[name].items() if settings.keys() <= {*table})
@@ -94,6 +96,7 @@ def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[st
         "session_options": {name: getattr(value, "name", value) for name, value in permit.attributes.items()},
         "free_dimension_overrides": dict(permit.sizes),
         "extensions": config.get("extensions", []),
+        "warnings": warnings,
     }, []
 
 

@@ -19,9 +19,8 @@ from _thread import start_new_thread  # threading.Thread.start waits for an Even
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
-import numpy as np
-
 from onnxruntime import RunOptions
+from onnxruntime.backend.allowlist.value_kinds import plain
 from onnxruntime.backend.errors import RunCancelledError, reject_type, reject_value
 
 _LONGEST = 1e6  # timers cannot count longer on every system (threading.TIMEOUT_MAX)
@@ -55,18 +54,27 @@ class Cancellation:
                 run.terminate()
 
 
+def check(timeout: object = None, cancellation: object = None) -> float | None:
+    """Check the limits of a run, and return its timeout in seconds."""
+    if timeout is not None:
+        try:
+            seconds = plain(timeout)
+        except ValueError:
+            seconds = None
+        if type(seconds) not in (int, float) or not 0 < seconds <= _LONGEST:
+            reject_value(timeout, f"a number of seconds greater than 0 and at most {_LONGEST:.0f}", "timeout")
+        timeout = seconds
+    if cancellation is not None and type(cancellation) is not Cancellation:
+        reject_type(cancellation, "an onnxruntime.backend.Cancellation", "cancellation")
+    return timeout
+
+
 class Limited:
     """Context manager for one run with limits. It raises ``TimeoutError`` or :class:`RunCancelledError` on exit."""
 
     def __init__(self, options: RunOptions, timeout: object, cancellation: object) -> None:
         """Check the limits of a run in seconds and by a :class:`Cancellation`. No other run uses ``options``."""
-        if isinstance(timeout, (np.floating, np.integer)):
-            timeout = timeout.item()
-        if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout <= _LONGEST):
-            reject_value(timeout, f"a number of seconds greater than 0 and at most {_LONGEST:.0f}", "timeout")
-        if cancellation is not None and type(cancellation) is not Cancellation:
-            reject_type(cancellation, "an onnxruntime.backend.Cancellation", "cancellation")
-        self._options, self._timeout, self._late = options, timeout, False
+        self._options, self._timeout, self._late = options, check(timeout, cancellation), False
         self._end = SimpleQueue()
         self._cancellation = Cancellation() if cancellation is None else cancellation
 

@@ -47,7 +47,7 @@ SESSION_VARIABLES = {
 }
 _ANYWAY = "To run it anyway, set the environment variable ALLOW_RELEASED_ONNX_OPSET_ONLY=0"
 # Clearer messages for errors that ORT raises while it creates a session: regular expression to message.
-_EXPLANATIONS = {
+EXPLANATIONS = {
     "graph capture feature": (
         "This model cannot be captured. Graph capture requires a model without If, Loop or Scan, whose nodes all run "
         "on the EP that captures, except those that compute shapes. Prepare the model without graph capture. "
@@ -72,7 +72,7 @@ _EXPLANATIONS = {
 
 def explain(error: Exception) -> str | None:
     """Return a clearer message for an error that ORT raised while it created a session; ``None`` if there is none."""
-    for pattern, message in _EXPLANATIONS.items():
+    for pattern, message in EXPLANATIONS.items():
         if match := re.search(pattern, str(error)):
             return message.format(*match.groups(), ort=onnxruntime.__version__, error=error)
     for variable, key in SESSION_VARIABLES.items():

@@ -19,7 +19,7 @@ import onnx
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist.ort_options import FOLDING_CAP, SESSION_CONFIG
 from onnxruntime.backend.allowlist.rules import Circumstances, Permit
-from onnxruntime.backend.errors import reject, reject_value, show
+from onnxruntime.backend.errors import reject, show
 from onnxruntime.backend.provider_names import COMPILING
 
 _KEYWORD = "free_dimension_overrides"
@@ -27,6 +27,9 @@ _KEYWORD = "free_dimension_overrides"
 # backend limits the bytes of each folded value. Before 1.27, and for EPs that fold by themselves, only the sizes can be
 # limited: ORT 1.24.1 needs 12 bytes for each element of a mask, OpenVINO 9 to 17.
 _MOST_FOLDED_BYTES = 2**24
+# The operators whose outputs depend on the shape of an input only.
+_OF_SHAPES = ("Shape", "Size", "EyeLike", "RandomNormalLike", "RandomUniformLike")
+_MOST_INFERRED = 2**16  # onnx uses 80 bytes and more for each element of a vector whose values it infers
 _MOST_ELEMENTS, _MOST_ELEMENTS_UNCAPPED = 2**25, 2**24
 
 
@@ -35,7 +38,12 @@ def apply(options: SessionOptions, permit: Permit, source: str | bytes) -> dict[
     sizes = permit.sizes
     if not sizes:
         return {}
-    shapes = _input_shapes(source)
+    model = _load(source)
+    # A dimension without a name or a value has the size 0.
+    shapes = {
+        node.name: [dimension.dim_param or dimension.dim_value for dimension in node.type.tensor_type.shape.dim]
+        for node in model.graph.input
+    }
     # ORT cuts a name at a NUL.
     names = {name for shape in shapes.values() for name in shape if type(name) is str and "\0" not in name}
     capped = _cap_folding(options, permit)
@@ -44,9 +52,6 @@ def apply(options: SessionOptions, permit: Permit, source: str | bytes) -> dict[
         if name not in names:
             has = ", ".join(sorted(map(ascii, names))) or "none"
             reject(f"the model's inputs have no dimension of this name. Named dimensions: {has}", _KEYWORD, "", name)
-        if not capped and size**2 > most:
-            expected = f"at most {math.isqrt(most)}, because ORT or an EP can compute tensors of {size} x {size}"
-            reject_value(size, expected, _KEYWORD, "", name)
         options.add_free_dimension_override_by_name(name, size)
     for node, shape in shapes.items():
         # A free dimension, or one without elements, counts as one.
@@ -54,7 +59,38 @@ def apply(options: SessionOptions, permit: Permit, source: str | bytes) -> dict[
         if math.prod(known) > most and not sizes.keys().isdisjoint(shape):
             problem = f"input {show(node)} would have {math.prod(known)} elements. The maximum is {most}, because ORT"
             reject(f"{problem} computes size-dependent values when it loads the model", _KEYWORD)
+    if not capped and _folded(model, sizes) > most:
+        problem = f"ORT or an EP can compute more than {most} elements from the sizes alone when it loads the model"
+        reject(f"{problem}. Use smaller sizes", _KEYWORD)
     return shapes
+
+
+def _folded(model: onnx.ModelProto, sizes: Mapping[str, int]) -> int:
+    """Return the number of elements that a model computes from sizes alone, or an estimate if that is unknown."""
+    # A mask: the elements of a batch, times the square of the largest size.
+    estimate = math.prod(sizes.values()) * max(sizes.values())
+    if max(sizes.values()) > _MOST_INFERRED:
+        return estimate
+    for node in model.graph.input:
+        for dimension in node.type.tensor_type.shape.dim:
+            if dimension.dim_param in sizes:
+                dimension.dim_value = sizes[dimension.dim_param]
+    try:
+        graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    except Exception:
+        return estimate
+    shapes = {value.name: value.type.tensor_type.shape.dim for value in (*graph.value_info, *graph.output)}
+    alone = {"", *(weight.name for weight in (*graph.initializer, *(w.values for w in graph.sparse_initializer)))}
+    # Subgraphs and functions are not checked.
+    known, elements = not model.functions, 0
+    for node in graph.node:
+        known = known and not any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute)
+        if node.op_type in _OF_SHAPES or alone.issuperset(node.input):
+            alone.update(node.output)
+            for name in filter(None, node.output):
+                known = known and name in shapes and all(size.HasField("dim_value") for size in shapes[name])
+                elements += math.prod(size.dim_value or 1 for size in shapes.get(name, ()))
+    return elements if known else max(elements, estimate)
 
 
 def _cap_folding(options: SessionOptions, permit: Permit) -> bool:
@@ -77,14 +113,8 @@ def verify(session: InferenceSession, shapes: Mapping[str, list[str | int]], siz
                 )
 
 
-def _input_shapes(source: str | bytes) -> dict[str, list[str | int]]:
-    """Return the shape of each input by name, with the names of named dimensions."""
+def _load(source: str | bytes) -> onnx.ModelProto:
     try:
-        model = onnx.load(source if isinstance(source, str) else io.BytesIO(source), load_external_data=False)
+        return onnx.load(source if isinstance(source, str) else io.BytesIO(source), load_external_data=False)
     except Exception as error:
         raise RuntimeError(f"{_KEYWORD} requires a model that onnx can read. onnx error: {error}") from error
-    # A dimension without a name or a value has the size 0.
-    return {
-        node.name: [dimension.dim_param or dimension.dim_value for dimension in node.type.tensor_type.shape.dim]
-        for node in model.graph.input
-    }

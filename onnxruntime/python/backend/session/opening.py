@@ -20,7 +20,15 @@ from onnxruntime.backend.allowlist.rules import Permit, Setting
 from onnxruntime.backend.errors import NotPermittedError, reject, reject_value, reworded
 from onnxruntime.backend.provider_names import OF_OPENVINO, ON_ANY_DEVICE, TENSORRT
 from onnxruntime.backend.runs import locks
-from onnxruntime.backend.session import extensions, failures, free_dimensions, presence, replacement, state
+from onnxruntime.backend.session import (
+    extensions,
+    failures,
+    free_dimensions,
+    presence,
+    replacement,
+    state,
+    verification,
+)
 
 _RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 _RELEASED_OPSETS = "session.allow_released_opsets_only"  # ORT before 1.32 ignores it
@@ -38,7 +46,9 @@ def create(
     """
     for name, value in permit.attributes.items():
         setattr(options, name, value)
-    own = {_RELEASED_OPSETS: "1" if released_opsets else "0"} | ({_RECORD_ASSIGNMENT: "1"} if permit.explicit else {})
+    own = {_RELEASED_OPSETS: "1" if released_opsets else "0"}
+    if permit.explicit or verification.needs_of_operators(permit):
+        own[_RECORD_ASSIGNMENT] = "1"
     for key, text in {**own, **permit.session_config}.items():
         options.add_session_config_entry(key, text)
     registered = extensions.register(options, libraries)

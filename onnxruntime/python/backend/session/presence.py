@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 
 import onnxruntime
@@ -16,7 +17,7 @@ from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.errors import reject, show, warn
 from onnxruntime.backend.provider_names import CPU, CUDA, ON_CUDA_DEVICE, OPENVINO, TENSORRT
 from onnxruntime.backend.request import split_device
-from onnxruntime.capi import build_and_package_info
+from onnxruntime.capi import _pybind_state, build_and_package_info
 
 _EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
 EXCLUDED = f"the environment variable {_EXCLUDE} excludes the execution providers of this device"
@@ -81,7 +82,22 @@ def advice(name: str) -> str:
             f"base, run in a checkout of this package: pip uninstall -y {base} && ORT_BACKEND_BASE=onnxruntime-gpu pip "
             "install ."
         )
-    return "A plugin EP becomes available when its library is registered and supports a device on this machine"
+    return _registration(name)
+
+
+def _registration(name: str) -> str:
+    """Return whether a library with an EP of this name is registered, and the next step."""
+    try:
+        if re.fullmatch(r"[\w.]{1,100}", name, re.ASCII):
+            # ORT 1.24 does not have this function.
+            query = _pybind_state.get_hardware_device_ep_incompatibility_details
+            query(name, onnxruntime.get_ep_devices()[0].device)
+            return "The library of this EP is registered, but it supports no device on this machine"
+    except _pybind_state.InvalidArgument:
+        pass  # no registered library has an EP of this name
+    except Exception:
+        return "A plugin EP becomes available when its library is registered and supports a device on this machine"
+    return look_up.REGISTER
 
 
 def advice_on_device(device: object) -> str:
@@ -106,7 +122,7 @@ def supports_device(device: str, built_for: str) -> bool:
 
     As in ORT's own backend, a part of :func:`onnxruntime.get_device`, as in ``'CPU-OPENVINO_CPU'``, is a device, too.
     """
-    if not isinstance(device, str):
+    if not issubclass(type(device), str):  # isinstance asks the object
         return False
     name, index = split_device(device)
     if name in ("CUDA", "GPU"):

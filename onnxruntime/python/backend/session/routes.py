@@ -16,6 +16,7 @@ from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist.ort_options import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances
 from onnxruntime.backend.errors import reject
+from onnxruntime.backend.request import MOST_ENTRIES
 from onnxruntime.backend.runs import fast_path, tensors
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.runs.limits import Limited
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from onnxruntime.backend.session.replacement import Replacement
 
 _MOST_SETTINGS = 64
+_LONGEST_KEPT = 256  # of a name or text in the arguments of earlier runs
 
 
 @dataclass(eq=False, repr=False)
@@ -102,7 +104,7 @@ class Runs:
 
     def settings_of(self, run_config: Mapping[str, object] | None, attributes: dict[str, object]) -> RunSettings:
         """Look up the settings of one run, or return those of an earlier run with the same arguments."""
-        if type(run_config) is dict:
+        if type(run_config) is dict and len(run_config) <= MOST_ENTRIES:
             run_config = run_config.copy()  # another thread may change the caller's
         key = _key(run_config, attributes)
         if (found := self.settings_cache.get(key)) is not None:
@@ -180,10 +182,11 @@ def _key(*arguments: object) -> bytes:
     Unlike a comparison, this calls no code of a caller's class. ``marshal`` would, and never ends for some lists.
     """
     for given in arguments:
-        if given is not None and type(given) is not dict:
+        if given is not None and (type(given) is not dict or len(given) > MOST_ENTRIES):
             return b""
         for key, value in given.items() if given else ():
             kind = type(value)
-            if type(key) is not str or not (kind is str or kind is int or kind is bool):
+            short = kind is int or kind is bool or (kind is str and len(value) <= _LONGEST_KEPT)
+            if type(key) is not str or len(key) > _LONGEST_KEPT or not short:
                 return b""
     return marshal.dumps(arguments, 2)  # later versions depend on reference counts

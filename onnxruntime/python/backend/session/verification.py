@@ -11,15 +11,16 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from onnxruntime import InferenceSession, get_device
+from onnxruntime.backend.allowlist.ort_options import SESSION_CONFIG
 from onnxruntime.backend.allowlist.providers import option_texts
-from onnxruntime.backend.allowlist.rules import NOTHING, Permit, Setting, texts_of
-from onnxruntime.backend.errors import warn
+from onnxruntime.backend.allowlist.rules import NOTHING, Need, Permit, Setting
+from onnxruntime.backend.errors import name_of, warn
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, QNN
 from onnxruntime.backend.session import failures, presence
 
 
 class Applied(NamedTuple):
-    """The specified settings as ORT reports them: the values of the properties of a prepared model."""
+    """The specified settings as ORT reports them. The properties of a prepared model return copies of them."""
 
     provider_options: Mapping[str, Mapping[str, str]] = NOTHING
     session_config: Mapping[str, str] = NOTHING
@@ -32,7 +33,7 @@ class Applied(NamedTuple):
     def and_without_effect(self, keyword: str, values: Mapping[str, object], sentences: Mapping[str, str]) -> Applied:
         """Add settings without effect, each with the sentence that was warned with."""
         settings = {**self.unconfirmed.get(keyword, NOTHING), **{name: values[name] for name in sentences}}
-        unconfirmed = MappingProxyType({**self.unconfirmed, keyword: MappingProxyType(settings)})
+        unconfirmed = {**self.unconfirmed, keyword: settings}
         return self._replace(unconfirmed=unconfirmed, warnings=(*self.warnings, *sentences.values()))
 
 
@@ -57,26 +58,17 @@ def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) 
         if (held := options.get_session_config_entry(key)) != text:
             raise RuntimeError(f"session_config[{key!r}] was sent as {text!r}, but ORT holds {held!r}")
     attributes = {name: getattr(options, name) for name in permit.attributes}
-    plain = {
-        "session_config": permit.session_config,
-        "run_config": permit.run_config,
-        # The name of an enum's member, which is plain data.
-        "session_options": {name: getattr(value, "name", value) for name, value in permit.attributes.items()},
-        "free_dimension_overrides": permit.sizes,
-    }
-    configuration = {keyword: entries for keyword, entries in plain.items() if entries}
-    reported, unconfirmed = {}, {}
+    configuration, reported, unconfirmed = permit.configuration(), {}, {}
     if permit.explicit:
-        configuration["provider_options"] = {ep: texts_of(options) for ep, options in permit.providers.items()}
         for name in permit.providers:
             reported[name], silent = _reported(name, permit, session.get_provider_options().get(name, NOTHING))
             if silent:
                 unconfirmed[name] = silent
     applied = applied._replace(
-        provider_options=MappingProxyType(reported),
-        session_config=MappingProxyType(dict(permit.session_config)),
-        session_options=MappingProxyType(attributes),
-        unconfirmed=MappingProxyType(unconfirmed),
+        provider_options=reported,
+        session_config=permit.session_config,
+        session_options=attributes,
+        unconfirmed=unconfirmed,
         configuration=configuration,
     )
     changed = {  # by ORT, for an EP that does not support the value
@@ -84,10 +76,39 @@ def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) 
         for name, value in permit.attributes.items()
         if attributes[name] != value and name not in permit.without_effect.get("session_options", NOTHING)
     }
-    for keyword, sentences in (("session_options", changed), *permit.without_effect.items()):
+    unread = _without_operators(session, permit)
+    for keyword, sentences in (
+        ("session_options", changed),
+        ("session_config", unread),
+        *permit.without_effect.items(),
+    ):
         if sentences:
-            applied = applied.and_without_effect(keyword, plain[keyword], sentences)
+            applied = applied.and_without_effect(keyword, configuration[keyword], sentences)
     return applied
+
+
+def needs_of_operators(permit: Permit) -> dict[str, Need]:
+    """Return, by session config key, the need of an operator. A key that has no effect anyway has no such need."""
+    idle = permit.without_effect.get("session_config", NOTHING)
+    rules = ((key, text, SESSION_CONFIG.get(key)) for key, text in permit.session_config.items() if key not in idle)
+    return {
+        key: need
+        for key, text, rule in rules
+        if rule is not None and text not in rule.already_so
+        for need in rule.needs
+        if need.operators
+    }
+
+
+def _without_operators(session: InferenceSession, permit: Permit) -> dict[str, str]:
+    """Return a sentence about each key that no operator of the model reads, if ORT has a record of the operators."""
+    needs = needs_of_operators(permit)
+    have = {node.op_type for subgraph in _record(session) or () for node in subgraph.get_nodes()} if needs else set()
+    return {
+        key: f"{name_of('session_config', '', key)} has no effect in this session: it requires {need.what}"
+        for key, need in needs.items()
+        if have and have.isdisjoint(need.operators)
+    }
 
 
 def _reported(name: str, permit: Permit, texts: Mapping[str, str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
@@ -103,7 +124,7 @@ def _reported(name: str, permit: Permit, texts: Mapping[str, str]) -> tuple[Mapp
     silent = {option: setting.text for option, setting in settings.items() if option not in shown}
     if "device_id" in texts:
         shown.setdefault("device_id", texts["device_id"])
-    return MappingProxyType(shown), MappingProxyType(silent)
+    return shown, silent
 
 
 def _same(reported: str, text: str, setting: Setting | None) -> bool:
@@ -124,10 +145,15 @@ def node_assignment(session: InferenceSession) -> Mapping[str, int] | None:
     return MappingProxyType(counts) if any(counts.values()) else None
 
 
-def _recorded_nodes(session: InferenceSession) -> dict[str, int]:
+def _record(session: InferenceSession) -> list | None:
     try:
-        subgraphs = session.get_provider_graph_assignment_info()
+        return session.get_provider_graph_assignment_info()
     except Exception:  # ORT raises its own Fail if the record is off
+        return None
+
+
+def _recorded_nodes(session: InferenceSession) -> dict[str, int]:
+    if (subgraphs := _record(session)) is None:
         return {}
     counts = dict.fromkeys(session.get_providers(), 0)
     for subgraph in subgraphs:

@@ -36,7 +36,6 @@ SESSION_ATTRIBUTES: dict[str, Refused] = {
     "clear_ep_context_data_read_func": Refused(
         NEEDS_REFUSED, "removes the function that set_ep_context_data_read_func sets"
     ),
-    "enable_profiling": Refused(WRITES_FILES, "writes a trace of every run"),
     "get_session_config_entry": Refused(
         NO_EFFECT, "a method that only reads. See session_config of the prepared model"
     ),
@@ -65,10 +64,6 @@ RUN_ATTRIBUTES: dict[str, Refused] = {
     "add_active_adapter": Refused(MODEL_TRUST, "computes with other weights, from an adapter"),
     "add_run_config_entry": Refused(OTHER_ARGUMENT, "pass run config entries in run_config"),
     "get_run_config_entry": Refused(NO_EFFECT, "a method that only reads. See run_config of the prepared model"),
-    "terminate": Refused(
-        OTHER_ARGUMENT,
-        "stops the run before it returns outputs. To stop a run, pass timeout or cancellation to rep.run",
-    ),
     # Only training builds have it. An inference build would silently ignore it.
     "training_mode": Refused(
         WRONG_RESULTS, "switches operators such as Dropout to training, in builds that support it"

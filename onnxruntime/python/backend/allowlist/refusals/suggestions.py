@@ -40,7 +40,7 @@ _INSTEAD = {
 
 def provider_named(name: str, others: Iterable[str] = ()) -> str:
     """Return the EP with a short name such as ``"cuda"``, among those that ORT knows and others, or ``""``."""
-    for known in (*PROVIDERS, *get_all_providers(), *others):
+    for known in (*PROVIDERS, *get_all_providers(), *others) if len(name) <= _LONGEST_NAME else ():
         if name.lower() in (known.lower(), known.lower().removesuffix(_SUFFIX)):
             return known
     return ""

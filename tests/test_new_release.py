@@ -1,0 +1,149 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The tool for a new release finds what it must report, and changes no file of this tree. Nothing is downloaded."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python"))
+
+import backend_new_release as tool
+
+TEST_FILES = [*tool.ROOT.glob("onnxruntime/test/python/*_test_*.py"), *tool.ROOT.glob("tests/test_*.py")]
+REPORT = """<testsuites><testsuite>
+<testcase classname="onnxruntime.test.python.onnxruntime_test_python_backend_session_ort_messages.A" name="test_a">
+<failure message="other\n  text"/><failure message="again"/></testcase>
+<testcase classname="tests.test_packaging.B" name="test_b"><skipped/></testcase>
+<testcase classname="" name="tests.test_demo"><error>cannot be imported</error></testcase>
+</testsuite></testsuites>"""
+# The releases of a defect, and whether onnxruntime 1.32.0 shows it.
+RELEASES = {
+    "onnxruntime 1.31.1": False,
+    "onnxruntime 1.32.0": True,
+    "onnxruntime 1.31.1 and 1.32.0, Linux": True,
+    "onnxruntime 1.24 to 1.32": True,
+    "onnxruntime 1.24 to 1.26": False,
+    "onnxruntime 1.31.1, 1.32.0, and the other wheels": True,
+    "onnxruntime-gpu 1.32.0": False,
+    "onnxruntime-qnn 2.7.0 on 1.32.0": False,
+}
+
+
+class ToolTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.folder = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    @unittest.skipUnless(shutil.which("git"), "needs git")
+    def test_the_copy_has_the_files_of_the_tree_and_keeps_its_environments(self) -> None:
+        subprocess.run(["git", "init", "--quiet", self.folder / "tree"], check=True)
+        for name in (".gitignore", "setup.py", "docs/new.md", "ignored.log"):
+            self.write(f"tree/{name}", "*.log\n")
+        for name in (".venv-cpu/ready", "build/wheels/made", "gone.py", "docs/gone.md"):
+            self.write(f"copy/{name}", "")
+        tool.copy_tree(self.folder / "tree", self.folder / "copy")
+        copied = [path.relative_to(self.folder / "copy") for path in self.folder.glob("copy/**/*") if path.is_file()]
+        self.assertEqual(
+            sorted(path.as_posix() for path in copied if path.parts[0] != ".git"),
+            [".gitignore", ".venv-cpu/ready", "build/wheels/made", "docs/new.md", "setup.py"],
+        )
+
+    def test_a_difference_names_both_releases(self) -> None:
+        files = {"a.py": "one\n"}, {"a.py": "two\n", "b.py": "new\n"}
+        lines = tool.difference(*files, ("x==1.31.1", "x==1.32.0"))
+        for line in ("--- a.py of x==1.31.1", "+++ a.py of x==1.32.0", "-one", "+two", "+new"):
+            self.assertIn(line, lines)
+        self.assertEqual(tool.difference(files[0], files[0], ("x", "y")), [])
+
+    def test_texts_about_releases(self) -> None:
+        texts = {"up to 1.31": 1, "after 1.31.": 1, "Later releases": 1, "run: onnxruntime 1.31.1": 0, "to 1.310": 0}
+        self.write("refusals/cuda.py", "\n".join(texts))
+        found = tool.texts_about_releases(self.folder, "1.31.1")
+        self.assertEqual(found, [f"refusals/cuda.py:{i}: {t}" for i, t in enumerate(texts, 1) if texts[t]])
+
+    def test_failed_tests_by_cause(self) -> None:
+        found = tool.by_cause(tool.failed_tests(self.write("tests.xml", REPORT)))
+        self.assertEqual(
+            {cause: lines for cause, lines in found.items() if lines},
+            {
+                "messages of ORT": [f"session_ort_messages.A.test_a: {text}" for text in ("other text", "again")],
+                "other": [".tests.test_demo: cannot be imported"],
+            },
+        )
+
+    def test_each_cause_has_tests(self) -> None:
+        text = "\n".join(
+            f"{path.stem}.{name}" for path in TEST_FILES for name in re.findall(r"def (test_\w+)", path.read_text())
+        )
+        for cause, patterns in tool.CAUSES.items():
+            for pattern in patterns.split("|"):
+                self.assertTrue(re.search(pattern, text), f"{cause}: {pattern}")
+
+    def test_the_defects_of_a_release(self) -> None:
+        rows = [f"| Text | {releases} | [{i}](../tools/{i}.py) | No |" for i, releases in enumerate(RELEASES)]
+        shown = [f"tools/{i}.py" for i, shows in enumerate(RELEASES.values()) if shows]
+        self.assertEqual(tool.listed_defects("\n".join(rows), "onnxruntime", "1.32.0"), shown)
+        document = (tool.ROOT / "docs" / "ort-defects.md").read_text(encoding="utf-8")
+        for base, known in tool.setup.BASES.items():
+            programs = tool.listed_defects(document, base, known)
+            self.assertTrue(programs, f"{base} {known}")
+            self.assertEqual([name for name in programs if not (tool.ROOT / name).is_file()], [])
+
+    def test_each_base_has_an_environment(self) -> None:
+        makefile = (tool.ROOT / "Makefile").read_text(encoding="utf-8")
+        self.assertEqual(tool.BASES.keys(), tool.setup.BASES.keys())
+        for name, base in tool.BASES.items():
+            for environment in base.environments:
+                self.assertIn(f"\nBASE_{environment} := {name}\n", makefile)
+            self.assertTrue((tool.ROOT / base.under).exists())
+
+    def test_the_page_and_the_exit_status(self) -> None:
+        lines = [str(i) for i in range(tool.LINES + 5)]
+        diff = [f"--- {line}" for line in lines]
+        for findings, status, parts in (
+            ([("Names", []), ("Tests", [])], 0, ["Names: 0", "Nothing is to be done"]),
+            ([("Names", ["a"]), ("Tests", [])], 1, ["Names: 1\n  a\n", "Review: Names\n"]),
+            ([("Tests", lines), ("Diff", diff)], 1, ["and 5 more", diff[-1]]),
+        ):
+            printed = io.StringIO()
+            with (
+                mock.patch.object(tool.Trial, "findings", return_value=findings),
+                mock.patch.object(sys, "argv", ["tool", "onnxruntime==1.99.0"]),
+                contextlib.redirect_stdout(printed),
+            ):
+                self.assertEqual(tool.main(), status)
+            for part in parts:
+                self.assertIn(part, printed.getvalue())
+
+    def test_other_arguments(self) -> None:
+        for text in ("", "onnxruntime", "onnxruntime==1.33", "onnxruntime-qnn==1.33.0", "onnxruntime==1.33.0 --x"):
+            with (
+                self.subTest(text),
+                mock.patch.object(sys, "argv", ["tool", text]),
+                contextlib.redirect_stderr(io.StringIO()),
+                self.assertRaises(SystemExit) as raised,
+            ):
+                tool.main()
+            self.assertEqual(raised.exception.code, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

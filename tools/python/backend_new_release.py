@@ -1,0 +1,292 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Test this tree on a release of ORT, and print everything that must be reviewed before the release is accepted.
+
+    python backend_new_release.py onnxruntime==1.33.0
+
+The work is done in a copy of this tree in build/new-release, with environments of its own. In the copy, setup.py
+accepts the release. No file of this tree changes. A later call for the same release uses the environments again.
+
+The exit status is 0 if nothing is to be done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import setup
+
+ROOT = Path(setup.__file__).parent
+WORK = ROOT / "build" / "new-release"
+
+
+class Base(NamedTuple):
+    """How the Makefile tests a base.
+
+    :param environments: the names of its environments. The first is also that of the other checks
+    :param ep: the EP whose list of expected failures belongs to it; "" if ONNX's tests do not run on it
+    :param under: a command that runs programs
+    """
+
+    environments: tuple[str, ...]
+    ep: str = ""
+    under: str = ""
+
+
+BASES = {
+    "onnxruntime": Base(("cpu", "plugins", "webgpu-plugin"), "CPUExecutionProvider"),
+    "onnxruntime-openvino": Base(("openvino",), "OpenVINOExecutionProvider"),
+    "onnxruntime-webgpu": Base(("webgpu",), "WebGpuExecutionProvider", "onnxruntime/test/python/with_software_gpu.sh"),
+    "onnxruntime-gpu": Base(("cuda",), under="onnxruntime/test/python/with_software_cuda.sh"),
+}
+# The cause of a failed test, by a pattern of its name. The first match counts.
+CAUSES = {
+    "names": "option_drift",
+    "optimizers": "allowlist_ort_options_config_keys.*optimizer",
+    "execution providers": "allowlist_providers",
+    "messages of ORT": "ort_messages|session_model_versions|error_names_the_variable",
+    "plugin EPs": "plugins|webgpu",
+    "the stock wheel behaves differently": "stock_comparison",
+    "the release is not accepted yet": "test_packaging",
+    "other": "",
+}
+# Texts of the tables that can be untrue for the release after 1.{0}.
+ABOUT_RELEASES = r"\b(?:to|after|since|until|in|of) 1\.{0}\b(?!\.\d+:)|[Ll]ater (?:releases|ORT)"
+# Seconds for a program that may hang.
+PATIENCE = 60
+# The page contains so many lines of a list.
+LINES = 60
+
+Finding = tuple[str, list[str]]
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def copy_tree(source: Path, copy: Path) -> None:
+    """Copy the files that git tracks or would add. The environments and the wheels of an earlier copy remain."""
+    copy.mkdir(parents=True, exist_ok=True)
+    for path in copy.iterdir():
+        if not path.name.startswith(".venv-") and path.name != "build":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    for name in subprocess.run(command, cwd=source, check=True, capture_output=True, text=True).stdout.split("\0"):
+        if (source / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source / name, copy / name)
+    for command in (["init", "--quiet"], ["add", "--all"]):  # some tests list the files with git
+        subprocess.run(["git", *command], cwd=copy, check=True)
+
+
+def stock_backend(requirement: str) -> dict[str, str]:
+    """Return the files of the stock backend in the wheel that pip downloads."""
+    with tempfile.TemporaryDirectory() as folder:
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", folder]
+        subprocess.run([*pip, requirement], check=True)
+        with zipfile.ZipFile(next(Path(folder).glob("*.whl"))) as wheel:
+            names = [name for name in wheel.namelist() if name.startswith("onnxruntime/backend/")]
+            return {name: wheel.read(name).decode() for name in names if name.endswith(".py")}
+
+
+def difference(known: dict[str, str], new: dict[str, str], labels: tuple[str, str]) -> list[str]:
+    """Return the lines of a diff between the files of two stock backends."""
+    return [
+        line
+        for name in sorted(known.keys() | new.keys())
+        for line in difflib.unified_diff(
+            *(files.get(name, "").splitlines() for files in (known, new)),
+            *(f"{name} of {label}" for label in labels),
+            lineterm="",
+        )
+    ]
+
+
+def texts_about_releases(tables: Path, known: str) -> list[str]:
+    """Return the lines of the allowlist and its refusals that can be untrue after the newest known release."""
+    pattern = re.compile(ABOUT_RELEASES.format(numbers(known)[1]))
+    return [
+        f"{path.relative_to(tables)}:{number}: {line.strip()}"
+        for path in sorted(tables.rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+
+def failed_tests(report: Path) -> list[tuple[str, str]]:
+    """Return the names of the failed tests in pytest's XML, and the beginning of each error."""
+    return [
+        (
+            f"{case.get('classname', '').rpartition('python_backend_')[2]}.{case.get('name')}",
+            " ".join((problem.get("message") or problem.text or "").split())[:200],
+        )
+        for case in xml.etree.ElementTree.parse(report).iter("testcase")
+        for problem in case
+        if problem.tag in ("failure", "error")
+    ]
+
+
+def by_cause(failed: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return a line for each failed test, by cause."""
+    found: dict[str, list[str]] = {cause: [] for cause in CAUSES}
+    for name, message in failed:
+        cause = next(cause for cause, pattern in CAUSES.items() if re.search(pattern, name))
+        found[cause].append(f"{name}: {message}")
+    return {cause: list(dict.fromkeys(lines)) for cause, lines in found.items()}
+
+
+def listed_defects(document: str, base: str, known: str) -> list[str]:
+    """Return the programs of the defects that the newest known release of a base shows, as the document lists them."""
+    releases = re.compile(rf"{base} (1\.[\d.]*\d(?:(?:, and|,| and| to) 1\.[\d.]*\d)*)")
+    found = []
+    for row, program in re.findall(r"^\|[^|]*\|([^|]*)\| \[\w+\]\(\.\./(\S+\.py)\)", document, re.MULTILINE):
+        shown = [re.split(r",? (?:and|to) |, ", match) for match in releases.findall(row)]
+        if any(numbers(version)[:2] >= numbers(known)[:2] for versions in shown for version in versions):
+            found.append(program)
+    return found
+
+
+class Trial:
+    """The tests of one release, in the copy."""
+
+    def __init__(self, name: str, version: str, known: str) -> None:
+        self.name, self.version, self.known = name, version, known
+        self.base = BASES[name]
+        self.folder = WORK / f"{name}-{version}"
+        self.copy = self.folder / "tree"
+        self.python = [str(self.copy / f".venv-{self.base.environments[0]}" / "bin" / "python")]
+        if self.base.under:
+            self.python = ["sh", str(self.copy / self.base.under), *self.python]
+
+    def run(self, log: str, *command: str, timeout: float | None = None, **variables: str) -> tuple[int, str]:
+        """Run a command in the copy, write its output into a log, and return its exit status and output."""
+        print(f"{log} ...", file=sys.stderr, flush=True)
+        # make would pass the variables and options of the outer call on.
+        kept = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKEOVERRIDES")}
+        options = {"cwd": self.copy, "env": kept | {"ORT_DISABLE_TELEMETRY": "1"} | variables}
+        path = self.folder / f"{log}.log"
+        with open(path, "wb") as output:
+            try:
+                status = subprocess.run(
+                    command, stdout=output, stderr=subprocess.STDOUT, check=False, timeout=timeout, **options
+                ).returncode
+            except subprocess.TimeoutExpired:
+                status = -1
+        return status, path.read_text(encoding="utf-8", errors="replace")
+
+    def tests(self) -> Iterator[Finding]:
+        failed, missing = [], []
+        for environment in self.base.environments:
+            log = f"test-{environment}"
+            report = self.folder / f"{log}.xml"
+            report.unlink(missing_ok=True)
+            base = f"BASE_{environment}={self.name}=={self.version}"
+            status, _ = self.run(log, "make", log, base, PYTEST_ADDOPTS=f"--junitxml={report}")
+            found = failed_tests(report) if report.exists() else []
+            failed += found
+            if status and not found:
+                missing.append(f"make {log}: read {self.folder / log}.log")
+        if not Path(self.python[-1]).exists():
+            raise SystemExit("\n".join(missing))
+        for cause, lines in by_cause(failed).items():
+            yield f"Failed tests, {cause}", lines
+        yield "Tests that did not run", missing
+
+    def names(self) -> Iterator[Finding]:
+        _, output = self.run("names", *self.python, "tools/python/backend_option_drift.py")
+        if "expected names are there" not in output:
+            raise SystemExit(f"The drift check failed. Read {self.folder / 'names.log'}")
+        for kind, heading in (("unjudged", "Names that nobody reviewed"), ("gone", "Names that the release removed")):
+            yield heading, re.findall(rf"^  {kind}: (.*)", output, re.MULTILINE)
+
+    def conformance(self) -> Iterator[Finding]:
+        if not self.base.ep:
+            return
+        command = [*self.python, "-W", "ignore", "tests/onnx_series.py", "--or-list-of", self.known]
+        _, output = self.run("conformance", *command, PYTHONPATH=str(self.copy / "tests" / "kept_series"))
+        if not re.search(r"\d+ passed, \d+ failed", output):
+            raise SystemExit(f"ONNX's tests failed. Read {self.folder / 'conformance.log'}")
+        yield "ONNX's tests that fail and are not listed", re.findall(r"^FAILED (.*)", output, re.MULTILINE)
+        key = f"onnxruntime {self.version} {self.base.ep}"
+        lists = json.loads((self.copy / "tests" / "onnx_series_expected.json").read_text())
+        is_missing = key not in lists and numbers(self.version) > numbers(self.known)
+        missing = [f"{key}: write it with tests/onnx_series.py --update"] if is_missing else []
+        yield "ONNX's tests, a list for this release", missing
+
+    def stock(self) -> Iterator[Finding]:
+        texts, lines = [], []
+        if numbers(self.version) > numbers(self.known):
+            labels = f"{self.name}=={self.known}", f"{self.name}=={self.version}"
+            lines = difference(*map(stock_backend, labels), labels)
+            texts = texts_about_releases(self.copy / "onnxruntime" / "python" / "backend" / "allowlist", self.known)
+        yield f"Texts of the tables that {self.version} may make untrue", texts
+        yield f"Stock backend, lines of the diff since {self.known}", lines
+
+    def defects(self) -> Iterator[Finding]:
+        document = (self.copy / "docs" / "ort-defects.md").read_text(encoding="utf-8")
+        listed = listed_defects(document, self.name, self.known)
+        # A program that shows its defect crashes, hangs, or exits with another status than 0.
+        gone = [
+            program
+            for program in listed
+            if self.run(Path(program).stem, *self.python, program, timeout=PATIENCE)[0] == 0
+        ]
+        yield f"Defects that are gone, of {len(listed)}", gone
+
+    def findings(self) -> list[Finding]:
+        """Test the release, and return the lists of the page."""
+        copy_tree(ROOT, self.copy)
+        minor = numbers(self.version)[1]
+        if minor not in setup.SUPPORTED_MINORS:
+            with open(self.copy / "setup.py", "a", encoding="utf-8") as file:
+                file.write(f"\nSUPPORTED_MINORS = (*SUPPORTED_MINORS, {minor})\n")
+        tests = list(self.tests())  # the target makes the environment that the others need
+        return [*self.names(), *tests, *self.conformance(), *self.defects(), *self.stock()]
+
+
+def page(title: str, findings: Iterable[Finding]) -> str:
+    """Return the text of the page. It contains the whole diff, and the first lines of each other list."""
+    lines = [title]
+    for heading, found in findings:
+        shown = found if found[:1] and found[0].startswith("--- ") else found[:LINES]
+        lines += [f"\n{heading}: {len(found)}", *(f"  {line}" for line in shown)]
+        if len(shown) < len(found):
+            lines.append(f"  and {len(found) - len(shown)} more")
+    todo = [heading for heading, found in findings if found]
+    return "\n".join([*lines, f"\nReview: {'; '.join(todo)}" if todo else "\nNothing is to be done"])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("release", metavar="NAME==VERSION", help=f"a release of {', '.join(BASES)}")
+    release = parser.parse_args().release
+    name, _, version = release.partition("==")
+    if name not in BASES or not re.fullmatch(r"1\.\d+\.\d+", version):
+        parser.error(f"{release!a} is not a release. Expected NAME==VERSION with a name of {', '.join(BASES)}")
+    trial = Trial(name, version, known=setup.BASES[name])
+    findings = trial.findings()
+    print(
+        page(f"{release}. The newest known release is {trial.known}. Logs: {trial.folder.relative_to(ROOT)}", findings)
+    )
+    return int(any(found for _, found in findings))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
