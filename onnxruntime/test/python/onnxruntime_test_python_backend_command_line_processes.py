@@ -184,9 +184,12 @@ runpy.run_module("onnxruntime.backend", run_name="__main__")
     def test_a_mistake_as_json(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
         commands = ["run", path, "--session-config", "x=1"], ["run", "no.onnx"], ["check", "{]"]
-        for status, out, err in self.start_all(*([*words, "--json"] for words in commands)):
-            self.assertEqual(status, 1)
-            self.assertEqual(f"error: {json.loads(out)['error']['message']}\n", err)
+        for words, (status, out, err) in zip(
+            commands, self.start_all(*([*words, "--json"] for words in commands)), strict=True
+        ):
+            answer = json.loads(out)
+            error = answer["problems"][0] if words[0] == "check" else answer["error"]
+            self.assertEqual((status, err), (1, f"error: {error['message']}\n"))
 
     def test_names_that_no_terminal_can_show(self) -> None:
         path = self.folder / "mod\xe8le.onnx"
