@@ -24,10 +24,7 @@ from onnxruntime.backend.configuration import KEYWORDS, LIMITS
 from onnxruntime.backend.errors import reject, show, warn
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE
 from onnxruntime.backend.runs import limits
-from onnxruntime.backend.session import failures, opening, presence, verification
-
-# The attribute of a new session that passes its configuration through cls.prepare to the prepared model.
-_OPENED = "_opened_by_backend"
+from onnxruntime.backend.session import failures, opening, presence, state, verification
 
 
 class OnnxRuntimeBackend(Backend):
@@ -110,6 +107,11 @@ class OnnxRuntimeBackend(Backend):
             ORT lacks one of its operators. Not if ``allowReleasedOpsetsOnly`` is false: see :meth:`is_opset_supported`.
         """
         keywords = _specified((provider_options, session_config, run_config, session_options, free_dimension_overrides))
+        if isinstance(model, InferenceSession) and (opened := state.of(model).take_applied()) is not None:
+            run_config, applied = opened  # of the call of this method that created the session
+            rep = OnnxRuntimeBackendRep(model, run_config, applied=applied)
+            added = _not_applied(keywords, applied)
+            return _with_run_config(rep, _run_config_only(added)) if added else rep
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
             return _prepare_open(model, device, keywords, kwargs)
         if hasattr(model, "SerializeToString"):
@@ -132,14 +134,14 @@ class OnnxRuntimeBackend(Backend):
             supported = [name for name in known if cls.supports_device(name)]
             look_up.reject_device(device, supported, presence.advice_on_device(device))
         requested = request.of_call(keywords, kwargs, device)
-        with requested.telling_apart():
+        with requested.blame_environment():
             at = Circumstances.expected(presence.stock_list(get_available_providers()))
             permit = look_up.permit(requested, at, presence.kind_of, presence.advice)
             requested.add_origin(permit.without_effect)
             presence.check_available(permit)
             options, released = SessionOptions(), cls.allowReleasedOpsetsOnly
             session, libraries = opening.create(source, permit, requested.extensions, options, released)
-        vars(session)[_OPENED] = permit.run_config, verification.read_back(session, permit, libraries)
+        state.of(session).applied = permit.run_config, verification.read_back(session, permit, libraries)
         return cls.prepare(session, device, **kwargs)
 
     @classmethod
@@ -176,27 +178,31 @@ def _specified(values: Iterable[object]) -> dict[str, object]:
 
 
 def _prepare_open(model, device: object, keywords: dict, attributes: dict) -> OnnxRuntimeBackendRep:
-    """Prepare an existing session or a prepared model, to which only a run config can apply."""
-    rep = model if isinstance(model, OnnxRuntimeBackendRep) else None
-    if _OPENED in vars(model):
-        run_config, applied = vars(model).pop(_OPENED)
-        rep, attributes, device = OnnxRuntimeBackendRep(model, run_config, applied=applied), {}, None
-        keywords = _not_applied(keywords, applied)
-        if not keywords:
-            return rep
+    """Prepare a session of the caller or a prepared model, to which only a run config can apply."""
     look_up.warn_unknown(attributes, ())
+    is_prepared = isinstance(model, OnnxRuntimeBackendRep)
     # A prepared model has the environment's entries already, and its caller's own entries win over them.
-    requested = request.of_call(keywords, environment=("run_config",) if rep is None else ())
+    requested = _run_config_only(keywords, environment=() if is_prepared else ("run_config",))
+    rep = model if is_prepared else OnnxRuntimeBackendRep(model)
+    if type(device) is str and device != "CPU" and rep._ready().is_ort and ON_ANY_DEVICE.issuperset(rep.providers):
+        warn(f"device {show(device)} has no effect on an existing session, which runs on {', '.join(rep.providers)}")
+    return _with_run_config(rep, requested)
+
+
+def _run_config_only(keywords: dict, environment: tuple[str, ...] = ()) -> request.Request:
+    """Read the keywords of a call with an existing session, and refuse all but a run config."""
+    requested = request.of_call(keywords, environment=environment)
     # An empty mapping specifies nothing, except for provider_options: it specifies that the session has no EP.
     for keyword, entries in requested.settings.items():
         if keyword == "provider_options" or (keyword != "run_config" and entries):
             reject("cannot be applied to an existing session. Pass the model, or create the session with it", keyword)
-    rep = rep or OnnxRuntimeBackendRep(model)
-    if type(device) is str and device != "CPU" and rep._ready().is_ort and ON_ANY_DEVICE.issuperset(rep.providers):
-        warn(f"device {show(device)} has no effect on an existing session, which runs on {', '.join(rep.providers)}")
+    return requested
+
+
+def _with_run_config(rep: OnnxRuntimeBackendRep, requested: request.Request) -> OnnxRuntimeBackendRep:
     if "run_config" not in requested.settings:
         return rep
-    with requested.telling_apart():
+    with requested.blame_environment():
         return rep.with_run_config(requested.settings["run_config"])
 
 

@@ -55,6 +55,8 @@ class OnnxRuntimeBackendRep(BackendRep):
         runs = self._runs
         if not runs.are_of(self._session):
             runs = self._runs = Runs.of(self._session, self._run_config)
+            if self._session is not runs.session:  # another thread closed this prepared model
+                self._runs = NOT_READY
         return runs
 
     @property
@@ -167,7 +169,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         :raises RuntimeError: on a session that captures graphs, if :meth:`run` uses this ``gpu_graph_id`` (default: 0).
         """
         runs = self._ready()
-        settings, _ = runs.settings.of_run(runs.circumstances, run_config)
+        settings, _ = runs.settings.overridden_by(runs.circumstances, run_config)
         if runs.capture is not None:
             runs.capture.lend(settings.entries)
         return settings.options
@@ -185,7 +187,7 @@ class OnnxRuntimeBackendRep(BackendRep):
     def with_run_config(self, run_config: Mapping[str, object]) -> OnnxRuntimeBackendRep:
         """Return a new prepared model on the same session. The entries override prepared entries with the same key."""
         runs = self._ready()
-        settings, without_effect = runs.settings.of_run(runs.circumstances, run_config)
+        settings, without_effect = runs.settings.overridden_by(runs.circumstances, run_config)
         rep = self.__copy__()
         rep._session, rep._run_config, rep._runs = runs.session, settings.entries, runs.with_settings(settings)
         if without_effect:
@@ -226,7 +228,7 @@ class OnnxRuntimeBackendRep(BackendRep):
             return self._ready().run_limited(inputs, run_config, kwargs, timeout, cancellation)
         call = runs.settings if run_config is None and not kwargs else runs.settings_of(run_config, kwargs)
         try:
-            outputs = runs.direct(inputs, call.options)
+            outputs = runs.fast_run(inputs, call.options)
             if outputs is not None:
                 return outputs
         except EPFail:

@@ -42,7 +42,7 @@ class Request:
                 if (keyword, "", key) in self.from_environment and key not in self.attributes:
                     texts[key] += FROM_ENVIRONMENT
 
-    def telling_apart(self) -> Request:
+    def blame_environment(self) -> Request:
         """Return a context manager that raises a plain error for a refused setting that the caller did not specify."""
         return self
 

@@ -18,9 +18,11 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.capture import graph_keys, graphs, locks
+from onnxruntime import InferenceSession
+from onnxruntime.backend.capture import graph_keys, graphs
+from onnxruntime.backend.runs import locks
 from onnxruntime.backend.runs.run_options import RunSettings
-from onnxruntime.backend.session import routes
+from onnxruntime.backend.session import routes, state
 
 _OPERATORS = ("Sigmoid", "Relu", "Tanh", "Neg", "Abs")
 
@@ -96,6 +98,11 @@ def captured_ids(rep):
     patch = mock.patch.object(rep.session, "run_with_iobinding", watched)
     patch.ids = ids
     return patch
+
+
+def capture_of(session: InferenceSession) -> graphs.Capture | None:
+    """Return the captured graphs of a session."""
+    return state.of(session).capture_of(session)
 
 
 class CaptureBehaviour:
@@ -455,10 +462,10 @@ class CaptureBehaviour:
             with self.assertRaisesRegex(onnxruntime.backend.InputError, name):
                 rep.run(feeds)
         # Capture.run checks the feeds again. rep.run cannot pass such feeds.
-        state = graphs.of(rep.session)
+        capture = capture_of(rep.session)
         for wrong, got in ((a.astype(">f4"), ">f4"), (a.astype(np.int32), "int32")):
             with self.assertRaisesRegex(RuntimeError, f"'B' takes tensor.float., got {got}"):
-                state.run({"A": a, "B": wrong}, RunSettings({}, {}))
+                capture.run({"A": a, "B": wrong}, RunSettings({}, {}))
 
     def test_an_initializer_that_could_be_overridden(self) -> None:
         made = two_inputs()

@@ -14,7 +14,7 @@ from onnx import ModelProto, TensorProto
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession, OrtValue, SessionOptions
-from onnxruntime.backend.capture import locks
+from onnxruntime.backend.runs import locks
 
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 INT64 = TensorProto.INT64

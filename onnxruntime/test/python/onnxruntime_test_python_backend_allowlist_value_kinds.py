@@ -14,6 +14,7 @@ import sys
 import threading
 import tracemalloc
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 import numpy as np
@@ -254,8 +255,17 @@ class TestThreadsOfTheProcess(unittest.TestCase):
             del system.sched_getaffinity
             for count, usable in ((8, 8), (1, 1), (None, 1)):
                 system.cpu_count.return_value = count
-                self.assertEqual(value_kinds.usable_cpus(), usable)
-                self.assertEqual(value_kinds.usable_cores(), (usable + 1) // 2)
+                self.assertEqual(len(value_kinds._cpus()), usable)
+
+    @unittest.skipUnless(hasattr(os, "sched_setaffinity"), "requires a system that pins threads")
+    def test_a_pinned_thread_counts_the_cpus_of_the_process(self) -> None:
+        def pinned() -> tuple[int, int]:
+            os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # of this thread, as OpenVINO does
+            return value_kinds.usable_cpus(), value_kinds.usable_cores()
+
+        expected = value_kinds.usable_cpus(), value_kinds.usable_cores()
+        with ThreadPoolExecutor(1) as pool:
+            self.assertEqual(pool.submit(pinned).result(), expected)
 
     def test_threads_are_bounded_by_the_cpus(self) -> None:
         most = max(16, 4 * value_kinds.usable_cpus())
@@ -299,14 +309,14 @@ class TestThreadsOfTheProcess(unittest.TestCase):
         for cpus, cores in (({0}, 1), ({0, 1}, 1), ({1, 2}, 2), ({0, 1, 2, 3}, 2)):
             with (
                 self.subTest(cpus),
-                mock.patch.object(os, "sched_getaffinity", return_value=cpus),
+                mock.patch.object(value_kinds, "_CPUS", cpus),
                 mock.patch("builtins.open", siblings),
             ):
                 self.assertEqual(value_kinds.usable_cores(), cores)
         for cpus, cores in (({0}, 1), ({0, 1}, 1), ({0, 1, 2}, 2)):  # if the system does not describe the CPUs
             with (
                 self.subTest(cpus),
-                mock.patch.object(os, "sched_getaffinity", return_value=cpus),
+                mock.patch.object(value_kinds, "_CPUS", cpus),
                 mock.patch("builtins.open", side_effect=FileNotFoundError),
             ):
                 self.assertEqual(value_kinds.usable_cores(), cores)

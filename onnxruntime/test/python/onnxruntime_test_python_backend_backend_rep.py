@@ -30,6 +30,7 @@ import onnxruntime.backend
 from onnxruntime.backend.allowlist.rules import NOTHING
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.runs.limits import Cancellation, RunCancelledError
+from onnxruntime.backend.session.routes import Runs
 
 CPU = "CPUExecutionProvider"
 SPINNING = "session.intra_op.allow_spinning"
@@ -328,6 +329,18 @@ class CloseBesideARunTest(unittest.TestCase):
                 np.testing.assert_array_equal(rep.run([X.tolist()], **keywords)[0], X)
             with self.assertRaisesRegex(RuntimeError, "closed"):
                 rep.run([X])
+
+    def test_closed_while_another_thread_prepares_its_first_run(self) -> None:
+        rep = onnxruntime.backend.prepare(two_nodes())
+        session, prepare_runs = weakref.ref(rep.session), Runs.of
+
+        def close_first(*arguments) -> Runs:
+            rep.close()
+            return prepare_runs(*arguments)
+
+        with mock.patch.object(Runs, "of", close_first):
+            np.testing.assert_array_equal(rep.run([X])[0], X)
+        self.assertIsNone(session(), "the closed model keeps its session")
 
 
 if __name__ == "__main__":

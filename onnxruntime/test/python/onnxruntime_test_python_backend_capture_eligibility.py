@@ -300,6 +300,10 @@ class WrittenTest(unittest.TestCase):
         self.assertEqual(options.optimized_model_filepath, "")
 
 
+# The result of a check of a session that may capture.
+NOTHING_FOUND = "", frozenset()
+
+
 class CheckTest(unittest.TestCase):
     """The check of a session with a stubbed EP and releases."""
 
@@ -328,19 +332,19 @@ class CheckTest(unittest.TestCase):
             for info, value in zip(infos, values, strict=True):
                 info.name = (memories or {}).get(value.name, "WebGPU_Buf")
             session.get_input_memory_infos.return_value = infos
-            self.assertIsNone(eligibility.unread(session))
-            return session, eligibility.check(session, ep, path)
+            return eligibility.check(session, ep, path)
 
-    def permitted(self, *arguments, **keywords):
-        session, reason = self.check(*arguments, **keywords)
+    def permitted(self, *arguments, **keywords) -> frozenset[str]:
+        """Return the inputs on the CPU that no node reads."""
+        reason, unread = self.check(*arguments, **keywords)
         self.assertEqual(reason, "")
-        return session
+        return unread
 
     def refused(self, pattern: str, *arguments, **keywords) -> None:
-        self.assertRegex(self.check(*arguments, **keywords)[1], pattern)
+        self.assertRegex(self.check(*arguments, **keywords)[0], pattern)
 
     def test_a_graph(self) -> None:
-        self.assertEqual(eligibility.unread(self.permitted(two_nodes())), frozenset())
+        self.assertEqual(self.permitted(two_nodes()), frozenset())
         self.refused("Selu", between(helper.make_node("Selu", ["T"], ["V"])))
 
     def test_releases(self) -> None:
@@ -369,7 +373,7 @@ class CheckTest(unittest.TestCase):
         made.graph.input[1].type.tensor_type.elem_type = TensorProto.INT64
         for ep in (WEBGPU, CUDA):
             self.refused("input 'S' is read on the CPU", made, {"S": "Cpu", "U": "Cpu"}, ep)
-            self.assertEqual(eligibility.unread(self.permitted(made, {"U": "Cpu"}, ep)), {"U"})
+            self.assertEqual(self.permitted(made, {"U": "Cpu"}, ep), {"U"})
 
     def test_cuda_captures_every_operator_but_random_ones(self) -> None:
         self.permitted(between(helper.make_node("Selu", ["T"], ["V"])), ep=CUDA)
@@ -385,19 +389,8 @@ class CheckTest(unittest.TestCase):
                 made.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
             self.refused("Dropout", made, ep=CUDA) if flag else self.permitted(made, ep=CUDA)
 
-    def test_set_providers_ends_a_check(self) -> None:
-        with eligibility.written(options := SessionOptions()) as path:
-            arguments = {"providers": [CPU], "disabled_optimizers": DISABLED_OPTIMIZERS}
-            session = InferenceSession(two_nodes().SerializeToString(), options, **arguments)
-            session.get_input_memory_infos = lambda: [mock.Mock() for _ in session.get_inputs()]
-            self.assertIsNone(eligibility.unread(session))
-            eligibility.check(session, CUDA, path)
-        self.assertEqual(eligibility.unread(session), frozenset())
-        session.set_providers([CPU])
-        self.assertIsNone(eligibility.unread(session))
-
     def test_no_graph(self) -> None:
-        self.assertRegex(eligibility.check(mock.Mock(), WEBGPU, Path("no", "such", "file")), "cannot be read")
+        self.assertRegex(eligibility.check(mock.Mock(), WEBGPU, Path("no", "such", "file"))[0], "cannot be read")
 
     def test_too_large_a_graph(self) -> None:
         with mock.patch.object(eligibility, "_MOST_BYTES", 10):
@@ -409,7 +402,7 @@ class CheckTest(unittest.TestCase):
             path.write_bytes(b"\xff\xff\xff")
             for most in (eligibility._MOST_BYTES, 3):
                 with mock.patch.object(eligibility, "_MOST_BYTES", most):
-                    self.assertRegex(eligibility.check(mock.Mock(), WEBGPU, path), "cannot be read")
+                    self.assertRegex(eligibility.check(mock.Mock(), WEBGPU, path)[0], "cannot be read")
 
     def test_a_session_of_an_unreadable_model(self) -> None:
         for content, path in ((b"\xff\xff\xff", None), (None, "no-such.onnx"), (None, None)):
@@ -422,8 +415,10 @@ class OpenTest(unittest.TestCase):
     def open(self, granted: dict[str, dict[str, bool]]) -> list[str]:
         grants = {ep: {name: mock.Mock(value=on) for name, on in options.items()} for ep, options in granted.items()}
         looked = []
-        with mock.patch.object(eligibility, "check", lambda _, ep, path: looked.append((ep, path.exists())) or ""):
-            session = eligibility.open_session(
+        with mock.patch.object(
+            eligibility, "check", lambda _, ep, path: looked.append((ep, path.exists())) or NOTHING_FOUND
+        ):
+            session, _ = eligibility.open_session(
                 two_nodes().SerializeToString(), SessionOptions(), grants, providers=[CPU], enable_fallback=0
             )
         self.assertEqual(session.get_providers(), [CPU])
@@ -450,7 +445,7 @@ class OpenTest(unittest.TestCase):
             with mock.patch.object(
                 eligibility,
                 "check",
-                lambda *given, to=found: to.append(onnx.load(given[2], load_external_data=False)) or "",
+                lambda *given, to=found: to.append(onnx.load(given[2], load_external_data=False)) or NOTHING_FOUND,
             ):
                 eligibility.open_session(made, options, grants, providers=[CPU])
             self.assertEqual([node.op_type for node in found[0].graph.node], left)
@@ -460,7 +455,7 @@ class OpenTest(unittest.TestCase):
         program = (
             "import sys\nfrom unittest import mock\nfrom onnxruntime import SessionOptions\n"
             "from onnxruntime.backend.capture import eligibility\n"
-            "eligibility.check = lambda *_: ''\n"
+            "eligibility.check = lambda *_: ('', frozenset())\n"
             "grants = {'CUDAExecutionProvider': {'enable_cuda_graph': mock.Mock(value=True)}}\n"
             "eligibility.DISABLED_OPTIMIZERS = tuple(sys.argv[1:])\n"
             "eligibility.open_session(sys.stdin.buffer.read(), SessionOptions(), grants,"

@@ -28,7 +28,8 @@ from onnx import helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession, OrtValue
-from onnxruntime.backend.capture import comparison, graphs, locks
+from onnxruntime.backend.capture import comparison, graphs
+from onnxruntime.backend.runs import locks
 
 TENSORRT = "TensorrtExecutionProvider"
 

@@ -10,6 +10,7 @@ The tests run on a GPU, or on the software CUDA of ``make test-cuda``. Its setti
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 import unittest
@@ -19,6 +20,7 @@ from unittest import mock
 
 from backend_test_capture import (
     Expected,
+    capture_of,
     chain,
 )
 from backend_test_capture_cuda import ORDINARY, OnCuda, needs_cuda, open_session
@@ -26,7 +28,8 @@ from backend_test_capture_cuda import ORDINARY, OnCuda, needs_cuda, open_session
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import OrtValue
-from onnxruntime.backend.capture import graphs, locks
+from onnxruntime.backend.capture import graphs
+from onnxruntime.backend.runs import locks
 
 
 @needs_cuda
@@ -105,12 +108,11 @@ class BesideOthersTest(OnCuda):
         inside, go_on = threading.Event(), threading.Event()
 
         def run() -> None:
-            with locks.CUDA.for_a_run():
-                inside.set()
-                go_on.wait(20)
+            inside.set()
+            go_on.wait(20)
 
         with ThreadPoolExecutor(2) as pool:
-            running = pool.submit(run)
+            running = pool.submit(locks.CUDA.run, None, run)
             inside.wait(20)
             ordinary = pool.submit(rep.run, [x], run_config=ORDINARY)
             time.sleep(0.2)
@@ -145,7 +147,7 @@ class BesideOthersTest(OnCuda):
             go_on.wait(20)
             return []
 
-        with mock.patch.object(state, "_compute", wait):
+        with mock.patch.object(state, "_replay", wait):
             self.check_nobody_is_alone(inside, go_on, partial(rep.run, [x], logid="long"))
         inside.clear()
         go_on.clear()
@@ -168,13 +170,49 @@ class BesideOthersTest(OnCuda):
                 return replay(*arguments)
 
             meet.wait()
-            with mock.patch.object(graphs.of(rep.session), "_replay", both.__get__(graphs.of(rep.session))):
+            with mock.patch.object(capture_of(rep.session), "_replay", both.__get__(capture_of(rep.session))):
                 rep.run([x], logid="met")
 
         with ThreadPoolExecutor(2) as pool:
             for done in [pool.submit(run, rep) for rep in (first, second)]:
                 done.result()
         self.assertEqual(sorted(met), [0, 1])
+
+    @unittest.skipUnless(hasattr(signal, "setitimer"), "requires signals by a timer")
+    def test_a_signal_handler_that_uses_the_session(self) -> None:
+        """In the middle of a replay, too, and while another thread is alone."""
+        rep, expected, stop, handled = self.prepare(chain()), Expected(chain()), threading.Event(), []
+        x, other = self.data(0, 3, 4), self.data(1, 3, 4)
+        want, want_other = expected(x)[0], expected(other)[0]
+        self.close(rep.run([x])[0], want)
+
+        def handle(*_) -> None:
+            number = len(handled)
+            handled.append(number)
+            config = ORDINARY if number % 3 == 1 else {"gpu_graph_id": 5} if number == 2 else None
+            self.close(rep.run([other], run_config=config)[0], want_other)
+            if not stop.is_set():
+                signal.setitimer(signal.ITIMER_REAL, 0.0005 + 0.00001 * (number % 50))
+
+        def run_alone() -> None:
+            while not stop.is_set():
+                self.close(rep.run([other], run_config=ORDINARY)[0], want_other)
+
+        previous = signal.signal(signal.SIGALRM, handle)
+        self.addCleanup(signal.signal, signal.SIGALRM, previous)
+        with ThreadPoolExecutor(1) as pool:
+            beside = pool.submit(run_alone)
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0005)
+                end = time.monotonic() + 3
+                while time.monotonic() < end:
+                    self.close(rep.run([x])[0], want)
+                    self.close(rep.run([x], logid="slow")[0], want)
+            finally:
+                stop.set()
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            beside.result(30)
+        self.assertGreater(len(handled), 10)
 
 
 if __name__ == "__main__":

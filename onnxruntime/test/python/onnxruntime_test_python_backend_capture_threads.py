@@ -11,10 +11,13 @@ The tests run on a GPU, or on the software CUDA of ``make test-cuda``. Its setti
 from __future__ import annotations
 
 import gc
+import signal
 import threading
+import time
 import unittest
 import warnings
 import weakref
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
@@ -23,6 +26,7 @@ from unittest import mock
 import numpy as np
 from backend_test_capture import (
     Expected,
+    capture_of,
     captured_ids,
     chain,
 )
@@ -33,7 +37,8 @@ from onnx import helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession
-from onnxruntime.backend.capture import graph_keys, graphs, locks
+from onnxruntime.backend.capture import graph_keys
+from onnxruntime.backend.runs import locks
 
 
 @needs_cuda
@@ -76,7 +81,7 @@ class ThreadTest(OnCuda):
             self.in_threads(20, work)
         self.assertEqual(len(threads), 20)
         # Each of the first eight threads has two graphs, the others together have four.
-        self.assertEqual(len(graphs.of(rep.session)._begun), 2 * graph_keys.MOST_THREADS + 4)
+        self.assertEqual(len(capture_of(rep.session)._begun), 2 * graph_keys.MOST_THREADS + 4)
 
     def test_threads_that_end_take_nothing_along(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
@@ -97,7 +102,7 @@ class ThreadTest(OnCuda):
                 thread.start()
                 thread.join()
         self.assertEqual(failed, [])
-        self.assertLessEqual(len(graphs.of(rep.session)._begun), 2 * graph_keys.MOST_THREADS + 2)
+        self.assertLessEqual(len(capture_of(rep.session)._begun), 2 * graph_keys.MOST_THREADS + 2)
 
     def test_an_id_has_the_same_shapes_in_all_threads(self) -> None:
         rep = self.prepare(chain())
@@ -116,35 +121,49 @@ class ThreadTest(OnCuda):
                 self.close(rep.run([x], run_config=config)[0], expected(x)[0])
 
     def test_the_session_goes_with_its_last_user(self) -> None:
+        serve, serving = graph_keys._serve, []
+
+        def watched(*arguments) -> None:
+            number = len(serving)
+            serving.append(True)
+            serve(*arguments)
+            serving[number] = False
+
         rep = self.prepare(chain())
         run = partial(rep.run, [self.data(0, 3, 4)])
-        self.in_threads(graph_keys.MOST_THREADS + 2, lambda _, run=run: run())
+        with mock.patch.object(graph_keys, "_serve", watched):
+            self.in_threads(graph_keys.MOST_THREADS + 2, lambda _, run=run: run())
+        self.assertIn(True, serving)
         gone = weakref.ref(rep.session)
         del run
         del rep
         gc.collect()
         self.assertIsNone(gone())
         # The worker ends, too.
-        for thread in threading.enumerate():
-            if thread.name.startswith("onnxruntime-graph-capture"):
-                thread.join(10)
-                self.assertFalse(thread.is_alive())
+        for _ in range(1000):
+            if serving == [False] * len(serving):
+                return
+            time.sleep(0.01)
+        self.fail("the worker goes on")
 
     def test_the_common_thread_releases_no_session(self) -> None:
         # Otherwise, the device of the released session becomes CUDA's current device of the worker.
         with mock.patch.object(graph_keys, "MOST_THREADS", 0):
             rep = self.prepare(chain())
             rep.run([self.data(0, 3, 4)])
-        worker, lock, threads = rep._ready().capture._threads.worker, locks.CUDA, []
+        worker, lock, threads = rep._ready().capture._threads._worker, locks.CUDA, []
 
         class Inner:
             def __del__(self) -> None:
-                threads.append(threading.current_thread())
+                threads.append(threading.get_ident())
 
-        worker.submit(lambda: lock.put_aside({"inner": Inner()})).result()
-        self.assertEqual(threads, [])
-        lock.release_dead()
-        self.assertEqual(threads, [threading.current_thread()])
+        def put_aside() -> int:
+            lock.put_aside({"inner": Inner()})
+            self.assertEqual(threads, [])
+            return threading.get_ident()
+
+        self.assertNotEqual(worker.call(put_aside), threading.get_ident())
+        self.assertEqual(threads, [threading.get_ident()])
 
     def test_whoever_holds_the_lock_can_run(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
@@ -175,6 +194,89 @@ class ThreadTest(OnCuda):
             self.assertFalse(any(thread.is_alive() for thread in threads))
 
 
+class WorkerTest(unittest.TestCase):
+    """The worker, without a session."""
+
+    def setUp(self) -> None:
+        self.lock = locks.SessionLock(side_by_side=True)
+        self.worker = graph_keys.Worker(self.lock, 0)
+
+    def interrupt(self, *moments: float) -> None:
+        """Interrupt this thread after each of the durations."""
+        previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, previous)
+        for moment in moments:
+            timer = threading.Timer(moment, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
+            timer.start()
+            self.addCleanup(timer.join)
+
+    def test_results_and_errors(self) -> None:
+        self.assertEqual(self.worker.call(divmod, 7, 2), (3, 1))
+        with self.assertRaises(ZeroDivisionError):
+            self.worker.call(divmod, 7, 0)
+        self.assertEqual(self.worker.call(divmod, 7, 2), (3, 1))
+
+    @unittest.skipUnless(hasattr(signal, "pthread_kill"), "requires signal.pthread_kill")
+    def test_interrupts_do_not_leave_the_worker_without_the_lock(self) -> None:
+        ended = []
+
+        def work() -> None:
+            time.sleep(0.6)
+            ended.append(1)
+
+        self.interrupt(0.1, 0.2, 0.3)
+        with self.assertRaises(KeyboardInterrupt), self.lock.alone():
+            self.worker.call(work)
+        self.assertEqual(ended, [1])
+
+    @unittest.skipUnless(hasattr(signal, "pthread_kill"), "requires signal.pthread_kill")
+    def test_a_signal_handler_waits_for_the_worker(self) -> None:
+        for hold in (self.lock.alone, nullcontext):
+            working, wrong, handled = [], [], []
+
+            def work(working=working) -> None:
+                working.append(1)
+                time.sleep(0.4)
+                working.pop()
+
+            def handle(*_, working=working, wrong=wrong, handled=handled) -> None:
+                with self.lock.alone():
+                    wrong.extend(working)
+                handled.append(1)
+
+            previous = signal.signal(signal.SIGUSR1, handle)
+            self.addCleanup(signal.signal, signal.SIGUSR1, previous)
+            timer = threading.Timer(0.1, signal.pthread_kill, (threading.get_ident(), signal.SIGUSR1))
+            timer.start()
+            with hold():
+                self.lock.replay(threading.RLock(), self.worker.call, work)
+            timer.join()
+            self.assertEqual((wrong, handled), ([], [1]))
+
+    def test_an_interrupt_while_it_starts(self) -> None:
+        start, serve, serving = graph_keys.start_new_thread, graph_keys._serve, []
+
+        def interrupted(function: Callable, arguments: tuple) -> None:
+            start(function, arguments)
+            raise KeyboardInterrupt
+
+        def watched(*arguments) -> None:
+            serving.append(threading.get_ident())
+            serve(*arguments)
+            serving.remove(threading.get_ident())
+
+        with mock.patch.object(graph_keys, "_serve", watched):
+            for _ in range(3):
+                with (
+                    mock.patch.object(graph_keys, "start_new_thread", interrupted),
+                    self.assertRaises(KeyboardInterrupt),
+                ):
+                    self.worker._serving.locked() or self.worker.call(nullcontext)
+                    raise KeyboardInterrupt
+            threads = {self.worker.call(threading.get_ident) for _ in range(20)}
+        self.assertEqual([*threads], serving)
+
+
 @needs_cuda
 @unittest.skipUnless(DEVICES > 1, "requires two CUDA devices, which with_software_cuda.sh has")
 class OtherDeviceTest(OnCuda):
@@ -195,16 +297,16 @@ class OtherDeviceTest(OnCuda):
                     self.close(done.result()[0], expected(x)[0])
 
     def test_the_thread_is_put_on_the_device(self) -> None:
-        opened = []
+        opened, here = [], threading.get_ident()
 
         def watched(*arguments, **keywords) -> InferenceSession:
-            opened.append((threading.current_thread().name[:26], keywords["providers"]))
+            opened.append((threading.get_ident() != here, keywords["providers"]))
             return InferenceSession(*arguments, **keywords)
 
         rep = self.prepare(chain(), 1)
         with mock.patch.object(graph_keys, "InferenceSession", mock.Mock(side_effect=watched)):
             rep.run([self.data(0, 3, 4)])
-        self.assertEqual(opened, [("onnxruntime-graph-capture_", [(CUDA, {"device_id": 1})])])
+        self.assertEqual(opened, [(True, [(CUDA, {"device_id": 1})])])
 
     def test_whoever_holds_the_lock(self) -> None:
         rep, x = self.prepare(chain(), 1), self.data(0, 3, 4)

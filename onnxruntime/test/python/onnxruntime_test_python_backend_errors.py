@@ -72,7 +72,7 @@ class TestErrors(unittest.TestCase):
         "capture.eligibility.written": "a machine without a temporary folder",
         "capture.graph_keys": "the graphs of a session",
         "capture.graphs": "the graphs of a session, and inputs",
-        "capture.locks": "a run that was ended, and a process that cannot use CUDA",
+        "runs.locks": "a run that was ended, and a process that cannot use CUDA",
         "request.of_environment": "the environment",
         "request.Request.__exit__": "the environment",
         "runs.inputs": "inputs",

@@ -35,7 +35,7 @@ from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.capture.graph_keys import GraphIds
 from onnxruntime.backend.errors import InputError, RunCancelledError
 from onnxruntime.backend.request import of_call
-from onnxruntime.backend.session import presence, replacement, verification
+from onnxruntime.backend.session import presence, replacement, state, verification
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 CPU = "CPUExecutionProvider"
@@ -200,9 +200,10 @@ def after_a_failed_run(model: str | bytes = MODEL, *, own: bool = True) -> Calla
         session = InferenceSession(MODEL, providers=[CPU])
         with mock.patch.object(session, "get_providers", return_value=[OPENVINO, CPU]):
             if not own:
-                replacement.watch(session, model, lambda: session)
-            watched = replacement.of(session)
-            with mock.patch.object(replacement, "_stamp", return_value=("another",)):
+                origin = replacement.Origin(model, lambda: (session, None))
+                state.of(session).replace_from(origin, session)
+            watched = state.of(session).replacement_of(session)
+            with mock.patch.object(replacement, "_files_of", return_value={"another": None}):
                 caught(lambda: watched.run(session, None, failing))
                 watched.run(session, None, failing)
 
@@ -779,7 +780,7 @@ OTHER_ERRORS = (
         RuntimeError,
         (
             "A run failed inside OpenVINOExecutionProvider, and the session could not be replaced: the model's file "
-            "has changed. Prepare the model again"
+            "or its external data has changed. Prepare the model again"
         ),
     ),
     (

@@ -147,7 +147,7 @@ class PrecedenceTest(unittest.TestCase):
 
     def test_eps_of_the_environment_that_contradict_the_device(self) -> None:
         requested = request.Request(device="CUDA", from_environment={("provider_options", "", "")})
-        with self.assertRaisesRegex(RuntimeError, request.ENVIRONMENT) as raised, requested.telling_apart():
+        with self.assertRaisesRegex(RuntimeError, request.ENVIRONMENT) as raised, requested.blame_environment():
             errors.reject("", "device")
         self.assertNotIsInstance(raised.exception, NotPermittedError)
 

@@ -638,15 +638,15 @@ for twice in (range(2), (1, 2), ["a", "b"]):
     def test_inputs_of_the_fast_path(self) -> None:
         rep = prepare(two_nodes())
         for given in (X, [X], (X,), {"X": X}, onnxruntime.OrtValue.ortvalue_from_numpy(X)):
-            (output,) = rep._ready().direct(given, rep.run_options())
+            (output,) = rep._ready().fast_run(given, rep.run_options())
             np.testing.assert_array_equal(output, abs(X))
         with mock.patch.object(rep.session, "run"):
-            self.assertIsNone(rep._runs.direct(X, rep.run_options()))
-        lock = mock.MagicMock()
+            self.assertIsNone(rep._runs.fast_run(X, rep.run_options()))
+        lock = mock.Mock(run=mock.Mock(side_effect=lambda options, function, *arguments: function(*arguments)))
         locked = fast_path.of(rep.session, ModelInputs(rep.session).slots, ["Y"], lock)
         np.testing.assert_array_equal(locked(X, rep.run_options())[0], abs(X))
-        lock.for_a_run.assert_called_once_with()
-        direct, inner = rep._runs.direct, fast_path.inner_of(rep.session)
+        lock.run.assert_called_once()
+        direct, inner = rep._runs.fast_run, fast_path.inner_of(rep.session)
         rep.session.set_providers(["CPUExecutionProvider"])
         self.assertIsNone(direct(X, rep.run_options()))
         self.assertIsNot(fast_path.inner_of(rep.session), inner)

@@ -17,9 +17,8 @@ from onnx import ModelProto, TensorProto, helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.capture import locks
-from onnxruntime.backend.runs import tensors
-from onnxruntime.backend.session import routes
+from onnxruntime.backend.runs import locks, tensors
+from onnxruntime.backend.session import state
 from onnxruntime.capi import onnxruntime_inference_collection
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -193,7 +192,7 @@ class OwnedOutputsTest(unittest.TestCase):
         limited = self.prepared(narrow)
         self.check_every_input(lambda inputs: limited.run(inputs, timeout=60))
         with (
-            mock.patch.object(routes, "ON_ANY_DEVICE", frozenset()),
+            mock.patch.object(state, "ON_ANY_DEVICE", frozenset()),
             mock.patch.object(locks, "of", return_value=locks.CUDA),
         ):
             locked = self.prepared(narrow)

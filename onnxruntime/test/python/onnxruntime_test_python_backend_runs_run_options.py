@@ -222,7 +222,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
         for _ in range(2):
             rep.run([X], run_config={"gpu_graph_id": 1})
             rep.run([X], run_config={SHRINKAGE: "cpu:0"}, log_severity_level=3, only_execute_path_to_fetches=True)
-        self.assertEqual(len(rep._ready().kept), 1)
+        self.assertEqual(len(rep._ready().settings_cache), 1)
         self.assertIs(*(rep._ready().settings_of({SHRINKAGE: "cpu:0"}, {}) for _ in range(2)))
         text = str(1234)  # has more references than the other
         self.assertEqual(routes._key({"gpu_graph_id": text}), routes._key({"gpu_graph_id": str(1234)}))
@@ -276,7 +276,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
         most = 0
         for number in range(1000):
             rep.run([X], logid=f"run {number}")
-            most = max(most, len(rep._ready().kept))
+            most = max(most, len(rep._ready().settings_cache))
         self.assertIn(most, range(2, 65))
 
     def test_no_text_of_a_caller_is_kept(self) -> None:
@@ -297,12 +297,12 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
             for more in ({}, {"log_severity_level": 3}):
                 with contextlib.suppress(NotPermittedError):
                     rep.run([X], **keywords, **more)
-        self.assertEqual(rep._ready().kept, {})
+        self.assertEqual(rep._ready().settings_cache, {})
 
     def test_kept_settings_do_not_keep_the_session(self) -> None:
         rep = prepare()
         rep.run([X], run_config={SHRINKAGE: "cpu:0"})
-        self.assertEqual(len(rep._ready().kept), 1)
+        self.assertEqual(len(rep._ready().settings_cache), 1)
         session = weakref.ref(rep._session)
         gc.disable()
         self.addCleanup(gc.enable)

@@ -21,15 +21,18 @@ import unittest
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
+import onnx
 from backend_test_execution_providers import OPENVINO, register_openvino_plugin
 from backend_test_models import model
 from onnx import helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.session import replacement
+from onnxruntime.backend.capture import eligibility
+from onnxruntime.backend.session import state
 from onnxruntime.backend.session.replacement import Replacement
 
 MIXED_RUNS = int(os.environ.get("ORT_BACKEND_MIXED_RUNS", "60"))
@@ -58,8 +61,8 @@ class ReplacementTest(unittest.TestCase):
         self.replacement = Replacement(FakeSession.set_providers)
 
     def test_other_eps_have_none(self) -> None:
-        replacement.watch(self.session, b"", FakeSession)
-        self.assertIsNone(replacement.of(self.session))
+        session = onnxruntime.InferenceSession(two_rows().SerializeToString(), providers=["CPUExecutionProvider"])
+        self.assertIsNone(state.of(session).replacement_of(session))
 
     def run_one(self, compute, options=None) -> object:
         """Return the outputs of ``compute``, a function of the inner session."""
@@ -410,8 +413,41 @@ class OpenVinoTest(unittest.TestCase):
             self.assert_right(rep)
             fail_once(self, rep)
             for _ in range(2):
-                with self.assertRaisesRegex(RuntimeError, "file has changed"):
+                with self.assertRaises(RuntimeError):
                     rep.run([rows(1, 2), rows(1, 1)])
+
+    def test_changed_external_data_is_an_error(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            made, path = two_rows(), Path(folder, "model.onnx")
+            weights = Path(folder, "sub", "w" * 150 + ".bin")
+            weights.parent.mkdir()
+            location = weights.relative_to(folder).as_posix()
+            onnx.save(made, path, save_as_external_data=True, location=location, size_threshold=0)
+            rep = self.prepare(made=path)
+            fail_once(self, rep)
+            self.assert_right(rep)
+            content = weights.read_bytes()
+            weights.unlink()
+            weights.write_bytes(bytes(len(content)))
+            self.assert_right(rep)
+            fail_once(self, rep)
+            with self.assertRaises(RuntimeError):
+                rep.run([rows(1, 2), rows(1, 1)])
+
+    def test_a_file_that_changes_while_it_is_read_is_an_error(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "model.onnx")
+            path.write_bytes(two_rows().SerializeToString())
+            rep, replace = self.prepare(made=path), onnxruntime.InferenceSession
+
+            def opened(*arguments, **keywords) -> onnxruntime.InferenceSession:
+                session = replace(*arguments, **keywords)
+                path.write_bytes(two_rows("other").SerializeToString())
+                return session
+
+            fail_once(self, rep)
+            with mock.patch.object(eligibility, "InferenceSession", opened), self.assertRaises(RuntimeError):
+                rep.run([rows(1, 2), rows(1, 1)])
 
     def test_an_io_binding_outlives_its_inner_session(self) -> None:
         rep = self.prepare()

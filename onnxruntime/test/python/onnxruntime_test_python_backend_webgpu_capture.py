@@ -29,7 +29,8 @@ from onnx import ModelProto, TensorProto, helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession, OrtValue, SessionOptions
-from onnxruntime.backend.capture import eligibility, locks
+from onnxruntime.backend.capture import eligibility
+from onnxruntime.backend.runs import locks
 
 EP = "WebGpuExecutionProvider"
 

@@ -151,17 +151,27 @@ class Threads(Kind):
 
 def usable_cpus() -> int:
     """Return the number of CPUs that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(_CPUS)
+
+
+def _cpus() -> frozenset[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return frozenset(os.sched_getaffinity(0))
+    return frozenset(range(os.cpu_count() or 1))
+
+
+# Once, before any session: OpenVINO pins threads that run its sessions, and children inherit this.
+_CPUS = _cpus()
 
 
 def usable_cores() -> int:
     """Return the number of CPU cores that this process may use; the hyper-threads of one core count once."""
     cores = set()
     try:
-        for cpu in os.sched_getaffinity(0):
+        for cpu in _CPUS:
             with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list", encoding="ascii") as file:
                 cores.add(file.read())
-    except (AttributeError, OSError):  # not Linux, or its list cannot be read
+    except OSError:  # not Linux, or its list cannot be read
         return (usable_cpus() + 1) // 2  # the minimum, if each core has two hyper-threads
     return len(cores)
 

@@ -34,7 +34,7 @@ from onnxruntime.backend.allowlist.rules import Setting
 from onnxruntime.backend.capture import operators
 from onnxruntime.backend.errors import reject, show
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CUDA, TENSORRT, WEBGPU
-from onnxruntime.backend.runs import fast_path, tensors
+from onnxruntime.backend.runs import tensors
 
 # ORT warns of every graph that it writes after this optimizer, which changes only convolutions on the CPU.
 DISABLED_OPTIMIZERS = ("NchwcTransformer",)
@@ -45,20 +45,21 @@ _ON = ("1", "true", "True")
 
 def open_session(
     model: str | bytes, options: SessionOptions, granted: Mapping[str, Mapping[str, Setting]], **arguments: object
-) -> InferenceSession:
-    """Create a session. If it captures, check its final graph."""
+) -> tuple[InferenceSession, frozenset[str] | None]:
+    """Create a session. If it captures, check its final graph, and return the inputs on the CPU that no node reads."""
     # Skip TensorRT: ORT cannot save a graph that contains nodes compiled by an EP.
     switches = {ep: granted.get(ep, {}).get(CAPTURE_SWITCHES[ep]) for ep in (WEBGPU, CUDA)}
     ep = next((ep for ep, switch in switches.items() if switch is not None and switch.value), None)
     if ep is None:
-        return InferenceSession(model, options, **arguments)
+        return InferenceSession(model, options, **arguments), None
     entry = _entry(options, "optimization.disable_specified_optimizers")  # the argument replaces the entry
     disabled = [*filter(None, entry.split(";")), *DISABLED_OPTIMIZERS]
     with written(options) as path:
         session = InferenceSession(model, options, disabled_optimizers=disabled, **arguments)
-        if reason := check(session, ep, path):
+        reason, unread = check(session, ep, path)
+        if reason:
             reject(f"{reason}. Prepare the model without graph capture", "provider_options", ep, CAPTURE_SWITCHES[ep])
-    return session
+    return session, unread
 
 
 @contextmanager
@@ -70,7 +71,8 @@ def written(options: SessionOptions) -> Iterator[Path]:
         raise RuntimeError(f"graph capture needs a temporary folder, for the graph that is checked: {error}") from error
     with made as folder:
         path, weights = Path(folder, "graph.onnx"), Path(folder, "weights")
-        if os.name == "posix":  # on other systems, ORT writes the weights to the folder
+        # Without this link, ORT writes all weights to the folder: 200 MB take 2 s. Other systems have no such file.
+        if os.name == "posix":
             weights.symlink_to(os.devnull)
         options.add_session_config_entry("session.optimized_model_external_initializers_file_name", weights.name)
         # A flag such as Dropout's training_mode is smaller, and stays in the graph.
@@ -82,24 +84,21 @@ def written(options: SessionOptions) -> Iterator[Path]:
             options.optimized_model_filepath = ""  # the session's own copy still contains the path
 
 
-def check(session: InferenceSession, ep: str, path: Path) -> str:
-    """Return why a replay of the final graph at ``path`` may differ from a run without capture; empty if it cannot."""
+def check(session: InferenceSession, ep: str, path: Path) -> tuple[str, frozenset[str]]:
+    """Return why a replay of the final graph at ``path`` may differ from a run without capture; empty if it cannot.
+
+    Return the inputs on the CPU that no node reads, too.
+    """
     try:
         size = path.stat().st_size
         if size > _MOST_BYTES:
-            return f"the final graph has {size} bytes, too many to check"
+            return f"the final graph has {size} bytes, too many to check", frozenset()
         final = onnx.load_model(path, load_external_data=False)
     except (OSError, DecodeError) as error:
-        return f"the final graph cannot be read: {show(str(error))}"
-    session._unread_inputs = (fast_path.inner_of(session), frozenset(_on_cpu(session) - _read(final)))
+        return f"the final graph cannot be read: {show(str(error))}", frozenset()
+    unread = frozenset(_on_cpu(session) - _read(final))
     unknown = _unknown_release() or _unknown(final) if ep == WEBGPU else ""
-    return unknown or _not_repeatable(final) or _read_on_cpu(session)
-
-
-def unread(session: InferenceSession) -> frozenset[str] | None:
-    """Return the inputs on the CPU that no node of a checked session reads; ``None`` for a session without a check."""
-    inner, names = getattr(session, "_unread_inputs", (None, None))
-    return names if inner is fast_path.inner_of(session) else None
+    return unknown or _not_repeatable(final) or _read_on_cpu(session, unread), unread
 
 
 def _on_cpu(session: InferenceSession) -> set[str]:
@@ -107,9 +106,9 @@ def _on_cpu(session: InferenceSession) -> set[str]:
     return {value.name for value, memory in memories if memory.name == "Cpu"}
 
 
-def _read_on_cpu(session: InferenceSession) -> str:
-    """Return which input a node on the CPU reads, or may read in a session without a check; empty if none."""
-    names = sorted(_on_cpu(session) - (unread(session) or set()))
+def _read_on_cpu(session: InferenceSession, unread: frozenset[str]) -> str:
+    """Return which input on the CPU a node reads, or may read; empty if none."""
+    names = sorted(_on_cpu(session) - unread)
     where = "is read on the CPU (as a shape or a slice is), which a replay does not repeat"
     return f"input {show(names[0])} {where}. Make it a constant of the model" if names else ""
 
@@ -134,8 +133,11 @@ def _entry(options: SessionOptions, key: str) -> str:
         return ""
 
 
-def problem(session: InferenceSession, eps: list[str]) -> str:
-    """Return why a session, which a caller may have created, cannot capture on these EPs; empty if it can."""
+def problem(session: InferenceSession, eps: list[str], unread: frozenset[str] | None = None) -> str:
+    """Return why a session cannot capture on these EPs; empty if it can.
+
+    ``unread`` is a result of :func:`check`, or ``None`` for a session that was not checked, such as a caller's.
+    """
     if len(eps) > 1:
         return f"{' and '.join(eps)} both capture, and ORT replays the graph of one: leave it to one of them"
     if _entry(session.get_session_options(), "session.use_env_allocators") in _ON:
@@ -147,13 +149,13 @@ def problem(session: InferenceSession, eps: list[str]) -> str:
             return f"graph capture needs outputs that a node computes; {value.name!a} is an input, or is listed twice"
         if tensors.number_dtype(value.type) is None:
             return f"graph capture needs tensors of numbers that numpy has; {value.name!a} is {value.type}"
-    if unread(session) is None:
+    if unread is None:
         if WEBGPU in eps:
             return "graph capture on WebGPU leaves out some operators, and only models that prepare opens are checked"
         opened = _as_opened(session)
         if opened is not None and (found := _not_repeatable(opened)):
             return found
-    return _read_on_cpu(session)
+    return _read_on_cpu(session, unread or frozenset())
 
 
 def _as_opened(session: InferenceSession) -> onnx.ModelProto | None:

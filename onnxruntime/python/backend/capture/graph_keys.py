@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import operator
 import threading
+import weakref
+from _thread import start_new_thread  # Thread.start waits for an Event, whose lock an interrupt leaves taken
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from contextlib import suppress
+from functools import cache, partial
+from itertools import filterfalse
+from queue import SimpleQueue
 
 from onnx import parser
 
 from onnxruntime import InferenceSession
-from onnxruntime.backend.capture import locks
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import CUDA, TENSORRT
+from onnxruntime.backend.runs import locks
 
 # The run config entry that selects the graph of a run. Without it, ORT uses graph 0.
 GRAPH_ID = "gpu_graph_id"
@@ -127,7 +131,7 @@ class Threads:
         self._left = threading.Semaphore(0 if worker else MOST_THREADS)
         # The graphs of the worker, or of all threads.
         self._shared: dict[tuple, object] = {}
-        self.worker = None
+        self._worker = Worker(lock, device_id)
 
     def of_a_run(self) -> tuple[dict[tuple, object], Callable]:
         """Return the graphs for a run of the calling thread, by key, and a function that calls another for the run."""
@@ -138,25 +142,93 @@ class Threads:
         # ORT 1.31.1 sets CUDA's current device in the thread that creates or releases a session, but not for the run of
         # a session that captures (``cuda_execution_provider.cc``).
         if self._own.graphs is None or self._lock.other_devices:
-            return self._shared, self._on_worker
+            return self._shared, self._worker.call
         return self._own.graphs, operator.call
 
-    def _on_worker(self, function: Callable, *arguments: object) -> object:
-        """Call a function in the worker, under the lock that the calling thread holds."""
-        if self.worker is None:  # the first run of the worker is alone
-            start = partial(_become_worker, self._lock, self._device_id)
-            self.worker = ThreadPoolExecutor(1, "onnxruntime-graph-capture", initializer=start)
-        future = self.worker.submit(function, *arguments)
+
+class Worker:
+    """A thread that calls functions for other threads, which hold the locks for it.
+
+    It begins with the first call, and ends with this object.
+    """
+
+    def __init__(self, lock: locks.SessionLock, device_id: int) -> None:
+        self._lock, self._device_id = lock, device_id
+        self._works, self._serving = SimpleQueue(), threading.Lock()
+
+    def call(self, function: Callable, *arguments: object) -> object:
+        """Call a function in the worker, under the locks of the calling thread. The first call must be alone."""
+        if not self._serving.locked():
+            end = weakref.ref(self, self._works.put)
+            start_new_thread(_serve, (end, self._works, self._serving, self._lock, self._device_id))
+        works, work = self._lock.calls().works, _Work(function, arguments)
+        # One C call sends the work and adds it to the works for which a signal handler in this thread waits.
+        works.extend(filterfalse(self._works.put, (work,)))
         try:
-            return future.result()
+            work.wait()
         finally:
-            future.exception()  # after Ctrl-C too, wait for the run: it reads the caller's arrays
+            work.wait_in_spite_of_interrupts()  # the locks and the caller's arrays are the worker's until then
+            works.remove(work)
             self._lock.release_dead()
+        return work.result()
 
 
-def _become_worker(lock: locks.SessionLock, device_id: int) -> None:
+class _Work:
+    """One call of a function by a worker."""
+
+    def __init__(self, function: Callable, arguments: tuple) -> None:
+        self._call, self._outcome, self._ended = (function, arguments), [], threading.Lock()
+        self._ended.acquire()
+
+    def do(self, before: Callable) -> None:
+        function, arguments = self._call
+        try:
+            before()
+            self._outcome += (function(*arguments), None)
+        except BaseException as error:
+            self._outcome[:] = None, error
+        finally:
+            self._ended.release()
+
+    def wait(self) -> None:
+        with self._ended:
+            pass
+
+    def wait_in_spite_of_interrupts(self) -> None:
+        try:
+            while self._ended.locked():
+                with suppress(BaseException):
+                    self.wait()
+        finally:
+            self.wait()  # for an interrupt between two steps of the loop
+
+    def result(self) -> object:
+        outputs, error = self._outcome
+        self._outcome.clear()  # the traceback of the error refers to this object
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error
+        return outputs
+
+
+def _serve(
+    end: weakref.ref[Worker], works: SimpleQueue, serving: threading.Lock, lock: locks.SessionLock, device_id: int
+) -> None:
+    """Do works in their order until the worker ends, unless another thread of the same worker does."""
+    if not serving.acquire(blocking=False):  # after an interrupt, or beside another first call
+        return
+    lock.releases_nothing()
+    on_device = cache(partial(_set_device, device_id))
+    while (work := works.get()) is not end:
+        with suppress(BaseException):
+            work.do(on_device)
+        del work  # keep nothing of a caller until the next work
+
+
+def _set_device(device_id: int) -> None:
     """Set CUDA's current device of the calling thread: ORT sets it permanently in the thread that creates a session."""
-    lock.of_thread.releases_nothing = True
     if device_id:
         copy = '<ir_version: 8, opset_import: ["": 13]> copy (float[1] X) => (float[1] Y) { Y = Identity (X) }'
         model = parser.parse_model(copy)

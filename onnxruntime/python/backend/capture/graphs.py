@@ -12,7 +12,7 @@ A replay returns the same outputs as a run without capture, for these reasons. E
 memory, so no node on the CPU reads a value of a caller. ORT does not capture a session whose nodes include copies
 between host and device (``HasMemcpyNodes`` in ``inference_session.cc``). So nodes on the CPU compute from shapes only.
 A graph has one set of shapes, and keeps the outputs of these nodes. No operator draws random numbers, and ORT copies no
-output while it captures (:mod:`.eligibility`). No other thread calls CUDA while ORT captures (:mod:`.locks`). In
+output while it captures (:mod:`.eligibility`). No other thread calls CUDA while ORT captures (``runs/locks.py``). In
 addition, each graph is compared with a run without capture before it returns its first outputs (:mod:`.comparison`).
 
 ORT gives the memory of a graph's intermediate values to other runs of the session. So replays of a session follow each
@@ -23,6 +23,7 @@ that memory.
 from __future__ import annotations
 
 import operator
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from weakref import proxy
@@ -30,10 +31,10 @@ from weakref import proxy
 import numpy as np
 
 from onnxruntime import InferenceSession, OrtValue, RunOptions
-from onnxruntime.backend.capture import comparison, eligibility, locks
+from onnxruntime.backend.capture import comparison, eligibility
 from onnxruntime.backend.capture.graph_keys import GRAPH_ID, ONE_GRAPH, ORDINARY, GraphIds, Threads
 from onnxruntime.backend.provider_names import TENSORRT, WEBGPU
-from onnxruntime.backend.runs import fast_path, tensors
+from onnxruntime.backend.runs import fast_path, locks, tensors
 from onnxruntime.backend.runs.run_options import RunSettings
 
 _Feeds = Mapping[str, np.ndarray | OrtValue]
@@ -42,38 +43,23 @@ _RUN_WITH_IOBINDING = InferenceSession.run_with_iobinding
 _WAY_OUT = f"run with run_config={{'{GRAPH_ID}': {ORDINARY}}}, or prepare the model without graph capture"
 
 
-def of(session: InferenceSession) -> Capture | None:
-    """Return the capture state of a session, which all its runs share; ``None`` if the session does not capture."""
-    # The state is kept with the session: its buffers must end with the session.
-    own = vars(session)
-    switched_on = eligibility.switched_on(session)
-    with locks.marking:
-        state = own.get("_graph_capture")
-        if state is not None and state.inner is not fast_path.inner_of(session):
-            del own["_graph_capture"]  # of an inner session that set_providers has replaced
-    if not switched_on:
-        return None
-    return own.get("_graph_capture") or own.setdefault("_graph_capture", Capture(session, switched_on))
-
-
-def require(session: InferenceSession) -> None:
-    """Check that a session can capture. For a session that a caller created, :meth:`Capture.run` raises the error."""
-    state = of(session)
-    if state is not None and state.problem:
-        raise RuntimeError(f"{state.problem}. Prepare the model without graph capture")
-
-
 class Graph:
     """A captured graph. When it ends, its attributes are released under the lock. Nothing else may own its binding."""
 
     def __init__(self, graph_id: str, session: InferenceSession, lock: locks.SessionLock) -> None:
-        self._id = graph_id
+        self._id, self._lock = graph_id, lock
         self.binding = session.io_binding()
-        # The inner session that captured the graph, which set_providers replaces, and its binding.
-        self.inner, self.inner_binding = session._sess, self.binding._iobinding
+        self.inner_binding = self.binding._iobinding
         self.inputs: list[tuple[str, OrtValue]] = []
+        #: The number of runs that have begun, in a list for functions that may not refer to this object.
+        self.begun = [0]
         self._last: tuple[RunSettings | None, RunOptions | None] = (None, None)
-        lock.release_of(self)
+        # The inner session that captured the graph, which set_providers replaces. It is released last.
+        self.inner = session._sess
+
+    def __del__(self, is_finalizing: Callable = sys.is_finalizing) -> None:
+        if not is_finalizing():
+            self._lock.put_aside(vars(self))
 
     def bind_input(self, name: str, buffer: OrtValue) -> None:
         self.inputs.append((name, buffer))
@@ -91,11 +77,18 @@ class Graph:
 class Capture:
     """The captured graphs of one session. Any number of threads and prepared models may call :meth:`run`."""
 
-    def __init__(self, session: InferenceSession, switched_on: list[str]) -> None:
+    def __init__(
+        self,
+        session: InferenceSession,
+        switched_on: list[str],
+        lock: locks.SessionLock,
+        unread: frozenset[str] | None = None,
+    ) -> None:
+        """Use the EPs that capture, and the inputs that no node reads if :func:`eligibility.check` determined them."""
         ep = switched_on[0]
         self._session = proxy(session)  # the session refers to this object
         self.inner = fast_path.inner_of(session)
-        self._lock = locks.of(session)
+        self._lock = lock
         self._on_webgpu = ep == WEBGPU
         # TensorRT captures one graph, in the second run of the session, whatever the id.
         self._once = ep == TENSORRT
@@ -108,14 +101,16 @@ class Capture:
         self._on_cpu = {name for name, memory in zip(names, memories, strict=True) if memory.name == "Cpu"}
         # If everything is on the CPU, there is nothing to capture.
         self._nothing = self._on_cpu.issuperset(names)
-        self.problem = "" if self._nothing else eligibility.problem(session, switched_on)
+        self.problem = "" if self._nothing else eligibility.problem(session, switched_on, unread)
         self._ids = GraphIds(self._once, self._on_webgpu)
         self.claim, self.lend = self._ids.claim, self._ids.lend
         self._threads = Threads(self._lock, self._device_id, common=self._on_webgpu, worker=self._once)
         # Every graph ever begun: ORT may have captured it and may replay into its buffers as long as the session lives.
         self._begun: list[Graph] = []
-        # Held by a replay in place of the run lock of its thread. On WebGPU, each run is alone.
-        self._replay_lock = None if self._on_webgpu else self._lock.new_lock()
+        # Held by a replay: one replay follows another.
+        self._turn = threading.RLock()
+        # Held by a capture, for code in its middle.
+        self._capturing = threading.Lock()
 
     def replays(self, entries: Mapping[str, str]) -> bool:
         """Return whether a run with these run config entries captures or replays a graph."""
@@ -125,21 +120,34 @@ class Capture:
         """Return the outputs. A run with limits, which only ``call.options`` can end, is not captured."""
         if self._lock.failure:
             raise RuntimeError(self._lock.failure)
-        graphs, do = self._threads.of_a_run()
+        graphs, call_on_thread = self._threads.of_a_run()
         graph_id = call.entries.get(GRAPH_ID)
-        if self.problem or not self.replays(call.entries):
-            if self._once and not self._nothing:
-                raise RuntimeError(self.problem or ONE_GRAPH)
-            if self.problem and graph_id != ORDINARY:
-                raise RuntimeError(f"{self.problem}: {_WAY_OUT}, or bind and run rep.session with rep.run_options()")
-            # Alone: ORT may give the run memory into which graphs replay.
-            with self._lock.alone(call.options if limited else None):
-                return do(self._ordinary, feeds, call, limited)
-        feeds = self._checked(feeds)
-        shapes = [value.shape if isinstance(value, np.ndarray) else tuple(value.shape()) for value in feeds.values()]
-        key = (graph_id, *shapes)
-        with self._replay_lock if self._replay_lock and key in graphs else self._lock.alone():
-            return do(self._compute, graphs, key, feeds, call)
+        if self.replays(call.entries) and not self.problem:
+            feeds = self._checked(feeds)
+            shapes = [
+                value.shape if isinstance(value, np.ndarray) else tuple(value.shape()) for value in feeds.values()
+            ]
+            return self._replay_or_capture(graphs, (graph_id, *shapes), feeds, call, call_on_thread)
+        if self._once and not self._nothing:
+            raise RuntimeError(self.problem or ONE_GRAPH)
+        if self.problem and graph_id != ORDINARY:
+            raise RuntimeError(f"{self.problem}: {_WAY_OUT}, or bind and run rep.session with rep.run_options()")
+        # Alone: ORT may give the run memory into which graphs replay.
+        with self._lock.alone(call.options if limited else None):
+            return call_on_thread(self._ordinary, feeds, call, limited)
+
+    def _replay_or_capture(
+        self, graphs: dict[tuple, Graph], key: tuple, feeds: _Feeds, call: RunSettings, call_on_thread: Callable
+    ) -> list[np.ndarray]:
+        if key in graphs:
+            return self._lock.replay(self._turn, call_on_thread, self._replay, graphs[key], feeds, call)
+        with self._lock.alone():
+            if key in graphs:  # another thread has captured the graph since, for all threads
+                return call_on_thread(self._replay, graphs[key], feeds, call)
+            if self._capturing.locked():
+                return call_on_thread(self._ordinary, feeds, call)
+            with self._capturing:
+                return call_on_thread(self._capture, graphs, key, feeds, call)
 
     def fast_path(self, prepared: RunSettings) -> Callable[[object, RunOptions], list[np.ndarray] | None]:
         """Return a function of inputs and run options, which returns the outputs, or ``None`` for :meth:`run`.
@@ -167,9 +175,9 @@ class Capture:
             outputs = None if graph is None else graph.replay(inputs, settings)
             if outputs is None:  # another graph than the last one of the thread
                 shapes = [value.shape if type(value) is np.ndarray else None for value in inputs]
-                graphs, do = self._threads.of_a_run()
+                graphs, call_on_thread = self._threads.of_a_run()
                 graph = graphs.get((graph_id, *shapes))
-                if graph is not None and do is operator.call:  # and not in the worker
+                if graph is not None and call_on_thread is operator.call:  # and not in the worker
                     of_thread.last = graph, graph.options(prepared)
                     outputs = graph.replay(inputs, of_thread.last[1])
             return outputs
@@ -179,19 +187,24 @@ class Capture:
     def _replay_of(self, graph: Graph) -> Callable[[Sequence[object], RunOptions], list[np.ndarray] | None]:
         """Return a function that replays a graph for plain arrays of its shapes, and returns ``None`` for others."""
         # Local names and indices: an attribute or a ``zip`` takes a hundredth of the time of a replay.
-        own, lock, replay_lock = vars(self._session), self._lock, self._replay_lock
+        own, lock, turn = vars(self._session), self._lock, self._turn
         array, count = np.ndarray, len(self._slots)
         takes = []
         for i, ((_, dtype, _), (_, buffer)) in enumerate(zip(self._slots, graph.inputs, strict=True)):
             like = np.empty(buffer.shape(), dtype)
             takes.append((i, dtype, like.shape, like.strides, buffer._ortvalue.update_inplace))
-        inner, binding = graph.inner, graph.inner_binding
+        inner, binding, begun = graph.inner, graph.inner_binding, graph.begun
         replay, copy = inner.run_with_iobinding, binding.copy_outputs_to_cpu
 
         def run(inputs: Sequence[object], options: RunOptions) -> list[np.ndarray] | None:
-            if len(inputs) != count or own["_sess"] is not inner or lock.other_devices or lock.failure:
+            if len(inputs) != count or own["_sess"] is not inner or lock.other_devices:
                 return None
-            with replay_lock or lock.alone():
+            return lock.replay(turn, upload_and_replay, inputs, options)
+
+        def upload_and_replay(inputs: Sequence[object], options: RunOptions) -> list[np.ndarray] | None:
+            while True:
+                begun[0] = number = begun[0] + 1
+                # Another thread that changes the shape of an array after this check gets wrong outputs of this run.
                 for i, dtype, shape, strides, upload in takes:
                     value = inputs[i]
                     # numpy has one dtype object for each built-in type and byte order, so `is` compares both.
@@ -204,7 +217,9 @@ class Capture:
                         return None
                     upload(value)
                 replay(binding, options)
-                return copy()
+                outputs = copy()
+                if begun[0] == number:
+                    return outputs
 
         return run
 
@@ -225,11 +240,15 @@ class Capture:
         return checked
 
     def _replay(self, graph: Graph, feeds: _Feeds, call: RunSettings) -> list[np.ndarray]:
-        """Run a graph. The first time, ORT captures it."""
-        for name, buffer in graph.inputs:
-            buffer.update_inplace(feeds[name])
-        self._session.run_with_iobinding(graph.binding, graph.options(call))
-        return graph.inner_binding.copy_outputs_to_cpu()  # copies outputs in CPU memory, too
+        """Run a graph. The first time, ORT captures it. If code in the middle of the run has run it, repeat the run."""
+        while True:
+            graph.begun[0] = begun = graph.begun[0] + 1
+            for name, buffer in graph.inputs:
+                buffer.update_inplace(feeds[name])
+            self._session.run_with_iobinding(graph.binding, graph.options(call))
+            outputs = graph.inner_binding.copy_outputs_to_cpu()  # copies outputs in CPU memory, too
+            if graph.begun[0] == begun:
+                return outputs
 
     def _ordinary(self, feeds: _Feeds, call: RunSettings, limited: bool = False) -> list[np.ndarray]:
         """Run without capture."""
@@ -240,22 +259,15 @@ class Capture:
                 call = RunSettings(call.attributes, {**call.entries, GRAPH_ID: ORDINARY})
         return self._session.run(self._output_names, feeds, call.options)
 
-    def _compute(self, graphs: dict[tuple, Graph], key: tuple, feeds: _Feeds, call: RunSettings) -> list[np.ndarray]:
-        """Replay the graph of a key, or capture and compare it first. If that fails, nothing replays the graph."""
-        if key in graphs:  # captured before, perhaps by another thread that shares the graphs
-            return self._replay(graphs[key], feeds, call)
+    def _capture(self, graphs: dict[tuple, Graph], key: tuple, feeds: _Feeds, call: RunSettings) -> list[np.ndarray]:
+        """Capture and compare the graph of a key. If that fails, nothing replays the graph."""
         self._ids.check(key)
         # Before the capture: ORT checks the inputs, and the outputs have the shapes of the graph's outputs.
         wanted = self._ordinary(feeds, call)
         graph_id = self._ids.begin(key)
         if graph_id is None:
             return wanted
-        graph = Graph(graph_id, self._session, self._lock)
-        self._begun.append(graph)
-        for (name, dtype, _), shape in zip(self._slots, key[1:], strict=True):
-            graph.bind_input(name, self._buffer(name, shape, dtype))
-        for name, want in zip(self._output_names, wanted, strict=True):
-            graph.binding.bind_ortvalue_output(name, self._buffer(name, want.shape, want.dtype))
+        graph = self._new_graph(graph_id, key[1:], wanted)
         try:
             self._replay(graph, comparison.other_data(feeds), call)
             outputs = self._replay(graph, feeds, call)
@@ -274,6 +286,16 @@ class Capture:
         graphs[key] = graph
         self._ids.refused.pop(key, None)
         return outputs
+
+    def _new_graph(self, graph_id: str, shapes: Sequence[tuple], outputs: Sequence[np.ndarray]) -> Graph:
+        """Return a graph that is not captured yet, with buffers for inputs of these shapes and such outputs."""
+        graph = Graph(graph_id, self._session, self._lock)
+        self._begun.append(graph)
+        for (name, dtype, _), shape in zip(self._slots, shapes, strict=True):
+            graph.bind_input(name, self._buffer(name, shape, dtype))
+        for name, output in zip(self._output_names, outputs, strict=True):
+            graph.binding.bind_ortvalue_output(name, self._buffer(name, output.shape, output.dtype))
+        return graph
 
     def _check_usable(self, error: Exception) -> None:
         """Check whether a failed capture goes on. If so, all CUDA calls of this process fail: raise, now and later."""

@@ -64,8 +64,10 @@ def of(session: InferenceSession, slots: Sequence[tuple], outputs: Sequence[str]
         # set_providers replaces the handle, so no local name may keep it.
         if lock is None:
             return session._sess.run(outputs, feeds, options)
-        with lock.for_a_run():
-            return session._sess.run(outputs, feeds, options)
+        return lock.run(None, compute, feeds, options)
+
+    def compute(feeds: dict[str, object], options: RunOptions) -> list:
+        return session._sess.run(outputs, feeds, options)
 
     return run
 

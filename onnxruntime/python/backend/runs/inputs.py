@@ -11,7 +11,6 @@ import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 from types import SimpleNamespace
 
 import numpy as np
@@ -33,20 +32,16 @@ class ModelInputs:
     """The inputs of a session's model."""
 
     def __init__(self, session: InferenceSession) -> None:
-        self._session = session
         self._nodes = {node.name: _with_type(node) for node in session.get_inputs()}
         #: The index and name of each input, and the dtype of arrays that ORT accepts without conversion, if any.
         self.slots = [
             (index, name, tensors.number_dtype(_required(node.type)))
             for index, (name, node) in enumerate(self._nodes.items())
         ]
-
-    @cached_property
-    def _overridable(self) -> dict[str, NodeArg]:
-        nodes = getattr(self._session, "get_overridable_initializers", list)()
-        if nodes and not OF_OPENVINO.isdisjoint(self._session.get_providers()):
-            return {}  # OpenVINO ignores feeds for initializers
-        return {node.name: node for node in nodes}
+        nodes = getattr(session, "get_overridable_initializers", list)()
+        if nodes and not OF_OPENVINO.isdisjoint(session.get_providers()):
+            nodes = ()  # OpenVINO ignores feeds for initializers
+        self._overridable: dict[str, NodeArg] = {node.name: node for node in nodes}
 
     def returned_as(self, outputs: Sequence[str]) -> frozenset[int]:
         """Return the indices of outputs that are inputs, which ORT 1.24 returns as views of the caller's arrays."""

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 
 from onnxruntime import RunOptions
 from onnxruntime.backend import request
@@ -23,18 +22,14 @@ class RunSettings:
 
     def __init__(self, attributes: Mapping[str, object], entries: Mapping[str, str]) -> None:
         self.attributes, self.entries = attributes, entries
+        #: Run options that any number of runs can share, because ORT only reads them.
+        self.options = RunOptions()
+        for name, value in attributes.items():
+            setattr(self.options, name, value)
+        for key, text in entries.items():
+            self.options.add_run_config_entry(key, text)
 
-    @cached_property
-    def options(self) -> RunOptions:
-        """Run options that any number of runs can share, because ORT only reads them."""
-        options = RunOptions()
-        for name, value in self.attributes.items():
-            setattr(options, name, value)
-        for key, text in self.entries.items():
-            options.add_run_config_entry(key, text)
-        return options
-
-    def of_run(
+    def overridden_by(
         self, at: Circumstances, run_config: Mapping[str, object] | None, attributes: Mapping[str, object] = NOTHING
     ) -> tuple[RunSettings, dict[str, str]]:
         """Look up the settings of one run, which override these. Return a warning, too, for each key without effect."""

@@ -18,8 +18,17 @@ from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist.providers import hardware_for, option_texts
 from onnxruntime.backend.allowlist.rules import Permit, Setting
 from onnxruntime.backend.errors import NotPermittedError, reject, reject_value, reworded
-from onnxruntime.backend.provider_names import ON_ANY_DEVICE, TENSORRT
-from onnxruntime.backend.session import extensions, failures, free_dimensions, presence, replacement, verification
+from onnxruntime.backend.provider_names import OF_OPENVINO, ON_ANY_DEVICE, TENSORRT
+from onnxruntime.backend.runs import locks
+from onnxruntime.backend.session import (
+    extensions,
+    failures,
+    free_dimensions,
+    presence,
+    replacement,
+    state,
+    verification,
+)
 
 _RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 _RELEASED_OPSETS = "session.allow_released_opsets_only"  # ORT before 1.32 ignores it
@@ -61,45 +70,62 @@ def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> Infere
     else:
         create_session = partial(_create_with_available, model, options, permit)
     if ON_ANY_DEVICE.issuperset(permit.providers):
-        session = create_session()
-    else:
-        from onnxruntime.backend.capture import graphs, locks  # only for EPs on a device  # noqa: PLC0415
-
-        with locks.while_opening(permit.providers):
-            session = create_session()
-            locks.of(session)
-        graphs.require(session)
-        replacement.watch(session, model, create_session)
+        return create_session()[0]
+    of_openvino = not OF_OPENVINO.isdisjoint(permit.providers)
+    origin = replacement.Origin(model, create_session) if of_openvino else None  # before ORT reads the files
+    session, unread = locks.while_opening(permit.providers, create_session)
+    session_state = state.of(session)
+    if unread is not None:
+        session_state.checked_for_capture(session, unread)
+    session_state.lock_of(session)
+    capture = session_state.capture_of(session)
+    if capture is not None and capture.problem:
+        raise RuntimeError(f"{capture.problem}. Prepare the model without graph capture")
+    if origin is not None:
+        session_state.replace_from(origin, session)
     return session
 
 
-def _create_with_available(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
-    # A build with TensorRT's EP lists it on a machine without TensorRT, too. ORT's own fallback prints a banner.
+def _create_with_available(
+    model: str | bytes, options: SessionOptions, permit: Permit
+) -> tuple[InferenceSession, frozenset[str] | None]:
+    # A build with TensorRT's EP lists it on a machine without TensorRT, too.
     without_tensorrt = [name for name in permit.providers if name != TENSORRT]
-    for providers, fallback in ((list(permit.providers), 0), (without_tensorrt, 0), (without_tensorrt, 1)):
-        try:
-            session = InferenceSession(model, options, providers=providers, enable_fallback=fallback)
-            break
-        except (RuntimeError, ValueError) as error:
-            failures.reject_setting(error, permit.session_config)
-            if fallback:
-                raise
+    session = _create_if_usable(model, options, permit, list(permit.providers))
+    if session is None and TENSORRT in permit.providers:
+        session = _create_if_usable(model, options, permit, without_tensorrt)
+    if session is None:  # ORT's own fallback prints a banner
+        session = InferenceSession(model, options, providers=without_tensorrt, enable_fallback=1)
     # A run that fails must fail, not run on another EP: the API's first use is testing.
     session.disable_fallback()
-    return session
+    return session, None
+
+
+def _create_if_usable(
+    model: str | bytes, options: SessionOptions, permit: Permit, providers: list[str]
+) -> InferenceSession | None:
+    """Return a session with these EPs, ``None`` if ORT cannot create it."""
+    try:
+        return InferenceSession(model, options, providers=providers, enable_fallback=0)
+    except (RuntimeError, ValueError) as error:
+        failures.reject_setting(error, permit.session_config)
+        return None
 
 
 def _create_with_specified(
     model: str | bytes, options: SessionOptions, permit: Permit, providers: list[tuple[str, dict]] | None
-) -> InferenceSession:
-    specified, names = list(permit.providers), ", ".join(permit.providers)
+) -> tuple[InferenceSession, frozenset[str] | None]:
+    """Return a session, and the inputs on the CPU that no node reads if the session was checked for capture."""
+    specified, names, unread = list(permit.providers), ", ".join(permit.providers), None
     try:
         if ON_ANY_DEVICE.issuperset(specified):
             session = InferenceSession(model, options, providers=providers, enable_fallback=0)
         else:
             from onnxruntime.backend.capture import eligibility  # only for EPs on a device  # noqa: PLC0415
 
-            session = eligibility.open_session(model, options, permit.providers, providers=providers, enable_fallback=0)
+            session, unread = eligibility.open_session(
+                model, options, permit.providers, providers=providers, enable_fallback=0
+            )
     except NotPermittedError:
         raise
     except Exception as error:
@@ -113,7 +139,7 @@ def _create_with_specified(
         advice = failures.missing(name for name in specified if name not in got)
         text = f"ORT created the session with {', '.join(got)}, but provider_options specifies {names}, in this order"
         raise RuntimeError(f"{text}. {advice}")
-    return session
+    return session, unread
 
 
 def _attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] | None:

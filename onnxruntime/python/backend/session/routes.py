@@ -9,26 +9,26 @@ from __future__ import annotations
 import marshal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist.ort_options import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances
 from onnxruntime.backend.errors import reject
-from onnxruntime.backend.provider_names import ON_ANY_DEVICE
 from onnxruntime.backend.request import MOST_ENTRIES
 from onnxruntime.backend.runs import fast_path, tensors
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.runs.limits import Limited
 from onnxruntime.backend.runs.run_options import RunSettings
-from onnxruntime.backend.session import replacement
+from onnxruntime.backend.session import state
 
 if TYPE_CHECKING:
     from onnxruntime.backend.capture.graphs import Capture
-    from onnxruntime.backend.capture.locks import SessionLock
+    from onnxruntime.backend.runs.locks import SessionLock
+    from onnxruntime.backend.session.replacement import Replacement
 
-_MOST_KEPT = 64
+_MOST_SETTINGS = 64
 _LONGEST_KEPT = 256  # of a name or text in the arguments of earlier runs
 
 
@@ -39,42 +39,42 @@ class Runs:
     session: object
     inner: object = None  # differs for each inner session, which set_providers replaces
     inputs: ModelInputs | None = None
+    output_names: list[str] = field(default_factory=list)
     settings: RunSettings | None = None  # the prepared ones, which those of a run override
     capture: Capture | None = None
     lock: SessionLock | None = None
-    replacement: replacement.Replacement | None = None
+    replacement: Replacement | None = None
     plain: bool = True  # whether numpy has the types of all outputs
     shared: frozenset[int] = frozenset()  # the outputs that can share memory with an input
     # The fast path, which returns None for inputs that it does not support.
-    direct: Callable[[object, RunOptions], list | None] = lambda inputs, options: None
-    kept: dict[bytes, RunSettings] = field(default_factory=dict)  # the permitted settings of earlier runs
+    fast_run: Callable[[object, RunOptions], list | None] = lambda inputs, options: None
+    settings_cache: dict[bytes, RunSettings] = field(default_factory=dict)  # the permitted settings of earlier runs
+    _circumstances: Circumstances | None = None
 
     @classmethod
     def of(cls, session: object, run_config: Mapping[str, str]) -> Runs:
         """Return the runs of a session with these run config entries."""
-        runs = cls(session, fast_path.inner_of(session), ModelInputs(session))
+        inner, inputs = fast_path.inner_of(session), ModelInputs(session)
+        runs = cls(session, inner, inputs, [node.name for node in session.get_outputs()])
         if runs.is_ort:
             runs._choose_route()
         return runs.with_settings(RunSettings(NOTHING, run_config))
 
     def _choose_route(self) -> None:
         session = self.session
-        # Also for a session that captured before set_providers: its graphs are released under the lock.
-        if not ON_ANY_DEVICE.issuperset(session.get_providers()) or "_graph_capture" in vars(session):
-            from onnxruntime.backend.capture import graphs, locks  # only for EPs on a device  # noqa: PLC0415
-
-            self.capture, self.lock = graphs.of(session), locks.of(session)
+        session_state = state.of(session)
+        self.capture, self.lock = session_state.capture_of(session), session_state.lock_of(session)
         if self.capture is not None:
             return
-        self.replacement = replacement.of(session)
+        self.replacement = session_state.replacement_of(session)
         self.plain = all(tensors.is_plain(node.type) for node in session.get_outputs())
         if self.plain:
             self.shared = self.inputs.returned_as(self.output_names)
         # A subclass of InferenceSession can override run.
         if self.plain and not self.shared and type(session) is InferenceSession:
-            self.direct = fast_path.of(session, self.inputs.slots, self.output_names, self.lock)
+            self.fast_run = fast_path.of(session, self.inputs.slots, self.output_names, self.lock)
             if self.replacement is not None:
-                self.direct = partial(self.replacement.run, session, None, self.direct)
+                self.fast_run = partial(self.replacement.run, session, None, self.fast_run)
 
     def are_of(self, session: object) -> bool:
         """Return whether these are the runs of a session as it is now."""
@@ -82,43 +82,43 @@ class Runs:
 
     def with_settings(self, settings: RunSettings) -> Runs:
         """Return a copy with these prepared settings, whose graph id, if any, is reserved."""
-        direct = self.direct
+        fast_run = self.fast_run
         if self.capture is not None:
             self.capture.claim(settings.entries)
             if type(self.session) is InferenceSession:
-                direct = self.capture.fast_path(settings)
-        return replace(self, settings=settings, direct=direct, kept={})
+                fast_run = self.capture.fast_path(settings)
+        return replace(self, settings=settings, fast_run=fast_run, settings_cache={})
 
     @property
     def is_ort(self) -> bool:
         """Whether the session is ORT's, and not a mock or another object with ``get_inputs`` and ``run``."""
         return issubclass(type(self.session), InferenceSession)
 
-    @cached_property
-    def output_names(self) -> list[str]:
-        return [node.name for node in self.session.get_outputs()]
-
-    @cached_property
+    @property
     def circumstances(self) -> Circumstances:
-        return Circumstances.of_session(self.session, SESSION_ATTRIBUTES) if self.is_ort else Circumstances.expected(())
+        # Not a cached_property: in Python 3.11, it has a lock, which a fork can leave taken.
+        if self._circumstances is None:
+            of_session = partial(Circumstances.of_session, self.session, SESSION_ATTRIBUTES)
+            self._circumstances = of_session() if self.is_ort else Circumstances.expected(())
+        return self._circumstances
 
     def settings_of(self, run_config: Mapping[str, object] | None, attributes: dict[str, object]) -> RunSettings:
         """Look up the settings of one run, or return those of an earlier run with the same arguments."""
         if type(run_config) is dict and len(run_config) <= MOST_ENTRIES:
             run_config = run_config.copy()  # another thread may change the caller's
         key = _key(run_config, attributes)
-        if (found := self.kept.get(key)) is not None:
+        if (found := self.settings_cache.get(key)) is not None:
             return found
-        settings, without_effect = self.settings.of_run(self.circumstances, run_config, attributes)
+        settings, without_effect = self.settings.overridden_by(self.circumstances, run_config, attributes)
         # A setting that is ignored or has no effect is warned about each time.
         if key and not without_effect and len(settings.attributes) == len(attributes):
             # No text of the caller is kept, except for text that ORT receives.
             sent = {*settings.entries.values(), *settings.attributes.values()}
             values = (*(run_config or NOTHING).values(), *attributes.values())
             if all(type(value) is not str or value in sent for value in values):
-                if len(self.kept) >= _MOST_KEPT:
-                    self.kept.clear()
-                self.kept[key] = settings
+                if len(self.settings_cache) >= _MOST_SETTINGS:
+                    self.settings_cache.clear()
+                self.settings_cache[key] = settings
         return settings
 
     def compute(self, inputs: object, call: RunSettings, limited: bool = False) -> list:
@@ -141,8 +141,7 @@ class Runs:
     def _run(self, feeds: dict[str, object], options: RunOptions) -> list:
         if self.lock is None:
             return self._run_unlocked(feeds, options)
-        with self.lock.for_a_run(options):
-            return self._run_unlocked(feeds, options)
+        return self.lock.run(options, self._run_unlocked, feeds, options)
 
     def _run_unlocked(self, feeds: dict[str, object], options: RunOptions) -> list:
         if not self.plain:
@@ -165,7 +164,7 @@ class Runs:
         cancellation: object,
     ) -> list:
         """Run within limits, with separate run options and without the fast path."""
-        call, _ = self.settings.of_run(self.circumstances, run_config, attributes)
+        call, _ = self.settings.overridden_by(self.circumstances, run_config, attributes)
         limited = Limited(call.options, timeout, cancellation)
         if self.capture is not None and self.capture.replays(call.entries):
             limit = "cancellation" if timeout is None else "timeout"

@@ -1,0 +1,419 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests the locks of sessions that may not be created, run or released at the same time."""
+
+from __future__ import annotations
+
+import _thread
+import gc
+import importlib
+import inspect
+import itertools
+import signal
+import sys
+import threading
+import time
+import unittest
+from collections.abc import Callable
+from functools import partial
+from unittest import mock
+
+from backend_test_capture import chain
+
+import onnxruntime.backend
+from onnxruntime import RunOptions
+from onnxruntime.backend.runs import locks
+from onnxruntime.backend.runs.locks import SessionLock
+
+SOON, LATE = 0.2, 30
+
+
+def in_run(lock: SessionLock, options: RunOptions | None = None) -> Callable:
+    """Return a function that calls another as a run of a session."""
+    return partial(lock.run, options)
+
+
+def in_alone(lock: SessionLock, options: RunOptions | None = None) -> Callable:
+    """Return a function that calls another alone."""
+
+    def call(function: Callable) -> object:
+        with lock.alone(options):
+            return function()
+
+    return call
+
+
+def nothing() -> None:
+    pass
+
+
+class Held:
+    """Holds a lock in another thread."""
+
+    def __init__(self, call: Callable, within: Callable = nothing) -> None:
+        self._within = within
+        self.entered, self._go_on = threading.Event(), threading.Event()
+        self.thread = threading.Thread(target=call, args=(self._hold,), daemon=True)
+        self.thread.start()
+
+    def _hold(self) -> None:
+        self.entered.set()
+        self._go_on.wait(LATE)
+        self._within()
+
+    def let_go(self, wait: bool = True) -> None:
+        self._go_on.set()
+        if wait:
+            self.thread.join(LATE)
+
+
+class WaitingTest(unittest.TestCase):
+    def check(self, first: Callable, second: Callable, waits: bool) -> None:
+        holder = Held(first)
+        self.assertTrue(holder.entered.wait(LATE))
+        other = Held(second)
+        self.assertEqual(other.entered.wait(SOON if waits else LATE), not waits)
+        holder.let_go()
+        self.assertTrue(other.entered.wait(LATE))
+        other.let_go()
+
+    def test_side_by_side(self) -> None:
+        lock = SessionLock(side_by_side=True)
+        self.check(in_run(lock), in_run(lock), waits=False)
+        self.check(in_run(lock), in_alone(lock), waits=True)
+        self.check(in_alone(lock), in_run(lock), waits=True)
+        self.check(in_alone(lock), in_alone(lock), waits=True)
+
+    def test_one_after_the_other(self) -> None:
+        lock = SessionLock(side_by_side=False)
+        for first in (in_run, in_alone):
+            for second in (in_run, in_alone):
+                self.check(first(lock), second(lock), waits=True)
+
+    def test_replays_of_one_session_take_turns(self) -> None:
+        lock, turn, other = SessionLock(side_by_side=True), threading.RLock(), threading.RLock()
+        self.check(partial(lock.replay, turn), partial(lock.replay, turn), waits=True)
+        self.check(partial(lock.replay, turn), partial(lock.replay, other), waits=False)
+        self.check(partial(lock.replay, turn), in_run(lock), waits=False)
+        self.check(partial(lock.replay, turn), in_alone(lock), waits=True)
+
+    def test_alone_waits_for_every_thread_that_ever_ran(self) -> None:
+        lock = SessionLock(side_by_side=True)
+        holders = [Held(in_run(lock)) for _ in range(5)]
+        for holder in holders:
+            self.assertTrue(holder.entered.wait(LATE))
+        alone = Held(in_alone(lock))
+        for holder in holders:
+            self.assertFalse(alone.entered.wait(SOON / 10))
+            holder.let_go()
+        self.assertTrue(alone.entered.wait(LATE))
+        alone.let_go()
+
+    def test_a_terminated_run_stops_waiting(self) -> None:
+        for side_by_side in (True, False):
+            for wait in (in_run, in_alone):
+                for holds in (in_run, in_alone):
+                    if side_by_side and wait is holds is in_run:
+                        continue
+                    with self.subTest(side_by_side=side_by_side, wait=wait, holds=holds):
+                        self.check_terminated(SessionLock(side_by_side), wait, holds)
+
+    def check_terminated(self, lock: SessionLock, wait: Callable, holds: Callable) -> None:
+        options = RunOptions()
+        wait(lock, options)(partial(wait(lock, options), nothing))  # without another thread, they are as before
+        holder, results = Held(holds(lock)), []
+
+        def run() -> None:
+            try:
+                wait(lock, options)(partial(results.append, "inside"))
+            except RuntimeError:
+                results.append("terminated")
+
+        self.assertTrue(holder.entered.wait(LATE))
+        other = threading.Thread(target=run)
+        other.start()
+        other.join(SOON)
+        self.assertTrue(other.is_alive())
+        options.terminate = True
+        other.join(LATE)
+        self.assertEqual(results, ["terminated"])
+        holder.let_go()
+        self.check(in_alone(lock), in_run(lock), waits=True)  # nothing is left taken
+
+    def test_a_process_that_cannot_run_sessions(self) -> None:
+        lock = SessionLock(side_by_side=True)
+        lock.failure = "CUDA is broken"
+        with self.assertRaisesRegex(RuntimeError, "CUDA is broken"):
+            lock.run(None, nothing)
+        with lock.alone():
+            pass
+
+    def test_threads_that_ended_leave_nothing(self) -> None:
+        lock = SessionLock(side_by_side=True)
+        for _ in range(20):
+            Held(in_run(lock)).let_go()
+        gc.collect()
+        self.assertLessEqual(len(lock._all_calls), 1)
+
+    def test_counters_are_kept_apart(self) -> None:
+        # No thread is inside together with a thread that is alone.
+        lock, inside, wrong = SessionLock(side_by_side=True), [], []
+
+        def step(i: int) -> None:
+            inside.append(i % 7 == 0)
+            if inside[-1] and len(inside) > 1:
+                wrong.append([*inside])
+            if i % 5 == 0:
+                time.sleep(0)
+            inside.remove(i % 7 == 0)
+
+        def run() -> None:
+            for i in range(300):
+                (in_alone(lock) if i % 7 == 0 else in_run(lock))(partial(step, i))
+
+        threads = [threading.Thread(target=run) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(LATE)
+        self.assertEqual(wrong, [])
+
+
+class MiddleTest(unittest.TestCase):
+    """Code in the middle of a call, such as a signal handler, uses sessions itself."""
+
+    def setUp(self) -> None:
+        self.lock = SessionLock(side_by_side=True)
+        self.turns = [threading.RLock(), threading.RLock()]
+        self.kinds = {
+            "a run": in_run(self.lock),
+            "alone": in_alone(self.lock),
+            "a replay": partial(self.lock.replay, self.turns[0]),
+            "another replay": partial(self.lock.replay, self.turns[1]),
+        }
+
+    def assert_free(self) -> None:
+        other = Held(in_alone(self.lock))
+        self.assertTrue(other.entered.wait(LATE), "a lock is left taken")
+        other.let_go()
+
+    def test_in_each_call_without_another_thread(self) -> None:
+        for side_by_side in (True, False):
+            self.lock = SessionLock(side_by_side)
+            for outer, inner in itertools.product((in_run(self.lock), in_alone(self.lock)), repeat=2):
+                done = []
+                outer(partial(inner, partial(outer, partial(done.append, 1))))
+                self.assertEqual(done, [1])
+                self.assert_free()
+
+    def test_in_the_middle_of_calls_of_two_threads(self) -> None:
+        for (outer, begin), (inner, call) in itertools.product(self.kinds.items(), repeat=2):
+            for other, (begin_other, call_other) in itertools.product(
+                self.kinds, itertools.product(self.kinds.values(), repeat=2)
+            ):
+                with self.subTest(outer=outer, inner=inner, other=other):
+                    first = Held(begin, partial(call, nothing))
+                    second = Held(begin_other, partial(call_other, nothing))
+                    for held in (first, second):
+                        held._go_on.set()
+                    for held in (first, second):
+                        held.thread.join(LATE)
+                        self.assertFalse(held.thread.is_alive(), "both wait for each other")
+        self.assert_free()
+
+    def test_two_runs_whose_middle_must_be_alone(self) -> None:
+        inside, both = [], threading.Barrier(2, timeout=LATE)
+
+        def alone() -> None:
+            inside.append(1)
+            time.sleep(0.01)
+            self.assertEqual(len(inside), 1)
+            inside.pop()
+
+        def middle() -> None:
+            both.wait()
+            in_alone(self.lock)(alone)
+
+        threads = [threading.Thread(target=in_run(self.lock), args=(middle,), daemon=True) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(LATE)
+            self.assertFalse(thread.is_alive(), "both wait for each other")
+        self.assert_free()
+
+    def test_an_interrupted_call_goes_on_when_no_other_thread_is_alone(self) -> None:
+        options, gone_on = RunOptions(), threading.Event()
+
+        def middle() -> None:
+            with self.assertRaises(RuntimeError):
+                in_alone(self.lock, options)(nothing)
+
+        call = Held(lambda hold: in_run(self.lock)(partial(self.hold_and_note, hold, gone_on)), middle)
+        self.assertTrue(call.entered.wait(LATE))
+        other = Held(in_alone(self.lock))
+        self.assertFalse(other.entered.wait(SOON))
+        call.let_go(wait=False)
+        self.assertTrue(other.entered.wait(LATE), "the interrupted call keeps it out")
+        options.terminate = True
+        self.assertFalse(gone_on.wait(SOON), "a call runs while another thread is alone")
+        other.let_go()
+        self.assertTrue(gone_on.wait(LATE))
+
+    def hold_and_note(self, hold: Callable, gone_on: threading.Event) -> None:
+        hold()
+        gone_on.set()
+
+
+def deep(levels: int, function: Callable) -> object:
+    return deep(levels - 1, function) if levels else function()
+
+
+class ErrorTest(unittest.TestCase):
+    """No error leaves a lock taken."""
+
+    def test_recursion(self) -> None:
+        lock, turn, options = SessionLock(side_by_side=True), threading.RLock(), RunOptions()
+        lock_of_one = threading.RLock()
+        calls = (
+            in_run(lock),
+            in_run(lock, options),
+            in_alone(lock),
+            in_alone(lock, options),
+            partial(lock.replay, turn),
+            partial(locks.call_holding, lock_of_one, options),
+            lambda function: in_run(lock)(partial(in_alone(lock), function)),
+        )
+        limit = sys.getrecursionlimit()
+        self.addCleanup(sys.setrecursionlimit, limit)
+        used = len(inspect.stack())
+        for number, call in enumerate(calls):
+            call(nothing)
+            raised = 0
+            for levels in range(150 - 60, 150):
+                sys.setrecursionlimit(used + 150)
+                try:
+                    deep(levels, partial(call, nothing))
+                except RecursionError:
+                    raised += 1
+                sys.setrecursionlimit(limit)
+                with self.subTest(call=number, levels=levels):
+                    for other in (in_alone(lock), partial(locks.call_holding, lock_of_one, None)):
+                        held = Held(other)
+                        self.assertTrue(held.entered.wait(LATE), "a lock is left taken")
+                        held.let_go()
+            self.assertGreater(raised, 5)
+
+    @unittest.skipUnless(sys.implementation.name == "cpython", "makes allocations of CPython fail")
+    def test_memory(self) -> None:
+        try:
+            _testcapi = importlib.import_module("_testcapi")
+        except ImportError:
+            self.skipTest("this Python has no _testcapi")
+        lock, options, lock_of_one = SessionLock(side_by_side=True), RunOptions(), threading.RLock()
+        self.addCleanup(gc.enable)
+        gc.disable()
+        for call in (in_run(lock, options), in_alone(lock), partial(locks.call_holding, lock_of_one, options)):
+            call(nothing)
+            raised = 0
+            for number in range(1, 60):
+                try:
+                    _testcapi.set_nomemory(number, number + 1)
+                    call(nothing)
+                except MemoryError:
+                    raised += 1
+                finally:
+                    _testcapi.remove_mem_hooks()
+                for other in (in_alone(lock), partial(locks.call_holding, lock_of_one, None)):
+                    held = Held(other)
+                    self.assertTrue(held.entered.wait(LATE), "a lock is left taken")
+                    held.let_go()
+            self.assertGreater(raised, 0)
+
+
+class InterruptTest(unittest.TestCase):
+    """Ctrl-C at any moment leaves no lock taken."""
+
+    def test_at_random_moments(self) -> None:
+        if sys.gettrace() is not None:
+            self.skipTest("a tracer such as a coverage tool would be interrupted too, and keep its own lock")
+        lock = SessionLock(side_by_side=True)
+        holders = [Held(in_run(lock)) for _ in range(3)]
+        for holder in holders:
+            holder.entered.wait(LATE)
+            holder.let_go()
+        previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, previous)
+        caught = 0
+        for i in range(300):
+            timer = threading.Timer(0.0003 + i * 2e-6, _thread.interrupt_main)
+            try:
+                timer.start()
+                while True:
+                    with lock.alone():
+                        pass
+                    lock.run(None, nothing)
+            except KeyboardInterrupt:
+                caught += 1
+            timer.join()
+        self.assertEqual(caught, 300)
+        other = Held(in_alone(lock))
+        self.assertTrue(other.entered.wait(LATE))
+        other.let_go()
+
+    @unittest.skipUnless(
+        hasattr(signal, "pthread_kill"),
+        "requires signal.pthread_kill: elsewhere, Ctrl-C does not end the wait for a lock",
+    )
+    def test_while_it_waits(self) -> None:
+        lock = SessionLock(side_by_side=True)
+        free, busy = Held(in_run(lock)), Held(in_run(lock))
+        free.entered.wait(LATE)
+        busy.entered.wait(LATE)
+        previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, previous)
+        free.let_go()
+        threading.Timer(SOON, signal.pthread_kill, (threading.get_ident(), signal.SIGINT)).start()
+        with self.assertRaises(KeyboardInterrupt), lock.alone():
+            self.fail("not alone")
+        again = Held(in_run(lock))
+        self.assertTrue(again.entered.wait(LATE))
+        again.let_go()
+        busy.let_go()
+
+
+class WhichTest(unittest.TestCase):
+    """The lock of each session."""
+
+    def test_providers(self) -> None:
+        for providers, lock in (
+            (["CPUExecutionProvider"], None),
+            (["OpenVINOExecutionProvider", "CPUExecutionProvider"], None),
+            (["WebGpuExecutionProvider", "CPUExecutionProvider"], locks.WEBGPU),
+            (["CUDAExecutionProvider", "CPUExecutionProvider"], locks.CUDA),
+            (["TensorrtExecutionProvider", "CUDAExecutionProvider"], locks.CUDA),
+            (["NvTensorRTRTXExecutionProvider"], locks.CUDA),
+        ):
+            with self.subTest(providers):
+                self.assertIs(locks.of(providers), lock)
+                opening = Held(partial(locks.while_opening, providers))
+                self.assertTrue(opening.entered.wait(LATE))
+                alone = Held(in_alone(lock or SessionLock(side_by_side=True)))
+                self.assertEqual(alone.entered.wait(SOON if lock else LATE), lock is None)
+                opening.let_go()
+                self.assertTrue(alone.entered.wait(LATE))
+                alone.let_go()
+
+    def test_of_a_prepared_model(self) -> None:
+        with onnxruntime.backend.prepare(chain(2), provider_options={}) as rep:
+            with rep.device_lock():  # the CPU needs none
+                pass
+            lock = SessionLock(side_by_side=False)
+            with mock.patch.object(rep._runs, "lock", lock), rep.device_lock():
+                self.assertTrue(lock._closed.locked())
+
+
+if __name__ == "__main__":
+    unittest.main()

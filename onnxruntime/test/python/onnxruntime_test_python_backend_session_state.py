@@ -1,0 +1,227 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of the state that the backend keeps for a session, and of its release under the lock of the device."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import unittest
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+from backend_test_capture import chain
+from onnxruntime_test_python_backend_runs_locks import LATE, Held, in_alone, in_run
+
+import onnxruntime.backend
+from onnxruntime import InferenceSession
+from onnxruntime.backend.capture.graphs import Graph
+from onnxruntime.backend.runs import locks
+from onnxruntime.backend.runs.locks import SessionLock
+from onnxruntime.backend.session import state
+
+_references: list[weakref.ref] = []
+
+
+def inner_session(released: list, lock: SessionLock) -> object:
+    """Return a stub of an inner session that notes the thread that releases it, if the thread holds the lock."""
+
+    def note(reference: weakref.ref) -> None:
+        _references.remove(reference)
+        released.append(threading.get_ident() if lock._alone._is_owned() else "without the lock")
+
+    # Like ORT's inner session, an array ends with its last reference: the garbage collector does not track it.
+    inner = np.empty(0)
+    _references.append(weakref.ref(inner, note))
+    return inner
+
+
+class Session:
+    """A stub of a session on a device."""
+
+    def __init__(self, released: list, lock: SessionLock) -> None:
+        self._sess = inner_session(released, lock)
+
+    def get_providers(self) -> list[str]:
+        return ["CUDAExecutionProvider"]
+
+    def get_provider_options(self) -> dict:
+        return {}
+
+    def io_binding(self) -> SimpleNamespace:
+        return SimpleNamespace(_iobinding=np.empty(0))
+
+
+class ReleaseTest(unittest.TestCase):
+    """Sessions are released under the lock, and no thread waits for the release."""
+
+    def setUp(self) -> None:
+        self.released: list[int | str] = []
+
+    def session_of(self, lock: SessionLock) -> Session:
+        session = Session(self.released, lock)
+        with mock.patch.object(locks, "of", return_value=lock):
+            for _ in range(2):
+                self.assertIs(state.of(session).lock_of(session), lock)
+        return session
+
+    def test_at_once_where_the_lock_is_free(self) -> None:
+        for side_by_side in (True, False):
+            session = self.session_of(SessionLock(side_by_side))
+            del session
+            self.assertEqual(self.released.pop(), threading.get_ident())
+
+    def test_by_whoever_is_alone(self) -> None:
+        for side_by_side in (True, False):
+            lock = SessionLock(side_by_side)
+            session = self.session_of(lock)
+            holder = Held(in_alone(lock))
+            holder.entered.wait(LATE)
+            del session
+            self.assertEqual(self.released, [])
+            ident = holder.thread.ident
+            holder.let_go()
+            self.assertEqual(self.released.pop(), ident)
+
+    def test_a_session_that_refers_to_itself(self) -> None:
+        lock = SessionLock(side_by_side=True)
+        session = self.session_of(lock)
+        session.me = [session]
+        session.method = session.__init__
+        del session
+        self.assertEqual(self.released, [])
+        gc.collect()
+        self.assertEqual(self.released, [threading.get_ident()])
+
+    def test_a_session_that_refers_to_itself_beside_another_thread(self) -> None:
+        lock = SessionLock(side_by_side=True)
+        session = self.session_of(lock)
+        session.me, ended = session, weakref.ref(session)
+        holder = Held(in_alone(lock))
+        holder.entered.wait(LATE)
+        del session
+        gc.collect()
+        self.assertEqual(self.released, [])
+        ident = holder.thread.ident
+        holder.let_go()
+        gc.collect()
+        self.assertEqual(self.released, [ident])
+        self.assertIsNone(ended())
+
+    def test_not_in_the_middle_of_being_alone(self) -> None:
+        lock = SessionLock(side_by_side=True)
+        session = self.session_of(lock)
+        with lock.alone():
+            with lock.alone():
+                del session
+            self.assertEqual(self.released, [])
+        self.assertEqual(self.released, [threading.get_ident()])
+
+    def test_beside_runs(self) -> None:
+        lock = SessionLock(side_by_side=True)
+        holder = Held(in_run(lock))
+        holder.entered.wait(LATE)
+        session = self.session_of(lock)
+        del session
+        self.assertEqual(self.released, [threading.get_ident()])
+        holder.let_go()
+
+    def test_a_thread_that_waited_leaves_nothing(self) -> None:
+        lock = SessionLock(side_by_side=True)
+        holder = Held(in_alone(lock))
+        holder.entered.wait(LATE)
+        waiting = [Held(in_run(lock)) for _ in range(3)]
+        session = self.session_of(lock)
+        del session
+        for held in (holder, *waiting):
+            held.let_go()
+        self.assertEqual(len(self.released), 1)
+        self.assertIsInstance(self.released[0], int)
+
+    def test_the_inner_session_ends_after_its_graphs(self) -> None:
+        for cycle in (False, True):
+            lock, ended = SessionLock(side_by_side=True), []
+            session = self.session_of(lock)
+            graph = Graph("0", session, lock)
+
+            def end(lock=lock, ended=ended) -> None:
+                ended.append(([*self.released], lock._alone._is_owned()))
+
+            weakref.finalize(graph.inner_binding, end)
+            session.capture = SimpleNamespace(begun=[graph])
+            if cycle:
+                session.me = session
+            del graph, session
+            gc.collect()
+            self.assertEqual(ended, [([], True)])
+            self.assertEqual(self.released, [threading.get_ident()])
+            self.released.clear()
+
+
+class StateTest(unittest.TestCase):
+    def session(self) -> InferenceSession:
+        return InferenceSession(chain().SerializeToString(), providers=["CPUExecutionProvider"])
+
+    def test_one_state_for_all_threads(self) -> None:
+        for _ in range(20):
+            session, start = self.session(), threading.Barrier(4)
+            with ThreadPoolExecutor(4) as pool:
+                found = [pool.submit(lambda s=session, b=start: (b.wait(), state.of(s))[1]) for _ in range(4)]
+            self.assertEqual(len({id(each.result()) for each in found}), 1)
+
+    def test_one_attribute(self) -> None:
+        before = {*vars(self.session())}
+        rep = onnxruntime.backend.prepare(chain(), provider_options={})
+        rep.run([np.ones((3, 4), np.float32)])
+        self.assertEqual(len({*vars(rep.session)} - before), 1)
+
+    def test_the_settings_of_prepare_are_taken_once(self) -> None:
+        rep = onnxruntime.backend.prepare(chain(), provider_options={}, intra_op_num_threads=1)
+        self.assertIsNone(state.of(rep.session).take_applied())
+        self.assertEqual(onnxruntime.backend.prepare(rep.session).session_options, {})
+
+    def test_set_providers_ends_a_check(self) -> None:
+        session = self.session()
+        kept = state.of(session)
+        self.assertIsNone(kept.unread_inputs(session))
+        kept.checked_for_capture(session, frozenset("U"))
+        self.assertEqual(kept.unread_inputs(session), {"U"})
+        session.set_providers(["CPUExecutionProvider"])
+        self.assertIsNone(kept.unread_inputs(session))
+
+    def test_a_session_goes_with_its_last_user(self) -> None:
+        session = self.session()
+        with mock.patch.object(session, "get_providers", lambda: ["CUDAExecutionProvider"]):
+            state.of(session).lock_of(session)
+        gone = weakref.ref(session)
+        del session
+        gc.collect()
+        self.assertIsNone(gone())
+
+    def test_other_devices_is_not_lost(self) -> None:
+        """A thread whose session is on device 0 does not undo the finding of another thread."""
+        lock, beside = SessionLock(side_by_side=True), self.session()
+
+        def options(index: str) -> dict:
+            if index == "0":
+                self.find(lock, beside, lambda: options("1"))
+            return {"CUDAExecutionProvider": {"device_id": index}}
+
+        self.find(lock, self.session(), lambda: options("0"))
+        self.assertTrue(lock.other_devices)
+
+    def find(self, lock: SessionLock, session: InferenceSession, options) -> None:
+        with (
+            mock.patch.object(locks, "of", return_value=lock),
+            mock.patch.object(session, "get_provider_options", options),
+        ):
+            state.of(session).lock_of(session)
+
+
+if __name__ == "__main__":
+    unittest.main()
