@@ -24,6 +24,7 @@
 #   make bench-capture        measure graph capture on CUDA and on the WebGPU plugin
 #   make campaign-cuda        capture 120 random models on CUDA, in 12,000 runs
 #   make captured-operators   capture each operator on the WebGPU plugin
+#   make parallel-operators   run each operator that OpenVINO may run in parallel with hostile values, built-in and plugin
 #   make conformance-keys     run ONNX's tests once for each permitted config key, with a value that is not its default
 #   make conformance-numbers  compare both backends and InferenceSession in the tests of each onnx release in $(ONNX)
 #   make fuzz                 test the allowlist with 50,000 examples, and compare outputs with 2,000 configurations on the
@@ -130,7 +131,7 @@ RELEASES ?= $(addprefix onnxruntime==,1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 
 STOCK := stock-$(call digest,Makefile constraints.txt setup.py,$(BASE_cpu))
 
 .PHONY: environments demo scale-out test try patch campaign-cuda bench bench-capture fuzz mutants drift new-release document lint clean $(ENVIRONMENTS:%=test-%) environment-python test-python conformance conformance-cpu conformance-openvino \
-	conformance-webgpu conformance-keys conformance-numbers upstream-tests captured-operators $(ONNX:%=numbers-%)
+	conformance-webgpu conformance-keys conformance-numbers upstream-tests captured-operators parallel-operators $(ONNX:%=numbers-%)
 
 test: test-cpu
 
@@ -184,6 +185,10 @@ conformance-cpu conformance-openvino conformance-webgpu: conformance-%: .venv-%/
 
 captured-operators: .venv-webgpu-plugin/$(READY)
 	$(UNDER_webgpu-plugin) .venv-webgpu-plugin/bin/python onnxruntime/test/python/backend_captured_operators.py
+
+parallel-operators: .venv-openvino/$(READY) .venv-plugins/$(READY)
+	.venv-openvino/bin/python onnxruntime/test/python/backend_parallel_operators.py
+	.venv-plugins/bin/python onnxruntime/test/python/backend_parallel_operators.py
 
 conformance-keys: .venv-cpu/$(READY)
 	.venv-cpu/bin/python -W ignore tests/onnx_series_keys.py

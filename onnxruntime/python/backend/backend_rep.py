@@ -197,7 +197,8 @@ class OnnxRuntimeBackendRep(BackendRep):
     def run(self, inputs, *surplus, run_config=None, timeout=None, cancellation=None, **kwargs) -> list:
         """
         Compute the outputs. Any number of threads may call this method. WebGPU sessions of a process run one after the
-        other, and so do the runs of one OpenVINO session. On CUDA, a run that captures a graph runs alone.
+        other, and so do the runs of one OpenVINO session, unless the shapes of the inputs alone decide whether a run of
+        the model fails. On CUDA, a run that captures a graph runs alone.
 
         :param inputs: a list or tuple in the order of the model's inputs, a mapping by name, or the value of the only
             input (``[value]`` if that is a list). A value is an array of the declared type, a list for a sequence, a

@@ -193,7 +193,7 @@ def after_a_failed_run(model: str | bytes = MODEL, *, own: bool = True) -> Calla
     :param own: whether the caller created the session. Otherwise, the file of the model changes.
     """
 
-    def failing() -> None:
+    def failing(*_: object) -> None:
         raise ValueError("fails inside the EP")
 
     def run_again() -> None:
@@ -202,10 +202,10 @@ def after_a_failed_run(model: str | bytes = MODEL, *, own: bool = True) -> Calla
             if not own:
                 origin = replacement.Origin(model, lambda: (session, None))
                 state.of(session).replace_from(origin, session)
-            watched = state.of(session).replacement_of(session)
+            order = state.of(session).order_of(session)
             with mock.patch.object(replacement, "_files_of", return_value={"another": None}):
-                caught(lambda: watched.run(session, None, failing))
-                watched.run(session, None, failing)
+                caught(lambda: order.run(None, failing, {}, None))
+                order.run(None, failing, {}, None)
 
     return run_again
 

@@ -31,7 +31,7 @@ import onnxruntime.backend
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist.ort_options import SESSION_CONFIG
 from onnxruntime.backend.session import failures
-from onnxruntime.backend.session.replacement import Replacement
+from onnxruntime.backend.session.run_order import RunOrder
 
 WEBGPU = "WebGpuExecutionProvider"
 X = np.ones((2, 3), np.float32)
@@ -191,10 +191,10 @@ class MessagesTest(unittest.TestCase):
             with self.subTest(name):
                 error = self.error_of(provoke)
                 session, renewed = SimpleNamespace(_providers=[]), []
-                replacement = Replacement(lambda session: renewed.append(setattr(session, "_providers", [])))  # noqa: B023
-                for failing in (True, False):
+                order = RunOrder(lambda session=session: session, renewed.append, bool)
+                for compute in (lambda *_, error=error: self.raises(error), lambda *_: []):
                     with contextlib.suppress(type(error)):
-                        replacement.run(session, None, self.raises if failing else repr, error)
+                        order.run(None, compute, {}, None)
                 self.assertEqual(renewed, [], error)
 
     def raises(self, error: Exception) -> None:

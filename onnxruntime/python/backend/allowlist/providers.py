@@ -182,7 +182,7 @@ _WITHOUT_CPU = Need("a device_type that does not contain CPU", lambda facts, _: 
 _CPU_OR_GPU = Need(
     "a device_type that begins with CPU or GPU", lambda facts, _: _device(facts).startswith(("CPU", "GPU"))
 )
-_STREAMS = "Streams, which share the CPU threads. A run uses one stream. The runs of a session are sequential."
+_STREAMS = "Streams, which share the CPU threads. Each of the parallel runs of a session uses one stream."
 _OPENVINO_DEVICE = r"(?:CPU|GPU(?:\.[0-9])?|NPU)"
 
 _OPENVINO_BUNDLED = Common(reported=False) | {

@@ -18,7 +18,8 @@ The backend takes these locks for its own calls. An application must take them f
 
 A thread may wait for a lock only while it holds locks with lower numbers.
 
-1. ``Replacement.lock``, one for each OpenVINO session.
+1. ``RunOrder._turn``, one for each OpenVINO session. If its runs may be parallel, the session has a ``SessionLock`` of
+   its own instead (3 and 4).
 2. ``Capture._turn``, one for each session that captures: its graphs share an arena, so one replay follows another.
 3. ``SessionLock._alone``, for a thread that is alone or waits until it is alone, and for the release of sessions.
 4. ``_Calls.running``: only its own thread takes it, so no thread waits for it. A thread that is alone closes the lock

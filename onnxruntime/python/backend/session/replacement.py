@@ -2,93 +2,34 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Replaces the inner session of the OpenVINO EP after a run that failed.
-
-After a run failed inside the OpenVINO EP, built-in (1.24.1) or plugin (1.8.1), the inner session returns values of
-earlier runs, fails runs whose inputs are right, and returns outputs for inputs that do not match. A run that is
-parallel to a failing run uses the same damaged state: it can return wrong values, or terminate the process. Therefore,
-the runs of such a session follow one another.
-"""
+"""Replaces the inner session of the OpenVINO EP by a new one from the same files."""
 
 from __future__ import annotations
 
+import io
 import mmap
 import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from threading import RLock
+from typing import NoReturn
 
-from onnxruntime import InferenceSession, RunOptions
+import onnx
+
+from onnxruntime import InferenceSession
 from onnxruntime.backend.provider_names import OPENVINO
-from onnxruntime.backend.runs.locks import call_holding, while_opening
+from onnxruntime.backend.runs.locks import while_opening
+from onnxruntime.backend.session import parallel_models
 
-# Errors that ORT and its Python API raise outside of the EP: before the first node runs
-# (``InferenceSession::ValidateInputsOutputs``), or between two nodes (``ExecuteThePlan``).
-_OUTSIDE_EP = (
-    r"Required inputs \(|\[ONNXRuntimeError\] : (?:2 : INVALID_ARGUMENT : "
-    r"(?:Got invalid dimensions for input|Invalid rank for input|Unexpected input data type|Invalid input name)"
-    r"|1 : FAIL : Exiting due to terminate flag being set to true)"
-)
+# onnx parses the model once more, for the time of the check. External data does not count.
+_MOST_BYTES = 2**28
 
 
-_AGAIN = object()
-
-
-def _cannot_renew(_: InferenceSession) -> None:
+def cannot_renew(_: InferenceSession) -> NoReturn:
     raise RuntimeError(
         f"A run failed inside {OPENVINO}, and the session may return values of earlier runs. The backend "
         "cannot replace a session that the caller created or changed. Create a new session and prepare it"
     )
-
-
-class Replacement:
-    """Runs one session, one run after another, and replaces its inner session after a failed run.
-
-    An inner session is identified by the ``_providers`` of the session: ORT replaces both together, and ``_providers``
-    does not keep the inner session alive.
-    """
-
-    def __init__(self, renew: Callable[[InferenceSession], None] = _cannot_renew) -> None:
-        """Initialize it with a function that replaces the inner session, or raises an error."""
-        self.renew, self.lock = renew, RLock()
-        self.failed: object = None  # the inner session in which a run failed
-
-    def run(
-        self, session: InferenceSession, options: RunOptions | None, compute: Callable, *arguments: object
-    ) -> object:
-        """Return the outputs of ``compute`` in an inner session without failed runs. The limits of ``options`` hold."""
-        outputs = _AGAIN
-        while outputs is _AGAIN:
-            outputs = call_holding(self.lock, options, self._run_once, session, compute, arguments)
-        return outputs
-
-    def _run_once(self, session: InferenceSession, compute: Callable, arguments: tuple) -> object:
-        """Run under the lock. Return ``_AGAIN`` if another run failed in the middle of this one.
-
-        A signal handler or a finalizer in this thread can use the session, too.
-        """
-        if self.failed is session._providers:
-            self.renew(session)
-        try:
-            outputs = compute(*arguments)
-        except BaseException as error:
-            # A line without a call, which Ctrl-C cannot interrupt.
-            earlier, self.failed = self.failed, session._providers
-            if earlier is self.failed and isinstance(error, Exception):
-                return _AGAIN
-            if earlier is not self.failed and _outside_ep(error):
-                self.failed = earlier
-            raise
-        return _AGAIN if self.failed is session._providers else outputs
-
-
-def _outside_ep(error: BaseException) -> bool:
-    if isinstance(error, Exception):
-        return bool(re.match(_OUTSIDE_EP, str(error)))
-    # Ctrl-C before or after the run. Python calls no signal handler between an error and its ``except`` clause, so that
-    # Ctrl-C after a failed run has the error of the run as its context.
-    return error.__context__ is None
 
 
 class Origin:
@@ -101,7 +42,7 @@ class Origin:
     def renew(self, session: InferenceSession) -> None:
         """Replace the inner session, if it is the one that the backend created, by a new one from the same files."""
         if self.created is not session._providers:
-            _cannot_renew(session)
+            cannot_renew(session)
         try:
             self._check_files()
             fresh, _ = while_opening(session.get_providers(), self._create)
@@ -115,6 +56,21 @@ class Origin:
                 f"A run failed inside {OPENVINO}, and the session could not be replaced: {error}. "
                 "Prepare the model again"
             ) from error
+
+    def only_shapes_decide(self, session: InferenceSession) -> bool:
+        """Return whether only the shapes of inputs decide whether a run fails in a session of the model."""
+        if not parallel_models.is_known(session):
+            return False
+        from_bytes = isinstance(self._model, bytes)
+        try:
+            if (len(self._model) if from_bytes else os.path.getsize(self._model)) > _MOST_BYTES:
+                return False
+            source = io.BytesIO(self._model) if from_bytes else self._model
+            model = onnx.load_model(source, "protobuf", load_external_data=False)
+            self._check_files()
+        except Exception:  # such as a model in ORT's own format
+            return False
+        return parallel_models.only_shapes_decide(model)
 
     def _check_files(self) -> None:
         if _files_of(self._model) != self._files:

@@ -26,7 +26,7 @@ from onnxruntime.backend.session import state
 if TYPE_CHECKING:
     from onnxruntime.backend.capture.graphs import Capture
     from onnxruntime.backend.runs.locks import SessionLock
-    from onnxruntime.backend.session.replacement import Replacement
+    from onnxruntime.backend.session.run_order import RunOrder
 
 _MOST_SETTINGS = 64
 _LONGEST_KEPT = 256  # of a name or text in the arguments of earlier runs
@@ -43,7 +43,7 @@ class Runs:
     settings: RunSettings | None = None  # the prepared ones, which those of a run override
     capture: Capture | None = None
     lock: SessionLock | None = None
-    replacement: Replacement | None = None
+    order: RunOrder | None = None
     plain: bool = True  # whether numpy has the types of all outputs
     shared: frozenset[int] = frozenset()  # the outputs that can share memory with an input
     # The fast path, which returns None for inputs that it does not support.
@@ -66,15 +66,14 @@ class Runs:
         self.capture, self.lock = session_state.capture_of(session), session_state.lock_of(session)
         if self.capture is not None:
             return
-        self.replacement = session_state.replacement_of(session)
+        self.order = session_state.order_of(session)
         self.plain = all(tensors.is_plain(node.type) for node in session.get_outputs())
         if self.plain:
             self.shared = self.inputs.returned_as(self.output_names)
         # A subclass of InferenceSession can override run.
         if self.plain and not self.shared and type(session) is InferenceSession:
-            self.fast_run = fast_path.of(session, self.inputs.slots, self.output_names, self.lock)
-            if self.replacement is not None:
-                self.fast_run = partial(self.replacement.run, session, None, self.fast_run)
+            guard = self.lock or self.order
+            self.fast_run = fast_path.of(session, self.inputs.slots, self.output_names, guard)
 
     def are_of(self, session: object) -> bool:
         """Return whether these are the runs of a session as it is now."""
@@ -127,10 +126,11 @@ class Runs:
         try:
             if self.capture is not None:
                 return self.capture.run(feeds, call, limited)
-            run = self._run
-            if self.replacement is not None:
-                run = partial(self.replacement.run, self.session, call.options, run)
-            outputs = run(feeds, call.options)
+            guard = self.lock or self.order
+            if guard is None:
+                outputs = self._run(feeds, call.options)
+            else:
+                outputs = guard.run(call.options, self._run, feeds, call.options)
         except Exception as error:
             self.blame_inputs(error, feeds)
             raise
@@ -139,11 +139,6 @@ class Runs:
         return [tensors.owned(output) if index in self.shared else output for index, output in enumerate(outputs)]
 
     def _run(self, feeds: dict[str, object], options: RunOptions) -> list:
-        if self.lock is None:
-            return self._run_unlocked(feeds, options)
-        return self.lock.run(options, self._run_unlocked, feeds, options)
-
-    def _run_unlocked(self, feeds: dict[str, object], options: RunOptions) -> list:
         if not self.plain:
             return fast_path.with_values(self.session, feeds, self.output_names, options)
         # ORT's own backend passes None for all outputs: a tracer or a mock may check it.

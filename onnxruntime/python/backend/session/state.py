@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from onnxruntime import InferenceSession, IOBinding
 from onnxruntime.backend.provider_names import OF_OPENVINO, ON_ANY_DEVICE
 from onnxruntime.backend.runs import fast_path, locks
-from onnxruntime.backend.session.replacement import Origin, Replacement
+from onnxruntime.backend.session.replacement import Origin, cannot_renew
+from onnxruntime.backend.session.run_order import RunOrder
 
 if TYPE_CHECKING:
     from onnxruntime.backend.capture.graphs import Capture
@@ -43,7 +44,7 @@ class SessionState:
         #: The run config entries and the settings of ``prepare``, until its prepared model takes them.
         self.applied: tuple[Mapping[str, str], Applied] | None = None
         self._checked: tuple[object, frozenset[str]] = (None, frozenset())
-        self._replacement = Replacement()
+        self._orders: dict[None, RunOrder] = {}
         self._captures: dict[int, Capture] = {}
         self._lock: locks.SessionLock | None = None
         self._own: dict | None = None
@@ -101,14 +102,19 @@ class SessionState:
             id(inner), graphs.Capture(session, switched_on, lock, unread)
         )
 
-    def replacement_of(self, session: InferenceSession) -> Replacement | None:
-        """Return what replaces a session after a failed run, ``None`` if the session has no EP of OpenVINO."""
-        return None if OF_OPENVINO.isdisjoint(session.get_providers()) else self._replacement
+    def order_of(self, session: InferenceSession) -> RunOrder | None:
+        """Return the order of the runs of a session, ``None`` if the session has no EP of OpenVINO."""
+        if OF_OPENVINO.isdisjoint(session.get_providers()):
+            return None
+        # Several threads may create one for the first run. One operation of the dict chooses the one for all.
+        return self._orders.get(None) or self._orders.setdefault(
+            None, RunOrder(weakref.ref(session), cannot_renew, lambda session: False)
+        )
 
     def replace_from(self, origin: Origin, session: InferenceSession) -> None:
         """Let a new inner session from ``origin`` replace the one that the backend has just created."""
         origin.created = session._providers
-        self._replacement.renew = origin.renew
+        self._orders[None] = RunOrder(weakref.ref(session), origin.renew, origin.only_shapes_decide)
         session.io_binding = partial(_io_binding, weakref.ref(session))
 
 

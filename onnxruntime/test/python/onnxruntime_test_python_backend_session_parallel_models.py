@@ -1,0 +1,102 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of the models that OpenVINO may run in parallel, and of the operators in the lists."""
+
+from __future__ import annotations
+
+import os
+import unittest
+
+import backend_parallel_operators
+import onnx.parser
+from onnx import ModelProto, TensorProto, helper
+
+import onnxruntime
+from onnxruntime.backend.provider_names import OPENVINO
+from onnxruntime.backend.session import parallel_models
+
+PERMITTED = {
+    "any values": "(float[N,4] x, int64[M] i) => (float[M,4] y) { a = Gather(x, i) y = Neg(a) }",
+    "constants": "(float[N,4] x) => (float[A,B] y) <int64[2] c = {2, -1}> { y = Reshape(x, c) }",
+    "a constant of a node": "(float[N,4] x) => (float[A,B] y) { c = Constant<value_ints=[2, -1]>() y = Reshape(x, c) }",
+    "sizes": """(float[N,4] x, float[M,2] z) => (float[A,B] y) <int64[1] two = {2}, int64 zero = {0}> {
+        s = Shape(z) n = Gather(s, zero) m = Unsqueeze(n, zero) t = Concat<axis=0>(m, two) y = Reshape(x, t) }""",
+    "any operator on sizes": """(float[N,4] x) => (float[A,B] y) <int64[1,1] i = {0}, int64[1] one = {1}> {
+        s = Shape(x) t = ScatterND(s, i, one) y = Expand(x, t) }""",
+    "an initializer that is an input": """(float[N,4] x, int64[2] c) => (float[A,B] y) <int64[2] c = {2, -1}> {
+        y = Reshape(x, c) }""",
+    "the domain's other name": "(float[N] x) => (float[N] y) { y = ai.onnx.Neg(x) }",
+}
+BRANCHES = """<then_branch = t () => (float[N] v) { v = Neg(x) }, else_branch = e () => (float[N] v) { v = Abs(x) }>"""
+REFUSED = {
+    "a shape from an input": "(float[N,4] x, int64[2] s) => (float[A,B] y) { y = Reshape(x, s) }",
+    "a shape from a value": """(float[N,4] x, float z) => (float[A,B] y) <float one = {1}> {
+        a = Add(z, one) i = Cast<to=7>(a) s = Concat<axis=0>(i, i) y = Reshape(x, s) }""",
+    "an operator with a check": "(float[N,4] x, int64[1,4] i) => (float[1,4] y) { y = GatherElements(x, i) }",
+    "a shape from the values": "(float[N,4] x) => (int64[A,B] y) { y = NonZero(x) }",
+    "another domain": "(float[N] x) => (float[N] y) { y = com.microsoft.Gelu(x) }",
+    "a type that was not tested": "(bfloat16[N] x) => (bfloat16[N] y) { y = Neg(x) }",
+    "a cast to text": "(float[N] x) => (string[N] y) { y = Cast<to=8>(x) }",
+    "quantization to a type that was not tested": """(float[N] x) => (int4[N] y) <float s = {1}, int4 z = {0}> {
+        y = QuantizeLinear(x, s, z) }""",
+    "random numbers": """(float[N,4] x) => (float[A,B] y) {
+        s = ai.onnx.RandomUniform<shape=[2]>() t = Cast<to=7>(s) y = Reshape(x, t) }""",
+    "a subgraph": f"(float[N] x, bool b) => (float[N] y) {{ y = If(b) {BRANCHES} }}",
+    "a subgraph with a constant condition": f"(float[N] x) => (float[N] y) <bool b = {{1}}> {{ y = If(b) {BRANCHES} }}",
+}
+
+
+def parse(text: str) -> ModelProto:
+    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]> test {text}')
+
+
+class OnlyShapesDecideTest(unittest.TestCase):
+    def test_models(self) -> None:
+        for expected, models in ((True, PERMITTED), (False, REFUSED)):
+            for name, text in models.items():
+                with self.subTest(name):
+                    self.assertIs(parallel_models.only_shapes_decide(parse(text)), expected)
+
+    def test_a_function_of_the_model_can_have_the_name_of_an_operator(self) -> None:
+        made = parse(PERMITTED["any values"])
+        made.functions.append(
+            helper.make_function(
+                "", "Neg", ["x"], ["y"], [helper.make_node("NonZero", ["x"], ["y"])], made.opset_import
+            )
+        )
+        self.assertFalse(parallel_models.only_shapes_decide(made))
+
+    def test_sequences_are_refused(self) -> None:
+        made = parse(PERMITTED["any values"])
+        value = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, [None])
+        made.graph.input[0].CopyFrom(value)
+        self.assertFalse(parallel_models.only_shapes_decide(made))
+
+    def test_only_the_listed_inputs_may_vary(self) -> None:
+        """Each operator with deciding inputs is refused with one that varies."""
+        for operator, all_may_vary in parallel_models.OPERATORS.items():
+            node = helper.make_node(operator, ["x", "c"], ["y"])
+            made = parse("(float[N] x, int64[1] c) => (float[N] y) { y = Neg(x) }")
+            made.graph.node[0].CopyFrom(node)
+            with self.subTest(operator):
+                self.assertIs(parallel_models.only_shapes_decide(made), all_may_vary)
+
+
+@unittest.skipUnless(OPENVINO in onnxruntime.get_available_providers(), f"this ORT was built without {OPENVINO}")
+@unittest.skipUnless(hasattr(os, "fork"), "runs each operator in a fork")
+class OperatorsTest(unittest.TestCase):
+    def test_no_value_fails_a_run(self) -> None:
+        """One type of each operator. The program tests all types."""
+        for operator in parallel_models.OPERATORS:
+            with self.subTest(operator):
+                for kind in ("float", "bool", "int8"):
+                    found = {result for _, result in backend_parallel_operators.results(operator, (kind,))} - {"CPU"}
+                    if found:
+                        break
+                self.assertEqual(found, {""})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,374 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of the order of runs on OpenVINO, with sessions and runs that are functions of a test."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import operator
+import sys
+import threading
+import time
+import unittest
+import weakref
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+
+import numpy as np
+from backend_test_models import two_nodes
+
+import onnxruntime
+from onnxruntime.backend.session import state
+from onnxruntime.backend.session.run_order import RunOrder
+
+INPUTS, OTHER = ({"x": np.zeros(shape, np.float32)} for shape in ((2, 3), (4, 3)))
+# Messages of errors that ORT raises outside of the EP.
+INVALID_SHAPE = "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions for input: x"
+TERMINATED = "[ONNXRuntimeError] : 1 : FAIL : Exiting due to terminate flag being set to true."
+
+
+class FakeSession(onnxruntime.InferenceSession):
+    """A session whose inner session is a list of EPs."""
+
+    def __init__(self) -> None:
+        self._providers = [object()]
+
+    def set_providers(self) -> None:
+        self._providers = [object()]
+
+
+class SerialTest(unittest.TestCase):
+    """Runs of a model whose values decide whether a run fails."""
+
+    parallel = False
+
+    def setUp(self) -> None:
+        self.session = FakeSession()
+        self.first = self.session._providers
+        self.order = self.order_with(FakeSession.set_providers)
+
+    def order_with(self, renew: Callable[[FakeSession], None]) -> RunOrder:
+        """Return an order for which runs with the shapes of ``INPUTS`` have succeeded."""
+        self.order = RunOrder(weakref.ref(self.session), renew, lambda session: self.parallel)
+        for _ in range(3):
+            self.run_one(self.computed_by)
+        return self.order
+
+    def run_one(self, compute, options=None, feeds=INPUTS) -> object:
+        """Return the outputs of ``compute``, a function of the inner session."""
+        return self.order.run(options, lambda *_: compute(self.session._providers), feeds, options)
+
+    def computed_by(self, inner: object) -> object:
+        return inner
+
+    def fail_inside(self, inner: object) -> None:
+        raise ValueError("failed")
+
+    def assert_replaced(self) -> None:
+        inner = self.run_one(self.computed_by)
+        self.assertIsNot(inner, self.first)
+        self.assertIs(inner, self.session._providers)
+        self.assertIs(self.run_one(self.computed_by), inner)
+
+    def test_a_run_after_a_failed_run_has_a_new_inner_session(self) -> None:
+        for _ in range(2):
+            self.first = self.session._providers
+            self.assertIs(self.run_one(self.computed_by), self.first)
+            with self.assertRaises(ValueError):
+                self.run_one(self.fail_inside)
+            self.assert_replaced()
+
+    def test_an_error_outside_of_the_ep_keeps_the_inner_session(self) -> None:
+        for text in (INVALID_SHAPE, TERMINATED):
+
+            def refuse(inner: object, text=text) -> None:
+                raise RuntimeError(text)
+
+            with self.assertRaises(RuntimeError):
+                self.run_one(refuse)
+            self.assertIs(self.run_one(self.computed_by), self.first)
+
+    def test_an_error_that_quotes_such_an_error_does_not(self) -> None:
+        for text in (INVALID_SHAPE, TERMINATED):
+            self.first = self.session._providers
+
+            def fail(inner: object, text=text) -> None:
+                raise RuntimeError(f"Non-zero status code returned while running {text}")
+
+            with self.assertRaises(RuntimeError):
+                self.run_one(fail)
+            self.assert_replaced()
+
+    def test_an_interrupt_beside_a_right_run_keeps_the_inner_session(self) -> None:
+        def interrupt(inner: object) -> None:
+            raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            self.run_one(interrupt)
+        self.assertIs(self.run_one(self.computed_by), self.first)
+
+    def test_an_interrupt_after_an_error_counts_as_a_failed_run(self) -> None:
+        def interrupt(inner: object) -> None:
+            try:
+                raise RuntimeError(TERMINATED)
+            except RuntimeError:
+                raise KeyboardInterrupt(TERMINATED) from None
+
+        with self.assertRaises(KeyboardInterrupt):
+            self.run_one(interrupt)
+        self.assert_replaced()
+
+    def test_an_interrupt_hides_no_failed_run(self) -> None:
+        for moment in range(200):
+            self.setUp()
+            failed, calls = [], itertools.count()
+
+            def interrupt(
+                frame: object, event: str, function: object, failed=failed, calls=calls, moment=moment
+            ) -> None:
+                if event == "c_exception" and function is operator.index:
+                    failed.append(self.first)
+                # Python calls a signal handler after a call and at the start of a function. A generator that continues
+                # could catch the handler's error, but not this error.
+                elif event == "c_return" or (event == "call" and not frame.f_code.co_flags & inspect.CO_GENERATOR):
+                    if next(calls) == moment:
+                        raise KeyboardInterrupt
+
+            sys.setprofile(interrupt)
+            ended = False
+            try:
+                self.run_one(operator.index)  # a TypeError
+            except KeyboardInterrupt:
+                pass
+            except TypeError:
+                ended = True
+            sys.setprofile(None)
+            with ThreadPoolExecutor(1) as pool:  # another thread, for which the lock must be free
+                self.assertNotIn(pool.submit(self.run_one, self.computed_by).result(20), failed)
+            if ended:
+                return
+        self.fail("200 moments were not enough")
+
+    def most_at_once(self, feeds: dict[str, np.ndarray] = INPUTS) -> int:
+        computing, most = [], []
+
+        def compute(inner: object) -> None:
+            computing.append(inner)
+            most.append(len(computing))
+            time.sleep(0.001)
+            computing.pop()
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: self.run_one(compute, feeds=feeds), range(40)))
+        return max(most)
+
+    def test_runs_of_several_threads(self) -> None:
+        self.assertEqual(self.most_at_once() > 1, self.parallel)
+
+    def test_a_run_that_waits_can_be_canceled(self) -> None:
+        begun, may_end, options = threading.Event(), threading.Event(), onnxruntime.RunOptions()
+
+        def compute(inner: object) -> bool:
+            begun.set()
+            return may_end.wait(20)
+
+        with ThreadPoolExecutor(2) as pool:
+            other = pool.submit(self.run_one, compute, feeds=OTHER)
+            self.assertTrue(begun.wait(20))
+            waiting = pool.submit(self.run_one, self.computed_by, options)
+            options.terminate = True
+            self.assertIsInstance(waiting.exception(20), RuntimeError)
+            may_end.set()
+            self.assertTrue(other.result(20))
+        self.assertIs(self.run_one(self.computed_by), self.first)
+
+    def test_a_run_inside_a_run(self) -> None:
+        """A signal handler or a finalizer can start a run in a thread that runs the session."""
+        self.assertIs(self.run_one(lambda inner: self.run_one(self.computed_by)), self.first)
+
+        def after_a_failure(inner: object) -> object:
+            if inner is self.first:
+                with self.assertRaises(ValueError):
+                    self.run_one(self.fail_inside)
+            return inner
+
+        def fail_because_of_it(inner: object) -> object:
+            if after_a_failure(inner) is self.first:
+                raise ValueError("because of the other run")
+            return inner
+
+        for compute in (after_a_failure, fail_because_of_it):
+            self.first = self.session._providers
+            self.assertIsNot(self.run_one(compute), self.first)
+
+        def interrupt_after_it(inner: object) -> None:
+            if after_a_failure(inner) is self.first:
+                raise KeyboardInterrupt
+
+        self.first = self.session._providers
+        with self.assertRaises(KeyboardInterrupt):
+            self.run_one(interrupt_after_it)
+        self.assert_replaced()
+
+    def test_a_session_that_cannot_be_replaced_raises_from_then_on(self) -> None:
+        self.order_with(self.fail_inside)
+        for _ in range(3):
+            with self.assertRaises(ValueError):
+                self.run_one(self.fail_inside)
+        with self.assertRaises(ValueError):
+            self.run_one(self.computed_by)
+
+    def test_an_inner_session_of_the_caller_is_used(self) -> None:
+        self.order_with(self.fail_inside)
+        with self.assertRaises(ValueError):
+            self.run_one(self.fail_inside)
+        self.session.set_providers()
+        self.assert_replaced()
+
+    def test_a_replacement_that_fails_is_tried_again(self) -> None:
+        calls = itertools.count()
+
+        def fail_once(session: FakeSession) -> None:
+            if next(calls) == 0:
+                raise RuntimeError("no file")
+            session.set_providers()
+
+        self.order_with(fail_once)
+        # A parallel run that fails runs again alone, which replaces the inner session first.
+        serial = ((self.fail_inside, ValueError), (self.computed_by, RuntimeError))
+        for compute, error in [(self.fail_inside, RuntimeError)] if self.parallel else serial:
+            with self.assertRaises(error):
+                self.run_one(compute)
+        self.assert_replaced()
+
+
+class ParallelTest(SerialTest):
+    """Runs of a model whose shapes alone decide whether a run fails. A failure of known shapes shows a wrong list."""
+
+    parallel = True
+
+    def test_runs_with_other_shapes_are_alone_at_first(self) -> None:
+        self.assertEqual(self.most_at_once({"x": onnxruntime.OrtValue.ortvalue_from_numpy(INPUTS["x"])}), 1)
+        self.run_one(self.computed_by, feeds=OTHER)
+        self.assertGreater(self.most_at_once(OTHER), 1)
+
+    def test_a_failure_of_known_shapes(self) -> None:
+        """The run fails again alone, the runs beside it run again, and no runs are parallel from then on."""
+        begun, failed = threading.Event(), threading.Event()
+
+        def slow(inner: object) -> object:
+            begun.set()
+            failed.wait(20)
+            return inner
+
+        def fail(inner: object) -> None:
+            failing.append(inner)
+            threading.Timer(0.05, failed.set).start()
+            raise MemoryError
+
+        failing = []
+        with ThreadPoolExecutor(2) as pool:
+            beside = pool.submit(self.run_one, slow)
+            self.assertTrue(begun.wait(20))
+            self.assertIsInstance(pool.submit(self.run_one, fail).exception(20), MemoryError)
+            self.assertNotIn(id(beside.result(20)), map(id, failing))
+        self.assertEqual(len({id(inner) for inner in failing}), 2)
+        self.assertEqual(self.most_at_once(), 1)
+        self.assertEqual(self.most_at_once(OTHER), 1)
+
+    def test_a_terminated_run_keeps_runs_parallel(self) -> None:
+        def terminate(inner: object) -> None:
+            raise RuntimeError(TERMINATED)
+
+        with self.assertRaises(RuntimeError):
+            self.run_one(terminate)
+        self.assertGreater(self.most_at_once(), 1)
+
+    def test_a_run_inside_a_parallel_run_beside_runs_that_are_alone(self) -> None:
+        ended = threading.Event()
+
+        def stay_alone() -> None:
+            for number in itertools.count():
+                if ended.is_set():
+                    return
+                self.run_one(self.computed_by, feeds={"x": np.zeros(number % 3000)})
+
+        with ThreadPoolExecutor(1) as pool:
+            other = pool.submit(stay_alone)
+            for number, (feeds, fails) in itertools.product(
+                range(50), ((INPUTS, False), (OTHER, False), (OTHER, True))
+            ):
+                nested = [feeds]
+
+                def inside(inner: object, nested=nested, fails=fails) -> object:
+                    for feeds in nested:
+                        nested.clear()  # not in a repetition of this run
+                        with self.assertRaises(ValueError) if fails else nullcontext():
+                            self.run_one(self.fail_inside if fails else self.computed_by, feeds=feeds)
+                    return inner
+
+                got = self.run_one(inside)
+                self.assertTrue(got is self.session._providers or fails, number)
+            ended.set()
+            other.result(60)
+
+    def test_a_run_that_is_alone_waits_for_the_parallel_ones_only(self) -> None:
+        """It does not wait until no other thread wants to run."""
+        ended = threading.Event()
+
+        def keep_running() -> None:
+            while not ended.is_set():
+                self.run_one(lambda inner: time.sleep(0.0002))
+
+        with ThreadPoolExecutor(6) as pool:
+            busy = [pool.submit(keep_running) for _ in range(6)]
+            for number in range(50):
+                self.run_one(self.computed_by, feeds={"x": np.zeros(10 + number)})
+            self.assertFalse(any(one.done() for one in busy))
+            ended.set()
+
+    def test_the_number_of_combinations_is_limited(self) -> None:
+        for number in range(3000):
+            self.run_one(self.computed_by, feeds={"x": np.zeros(number)})
+        for number, expected in ((2999, True), (0, False)):
+            begun, may_end = threading.Event(), threading.Event()
+
+            def stay(inner: object, begun=begun, may_end=may_end) -> None:
+                begun.set()
+                may_end.wait(20)
+
+            with ThreadPoolExecutor(2) as pool:
+                pool.submit(self.run_one, stay, feeds={"x": np.zeros(2999)})
+                self.assertTrue(begun.wait(20))
+                beside = pool.submit(self.run_one, self.computed_by, feeds={"x": np.zeros(number)})
+                time.sleep(0.1)
+                self.assertIs(beside.done(), expected)
+                may_end.set()
+
+    def test_the_model_is_checked_once_and_not_for_a_single_run(self) -> None:
+        for self.parallel, threads in itertools.product((True, False), (1, 2)):
+            asked = []
+            self.order = RunOrder(
+                weakref.ref(self.session),
+                FakeSession.set_providers,
+                lambda _, asked=asked: asked.append(1) or self.parallel,
+            )
+            self.run_one(self.computed_by)
+            self.assertEqual(asked, [])
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(lambda _: self.run_one(self.computed_by), range(8)))
+            self.assertEqual(len(asked), 1)
+
+
+class OtherEpsTest(unittest.TestCase):
+    def test_they_have_no_order(self) -> None:
+        session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=["CPUExecutionProvider"])
+        self.assertIsNone(state.of(session).order_of(session))
+
+
+if __name__ == "__main__":
+    unittest.main()
