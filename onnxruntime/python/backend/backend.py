@@ -24,7 +24,7 @@ from onnxruntime.backend.configuration import KEYWORDS, LIMITS
 from onnxruntime.backend.errors import reject, show, warn
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE
 from onnxruntime.backend.runs import limits
-from onnxruntime.backend.session import failures, opening, presence, state, verification
+from onnxruntime.backend.session import failures, opening, plugins, presence, state, verification
 
 
 class OnnxRuntimeBackend(Backend):
@@ -134,9 +134,10 @@ class OnnxRuntimeBackend(Backend):
             supported = [name for name in known if cls.supports_device(name)]
             look_up.reject_device(device, supported, presence.advice_on_device(device))
         requested = request.of_call(keywords, kwargs, device)
+        plugins.register(requested.plugins, request.FROM_ENVIRONMENT)
         with requested.blame_environment():
             at = Circumstances.expected(presence.stock_list(get_available_providers()))
-            permit = look_up.permit(requested, at, presence.kind_of, presence.advice)
+            permit = look_up.permit(requested, at, presence.kind_of_specified, presence.advice)
             requested.add_origin(permit.without_effect)
             presence.check_available(permit)
             options, released = SessionOptions(), cls.allowReleasedOpsetsOnly

@@ -13,8 +13,10 @@ from pathlib import Path
 
 from onnxruntime.backend.errors import name_of, nearest, show
 
-# The keyword arguments that contain settings. JSON text can contain these and "extensions".
+# The keyword arguments that contain settings. JSON text can contain these and LIBRARIES.
 KEYWORDS = ("provider_options", "session_config", "run_config", "session_options", "free_dimension_overrides")
+# The lists of libraries, which are code: only the environment may contain them, each with the form of its entries.
+LIBRARIES = {"extensions": "absolute paths", "plugins": "EP=LIBRARY texts"}
 LIMITS = frozenset({"timeout", "cancellation"})  # the keyword arguments that limit a run
 # The longest file: more than a hundred times the length of all permitted keys with their longest values.
 MOST_CHARACTERS = 1 << 24
@@ -44,11 +46,12 @@ def load(text: str) -> dict[str, object]:
 def faults(config: dict[str, object]) -> Iterator[tuple[str, str, str]]:
     """Return the keyword, the EP (or ``""``) and the problem of each part that a configuration cannot have."""
     for keyword, value in config.items():
-        if keyword == "extensions":
+        if keyword in LIBRARIES:
             if type(value) is not list or not all(type(name) is str and name for name in value):
-                yield keyword, "", f"extensions must be a list of package names and absolute paths, not {show(value)}"
+                expected = f"a list of package names and {LIBRARIES[keyword]}"
+                yield keyword, "", f"{keyword} must be {expected}, not {show(value)}"
         elif keyword not in KEYWORDS:
-            parts = (*KEYWORDS, "extensions")
+            parts = (*KEYWORDS, *LIBRARIES)
             expected = f"Expected one of {', '.join(parts)}. Attributes such as logid belong in session_options"
             advice = f"Did you mean {near}?" if (near := nearest(keyword, parts, 0.7)) else expected
             yield keyword, "", f"{show(keyword)} is not a part of a configuration. {advice}"

@@ -31,7 +31,9 @@ class Request:
     attributes: Mapping[str, object] = field(default_factory=dict)  # all other keyword arguments of the call
     device: str = ""  # ONNX's name of the device
     device_index: int | None = None
-    extensions: Iterable[str] = ()  # libraries of custom operators, which only the environment may specify
+    # Libraries of custom operators and of plugin EPs, which only the environment may specify.
+    extensions: Iterable[str] = ()
+    plugins: Iterable[str] = ()
     # The settings that only the environment specifies, as (keyword, provider, key).
     from_environment: set[tuple[str, str, str]] = field(default_factory=set)
 
@@ -94,7 +96,7 @@ def of_environment() -> dict[str, object]:
 
 def add(request: Request, specified: Mapping[str, object], keywords: Iterable[str]) -> None:
     """Add settings that the caller does not specify: key by key, and option by option inside an EP."""
-    request.extensions = specified.get("extensions", ())
+    request.extensions, request.plugins = specified.get("extensions", ()), specified.get("plugins", ())
     added = request.from_environment
     for keyword in (word for word in keywords if word in specified):
         if keyword not in request.settings:

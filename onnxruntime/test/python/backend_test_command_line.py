@@ -26,6 +26,7 @@ import onnx
 import onnxruntime
 from onnxruntime.backend.command_line import main
 from onnxruntime.backend.command_line.output import MistakeError, Page
+from onnxruntime.backend.session import plugins
 
 CPU = "CPUExecutionProvider"
 ABSENT = "CANNExecutionProvider"
@@ -45,7 +46,9 @@ class Ran:
             contextlib.redirect_stdout(streams[0]),
             contextlib.redirect_stderr(streams[1]),
             warnings.catch_warnings(),
-            mock.patch.dict(os.environ),  # a command's process is its own
+            # A command's process is its own.
+            mock.patch.dict(os.environ),
+            mock.patch.dict(plugins._registered),
         ):
             try:
                 self.status = main.main([str(argument) for argument in arguments])

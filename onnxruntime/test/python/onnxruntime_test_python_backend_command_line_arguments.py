@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import unittest
 from unittest import mock
@@ -121,22 +120,11 @@ class MistakeTest(CommandTest):
             self.assertEqual(Ran("run", "m", "--thread", "2", "--json").status, 2)
 
     def test_plugins(self) -> None:
-        package = self.folder / "odd_plugin"
-        package.mkdir()
-        (package / "__init__.py").write_text("def get_library_path(): ...")
-        self.put("only_a_name.py", "def get_ep_name(): ...")
-        with self.importable(self.folder):
-            self.assertIn("--extension odd_plugin", self.mistake("info", "--plugin", "odd_plugin"))
-            self.assertIn("--plugin EP=LIBRARY", self.mistake("info", "--plugin", "only_a_name"))
         for plugin, why in (
             ("no_such_package", "No module named 'no_such_package'"),
-            ("json", "--plugin EP=LIBRARY"),
             ("x=/no/such/library.so", "library.so"),
-            ("onnxruntime-ep-openvino", "onnxruntime_ep_openvino"),
-            (f".{os.sep}libep.so", "EP=LIBRARY"),
         ):
-            with self.subTest(plugin):
-                self.assertIn(why, self.mistake("info", "--plugin", plugin))
+            self.assertIn(why, self.mistake("info", "--plugin", plugin))
 
 
 if __name__ == "__main__":

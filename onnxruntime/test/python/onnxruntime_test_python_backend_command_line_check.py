@@ -74,10 +74,12 @@ class CheckTest(CommandTest):
             "session_options": {"e": 5},
             "free_dimension_overrides": {"f": 6},
             "extensions": ["g", "h"],
+            "plugins": ["i"],
         }
         settings = ["  A (built-in)", "      a = 1", "      b = 2", "  B (plugin, not available in this process)"]
         settings += ["  session_config", "      c = 3", "  run_config", "      d = 4", "  session_options"]
         settings += ["      e = 5", "  free_dimension_overrides", "      f = 6", "  extensions", "      g", "      h"]
+        settings += ["  plugins", "      i"]
         page = ["Valid for ORT 1.2.3 on CPU. ORT would receive:", *settings]
         self.assertEqual(page_of(check, result), page)
 
@@ -94,7 +96,7 @@ class CheckTest(CommandTest):
         self.assertEqual((found["onnxruntime"], found["machine"]), (onnxruntime.__version__, platform.machine()))
         cpu = {"name": CPU, "kind": "built-in", "available": True, "options": {}}
         self.assertEqual((found["provider_options"], found["session_config"]), ([cpu], {SPINNING: "0"}))
-        self.assertEqual((found["run_config"], found["extensions"]), (SHRINKING, []))
+        self.assertEqual((found["run_config"], found["extensions"], found["plugins"]), (SHRINKING, [], []))
         self.assertEqual(found["session_options"], {"execution_mode": "ORT_PARALLEL"})
         self.assertEqual(found["free_dimension_overrides"], {"N": 4})
 
@@ -267,19 +269,18 @@ class CheckTest(CommandTest):
                 self.show("check", "{}")
                 self.assertEqual(self.problems({"run_config": {"x": 1}}), [("run_config", "", "x")])
 
-    def test_extensions_are_not_imported(self) -> None:
+    def test_libraries_are_not_imported(self) -> None:
         (self.folder / "pack").mkdir()
         for name in ("here_only.py", "pack/__init__.py", "pack/inner.py"):
             self.put(name, "import os\nos.environ['RAN'] = '1'\nget_library_path = str\n")
         with self.importable(self.folder):
-            for name in ("here_only", "pack.inner", "this"):
-                with self.subTest(name):
-                    self.show("check", json.dumps({"extensions": [name]}))
-                    self.assertFalse({name, "pack"} & sys.modules.keys())
-            self.assertEqual(
-                self.problems({"extensions": ["no_such_package", "no.so"]}),
-                [("extensions", "", "no_such_package"), ("extensions", "", "no.so")],
-            )
+            for keyword in configuration.LIBRARIES:
+                for name in ("here_only", "pack.inner", "this"):
+                    with self.subTest(name, keyword=keyword):
+                        self.show("check", json.dumps({keyword: [name]}))
+                        self.assertFalse({name, "pack"} & sys.modules.keys())
+                problems = [(keyword, "", "no_such_package"), (keyword, "", "no.so")]
+                self.assertEqual(self.problems({keyword: ["no_such_package", "no.so"]}), problems)
 
     def test_a_warning_is_one_line(self) -> None:
         for action in ("default", "ignore", "error"):  # whatever PYTHONWARNINGS is
@@ -291,13 +292,13 @@ class CheckTest(CommandTest):
         for before in (None, '{"run_config": {}}', '{"extensions": ["a"]}'):
             environment = mock.patch.dict(os.environ, {VARIABLE: before} if before else {})
             with self.subTest(before), environment:
-                with self.assertRaises(ZeroDivisionError), configurations.with_extensions(["b"]):
+                with self.assertRaises(ZeroDivisionError), configurations.with_libraries({"extensions": ["b"]}):
                     config = json.loads(before or "{}")
                     expected = config | {"extensions": [*config.get("extensions", []), "b"]}
                     self.assertEqual(json.loads(os.environ[VARIABLE]), expected)
                     raise ZeroDivisionError
                 self.assertEqual(os.environ.get(VARIABLE), before)
-                with configurations.with_extensions([]):
+                with configurations.with_libraries({"extensions": []}):
                     self.assertEqual(os.environ.get(VARIABLE), before)
 
 

@@ -12,6 +12,7 @@ import os
 import platform
 import sys
 import unittest
+import warnings
 from types import SimpleNamespace
 from unittest import mock
 
@@ -22,6 +23,7 @@ from backend_test_models import two_nodes
 
 import onnxruntime
 from onnxruntime.backend.command_line import info, providers
+from onnxruntime.backend.session import plugins
 from onnxruntime.backend.session.failures import SESSION_VARIABLES
 
 AZURE = "AzureExecutionProvider"
@@ -186,10 +188,6 @@ class ProvidersTest(CommandTest):
         facts = {"kind": "plugin", "permitted_options": 0, "devices": [{"type": "GPU", "vendor": "Maker"}]}
         self.assertEqual(found, {"name": device.ep_name, **facts, "works": False, "reason": "x"})
 
-    def test_a_path_is_no_package(self) -> None:
-        self.assertIn("such as my_ep", self.mistake("info", "--plugin", "my-ep"))
-        self.assertNotIn("such as", self.mistake("info", "--plugin", os.path.join("my", "ep")))
-
     @mock.patch.object(info, "in_child", execute_here)
     def test_a_plugin_without_a_device(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
@@ -201,11 +199,10 @@ class ProvidersTest(CommandTest):
             for plugin, option in (
                 (ABSENT, ["--provider-option", ABSENT]),
                 (CPU, ["--provider-option", CPU]),
-                (CPU, []),
             ):
                 ran = Ran("run", path, "--plugin", f"{plugin}=x.so", *option)
                 self.assertEqual(ran.status, 1)
-                self.assertRegex(ran.err, rf"\Awarning: .*{plugin}=x.so.*\nerror: .*{plugin}.*\n\Z")
+                self.assertRegex(ran.err, rf"\Awarning: .*{plugin}=.*x.so.*\nerror: .*{plugin}.*\n\Z")
 
     def test_cuda_libraries_are_loaded_if_the_build_has_cuda(self) -> None:
         for available, calls in (([CPU], 0), (["CUDAExecutionProvider", CPU], 1)):
@@ -216,16 +213,19 @@ class ProvidersTest(CommandTest):
                 self.show("options", "run")
                 self.assertEqual(preload.call_count, calls)
 
-    def test_registration(self) -> None:
-        self.put("my_ep.py", "def get_ep_name(): return 'MyEP'\ndef get_library_path(): return 'libep.so'")
-        for plugin, arguments in (("my_ep", ("MyEP", "libep.so")), ("A=b=c.so", ("A", "b=c.so"))):
-            with (
-                self.importable(self.folder),
-                mock.patch.object(onnxruntime, "register_execution_provider_library") as register,
-                mock.patch.object(onnxruntime, "get_ep_devices", side_effect=[[], [1]]),
-            ):
-                self.assertEqual(providers.register(plugin), "")
-                register.assert_called_once_with(arguments[0], os.path.abspath(arguments[1]))
+    def test_plugins_of_the_environment(self) -> None:
+        config = {"plugins": ["no_such_package", f"{ABSENT}={os.path.abspath('x.so')}"]}
+        environment = mock.patch.dict(os.environ, {VARIABLE: json.dumps(config)})
+        registers = mock.patch.object(onnxruntime, "register_execution_provider_library")
+        with environment, registers as register, warnings.catch_warnings(action="ignore"):
+            with mock.patch.dict(plugins._registered):
+                self.assertEqual(
+                    providers.register(["A=x.so"], True), [f"A={os.path.abspath('x.so')}", config["plugins"][1]]
+                )
+            self.assertEqual(register.call_count, 2)
+            for command, calls in ((["check", "{}"], 2), (["options", "run"], 2)):
+                Ran(*command)
+                self.assertEqual(register.call_count, calls)
 
 
 if __name__ == "__main__":

@@ -154,7 +154,7 @@ class InspectTest(CommandTest):
 
     def test_flags_of_the_run_command(self) -> None:
         path = self.put("a model.onnx", two_nodes())
-        with mock.patch.object(main.providers, "register", return_value=""):
+        with mock.patch.object(main.providers, "register", lambda plugins, _: plugins):
             found = json.loads(self.show("inspect", path, "--json", "--plugin", "a", "--plugin", "b c=d"))["run"]
         flags = ["--plugin a", "--plugin 'b c=d'"]
         self.assertEqual(found["parts"], ["python -m onnxruntime.backend run", shlex.quote(str(path)), *flags])

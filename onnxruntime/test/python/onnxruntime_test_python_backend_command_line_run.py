@@ -243,13 +243,12 @@ class ConfigurationTest(CommandTest):
 
     def test_a_release_that_records_no_nodes(self) -> None:
         chosen = main._parser().parse_args(["run", str(self.put("two_nodes.onnx", two_nodes()))])
-        chosen.without_device = set()
         recording = mock.Mock(spec=["get_provider_graph_assignment_info"])
         for owner, config in ((recording, {"session_config": {run.RECORD_ASSIGNMENT: "1"}}), (object, {})):
             session = mock.patch.object(onnxruntime, "InferenceSession", owner)
             with session, mock.patch.object(run.backend, "prepare") as prepare:
                 prepare.return_value.providers = ()
-                run.prepare(chosen, {"run_config": {}}, [])
+                run.prepare(chosen, {"run_config": {}}, {})
             prepare.assert_called_once_with(chosen.model, None, run_config={}, **config)
 
     def test_options_of_eps_add_to_those_of_config(self) -> None:
@@ -339,13 +338,6 @@ class ConfigurationTest(CommandTest):
     def test_values_of_entries(self) -> None:
         for text, value in (("true", True), ("True", True), ("FALSE", False), ("1", "1"), ("b=c", "b=c"), ("", "")):
             self.assertEqual(run._entry("--flag", "KEY=VALUE", f"key={text}", ""), ("key", value))
-
-    def test_a_built_in_ep_does_not_replace_a_plugin_without_a_device(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
-        with mock.patch.object(main.providers, "register", return_value=CPU):
-            self.assertIn("built-in", self.mistake("run", path, "--plugin", "x"))
-        with mock.patch.object(main.providers, "register", return_value=ABSENT):
-            self.assertIn(ABSENT, self.mistake("run", path, "--plugin", "x", "--provider-option", ABSENT))
 
     def test_a_name_in_the_wrong_place(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())

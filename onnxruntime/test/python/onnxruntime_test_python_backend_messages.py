@@ -349,6 +349,13 @@ REFUSALS = (
         ),
     ),
     (
+        attribute("plugins", ["x"]),
+        (
+            "plugins is not permitted via the backend API: only the environment variable ORT_ONNX_BACKEND_CONFIG can "
+            'specify libraries, as {"plugins": [...]}'
+        ),
+    ),
+    (
         options("cuda", {}),
         (
             "provider_options['cuda'] is not permitted via the backend API: unknown execution provider. "
@@ -756,6 +763,22 @@ OTHER_ERRORS = (
             "(from the environment variable ORT_ONNX_BACKEND_CONFIG)"
         ),
     ),
+    (
+        in_environment('{"plugins": ["my-ep"]}'),
+        RuntimeError,
+        (
+            "Plugin 'my-ep' cannot be registered: expected the name of a Python package, such as my_ep, or EP=LIBRARY "
+            "(from the environment variable ORT_ONNX_BACKEND_CONFIG)"
+        ),
+    ),
+    (
+        in_environment('{"plugins": ["json"]}'),
+        RuntimeError,
+        (
+            "Plugin 'json' cannot be registered: the package has no get_ep_name() and get_library_path(). Expected "
+            "EP=LIBRARY (from the environment variable ORT_ONNX_BACKEND_CONFIG)"
+        ),
+    ),
     (lambda: closed().run([X]), RuntimeError, "... prepared model is closed"),
     (
         lambda: prepare(slow(), intra_op_num_threads=1).run([np.eye(400, dtype=np.float32)], timeout=0.01),
@@ -839,7 +862,7 @@ OTHER_ERRORS = (
     (
         in_environment('{"a": 1}'),
         RuntimeError,
-        f"...{VARIABLE} ...: 'a' ...provider_options, ...extensions. Attributes ... belong in session_options",
+        f"...{VARIABLE} ...: 'a' ...provider_options, ...extensions, plugins. Attributes ... belong in session_options",
     ),
     (in_environment('{"run_config": {"x": 1, "x": 2}}'), RuntimeError, f"... {VARIABLE} ...: duplicate key 'x'..."),
     (

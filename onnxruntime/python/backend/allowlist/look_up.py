@@ -20,6 +20,7 @@ from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.allowlist.providers import ANY_PLUGIN, NO_OPTION, PROVIDER_NEEDS, PROVIDERS
 from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances, Permit, Place, Rule, Setting, texts_of
 from onnxruntime.backend.allowlist.value_kinds import Fixed
+from onnxruntime.backend.configuration import LIBRARIES
 from onnxruntime.backend.errors import NotPermittedError, name_of, refuse, reject, reject_key, reject_value, show, warn
 from onnxruntime.backend.provider_names import ON_CUDA_DEVICE
 
@@ -45,9 +46,9 @@ def permit(
     """
     eps = request.settings.get("provider_options")
     permitted = Permit(request.device, eps is not None)
-    if "extensions" in request.attributes:
+    for keyword in LIBRARIES.keys() & request.attributes.keys():
         variable = "the environment variable ORT_ONNX_BACKEND_CONFIG"
-        refuse(f'only {variable} can specify libraries, as {{"extensions": [...]}}', "extensions")
+        refuse(f'only {variable} can specify libraries, as {{"{keyword}": [...]}}', keyword)
     permitted.attributes, permitted.without_effect["session_options"] = attributes(
         ort_options.SESSION_ATTRIBUTES, request.attributes, facts, request.settings.get("session_options", NOTHING)
     )

@@ -48,7 +48,7 @@ def show(result: dict, page: Page) -> None:
         absent = "" if one["available"] else ", not available in this process"
         given[f"{one['name']} ({one['kind']}{absent})"] = one["options"]
     given |= {keyword: result[keyword] for keyword in configuration.KEYWORDS[1:] if result[keyword]}
-    given |= {"extensions": dict.fromkeys(result["extensions"])} if result["extensions"] else {}
+    given |= {keyword: dict.fromkeys(result[keyword]) for keyword in configuration.LIBRARIES if result[keyword]}
     content = "ORT would receive:" if given else "The configuration is empty."
     page.add(f"Valid for ORT {result['onnxruntime']} on {result['machine']}. {content}")
     for title, settings in given.items():

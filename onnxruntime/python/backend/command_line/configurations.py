@@ -19,13 +19,13 @@ from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
 from onnxruntime.backend.allowlist.rules import Circumstances
 from onnxruntime.backend.command_line.output import MistakeError, one_line
 from onnxruntime.backend.command_line.providers import kinds
-from onnxruntime.backend.configuration import KEYWORDS
+from onnxruntime.backend.configuration import KEYWORDS, LIBRARIES
 from onnxruntime.backend.errors import InputError, NotPermittedError, show, warn
-from onnxruntime.backend.session import extensions, presence
+from onnxruntime.backend.session import extensions, plugins, presence
 
 HELP = """an object such as '{"session_config": {"session.intra_op.allow_spinning": false}}', which can contain
-provider_options, session_config, run_config, session_options, free_dimension_overrides and extensions; or a file that
-contains one, or - for stdin"""
+provider_options, session_config, run_config, session_options, free_dimension_overrides, extensions and plugins; or a
+file that contains one, or - for stdin"""
 
 
 def load(text: str) -> dict[str, object]:
@@ -49,7 +49,7 @@ def read(text: str) -> dict[str, object]:
     config = load(text)
     for _, _, fault in configuration.faults(config):
         raise MistakeError(fault)
-    return {**dict.fromkeys(KEYWORDS), "extensions": [], **config}
+    return {**dict.fromkeys(KEYWORDS), **{keyword: [] for keyword in LIBRARIES}, **config}
 
 
 def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[str, object]]]:
@@ -62,8 +62,9 @@ def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[st
         parts = config[keyword] if provider else config
         value = parts.pop(provider or keyword)
         problems.append(_problem(text, keyword, provider, value=value, reason=text))
-    for name in config.get("extensions", ()):
-        problems += [_problem(text, "extensions", key=name, reason=text) for text in extensions.check([name])]
+    for keyword, module in (("extensions", extensions), ("plugins", plugins)):
+        for name in config.get(keyword, ()):
+            problems += [_problem(text, keyword, key=name, reason=text) for text in module.check([name])]
     specified = {keyword: config.get(keyword) for keyword in KEYWORDS}
     at, present = Circumstances.expected(presence.stock_list(onnxruntime.get_available_providers())), kinds()
     while True:
@@ -95,7 +96,7 @@ def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[st
         "run_config": dict(permit.run_config),
         "session_options": {name: getattr(value, "name", value) for name, value in permit.attributes.items()},
         "free_dimension_overrides": dict(permit.sizes),
-        "extensions": config.get("extensions", []),
+        **{keyword: config.get(keyword, []) for keyword in LIBRARIES},
         "warnings": warnings,
     }, []
 
@@ -139,16 +140,20 @@ def _remove(specified: dict[str, object], refusal: NotPermittedError) -> None:
 
 
 @contextlib.contextmanager
-def with_extensions(libraries: list[str]) -> Iterator[None]:
-    """Add custom operator libraries to the environment's configuration, the only place that can specify them."""
+def with_libraries(libraries: dict[str, list[str]]) -> Iterator[None]:
+    """Add libraries by keyword to the environment's configuration, the only place that can specify them."""
     before = os.environ.get(request.ENVIRONMENT)
-    if libraries:
+    added = any(libraries.values())
+    if added:
         config = request.of_environment()
-        config["extensions"] = [*config.get("extensions", []), *libraries]
+        for keyword, names in libraries.items():
+            # On the command line, the path of a file can be relative.
+            absolute = [os.path.abspath(name) if os.path.isfile(name) else name for name in names]
+            config[keyword] = [*config.get(keyword, []), *absolute]
         os.environ[request.ENVIRONMENT] = json.dumps(config)
     try:
         yield
     finally:
-        if libraries:
+        if added:
             os.environ.pop(request.ENVIRONMENT)
             os.environ.update({request.ENVIRONMENT: before} if before else {})

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
-    rep = run.prepare(chosen, {"provider_options": {CPU: {}}}, chosen.extension)
+    rep = run.prepare(chosen, {"provider_options": {CPU: {}}}, {"extensions": chosen.extension})
     libraries = [*chosen.extension, *of_environment().get("extensions", [])]
     words = ["run", chosen.model, "--repeat", "0", *(word for name in libraries for word in ("--extension", name))]
     kinds = providers.kinds()

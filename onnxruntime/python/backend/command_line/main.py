@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
     with output.result_stream() as out:
         try:
             providers.preload()
-            chosen.without_device = set(map(providers.register, chosen.plugin))
+            chosen.plugin = providers.register(chosen.plugin, chosen.command in (info, inspect, run))
             result, status = chosen.command.execute(chosen)
             if chosen.json:
                 out.write(json.dumps(result, indent=2, allow_nan=False) + "\n")

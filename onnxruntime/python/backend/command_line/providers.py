@@ -7,17 +7,16 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import os
-import re
 
 import onnxruntime
 from onnxruntime.backend.allowlist.refusals.suggestions import provider_named
 from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import CUDA
-from onnxruntime.backend.session import presence
+from onnxruntime.backend.request import FROM_ENVIRONMENT, of_environment
+from onnxruntime.backend.session import plugins, presence
 
 
 def full_name(text: str) -> str:
@@ -40,30 +39,22 @@ def preload() -> None:
             onnxruntime.preload_dlls()
 
 
-def register(plugin: str) -> str:
-    """Register a plugin EP from a package or ``EP=LIBRARY``. If it finds no device, warn and return its name."""
-    name, _, library = plugin.partition("=")
+def register(specified: list[str], use_environment: bool) -> list[str]:
+    """Register the plugins of the command line and of the environment, and return those that are registered.
+
+    A mistake in the environment is only a warning: ``prepare`` raises it, too.
+    """
+    parts = [plugin.partition("=") for plugin in specified]
+    names = [f"{ep}={os.path.abspath(library)}" if library else ep for ep, _, library in parts]
     try:
-        if not library:
-            name, library = _of_package(name)
-        before = len(onnxruntime.get_ep_devices())
-        onnxruntime.register_execution_provider_library(name, os.path.abspath(library))
-    except Exception as error:  # ORT raises classes without a common base
-        raise MistakeError(f"--plugin {plugin}: {error}") from None
-    if len(onnxruntime.get_ep_devices()) > before:
-        return ""
-    warn(f"--plugin {plugin}: the library is registered, but the EP found no device on this machine that it supports")
-    return name
-
-
-def _of_package(name: str) -> tuple[str, str]:
-    """Return the name that an EP expects for itself, and its library."""
-    if not re.fullmatch(r"\w+(\.\w+)*", name):
-        hint = "" if os.sep in name else f" such as {re.sub('[-.]+', '_', name)}"
-        raise MistakeError(f"invalid package name. Expected a Python package{hint}, or EP=LIBRARY")
-    package = importlib.import_module(name)
-    if hasattr(package, "get_ep_name") and hasattr(package, "get_library_path"):
-        return package.get_ep_name(), package.get_library_path()
-    if hasattr(package, "get_library_path"):
-        raise MistakeError(f"the package contains custom operators, and no EP. Use: run --extension {name}")
-    raise MistakeError("the package has no get_ep_name() and get_library_path(). Expected --plugin EP=LIBRARY")
+        plugins.register(names)
+    except RuntimeError as error:
+        raise MistakeError(error) from None
+    with contextlib.suppress(RuntimeError):
+        for name in of_environment().get("plugins", []) if use_environment else ():
+            try:
+                plugins.register([name])
+                names.append(name)
+            except RuntimeError as error:
+                warn(f"{error}{FROM_ENVIRONMENT}")
+    return names

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import configurations, inputs, measure, providers
 from onnxruntime.backend.command_line.output import MistakeError, Page
+from onnxruntime.backend.configuration import LIBRARIES
 from onnxruntime.backend.provider_names import AZURE, CPU
 from onnxruntime.backend.request import FROM_ENVIRONMENT, of_environment
 from onnxruntime.backend.session import extensions, presence
@@ -88,7 +88,7 @@ class _Tried:
 
     label: str
     specified: dict[str, object]
-    extensions: list[str]
+    libraries: dict[str, list[str]]
     rep: OnnxRuntimeBackendRep | None = None
     outputs: list[object] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
@@ -112,7 +112,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
         raise MistakeError("--compare requires outputs, and --repeat 0 computes none. Omit one of the two options")
     tried = [_configured(chosen, text) for text in chosen.config or ["{}"]]
     for one in tried:
-        one.rep = one.attempt(lambda one=one: prepare(chosen, one.specified, one.extensions, chosen.device))
+        one.rep = one.attempt(lambda one=one: prepare(chosen, one.specified, one.libraries, chosen.device))
     opened = [one for one in tried if one.rep is not None]
     feeds: list[object] = []
     if opened and chosen.repeat != 0:
@@ -147,7 +147,9 @@ def _configured(chosen: argparse.Namespace, config: str) -> _Tried:
     for keyword, (flag, form, _) in _FLAGS.items():
         for text in getattr(chosen, keyword):
             specified[keyword] = {**(specified[keyword] or {}), **dict([_entry(flag, form, text, text)])}
-    return _Tried(config, specified, [*chosen.extension, *specified.pop("extensions")])
+    libraries = {keyword: specified.pop(keyword) for keyword in LIBRARIES}
+    libraries["extensions"] = [*chosen.extension, *libraries["extensions"]]
+    return _Tried(config, specified, libraries)
 
 
 def _provider_and_option(text: str) -> tuple[str, str]:
@@ -169,7 +171,7 @@ def _entry(flag: str, form: str, text: str, whole: str) -> tuple[str, object]:
 
 
 def prepare(
-    chosen: argparse.Namespace, specified: dict[str, object], libraries: list[str], device: str | None = None
+    chosen: argparse.Namespace, specified: dict[str, object], libraries: dict[str, list], device: str | None = None
 ) -> OnnxRuntimeBackendRep:
     """Prepare the model, with a record of node assignments and the best reason if that fails."""
     if not Path(chosen.model).is_file():
@@ -177,9 +179,8 @@ def prepare(
     if hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info"):
         recorded = {RECORD_ASSIGNMENT: "1", **(specified.get("session_config") or {})}
         specified = {**specified, "session_config": recorded}
-    libraries = [os.path.abspath(name) if os.path.isfile(name) else name for name in libraries]  # paths can be relative
     try:
-        with configurations.with_extensions(libraries):
+        with configurations.with_libraries(libraries):
             rep = backend.prepare(chosen.model, device, **specified)
     except Exception as error:
         named = [flag for keyword, flag in _FLAG_OF.items() if keyword in getattr(error, "reason", "")]
@@ -188,8 +189,6 @@ def prepare(
         # The command puts its own libraries into the environment's configuration.
         text = str(error).removesuffix(FROM_ENVIRONMENT) if chosen.extension else error
         raise MistakeError(f"{text}{hint}") from error
-    for name in chosen.without_device.intersection(rep.providers):
-        raise MistakeError(f"{name}: the plugin EP found no device. The session has the built-in EP instead")
     return rep
 
 
@@ -204,7 +203,7 @@ def _measure(repeat: int | None, opened: list[_Tried], feeds: list[object]) -> N
 
 def _compare(chosen: argparse.Namespace, opened: list[_Tried], feeds: list[object]) -> None:
     try:
-        reference = _reference(chosen.model, opened[0].extensions).run(feeds)
+        reference = _reference(chosen.model, opened[0].libraries["extensions"]).run(feeds)
     except Exception as error:
         raise MistakeError(f"--compare: the CPU EP in its default configuration fails: {error}") from error
     for one in opened:

@@ -15,6 +15,7 @@ from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Family, Rule
 from onnxruntime.backend.command_line.options import conditions
+from onnxruntime.backend.configuration import LIBRARIES
 from onnxruntime.backend.request import MOST_ENTRIES
 
 HELP = "print a JSON Schema for configurations"
@@ -57,7 +58,7 @@ def schema() -> dict[str, object]:
             "session_config": _table("Session config entries.", ort_options.SESSION_CONFIG, "options.md#")
             | {"patternProperties": families},
             "run_config": _table("Run config entries, passed to every run.", ort_options.RUN_CONFIG, "options.md#"),
-            "extensions": {"type": "array", "items": {"type": "string", "minLength": 1}},
+            **{key: {"type": "array", "items": {"type": "string", "minLength": 1}} for key in LIBRARIES},
         },
     }
 

@@ -23,16 +23,17 @@ from onnxruntime.backend.request import FROM_ENVIRONMENT
 
 def check(names: Iterable[str]) -> list[str]:
     """Return a sentence about each extension that cannot be registered, without importing or loading anything."""
-    problems = []
-    for name in dict.fromkeys(names):
-        try:
-            found = os.path.isfile(name) if os.path.isabs(name) else _is_installed(name)
-            problem = "" if found else "no Python package or file of this name exists"
-        except Exception as error:  # Python's finders can raise anything
-            problem = str(error) or type(error).__name__
-        if problem:
-            problems.append(f"Extension {show(name)} cannot be registered: {problem}")
-    return problems
+    problems = {name: problem(name) for name in names}
+    return [f"Extension {show(name)} cannot be registered: {text}" for name, text in problems.items() if text]
+
+
+def problem(name: str) -> str:
+    """Return why a package is not installed, or a file does not exist, without importing or loading it; else ``""``."""
+    try:
+        found = os.path.isfile(name) if os.path.isabs(name) else _is_installed(name)
+        return "" if found else "no Python package or file of this name exists"
+    except Exception as error:  # Python's finders can raise anything
+        return str(error) or type(error).__name__
 
 
 def register(options: SessionOptions, names: Iterable[str]) -> tuple[str, ...]:
@@ -50,28 +51,30 @@ def register(options: SessionOptions, names: Iterable[str]) -> tuple[str, ...]:
         except (Exception, SystemExit) as error:  # a package can raise anything
             problem = str(error) or type(error).__name__
             text = f"Extension {show(name)} cannot be registered: {problem}{FROM_ENVIRONMENT}"
-            raise RuntimeError(text) from error
+            raise RuntimeError(text) from None
         registered.setdefault(path, os.path.basename(name))
     return tuple(registered.values())
 
 
 def _path_of_package(name: str) -> str:
     """Import a package, and return the path of its library."""
-    _check_name(name)
+    check_name(name)
     path = os.fsdecode(importlib.import_module(name).get_library_path())
     if not os.path.isabs(path):
         raise ValueError(f"get_library_path() of the package returned no absolute path, but {show(path)}")
     return path
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str, other: str = "an absolute path") -> None:
+    """Raise ``ValueError`` if the text is not the name of a Python package."""
     if not re.fullmatch(r"\w+(\.\w+)*", name):
-        raise ValueError("expected the name of a Python package or an absolute path")
+        hint = "" if {"/", os.sep} & set(name) else f", such as {re.sub('[-.]+', '_', name)},"
+        raise ValueError(f"expected the name of a Python package{hint} or {other}")
 
 
 def _is_installed(name: str) -> bool:
     """Return whether a module is installed. Unlike ``find_spec`` alone, do not import its parent packages."""
-    _check_name(name)
+    check_name(name)
     top, *inner = name.split(".")
     spec = importlib.util.find_spec(top)
     for part in inner:

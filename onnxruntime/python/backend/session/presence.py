@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 
 import onnxruntime
 from onnxruntime.backend.allowlist import look_up
@@ -16,7 +17,8 @@ from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.errors import reject, show, warn
 from onnxruntime.backend.provider_names import CPU, CUDA, ON_CUDA_DEVICE, OPENVINO, TENSORRT
-from onnxruntime.backend.request import split_device
+from onnxruntime.backend.request import of_environment, split_device
+from onnxruntime.backend.session import plugins
 from onnxruntime.capi import _pybind_state, build_and_package_info
 
 _EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
@@ -69,6 +71,15 @@ def kind_of(name: str) -> str:
     if plugin_devices(name):
         return "plugin"
     return "built-in" if name in onnxruntime.get_available_providers() else ""
+
+
+def kind_of_specified(name: str) -> str:
+    """Return :func:`kind_of`. A built-in EP does not replace a plugin EP of the same name that found no device."""
+    kind = kind_of(name)
+    if kind != "plugin" and plugins.lacks_device(name):
+        problem = "the library of this plugin EP is registered, but found no device on this machine that it supports"
+        reject(problem, "provider_options", name)
+    return kind
 
 
 def advice(name: str) -> str:
@@ -126,6 +137,8 @@ def supports_device(device: str, built_for: str) -> bool:
         return False
     name, index = split_device(device)
     if name in ("CUDA", "GPU"):
+        with suppress(RuntimeError):  # prepare raises it
+            plugins.register(of_environment().get("plugins", ()))
         if any(len(plugin_devices(ep)) > (index or 0) for ep in ON_CUDA_DEVICE):
             return True
         name, index = "GPU", None

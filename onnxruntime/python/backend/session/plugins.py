@@ -1,0 +1,111 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Registers the libraries of plugin EPs, each once per process.
+
+A library is code. Only the trusted environment can specify one: ``"plugins"`` in ``ORT_ONNX_BACKEND_CONFIG``, and
+``python -m onnxruntime.backend --plugin``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import onnxruntime
+from onnxruntime.backend.errors import show, warn
+from onnxruntime.backend.session import extensions
+
+_EXPECTED = "expected a package, or EP=LIBRARY with an absolute path"
+
+
+class _Plugin(NamedTuple):
+    ep: str
+    library: str
+    found_device: bool
+
+
+_registered: dict[str, _Plugin] = {}  # by the text that specifies the plugin
+_lock = threading.RLock()
+
+
+def _renew_lock() -> None:
+    """Replace a lock that another thread held during a fork. The child has the registered libraries of its parent."""
+    global _lock  # noqa: PLW0603
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+def check(names: Iterable[str]) -> list[str]:
+    """Return a sentence about each plugin that cannot be registered, without importing or loading anything."""
+    problems, eps = [], set()
+    for name in dict.fromkeys(names):
+        ep, equals, library = name.partition("=")
+        problem = extensions.problem(library if equals else name)
+        if not ep or os.path.isabs(library) != bool(equals) or os.path.isabs(ep):
+            problem = _EXPECTED
+        elif equals and ep in eps:
+            problem = f"another plugin has the name {ep}"
+        eps.add(ep)
+        if problem:
+            problems.append(f"Plugin {show(name)} cannot be registered: {problem}")
+    return problems
+
+
+def register(names: Iterable[str], origin: str = "") -> None:
+    """Register plugins that this process has not registered, and warn about those that find no device.
+
+    :param names: installed packages, such as ``onnxruntime_ep_openvino``, and ``EP=LIBRARY`` with an absolute path.
+    :param origin: the end of an error, which names the place of the setting.
+    """
+    for name in names:
+        with _lock:
+            if name in _registered:
+                continue
+            try:
+                plugin = _registered[name] = _register(name)
+            except (Exception, SystemExit) as error:  # a package can raise anything
+                problem = str(error) or type(error).__name__
+                raise RuntimeError(f"Plugin {show(name)} cannot be registered: {problem}{origin}") from None
+        if not plugin.found_device:
+            warn(f"Plugin {show(name)} is registered, but found no device on this machine that it supports")
+
+
+def lacks_device(ep: str) -> bool:
+    """Return whether the library of a plugin EP is registered and found no device."""
+    return any(plugin.ep == ep and not plugin.found_device for plugin in [*_registered.values()])
+
+
+def _register(name: str) -> _Plugin:
+    ep, equals, library = name.partition("=")
+    if not equals:
+        ep, library = _of_package(name)
+    if not ep or not os.path.isabs(library):
+        raise ValueError(f"{_EXPECTED}, not {show(library)}")
+    library = os.path.realpath(library)
+    for other, plugin in _registered.items():
+        if plugin.ep == ep:
+            if plugin.library == library:
+                return plugin
+            raise ValueError(f"plugin {show(other)} has registered another library as {ep}. Specify one of them")
+    before = len(onnxruntime.get_ep_devices())
+    onnxruntime.register_execution_provider_library(ep, library)
+    return _Plugin(ep, library, len(onnxruntime.get_ep_devices()) > before)
+
+
+def _of_package(name: str) -> tuple[str, str]:
+    """Import a package, and return the name that its EP expects, and the EP's library."""
+    extensions.check_name(name, "EP=LIBRARY")
+    package = importlib.import_module(name)
+    if not hasattr(package, "get_library_path"):
+        raise ValueError("the package has no get_ep_name() and get_library_path(). Expected EP=LIBRARY")
+    if not hasattr(package, "get_ep_name"):
+        raise ValueError("the package contains custom operators, and no EP. Specify it as an extension")
+    return package.get_ep_name(), os.fsdecode(package.get_library_path())

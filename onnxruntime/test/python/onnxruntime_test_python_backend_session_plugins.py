@@ -1,0 +1,178 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of plugin EPs from the environment: each is registered once per process, and a check imports nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import unittest
+import warnings
+from unittest import mock
+
+from backend_test_models import no_session_opens, two_nodes
+from onnxruntime_test_python_backend_session_extensions import modules
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend import configuration
+from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.session import plugins
+
+CPU, NEW, CUDA = "CPUExecutionProvider", "UnheardOfExecutionProvider", "CUDAExecutionProvider"
+LIBRARY = os.path.realpath("libep.so")
+PACKAGE = f"get_ep_name = lambda: {NEW!r}\nget_library_path = lambda: {LIBRARY!r}\n"
+
+
+class RegistrationTest(unittest.TestCase):
+    """ORT's own registration is a mock, which adds as many devices as ``self.devices`` has."""
+
+    def setUp(self) -> None:
+        self.found, self.devices = list(onnxruntime.get_ep_devices()), 1
+        self.enterContext(mock.patch.dict(plugins._registered))
+        self.enterContext(mock.patch.object(onnxruntime, "get_ep_devices", lambda: self.found))
+        self.register = self.enterContext(mock.patch.object(onnxruntime, "register_execution_provider_library"))
+        self.register.side_effect = lambda ep, _: self.found.extend([mock.Mock(ep_name=ep)] * self.devices)
+        self.enterContext(warnings.catch_warnings(action="error"))
+
+    def prepare(self, *names: str, **keywords: object):
+        environment = {"ORT_ONNX_BACKEND_CONFIG": json.dumps({"plugins": names})}
+        with mock.patch.dict(os.environ, environment):
+            return onnxruntime.backend.prepare(two_nodes(), **{"provider_options": {CPU: {}}} | keywords)
+
+    def fails(self, *names: str) -> str:
+        with no_session_opens(), self.assertRaisesRegex(RuntimeError, "ORT_ONNX_BACKEND_CONFIG") as error:
+            self.prepare(*names)
+        self.assertNotIsInstance(error.exception, NotPermittedError)
+        return str(error.exception)
+
+    def test_a_library_is_registered_once(self) -> None:
+        with modules(my_ep=PACKAGE):
+            for _ in range(2):
+                self.prepare("my_ep", f"{NEW}={LIBRARY}", "my_ep")
+            plugins.register(["my_ep"])
+        self.prepare()
+        self.register.assert_called_once_with(NEW, LIBRARY)
+
+    def test_two_libraries_of_one_name(self) -> None:
+        first, second = (f"{NEW}={os.path.realpath(name)}" for name in ("a.so", "b.so"))
+        self.assertIn(ascii(first)[1:-1][:40], self.fails(first, second))
+        self.register.assert_called_once()
+        self.register.side_effect = RuntimeError("EP library is already registered")  # by the application
+        self.assertIn("already", self.fails(f"Other={LIBRARY}"))
+
+    def test_two_threads(self) -> None:
+        start = threading.Barrier(4)
+        self.register.side_effect = lambda *_: [threading.Event().wait(0.05), self.found.append(mock.Mock())]
+        plugin = f"{NEW}={LIBRARY}"
+        threads = [threading.Thread(target=lambda: [start.wait(), plugins.register([plugin])]) for _ in range(4)]
+        for step in (threading.Thread.start, threading.Thread.join):
+            for thread in threads:
+                step(thread)
+        self.register.assert_called_once()
+
+    @unittest.skipUnless(hasattr(os, "fork"), "the system has no fork")
+    def test_a_fork_while_another_thread_registers(self) -> None:
+        taken, release = threading.Event(), threading.Event()
+        thread = threading.Thread(target=lambda: [plugins._lock.acquire(), taken.set(), release.wait()])
+        thread.start()
+        self.assertTrue(taken.wait(60))
+        child = os.fork()
+        if not child:
+            done = threading.Thread(target=plugins.register, args=([f"{NEW}={LIBRARY}"],), daemon=True)
+            done.start()
+            done.join(60)
+            os._exit(0 if self.register.called else 1)
+        release.set()
+        thread.join()
+        plugins._renew_lock()
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_a_plugin_without_a_device(self) -> None:
+        self.devices = 0
+        plugin = f"{NEW}={LIBRARY}"
+        with self.assertWarnsRegex(RuntimeWarning, NEW):
+            self.prepare(plugin)
+        self.prepare(plugin)  # the warning concerns the registration, and each process registers once
+        self.assertTrue(plugins.lacks_device(NEW))
+        with no_session_opens(), self.assertRaisesRegex(NotPermittedError, "found no device") as error:
+            self.prepare(plugin, provider_options={NEW: {}})
+        self.assertEqual((error.exception.keyword, error.exception.provider), ("provider_options", NEW))
+
+    def test_a_built_in_ep_does_not_replace_a_plugin_without_a_device(self) -> None:
+        self.devices = 0
+        with self.assertWarns(RuntimeWarning):
+            plugins.register([f"{CPU}={LIBRARY}"])
+        with no_session_opens(), self.assertRaises(NotPermittedError):
+            self.prepare()
+
+    def test_plugins_that_cannot_be_registered(self) -> None:
+        operators = "def get_library_path(): ...\n"
+        relative = "get_ep_name = lambda: 'X'\nget_library_path = lambda: 'libep.so'\n"
+        with modules(operators=operators, named="def get_ep_name(): ...\n", relative=relative, ends="raise SystemExit"):
+            for plugin, reason in (
+                ("no_such_package", "No module named"),
+                ("json", "EP=LIBRARY"),
+                ("named", "EP=LIBRARY"),
+                ("operators", "extension"),
+                ("relative", "absolute"),
+                ("ends", "SystemExit"),
+                ("my-ep", "my_ep"),
+                (os.path.join(".", "libep.so"), "EP=LIBRARY|absolute"),
+                ("X=libep.so", "absolute"),
+                (f"={LIBRARY}", "EP=LIBRARY"),
+            ):
+                with self.subTest(plugin):
+                    self.assertRegex(self.fails(plugin), reason)
+        self.register.assert_not_called()
+
+    def test_the_device_of_a_plugin_is_supported(self) -> None:
+        config = {"plugins": [f"{CUDA}={LIBRARY}"]}
+        metadata = {"library_path": LIBRARY}
+        self.register.side_effect = lambda ep, _: self.found.append(mock.Mock(ep_name=ep, ep_metadata=metadata))
+        for text, supported in ((json.dumps(config), True), ("{", False)):
+            with self.subTest(text), mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_CONFIG": text}):
+                self.found = []
+                plugins._registered.clear()
+                if CUDA not in onnxruntime.get_available_providers():
+                    self.assertEqual(onnxruntime.backend.supports_device("CUDA"), supported)
+
+    def test_from_the_arguments_of_a_caller_they_are_refused(self) -> None:
+        for keywords in ({"plugins": ["json"]}, {"session_options": {"plugins": ["json"]}}):
+            with self.subTest(keywords), no_session_opens(), self.assertRaises(NotPermittedError):
+                onnxruntime.backend.prepare(two_nodes(), **keywords)
+        self.register.assert_not_called()
+
+
+class CheckTest(unittest.TestCase):
+    def test_a_check_imports_nothing(self) -> None:
+        with modules(my_ep="import os\nos.environ['RAN'] = '1'\n"):
+            self.assertEqual(plugins.check(["my_ep", f"A={__file__}"]), [])
+            self.assertNotIn("my_ep", sys.modules)
+        self.assertNotIn("RAN", os.environ)
+
+    def test_problems(self) -> None:
+        for names, reason in (
+            (["none"], "no Python package"),
+            (["A=none.so"], "absolute"),
+            ([f"={__file__}"], "EP=LIBRARY"),
+            ([__file__], "EP=LIBRARY"),
+            ([f"A={LIBRARY}"], "no Python package or file"),
+            ([f"A={__file__}", f"A={os.path.realpath(os.path.dirname(__file__))}/../x.py"], "no Python|another"),
+        ):
+            with self.subTest(names):
+                (problem,) = plugins.check(names)
+                self.assertRegex(problem, reason)
+
+    def test_values_that_are_not_a_list_of_names(self) -> None:
+        for given in ("json", [1], [""], {"a": 1}, None):
+            with self.subTest(given), self.assertRaises(ValueError):
+                configuration.parse(json.dumps({"plugins": given}))
+
+
+if __name__ == "__main__":
+    unittest.main()
