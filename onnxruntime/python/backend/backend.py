@@ -234,7 +234,7 @@ def _checked(model: ModelProto) -> bytes:
         raise RuntimeError(
             "The model cannot be serialized, because it is larger than 2 GB. Save it with external data, "
             "onnx.save(model, path, save_as_external_data=True), and pass the path"
-        ) from error
+        ) from None
     return serialized
 
 

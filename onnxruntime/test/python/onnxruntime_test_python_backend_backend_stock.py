@@ -112,7 +112,7 @@ class ModelsTest(unittest.TestCase):
             with mock.patch.object(backend, "check_model", check), self.assertRaises(RuntimeError) as raised:
                 onnxruntime.backend.prepare(made)
             self.assertIn("save_as_external_data=True", str(raised.exception))
-            self.assertIs(raised.exception.__cause__, error)
+            self.assertIs(raised.exception.__context__, error)
         with mock.patch.object(backend, "check_model", side_effect=KeyError("other")), self.assertRaises(KeyError):
             onnxruntime.backend.prepare(two_nodes())
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import os
 import re
+import traceback
 import unittest
 import warnings
 from collections.abc import Callable
@@ -916,6 +917,10 @@ class MessagesTest(unittest.TestCase):
         self.assertTrue(message.isascii())
         self.assertNotRegex(message, "; ")
 
+    def check_traceback(self, error: Exception) -> None:
+        """Check that Python prints one traceback. The log of a test suite contains that of each failure."""
+        self.assertEqual("".join(traceback.format_exception(error)).count("Traceback (most recent call last)"), 1)
+
     def test_errors(self) -> None:
         for section, (kind, table) in SECTIONS.items():
             for call, expected in table:
@@ -923,6 +928,7 @@ class MessagesTest(unittest.TestCase):
                     error = caught(call)
                     self.assertIs(type(error), kind, error)
                     self.check(str(error), expected)
+                    self.check_traceback(error)
                     self.assertEqual("is not permitted via the backend API" in str(error), section == "refusals")
                     self.assertTrue(str(error).endswith(error.reason))
 
@@ -941,6 +947,8 @@ class MessagesTest(unittest.TestCase):
                 self.assertIsInstance(error, kind)
                 self.assertNotIsInstance(error, errors.NotPermittedError)
                 self.check(str(error), expected)
+                if not isinstance(error, (InputError, TimeoutError, RunCancelledError)) and "A run" not in expected:
+                    self.check_traceback(error)
 
     def test_no_message_is_listed_twice(self) -> None:
         listed = [message for _, table in SECTIONS.values() for _, message in table]

@@ -68,7 +68,7 @@ def written(options: SessionOptions) -> Iterator[Path]:
     try:
         made = tempfile.TemporaryDirectory(prefix="onnxruntime-captured-graph-", ignore_cleanup_errors=True)
     except OSError as error:
-        raise RuntimeError(f"graph capture needs a temporary folder, for the graph that is checked: {error}") from error
+        raise RuntimeError(f"graph capture needs a temporary folder, for the graph that is checked: {error}") from None
     with made as folder:
         path, weights = Path(folder, "graph.onnx"), Path(folder, "weights")
         # Without this link, ORT writes all weights to the folder: 200 MB take 2 s. Other systems have no such file.

@@ -117,4 +117,4 @@ def _load(source: str | bytes) -> onnx.ModelProto:
     try:
         return onnx.load(source if isinstance(source, str) else io.BytesIO(source), load_external_data=False)
     except Exception as error:
-        raise RuntimeError(f"{_KEYWORD} requires a model that onnx can read. onnx error: {error}") from error
+        raise RuntimeError(f"{_KEYWORD} requires a model that onnx can read. onnx error: {error}") from None

@@ -58,7 +58,7 @@ def create(
     except Exception as error:
         failures.reject_setting(error, permit.session_config)
         if reason := failures.explain(error):
-            raise reworded(type(error), reason) from error
+            raise reworded(type(error), reason) from None
         raise
     free_dimensions.verify(session, shapes, permit.sizes)
     return session, registered
@@ -133,7 +133,7 @@ def _create_with_specified(
         if not isinstance(error, (RuntimeError, ValueError)) and not failures.is_of_plugin(error):
             raise
         advice = f"{failures.missing(specified)} ORT error: {error}"
-        raise RuntimeError(f"ORT could not create a session with {names or 'the CPU EP'}. {advice}") from error
+        raise RuntimeError(f"ORT could not create a session with {names or 'the CPU EP'}. {advice}") from None
     got = session.get_providers()
     if [name for name in got if name in specified] != specified:
         advice = failures.missing(name for name in specified if name not in got)
@@ -169,9 +169,7 @@ def _attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] |
                 options.add_provider(name, texts)
         except Exception as error:
             failures.reject_absent_device(name, texts, error)
-            raise RuntimeError(
-                f"{name} could not be attached. {failures.missing([name])} ORT error: {error}"
-            ) from error
+            raise RuntimeError(f"{name} could not be attached. {failures.missing([name])} ORT error: {error}") from None
     return None
 
 
