@@ -22,6 +22,7 @@ FOLDER = Path(onnxruntime.backend.__file__).parent
 LAYERS = (
     "__main__",
     "command_line",
+    "conformance",
     "__init__",
     "backend",
     "backend_rep",

@@ -16,7 +16,7 @@ from backend_test_command_line import CommandTest, Ran
 import onnxruntime
 from onnxruntime.backend.command_line import main
 
-COMMANDS = ("info", "options", "check", "inspect", "run", "schema")
+COMMANDS = ("info", "options", "check", "inspect", "run", "schema", "report")
 
 
 class HelpTest(CommandTest):

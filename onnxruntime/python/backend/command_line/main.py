@@ -16,12 +16,12 @@ from typing import NoReturn
 
 import onnxruntime
 from onnxruntime.backend.allowlist.refusals import suggestions
-from onnxruntime.backend.command_line import check, info, inspect, options, output, providers, run, schema
+from onnxruntime.backend.command_line import check, info, inspect, options, output, providers, report, run, schema
 from onnxruntime.backend.command_line.configurations import problem
 from onnxruntime.backend.command_line.output import MistakeError, Page, columns, one_line
 from onnxruntime.backend.errors import nearest
 
-_COMMANDS = {"info": info, "options": options, "check": check, "inspect": inspect, "run": run, "schema": schema}
+_MODULES = (info, options, check, inspect, run, schema, report)
 PROGRAM = "python -m onnxruntime.backend"
 
 
@@ -105,8 +105,10 @@ def _parser() -> _Parser:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(parser=parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog=PROGRAM)
-    for name, module in _COMMANDS.items():
-        command = commands.add_parser(name, help=module.HELP, description=module.DESCRIPTION)
+    for module in _MODULES:
+        command = commands.add_parser(
+            module.__name__.rpartition(".")[2], help=module.HELP, description=module.DESCRIPTION
+        )
         command.epilog = getattr(module, "EPILOG", None)
         if hasattr(module, "add_arguments"):
             module.add_arguments(command)

@@ -1,0 +1,103 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""A pytest plugin: writes one JSON line for each test, with its outcome and the EPs of the nodes of its models.
+
+To load it without code, set ``PYTEST_PLUGINS=onnxruntime.backend.conformance``. ``ORT_ONNX_BACKEND_REPORT`` specifies
+the file, and ``python -m onnxruntime.backend report`` reads it. With pytest-xdist, the workers send their records to
+the main process, which writes all lines. If a worker crashes, no line is lost: its test is a failed one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+
+import onnx
+
+import onnxruntime
+from onnxruntime import InferenceSession
+from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
+
+_PROPERTY = "onnxruntime.backend"  # the user property of pytest's reports that contains the models of a test
+_models: list[dict[str, object]] = []  # that the current test has prepared
+
+
+def pytest_configure(config) -> None:
+    """Record each prepared model from now on."""
+    prepare = OnnxRuntimeBackendRep.__init__
+
+    def prepare_and_record(rep, *arguments, **keywords) -> None:
+        prepare(rep, *arguments, **keywords)
+        _models.append(_described(rep))
+
+    OnnxRuntimeBackendRep.__init__ = prepare_and_record
+    if not hasattr(config, "workerinput"):  # of a worker of pytest-xdist
+        config.pluginmanager.register(_Writer(os.environ.get("ORT_ONNX_BACKEND_REPORT", "conformance.jsonl")))
+
+
+def pytest_runtest_setup(item) -> None:
+    _models.clear()
+
+
+def pytest_runtest_teardown(item) -> None:
+    """Add the models to the last report of a test."""
+    item.user_properties.append((_PROPERTY, json.dumps(_models, default=dict)))
+
+
+def _described(rep: OnnxRuntimeBackendRep) -> dict[str, object]:
+    applied = rep._applied  # some properties of a prepared model choose how it runs, which is too early
+    return {
+        "providers": list(rep.providers),
+        "operators": _operators(rep.session),
+        "configuration": applied.configuration,
+        "unconfirmed": applied.unconfirmed,
+        "warnings": applied.warnings,
+    }
+
+
+def _operators(session: InferenceSession) -> dict[str, Counter[str]]:
+    """Return the number of nodes of each operator that each EP of a session took, ``{}`` if ORT has no record."""
+    try:
+        subgraphs = session.get_provider_graph_assignment_info()
+    except Exception:  # ORT raises its own Fail if the record is off
+        return {}
+    counts = {name: Counter() for name in session.get_providers()}
+    for subgraph in subgraphs:
+        nodes = (f"{node.domain}:{node.op_type}".removeprefix(":") for node in subgraph.get_nodes())
+        counts.setdefault(subgraph.ep_name, Counter()).update(nodes)
+    return counts
+
+
+class _Writer:
+    """Writes the line of a test after its last phase: the setup, the call or the teardown."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._unfinished: dict[str, dict[str, object]] = {}
+
+    def pytest_runtest_logreport(self, report) -> None:
+        new = {"test": report.nodeid.partition("::")[2], "outcome": "passed", "reason": ""}
+        line = self._unfinished.setdefault(report.nodeid, new)
+        if report.outcome != "passed" and line["outcome"] == "passed":
+            line.update(outcome=report.outcome, reason=_reason(report.longrepr))
+        if report.when in ("setup", "call"):
+            return
+        models = json.loads(dict(report.user_properties).get(_PROPERTY, "[]"))
+        versions = {"onnxruntime": onnxruntime.__version__, "onnx": onnx.__version__}
+        text = json.dumps({**self._unfinished.pop(report.nodeid), "models": models, **versions}) + "\n"
+        # One write for each line, because several processes can write to one file.
+        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        try:
+            os.write(file, text.encode())
+        finally:
+            os.close(file)
+
+
+def _reason(failure: object) -> str:
+    """Return the message of a failure: pytest has a text, a tuple that ends with it, or an object."""
+    crash = getattr(failure, "reprcrash", None)
+    text = crash.message if crash else failure[-1] if isinstance(failure, tuple) else str(failure)
+    return " ".join(text.split())[:500]
