@@ -38,6 +38,8 @@
 #   make new-release RELEASE=onnxruntime==1.33.0     test this tree on a release, and print one page of things to review
 #   make patch CHECKOUT=FOLDER                       write the patches for an ORT source tree into build/patch;
 #                             PATCH=--test also runs the tests of each step
+#   make scoreboard CHECKOUT=FOLDER                  run the tests and the generator of onnx/backend-scoreboard on several
+#                             EPs, and compare the results with the stock wheel; TEST="-k relu" selects tests (30 minutes)
 #   make upstream-tests CHECKOUT=FOLDER              run ORT's own backend tests, and compare the results with the stock wheel
 #   make clean                remove every environment and cache
 #
@@ -131,7 +133,7 @@ RELEASES ?= $(addprefix onnxruntime==,1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 
 STOCK := stock-$(call digest,Makefile constraints.txt setup.py,$(BASE_cpu))
 
 .PHONY: environments demo scale-out test try patch campaign-cuda bench bench-capture fuzz mutants drift new-release document lint clean $(ENVIRONMENTS:%=test-%) environment-python test-python conformance conformance-cpu conformance-openvino \
-	conformance-webgpu conformance-keys conformance-numbers upstream-tests captured-operators parallel-operators $(ONNX:%=numbers-%)
+	conformance-webgpu conformance-keys conformance-numbers upstream-tests scoreboard captured-operators parallel-operators $(ONNX:%=numbers-%)
 
 test: test-cpu
 
@@ -197,6 +199,15 @@ conformance-numbers: $(ONNX:%=numbers-%)
 
 $(ONNX:%=numbers-%): numbers-%: .venv-onnx-%/$(READY)
 	.venv-onnx-$*/bin/python -W ignore tests/onnx_series_numbers.py .venv-onnx-$*/stock/bin/python
+
+# The environments of the scoreboard's runs, next to the stock wheel.
+BOARD := cpu openvino plugins webgpu-plugin
+scoreboard: .venv-stock/$(STOCK) $(BOARD:%=.venv-%/$(READY))
+	for name in $(BOARD) stock; do .venv-$$name/bin/python -m pip install --quiet --constraint constraints.txt \
+		pytest pytest-xdist tabulate jinja2 || exit; done
+	.venv-cpu/bin/python tests/scoreboard.py \
+		"$(or $(CHECKOUT),$(error scoreboard requires CHECKOUT=FOLDER, the source tree of onnx/backend-scoreboard))" \
+		.venv-stock/bin/python $(foreach name,$(BOARD),$(name)=.venv-$(name)/bin/python) $(TEST)
 
 upstream-tests: .venv-onnx-$(ONNX_UPSTREAM)/$(READY)
 	.venv-onnx-$(ONNX_UPSTREAM)/bin/python tests/upstream_tests.py \
