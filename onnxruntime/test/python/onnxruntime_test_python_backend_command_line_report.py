@@ -63,6 +63,8 @@ class ReportTest(CommandTest):
             ("none", line("a", model(OTHER, CPU, other={}, cpu={}))),
             ("unknown", line("a", other)),
             ("unknown", line("a", other, only_cpu)),
+            ("unknown", line("a", other, model(CPU, cpu={"Neg": 1}))),
+            ("mixed", line("a", only_cpu, model(OTHER, CPU, other={"Relu": 2}))),
             ("unknown", line("a")),
             ("failed", line("a", model(OTHER, other={"Relu": 2}), outcome="failed")),
             ("skipped", line("a", outcome="skipped")),

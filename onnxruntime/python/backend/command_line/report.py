@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
@@ -59,7 +58,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
 def _read(text: str) -> tuple[str, dict[str, str], dict[str, dict]]:
     """Return a report's name, versions, and results by test. Of a test with several lines, the last one counts."""
     name, _, path = text.rpartition("=")
-    versions, found = dict.fromkeys(("onnxruntime", "onnx"), ""), {}
+    versions, found = {"onnxruntime": "", "onnx": ""}, {}
     try:
         content = Path(path).read_text(encoding="utf-8")
         for line in _of_scoreboard(content) if path.endswith(".json") else map(json.loads, content.splitlines()):
@@ -67,10 +66,10 @@ def _read(text: str) -> tuple[str, dict[str, str], dict[str, dict]]:
             for model in line["models"]:
                 for ep, counts in model["operators"].items():
                     nodes.setdefault(ep, Counter()).update(counts)
-            passed = line["outcome"] == "passed"
-            result = _place(nodes, line["models"]) if passed else {"failed": "failed"}.get(line["outcome"], "skipped")
+            outcomes = {"passed": _place(line["models"]), "failed": "failed"}
+            result = outcomes.get(line["outcome"], "skipped")
             found[str(line["test"])] = {"result": result, "nodes": nodes, "reason": str(line["reason"])}
-            versions = {package: str(line[package]) for package in versions}
+            versions = {package: str(line.get(package, "")) for package in versions}
     except OSError as error:
         raise MistakeError(f"cannot read {path!a}: {error.strerror}") from None
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -78,21 +77,23 @@ def _read(text: str) -> tuple[str, dict[str, str], dict[str, dict]]:
     return name or Path(path).stem, versions, found
 
 
-def _of_scoreboard(content: str) -> Iterator[dict[str, object]]:
+def _of_scoreboard(content: str) -> list[dict[str, object]]:
     """Return the lines for a ``report.json`` of the ONNX Backend Scoreboard."""
-    tests, rest = json.loads(content), {"reason": "", "models": [], "onnxruntime": "", "onnx": ""}
-    return ({"test": test, "outcome": kind, **rest} for kind in ("passed", "failed", "skipped") for test in tests[kind])
+    outcomes = [(kind, json.loads(content)[kind]) for kind in ("passed", "failed", "skipped")]
+    return [{"test": test, "outcome": kind, "reason": "", "models": []} for kind, tests in outcomes for test in tests]
 
 
-def _place(nodes: dict[str, Counter], models: list[dict]) -> str:
-    """Return the result of a test that passed."""
-    on_cpu = nodes.get(CPU, Counter()).total()
-    if sum(counts.total() for counts in nodes.values()) != on_cpu:
-        return "mixed" if on_cpu else "ep"
-    if on_cpu or not models:
-        return "cpu" if on_cpu else "unknown"
-    unrecorded = [model["providers"] for model in models if not model["operators"]]
-    return ("cpu" if all(map(ON_ANY_DEVICE.issuperset, unrecorded)) else "unknown") if unrecorded else "none"
+def _place(models: list[dict]) -> str:
+    """Return the result of a test that passed with these models."""
+    nodes = Counter()
+    for model in models:
+        if not model["operators"]:
+            nodes[CPU if ON_ANY_DEVICE.issuperset(model["providers"]) else ""] += 1
+        nodes.update({ep: sum(counts.values()) for ep, counts in model["operators"].items()})
+    eps = {ep for ep, count in nodes.items() if count}
+    if not models or "" in eps:
+        return "unknown"
+    return ("mixed" if CPU in eps else "ep") if eps - {CPU} else "cpu" if eps else "none"
 
 
 def show(result: dict, page: Page) -> None:
@@ -124,14 +125,12 @@ def _page(result: dict) -> str:
     for one in result["configurations"]:
         title = f"{one['name']}: ONNX Runtime {one['onnxruntime'] or '?'}, onnx {one['onnx'] or '?'}"
         totals[title] = [(kind, one[kind]) for kind in _RESULTS]
-    for operator, eps in result["operators"].items():
-        of_name = {name: {ep: Counter({"": count}) for ep, count in counts.items()} for name, counts in eps.items()}
-        operators[operator] = [
-            (_place(of_name[name], []), _counts(of_name[name])) if name in eps else ("", "") for name in names
-        ]
+    for operator, by_name in result["operators"].items():
+        counted = [{ep: {operator: count} for ep, count in by_name.get(name, {}).items()} for name in names]
+        operators[operator] = [(_place([{"operators": one}]) if one else "", _counts(one)) for one in counted]
     for test, by_name in result["tests"].items():
-        rows = (by_name.get(name, {"result": "", "nodes": {}, "reason": ""}) for name in names)
-        tests[test] = [(one["result"], one["reason"] or _counts(one["nodes"]) or one["result"]) for one in rows]
+        found = [by_name.get(name, {"result": "", "nodes": {}, "reason": ""}) for name in names]
+        tests[test] = [(one["result"], one["reason"] or _counts(one["nodes"]) or one["result"]) for one in found]
     legend = " ".join(f'<span class="{kind}">{kind}: {text}.</span>' for kind, text in _OF_PASSED.items())
     search = '<input type="search" placeholder="Show rows that contain" aria-label="Show rows that contain">'
     return f"""<!DOCTYPE html>
@@ -144,23 +143,16 @@ def _page(result: dict) -> str:
 """
 
 
-def _counts(nodes: dict[str, Counter]) -> str:
-    totals = {
-        ep.replace("ExecutionProvider", ""): counts.total() for ep, counts in sorted(nodes.items(), key=_cpu_last)
-    }
-    return ", ".join(f"{ep} {count}" for ep, count in totals.items() if count)
-
-
-def _cpu_last(of_ep: tuple[str, Counter]) -> tuple[bool, str]:
-    return of_ep[0] == CPU, of_ep[0]
+def _counts(nodes: dict[str, dict[str, int]]) -> str:
+    """Return the number of nodes on each EP, the CPU EP last."""
+    totals = [(ep.replace("ExecutionProvider", ""), sum(nodes[ep].values())) for ep in sorted(nodes, key=CPU.__eq__)]
+    return ", ".join(f"{ep} {count}" for ep, count in totals if count)
 
 
 def _table(titles: list[str], rows: dict[str, list[tuple[str, object]]]) -> str:
     head = "".join(f"<th>{escape(title)}</th>" for title in ("", *titles))
-    lines = (f"<th>{escape(name)}</th>" + "".join(map(_cell, cells)) for name, cells in rows.items())
-    body = "".join(f"<tr>{line}</tr>\n" for line in lines)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>"
-
-
-def _cell(cell: tuple[str, object]) -> str:
-    return f'<td class="{cell[0]}">{escape(str(cell[1]))}</td>'
+    lines = [f"<table><thead><tr>{head}</tr></thead><tbody>"]
+    for name, cells in rows.items():
+        row = "".join(f'<td class="{kind}">{escape(str(text))}</td>' for kind, text in cells)
+        lines.append(f"<tr><th>{escape(name)}</th>{row}</tr>")
+    return "\n".join([*lines, "</tbody></table>"])
