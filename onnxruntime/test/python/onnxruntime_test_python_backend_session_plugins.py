@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 import unittest
@@ -78,18 +79,22 @@ class RegistrationTest(unittest.TestCase):
     @unittest.skipUnless(hasattr(os, "fork"), "the system has no fork")
     def test_a_fork_while_another_thread_registers(self) -> None:
         taken, release = threading.Event(), threading.Event()
-        thread = threading.Thread(target=lambda: [plugins._lock.acquire(), taken.set(), release.wait()])
+
+        def hold(lock: threading.RLock) -> None:
+            with lock:
+                taken.set()
+                release.wait()
+
+        thread = threading.Thread(target=hold, args=(plugins._lock,))
         thread.start()
-        self.assertTrue(taken.wait(60))
+        taken.wait()
         child = os.fork()
         if not child:
-            done = threading.Thread(target=plugins.register, args=([f"{NEW}={LIBRARY}"],), daemon=True)
-            done.start()
-            done.join(60)
+            signal.alarm(10)
+            plugins.register([f"{NEW}={LIBRARY}"])
             os._exit(0 if self.register.called else 1)
         release.set()
         thread.join()
-        plugins._renew_lock()
         self.assertEqual(os.waitpid(child, 0)[1], 0)
 
     def test_a_plugin_without_a_device(self) -> None:
