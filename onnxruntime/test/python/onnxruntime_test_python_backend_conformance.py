@@ -83,6 +83,7 @@ class ConformanceTest(unittest.TestCase):
         failed = dict.fromkeys(("refused", "wrong"), "failed")
         passed = dict.fromkeys(("cpu", "own_session", "two_models", "without_a_model"), "passed")
         self.assertEqual(outcomes, {**failed, **passed, "skip": "skipped"})
+        self.assertEqual(found["cpu"]["reason"], "")
         self.assertIn("no.such.key", found["refused"]["reason"])
         self.assertIn("for a reason", found["skip"]["reason"])
         counts = {name: len(line["models"]) for name, line in found.items() if line["models"]}
