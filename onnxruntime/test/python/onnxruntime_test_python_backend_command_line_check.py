@@ -113,7 +113,7 @@ class CheckTest(CommandTest):
                 self.assertEqual(len(found["problems"]), 1)
         ran = Ran("check", '{"session_options": {"inter_op_num_threads": 2}}', "--json")
         found = json.loads(ran.out)
-        self.assertEqual(found.keys() - verdict, {*configuration.KEYWORDS, "extensions"})
+        self.assertEqual(found.keys() - verdict, {*configuration.KEYWORDS, *configuration.LIBRARIES})
         self.assertEqual([f"warning: {text}" for text in found["warnings"]], ran.err.splitlines())
         self.assertEqual((ran.status, len(found["warnings"])), (0, 1))
 

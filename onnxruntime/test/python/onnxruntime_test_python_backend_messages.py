@@ -264,7 +264,8 @@ REFUSALS = (
         options("", {}),
         (
             "provider_options[''] is not permitted via the backend API: unknown execution provider. Known: ... "
-            "If it is a plugin EP, register its library with onnxruntime.register_execution_provider_library first"
+            'If it is a plugin EP, register its library first, with "plugins" in the environment or '
+            "onnxruntime.register_execution_provider_library"
         ),
     ),
     (

@@ -27,7 +27,10 @@ from onnxruntime.backend.provider_names import ON_CUDA_DEVICE
 if TYPE_CHECKING:
     from onnxruntime.backend.request import Request
 
-REGISTER = "If it is a plugin EP, register its library with onnxruntime.register_execution_provider_library first"
+REGISTER = (
+    'If it is a plugin EP, register its library first, with "plugins" in the environment or '
+    "onnxruntime.register_execution_provider_library"
+)
 _MOST_WARNINGS = 8  # about the keyword arguments of a call: each one searches for similar names
 _ATTRIBUTES = {*ort_options.SESSION_ATTRIBUTES, *ort_options.RUN_ATTRIBUTES}
 _LONGEST_NAME = 100  # of an attribute
