@@ -175,9 +175,9 @@ def _families() -> Iterator[str]:
 def _provider_options() -> Iterator[str]:
     yield from ("# Options of execution providers", "", _GENERATED, "")
     yield "This reference lists the options of each execution provider (EP), which you pass in"
-    yield "`provider_options={EP: {option: value}}`. A plugin EP is a library that an application, or the key `plugins`"
-    yield "of `ORT_ONNX_BACKEND_CONFIG`, registers. The options of a plugin EP differ from the options of the built-in EP"
-    yield "of the same name."
+    yield "`provider_options={EP: {option: value}}`. A plugin EP is a library that an application, or the key"
+    yield "`plugins` of `ORT_ONNX_BACKEND_CONFIG`, registers. The options of a plugin EP differ from the options of the"
+    yield "built-in EP of the same name."
     yield from ("[Options](options.md) describes the columns.", "")
     for title, prefix, rules in _tables():
         yield from _section(title, prefix, rules, _INTRODUCTIONS.get(title, ""))
