@@ -79,6 +79,7 @@ class TestErrors(unittest.TestCase):
         "runs.limits": "a run that was ended",
         "runs.tensors": "inputs and outputs",
         "session.extensions": "the environment",
+        "session.plugins": "the environment",
         "session.free_dimensions.verify": "sizes that ORT changed",
         "session.free_dimensions._load": "a model that onnx cannot read",
         "session.opening": "a session that ORT did not open as requested",
