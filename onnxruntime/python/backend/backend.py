@@ -160,7 +160,8 @@ class OnnxRuntimeBackend(Backend):
         limited = {name: kwargs.pop(name) for name in LIMITS if name in kwargs}
         limits.check(**limited)
         given = _specified(kwargs.pop(keyword, None) for keyword in KEYWORDS)
-        run_attributes, _ = look_up.attributes(RUN_ATTRIBUTES, kwargs, Circumstances.expected(()))
+        at = Circumstances.expected(())._replace(narrowing=request.narrowing())
+        run_attributes, _ = look_up.attributes(RUN_ATTRIBUTES, kwargs, at)
         # prepare does not accept attributes that only RunOptions has.
         of_session = () if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)) else SESSION_ATTRIBUTES
         given |= {name: value for name, value in kwargs.items() if name not in run_attributes or name in of_session}

@@ -13,10 +13,11 @@ from pathlib import Path
 
 from onnxruntime.backend.errors import name_of, nearest, show
 
-# The keyword arguments that contain settings. JSON text can contain these and LIBRARIES.
+# The keyword arguments that contain settings. JSON text can contain these, LIBRARIES, and PERMIT.
 KEYWORDS = ("provider_options", "session_config", "run_config", "session_options", "free_dimension_overrides")
 # The lists of libraries, which are code: only the environment may contain them, each with the form of its entries.
 LIBRARIES = {"extensions": "absolute paths", "plugins": "EP=LIBRARY texts"}
+PERMIT = "permit"  # the settings that callers may set, by keyword: True for each permitted value, or a list of values
 LIMITS = frozenset({"timeout", "cancellation"})  # the keyword arguments that limit a run
 # The longest file: more than a hundred times the length of all permitted keys with their longest values.
 MOST_CHARACTERS = 1 << 24
@@ -50,8 +51,11 @@ def faults(config: dict[str, object]) -> Iterator[tuple[str, str, str]]:
             if type(value) is not list or not all(type(name) is str and name for name in value):
                 expected = f"a list of package names and {LIBRARIES[keyword]}"
                 yield keyword, "", f"{keyword} must be {expected}, not {show(value)}"
+        elif keyword == PERMIT:
+            if problem := _fault_of_permit(value):
+                yield keyword, "", f"{PERMIT}: {problem}"
         elif keyword not in KEYWORDS:
-            parts = (*KEYWORDS, *LIBRARIES)
+            parts = (*KEYWORDS, *LIBRARIES, PERMIT)
             expected = f"Expected one of {', '.join(parts)}. Attributes such as logid belong in session_options"
             advice = f"Did you mean {near}?" if (near := nearest(keyword, parts, 0.7)) else expected
             yield keyword, "", f"{show(keyword)} is not a part of a configuration. {advice}"
@@ -61,6 +65,27 @@ def faults(config: dict[str, object]) -> Iterator[tuple[str, str, str]]:
             for name, options in value.items():
                 if type(options) is not dict:
                     yield keyword, name, f"{name_of(keyword, name)} {_not_an_object(options)}"
+
+
+def _fault_of_permit(part: object) -> str:
+    """Return the first problem with the form of a part PERMIT, or ``""``."""
+    if type(part) is not dict:
+        return _not_an_object(part)
+    for keyword in part.keys() - {*KEYWORDS}:
+        return f"{show(keyword)} is not one of {', '.join(KEYWORDS)}"
+    for *_, problem in faults(part):
+        return problem
+    for keyword, ep, names in tables(part):
+        for name, values in names.items():
+            if values is not True and (type(values) is not list or not values):
+                return f"{name_of(keyword, ep, name)} must be true or a list of values, not {show(values)}"
+    return ""
+
+
+def tables(part: dict[str, dict]) -> Iterator[tuple[str, str, dict]]:
+    """Return the keyword, the EP (or ``""``) and the names of each table in a part PERMIT."""
+    for keyword, names in part.items():
+        yield from ((keyword, *each) for each in (names.items() if keyword == "provider_options" else [("", names)]))
 
 
 def _not_an_object(value: object) -> str:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from onnxruntime.backend import configuration
+from onnxruntime.backend.allowlist.narrowing import Narrowing
 from onnxruntime.backend.allowlist.rules import NOTHING
-from onnxruntime.backend.configuration import KEYWORDS
+from onnxruntime.backend.configuration import KEYWORDS, PERMIT
 from onnxruntime.backend.errors import NotPermittedError, reject, reject_key, reject_type
 from onnxruntime.backend.provider_names import CUDA, ON_CUDA_DEVICE
 
@@ -34,6 +35,7 @@ class Request:
     # Libraries of custom operators and of plugin EPs, which only the environment may specify.
     extensions: Iterable[str] = ()
     plugins: Iterable[str] = ()
+    narrowing: Narrowing | None = None  # the settings that callers may set, if the environment specifies them
     # The settings that only the environment specifies, as (keyword, provider, key).
     from_environment: set[tuple[str, str, str]] = field(default_factory=set)
 
@@ -77,7 +79,9 @@ def of_call(
         settings.setdefault("provider_options", {CUDA: {}})
     request = Request(settings, attributes, name, index)
     if environment and os.environ.get(ENVIRONMENT):
-        add(request, of_environment(), environment)
+        specified = of_environment()
+        request.narrowing = _narrowing(specified)
+        add(request, specified, environment)
     for ep, options in settings["provider_options"].items() if of_cuda else ():
         if ep in ON_CUDA_DEVICE:
             options.setdefault("device_id", index)
@@ -92,6 +96,15 @@ def of_environment() -> dict[str, object]:
     except (OSError, ValueError) as error:
         advice = "" if text.lstrip().startswith(("{", "[", "@")) else ". To specify a file, write @ and its path"
         raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {error}{advice}") from None
+
+
+def narrowing() -> Narrowing | None:
+    """Return the settings that callers may set in a run, or ``None`` if the environment does not narrow them."""
+    return _narrowing(of_environment()) if os.environ.get(ENVIRONMENT) else None
+
+
+def _narrowing(specified: Mapping[str, object]) -> Narrowing | None:
+    return Narrowing(specified) if PERMIT in specified else None
 
 
 def add(request: Request, specified: Mapping[str, object], keywords: Iterable[str]) -> None:

@@ -75,13 +75,23 @@ class CheckTest(CommandTest):
             "free_dimension_overrides": {"f": 6},
             "extensions": ["g", "h"],
             "plugins": ["i"],
+            "permit": {
+                "session_options": {"i": True, "j": [1, "k"]},
+                "provider_options": {"A": {"l": [False]}, "B": {}},
+            },
         }
         settings = ["  A (built-in)", "      a = 1", "      b = 2", "  B (plugin, not available in this process)"]
         settings += ["  session_config", "      c = 3", "  run_config", "      d = 4", "  session_options"]
         settings += ["      e = 5", "  free_dimension_overrides", "      f = 6", "  extensions", "      g", "      h"]
         settings += ["  plugins", "      i"]
+        settings += ["Callers may set:", "  session_options", "      i", "      j = 1 or k"]
+        settings += ["  provider_options['A']", "      l = False", "  provider_options['B']"]
         page = ["Valid for ORT 1.2.3 on CPU. ORT would receive:", *settings]
         self.assertEqual(page_of(check, result), page)
+        none = {name: type(value)() for name, value in result.items()}
+        empty = none | {"onnxruntime": "1", "machine": "CPU"}
+        page = ["Valid for ORT 1 on CPU. The configuration is empty.", "Callers may not set anything."]
+        self.assertEqual(page_of(check, empty), page)
 
     def test_json(self) -> None:
         config = {
@@ -113,7 +123,7 @@ class CheckTest(CommandTest):
                 self.assertEqual(len(found["problems"]), 1)
         ran = Ran("check", '{"session_options": {"inter_op_num_threads": 2}}', "--json")
         found = json.loads(ran.out)
-        self.assertEqual(found.keys() - verdict, {*configuration.KEYWORDS, *configuration.LIBRARIES})
+        self.assertEqual(found.keys() - verdict, {*configuration.KEYWORDS, *configuration.LIBRARIES, "permit"})
         self.assertEqual([f"warning: {text}" for text in found["warnings"]], ran.err.splitlines())
         self.assertEqual((ran.status, len(found["warnings"])), (0, 1))
 
@@ -240,6 +250,26 @@ class CheckTest(CommandTest):
         found = {"message": "i", **empty, "input": "X", "expected": "float32", "got": "int64"}
         self.assertEqual(configurations.problem(error), found)
 
+    def test_the_settings_of_callers(self) -> None:
+        permit = {
+            "session_options": {"intra_op_num_threads": [1, 2], "logid": True},
+            "session_config": {SPINNING: [0]},
+            "provider_options": {ABSENT: {"enable_cann_graph": [True]}},
+        }
+        for config, omitted in (
+            ({"session_options": {"intra_op_num_threads": 2}, "session_config": {SPINNING: 0}}, ("enable_cann_graph",)),
+            ({"provider_options": {ABSENT: {"enable_cann_graph": 1}}}, ("intra_op_num_threads", SPINNING)),
+        ):
+            ran = Ran("check", json.dumps(config | {"permit": permit}), "--json")
+            self.assertEqual((ran.status, json.loads(ran.out)["permit"]), (0, permit))
+            self.assertEqual(len(ran.err.splitlines()), len(omitted), ran.err)
+            for line, name in zip(ran.err.splitlines(), omitted, strict=True):
+                self.assertIn(name, line)
+        self.assertIsNone(json.loads(self.show("check", "{}", "--json"))["permit"])
+        broken = {"session_config": {"x": True}, "session_options": {"y": [1]}, "provider_options": {"z": {"a": [1]}}}
+        self.assertEqual(self.problems({"permit": broken, "run_config": {"b": 1}})[:3], [("permit", "", "")] * 3)
+        self.assertEqual(self.problems({"permit": {"session_config": {SPINNING: 1}}}), [("permit", "", "")])
+
     def test_too_many_entries(self) -> None:
         many = {"session_config": dict.fromkeys(map(str, range(257)))}
         self.assertEqual(self.problems(many), [("session_config", "", "")])
@@ -289,17 +319,18 @@ class CheckTest(CommandTest):
                 self.show("check", '{"session_options": {"use_per_session_threads": false}}', warns="thread_pool")
 
     def test_libraries_of_the_command_line_are_in_the_environment(self) -> None:
-        for before in (None, '{"run_config": {}}', '{"extensions": ["a"]}'):
+        for before in (None, '{"run_config": {}}', '{"extensions": ["a"]}', '{"permit": {}}'):
             environment = mock.patch.dict(os.environ, {VARIABLE: before} if before else {})
             with self.subTest(before), environment:
                 with self.assertRaises(ZeroDivisionError), configurations.with_libraries({"extensions": ["b"]}):
-                    config = json.loads(before or "{}")
+                    config = {key: value for key, value in json.loads(before or "{}").items() if key != "permit"}
                     expected = config | {"extensions": [*config.get("extensions", []), "b"]}
                     self.assertEqual(json.loads(os.environ[VARIABLE]), expected)
                     raise ZeroDivisionError
                 self.assertEqual(os.environ.get(VARIABLE), before)
                 with configurations.with_libraries({"extensions": []}):
-                    self.assertEqual(os.environ.get(VARIABLE), before)
+                    self.assertEqual("permit" in os.environ.get(VARIABLE, ""), False)
+                self.assertEqual(os.environ.get(VARIABLE), before)
 
 
 if __name__ == "__main__":

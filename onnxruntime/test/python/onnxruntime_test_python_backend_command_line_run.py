@@ -297,6 +297,14 @@ class ConfigurationTest(CommandTest):
             self.assertEqual([bool(one["error"]) for one in found], ["nope_pkg" in config for config in configs])
             self.assertNotIn(VARIABLE, os.environ)
 
+    def test_the_settings_of_callers_do_not_narrow_a_command(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        with mock.patch.dict(os.environ, {VARIABLE: '{"permit": {}, "session_options": {"logid": "a"}}'}):
+            found = self.run_one(path, "--session-config", f"{PREPACKING}=1")
+            self.assertEqual((found["session_config"], found["session_options"]), ({PREPACKING: "1"}, {"logid": "a"}))
+            self.show("inspect", path)
+        self.assertIn(VARIABLE, self.mistake("run", path, "--config", '{"permit": {}}'))
+
     @mock.patch.object(info, "in_child", execute_here)
     def test_extensions(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())

@@ -91,6 +91,8 @@ class SchemaTest(unittest.TestCase):
             {"extensions": "x"},
             {"extensions": [""]},
             {"plugins": [1]},
+            {"permit": {"x": {}}},
+            {"permit": {"run_config": True}},
             {"free_dimension_overrides": dict.fromkeys(map(str, range(257)), 1)},
             [],
         ):
@@ -102,6 +104,7 @@ class SchemaTest(unittest.TestCase):
                 "session_options": OPTIONS,
                 "free_dimension_overrides": {"N": 2},
                 "extensions": ["onnxruntime_extensions"],
+                "permit": {"session_options": {"logid": True}},
             },
             {"free_dimension_overrides": dict.fromkeys(map(str, range(256)), 1), "extensions": ["x"]},
             {"provider_options": {CPU: {}, "SomeExecutionProvider": {}}},

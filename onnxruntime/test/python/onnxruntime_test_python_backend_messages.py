@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import re
 import traceback
@@ -152,6 +153,10 @@ def in_environment(text: str, call: Callable = prepare) -> Callable:
             return call()
 
     return with_the_variable
+
+
+def narrowed(permit: dict, call: Callable) -> Callable:
+    return in_environment(json.dumps({"permit": permit}), call)
 
 
 def while_the_model_configures(call: Callable) -> Callable:
@@ -356,6 +361,33 @@ REFUSALS = (
             "plugins is not permitted via the backend API: only the environment variable ORT_ONNX_BACKEND_CONFIG can "
             'specify libraries, as {"plugins": [...]}'
         ),
+    ),
+    (
+        attribute("permit", {}),
+        (
+            "permit is not permitted via the backend API: only the environment variable ORT_ONNX_BACKEND_CONFIG can "
+            'specify the settings of callers, as {"permit": {...}}'
+        ),
+    ),
+    (
+        narrowed({"session_options": {"intra_op_num_threads": [1, 2]}}, attribute("intra_op_num_threads", 8)),
+        (
+            'intra_op_num_threads is not permitted via the backend API: "permit" in the environment variable '
+            "ORT_ONNX_BACKEND_CONFIG does not contain this setting. "
+            "Permitted in session_options['intra_op_num_threads']: 1, 2"
+        ),
+    ),
+    (
+        narrowed({"provider_options": {CUDA: {}}}, options(CPU, {})),
+        (
+            "provider_options['CPUExecutionProvider'] is not permitted via the backend API: \"permit\" in the "
+            "environment variable ORT_ONNX_BACKEND_CONFIG does not contain this setting. "
+            "Permitted in provider_options: 'CUDAExecutionProvider'"
+        ),
+    ),
+    (
+        narrowed({}, session_config(SPINNING)),
+        "session_config['session.intra_op.allow_spinning'] ... Permitted in session_config: nothing",
     ),
     (
         options("cuda", {}),
@@ -864,7 +896,7 @@ OTHER_ERRORS = (
     (
         in_environment('{"a": 1}'),
         RuntimeError,
-        f"...{VARIABLE} ...: 'a' ...provider_options, ...extensions, plugins. Attributes ... belong in session_options",
+        f"...{VARIABLE} ...: 'a' ..., plugins, permit. Attributes ... belong in session_options",
     ),
     (in_environment('{"run_config": {"x": 1, "x": 2}}'), RuntimeError, f"... {VARIABLE} ...: duplicate key 'x'..."),
     (
@@ -882,6 +914,24 @@ OTHER_ERRORS = (
         f"... {VARIABLE} ...not JSON: ... To specify a file, write @ and its path",
     ),
     (in_environment("{"), RuntimeError, f"... {VARIABLE} ...not JSON: ..."),
+    (
+        narrowed({"session_config": {"no.such": True}}, prepare),
+        RuntimeError,
+        (
+            f"the environment variable {VARIABLE} cannot be used: permit: session_config['no.such'] is not permitted "
+            "via the backend API: unknown key. To list ..."
+        ),
+    ),
+    (
+        narrowed({"session_options": {"logid": "a"}}, prepare),
+        RuntimeError,
+        f"... {VARIABLE} ...: permit: session_options['logid'] must be true or a list of values, not 'a'",
+    ),
+    (
+        narrowed({"logid": {}}, prepare),
+        RuntimeError,
+        f"... {VARIABLE} ...: permit: 'logid' is not one of provider_options, ...",
+    ),
     (
         in_environment('{"session_config": {"foo": 1}}'),
         RuntimeError,

@@ -11,7 +11,7 @@ tables (:mod:`allowlist.ort_options`, :mod:`allowlist.providers`), with text ren
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -20,7 +20,7 @@ from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.allowlist.providers import ANY_PLUGIN, NO_OPTION, PROVIDER_NEEDS, PROVIDERS
 from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances, Permit, Place, Rule, Setting, texts_of
 from onnxruntime.backend.allowlist.value_kinds import Fixed
-from onnxruntime.backend.configuration import LIBRARIES
+from onnxruntime.backend.configuration import LIBRARIES, PERMIT, tables
 from onnxruntime.backend.errors import NotPermittedError, name_of, refuse, reject, reject_key, reject_value, show, warn
 from onnxruntime.backend.provider_names import ON_CUDA_DEVICE
 
@@ -49,14 +49,20 @@ def permit(
     """
     eps = request.settings.get("provider_options")
     permitted = Permit(request.device, eps is not None)
+    variable = "the environment variable ORT_ONNX_BACKEND_CONFIG"
     for keyword in LIBRARIES.keys() & request.attributes.keys():
-        variable = "the environment variable ORT_ONNX_BACKEND_CONFIG"
         refuse(f'only {variable} can specify libraries, as {{"{keyword}": [...]}}', keyword)
+    if PERMIT in request.attributes:
+        refuse(f'only {variable} can specify the settings of callers, as {{"{PERMIT}": {{...}}}}', PERMIT)
+    if request.narrowing:
+        for problem in faults_of_permit(request.narrowing.permit, facts, kind_of):
+            raise RuntimeError(f"{variable} cannot be used: {problem}")
+        facts = facts._replace(narrowing=request.narrowing)
     permitted.attributes, permitted.without_effect["session_options"] = attributes(
         ort_options.SESSION_ATTRIBUTES, request.attributes, facts, request.settings.get("session_options", NOTHING)
     )
     permitted.sizes = {
-        name: _parsed(ort_options.FREE_DIMENSION, size, ("free_dimension_overrides", "", name)).value
+        name: _parsed(ort_options.FREE_DIMENSION, size, ("free_dimension_overrides", "", name), facts).value
         for name, size in request.settings.get("free_dimension_overrides", NOTHING).items()
     }
     if eps is None:
@@ -67,6 +73,8 @@ def permit(
             else:
                 warn(f"{name} is left out, because it requires {need.what}. Otherwise, {need.without}")
     else:
+        if facts.narrowing:
+            facts.narrowing.check_providers(eps)
         for name, given in eps.items():
             kind = permitted.kinds[name] = kind_of(name)
             if not kind and name not in PROVIDERS:
@@ -166,6 +174,11 @@ def _look_up(
     table: Mapping[str, Rule], name: str, value: object, facts: Circumstances, place: Place, kind: str = ""
 ) -> Setting:
     """Return the setting of one name and value."""
+    return _parsed(_rule_of(table, name, facts, place, kind), value, place, facts)
+
+
+def _rule_of(table: Mapping[str, Rule], name: str, facts: Circumstances, place: Place, kind: str) -> Rule:
+    """Return the rule of one name, or refuse the name."""
     rule = table.get(name)
     if rule is None and table is ort_options.SESSION_CONFIG:
         rule = next((family.rule for family in ort_options.SESSION_FAMILIES if family.permits(name, table)), None)
@@ -175,18 +188,43 @@ def _look_up(
         refuse("it requires ORT {}.{}. ORT {}.{} stores it and ignores it".format(*rule.since, *facts.release), *place)
     if rule.until is not None and facts.release >= rule.until:
         refuse("ORT {}.{} ignores it, as all releases from {}.{} do".format(*facts.release, *rule.until), *place)
-    return _parsed(rule, value, place)
+    return rule
 
 
-def _parsed(rule: Rule, value: object, place: Place) -> Setting:
-    """Return the setting of a rule with a value of its kind."""
+def _parsed(rule: Rule, value: object, place: Place, facts: Circumstances) -> Setting:
+    """Return the setting of a rule with a value of its kind. Every setting that ORT receives passes this function."""
     try:
         parsed = rule.kind.parse(value)
     except ValueError as error:
         if str(error) == rule.kind.forbidden:
             refuse(f"with the value {show(value)}, {error}", *place)
         reject_value(value, rule.kind.accepts, *place, why=str(error))
+    if facts.narrowing:
+        facts.narrowing.check(rule, parsed, place)
     return Setting(rule, parsed, rule.kind.render(parsed), place)
+
+
+def faults_of_permit(
+    permitted: Mapping[str, dict], facts: Circumstances, kind_of: Callable[[str], str]
+) -> Iterator[str]:
+    """Return a sentence about each setting in a part PERMIT that the allowlist does not permit."""
+    for keyword, ep, names in tables(permitted):
+        kinds = {"": ort_options.BY_KEYWORD.get(keyword, dict.fromkeys(names, ort_options.FREE_DIMENSION))}
+        if keyword == "provider_options":
+            kinds = PROVIDERS.get(ep) or ({"plugin": ANY_PLUGIN} if kind_of(ep) else {})
+        if not kinds:
+            yield f"{PERMIT}: {name_of(keyword, ep)}: unknown execution provider{suggestions().similar_provider(ep)}"
+        for name, values in names.items() if kinds else ():
+            place, refusals = (keyword, ep, name), []
+            for kind, table in kinds.items():
+                try:
+                    rule = _rule_of(table, name, facts, place, kind)
+                    for value in () if values is True else values:
+                        _parsed(rule, value, place, facts)
+                except NotPermittedError as refusal:
+                    refusals.append(refusal)
+            if len(refusals) == len(kinds):
+                yield f"{PERMIT}: {refusals[0]}"
 
 
 def _without_effect(settings: Mapping[str, Setting], facts: Circumstances) -> dict[str, str]:

@@ -11,11 +11,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import onnxruntime
 from onnxruntime.backend.allowlist.value_kinds import Kind
 from onnxruntime.backend.errors import nearest
+
+if TYPE_CHECKING:
+    from onnxruntime.backend.allowlist.narrowing import Narrowing
 
 NOTHING: Mapping = MappingProxyType({})
 _OF_THIS_PROCESS = (tuple(map(int, onnxruntime.__version__.split(".")[:2])), platform.machine(), platform.system())
@@ -33,6 +36,7 @@ class Circumstances(NamedTuple):
     options: Mapping[str, Mapping[str, str]] = NOTHING  # EP to the texts of its specified options
     sizes: Mapping[str, int] = NOTHING  # of the free dimension overrides
     beside: Mapping[str, str] = NOTHING  # the texts of the entries specified together with this one
+    narrowing: Narrowing | None = None  # the settings that callers may set, if the environment specifies them
 
     def has(self, *eps: str) -> bool:
         """Return whether the session has one of these EPs."""

@@ -14,6 +14,7 @@ import onnxruntime
 from onnxruntime.backend import configuration
 from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import MistakeError, Page
+from onnxruntime.backend.errors import name_of
 
 HELP = "validate a configuration without a model"
 DESCRIPTION = """Validate a configuration for this ORT version and this machine. No model is needed, and the EPs
@@ -54,3 +55,9 @@ def show(result: dict, page: Page) -> None:
     for title, settings in given.items():
         page.add(title, 2)
         page.rows("", [key if value is None else f"{key} = {value}" for key, value in settings.items()], 6)
+    if result["permit"] is not None:
+        page.add("Callers may set:" if result["permit"] else "Callers may not set anything.")
+        for keyword, ep, names in configuration.tables(result["permit"]):
+            page.add(name_of(keyword, ep), 2)
+            for name, values in names.items():
+                page.add(name if values is True else f"{name} = {' or '.join(map(str, values))}", 6)

@@ -19,13 +19,13 @@ from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
 from onnxruntime.backend.allowlist.rules import Circumstances
 from onnxruntime.backend.command_line.output import MistakeError, one_line
 from onnxruntime.backend.command_line.providers import kinds
-from onnxruntime.backend.configuration import KEYWORDS, LIBRARIES
-from onnxruntime.backend.errors import InputError, NotPermittedError, show, warn
+from onnxruntime.backend.configuration import KEYWORDS, LIBRARIES, PERMIT
+from onnxruntime.backend.errors import InputError, NotPermittedError, name_of, show, warn
 from onnxruntime.backend.session import extensions, plugins, presence
 
 HELP = """an object such as '{"session_config": {"session.intra_op.allow_spinning": false}}', which can contain
-provider_options, session_config, run_config, session_options, free_dimension_overrides, extensions and plugins; or a
-file that contains one, or - for stdin"""
+provider_options, session_config, run_config, session_options, free_dimension_overrides, extensions, plugins and permit;
+or a file that contains one, or - for stdin"""
 
 
 def load(text: str) -> dict[str, object]:
@@ -67,6 +67,9 @@ def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[st
             problems += [_problem(text, keyword, key=name, reason=text) for text in module.check([name])]
     specified = {keyword: config.get(keyword) for keyword in KEYWORDS}
     at, present = Circumstances.expected(presence.stock_list(onnxruntime.get_available_providers())), kinds()
+    permitted = config.get(PERMIT, {})
+    for text in look_up.faults_of_permit(permitted, at, lambda name: present.get(name, "")):
+        problems.append(_problem(text, PERMIT, reason=text))
     while True:
         try:
             requested = request.of_call(specified, environment=())
@@ -82,6 +85,13 @@ def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[st
         warnings.append(
             "use_per_session_threads=False requires onnxruntime.set_global_thread_pool_sizes in the process"
         )
+    for keyword, ep, names in configuration.tables(permitted):
+        defaults = (config.get(keyword) or {}).get(ep, {}) if ep else config.get(keyword) or {}
+        for name in [name for name, values in names.items() if values is not True and name not in defaults]:
+            warnings.append(
+                f"{PERMIT}: a caller who omits {name_of(keyword, ep, name)} gets ORT's default. To choose another "
+                f"default, specify the setting next to {PERMIT}"
+            )
     for text in warnings:
         warn(text)
     providers = []
@@ -97,6 +107,7 @@ def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[st
         "session_options": {name: getattr(value, "name", value) for name, value in permit.attributes.items()},
         "free_dimension_overrides": dict(permit.sizes),
         **{keyword: config.get(keyword, []) for keyword in LIBRARIES},
+        PERMIT: config.get(PERMIT),
         "warnings": warnings,
     }, []
 
@@ -141,11 +152,13 @@ def _remove(specified: dict[str, object], refusal: NotPermittedError) -> None:
 
 @contextlib.contextmanager
 def with_libraries(libraries: dict[str, list[str]]) -> Iterator[None]:
-    """Add libraries by keyword to the environment's configuration, the only place that can specify them."""
-    before = os.environ.get(request.ENVIRONMENT)
-    added = any(libraries.values())
-    if added:
-        config = request.of_environment()
+    """Add libraries by keyword to the environment's configuration, the only place that can specify them.
+
+    The configuration does not narrow the settings of the command line, which are trusted.
+    """
+    before, config = os.environ.get(request.ENVIRONMENT), request.of_environment()
+    changed = config.pop(PERMIT, None) is not None or any(libraries.values())
+    if changed:
         for keyword, names in libraries.items():
             # On the command line, the path of a file can be relative.
             absolute = [os.path.abspath(name) if os.path.isfile(name) else name for name in names]
@@ -154,6 +167,6 @@ def with_libraries(libraries: dict[str, list[str]]) -> Iterator[None]:
     try:
         yield
     finally:
-        if added:
+        if changed:
             os.environ.pop(request.ENVIRONMENT)
             os.environ.update({request.ENVIRONMENT: before} if before else {})

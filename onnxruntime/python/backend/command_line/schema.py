@@ -15,7 +15,7 @@ from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Family, Rule
 from onnxruntime.backend.command_line.options import conditions
-from onnxruntime.backend.configuration import LIBRARIES
+from onnxruntime.backend.configuration import KEYWORDS, LIBRARIES, PERMIT
 from onnxruntime.backend.request import MOST_ENTRIES
 
 HELP = "print a JSON Schema for configurations"
@@ -59,6 +59,12 @@ def schema() -> dict[str, object]:
             | {"patternProperties": families},
             "run_config": _table("Run config entries, passed to every run.", ort_options.RUN_CONFIG, "options.md#"),
             **{key: {"type": "array", "items": {"type": "string", "minLength": 1}} for key in LIBRARIES},
+            PERMIT: {
+                "description": "The settings that callers may set, each with true or a list of values.",
+                "type": "object",
+                "properties": {keyword: {"type": "object"} for keyword in KEYWORDS},
+                "additionalProperties": False,
+            },
         },
     }
 

@@ -36,6 +36,8 @@ class RunSettings:
         attributes = {name: value for name, value in attributes.items() if name not in KEYWORDS or value is not None}
         for keyword in (word for word in KEYWORDS if word in attributes):
             reject("cannot be set for a run. Pass it to prepare", keyword)
+        if attributes or run_config is not None:
+            at = at._replace(narrowing=request.narrowing())
         found, idle = look_up.attributes(RUN_ATTRIBUTES, attributes, at)
         entries = self.entries
         if run_config is not None:
