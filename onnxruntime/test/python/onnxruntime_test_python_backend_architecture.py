@@ -42,7 +42,7 @@ IN_FUNCTIONS = {
     "unittest": None,
     "difflib": None,
     f"{PACKAGE}.allowlist.refusals": {"allowlist.look_up", "request"},
-    f"{PACKAGE}.capture": {"session.opening", "session.state"},
+    f"{PACKAGE}.capture": {"session.opening", "session.parallel_models", "session.state"},
 }
 _FILES = {"io", "pathlib", "shutil", "subprocess", "tempfile"}
 _REFUSALS = {f"{PACKAGE}.allowlist.refusals"}

@@ -20,7 +20,6 @@ from onnx import AttributeProto, ModelProto, TensorProto
 
 import onnxruntime
 from onnxruntime import InferenceSession
-from onnxruntime.backend.capture.operators import RANDOM
 from onnxruntime.backend.provider_names import OF_OPENVINO, OPENVINO
 
 # The releases of ORT with a built-in EP, and of the plugin EP, for which the lists are valid. Both on the CPU only.
@@ -50,6 +49,8 @@ TYPES = frozenset(map(TensorProto.DataType.Value, _TYPES.split()))
 
 def only_shapes_decide(model: ModelProto) -> bool:
     """Return whether the shapes of the inputs alone decide whether a run of a model fails."""
+    from onnxruntime.backend.capture.operators import RANDOM  # only for EPs on a device  # noqa: PLC0415
+
     graph = model.graph
     constants = {tensor.name: tensor.data_type for tensor in graph.initializer}
     # The EP ignores feeds for initializers, and the backend refuses them.
