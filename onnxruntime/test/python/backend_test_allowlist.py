@@ -2,16 +2,18 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The circumstances in which the tests of the allowlist look up settings.
+"""Lookups in the allowlist without a session, and their circumstances.
 
 The release is pinned nowhere: it is the newest one that an entry of the tables requires.
 """
 
 from __future__ import annotations
 
+from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import Circumstances
+from onnxruntime.backend.allowlist.rules import Circumstances, Permit
+from onnxruntime.backend.request import of_call
 
 _TABLES = [table for kinds in PROVIDERS.values() for table in kinds.values()]
 _TABLES += [SESSION_ATTRIBUTES, RUN_ATTRIBUTES, SESSION_CONFIG, RUN_CONFIG]
@@ -19,3 +21,17 @@ _TABLES += [SESSION_ATTRIBUTES, RUN_ATTRIBUTES, SESSION_CONFIG, RUN_CONFIG]
 NEWEST = Circumstances(
     max(rule.since for table in _TABLES for rule in table.values()), "x86_64", providers=("CPUExecutionProvider",)
 )
+
+
+def permit(
+    at: Circumstances = NEWEST, kind: str = "built-in", attributes: dict | None = None, **requested: object
+) -> Permit:
+    return look_up.permit(of_call(requested, attributes or {}), at, lambda _: kind)
+
+
+def session_attributes(given: dict) -> dict:
+    return dict(permit(attributes=given).attributes)
+
+
+def run_attributes(given: dict) -> dict:
+    return look_up.attributes(RUN_ATTRIBUTES, given, NEWEST)[0]

@@ -9,51 +9,74 @@ from __future__ import annotations
 import unittest
 
 import numpy as np
+from backend_test_allowlist import run_attributes, session_attributes
+from backend_test_hostile_values import Int, Str
 from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from onnxruntime.backend import NotPermittedError
+from onnxruntime.backend.allowlist import value_kinds
+from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 
 X = np.ones((2, 3), np.float32)
+_MOST = max(16, 4 * value_kinds.usable_cpus())
+_NO_NUMBERS = (None, [], "x", "", "1 ", "\u0663", True, 2.0, Int(2))
+_THREADS = (
+    {0: (0,), 1: (1, "1"), 2: ("2", np.int64(2)), _MOST: (_MOST, str(_MOST))},
+    (-1, "-1", _MOST + 1, str(_MOST + 1), *_NO_NUMBERS),
+)
+_FLAG = ({True: (True, 1, np.True_), False: (False, "0", np.int8(0))}, (2, "True", "", None, 1.0, [], Int(1), Str("1")))
+_TEXTS = ("", "a.b-c_1", "tenant-7/run_2@host+x.y", "request 7 of tenant a", "x" * 256)
+# They would end a field of a log line, begin another line, or reach a terminal.
+_NO_FIELD = ("a  b", " a", "a ", "a]", "[a", "a:b", "a,b", "a\n", "a\nb", "a\rb", "a\t", "a\0", "a\0b", "\x1b[31m")
+_NO_TEXT = ("\u2028", "\u202eb", "\u00e9", "\ud800", "x" * 257, b"a", 1, None, Str("a"))
+_PARALLEL, _ALL = ExecutionMode.ORT_PARALLEL, GraphOptimizationLevel.ORT_ENABLE_ALL
+_PRIORITY, _TRAINING = ExecutionOrder.PRIORITY_BASED, ExecutionOrder.MEMORY_EFFICIENT
+
+# Attribute to its permitted values with their spellings, and to values that are not permitted.
+VALUES = {
+    "intra_op_num_threads": _THREADS,
+    "inter_op_num_threads": _THREADS,
+    # A caller cannot make the log of the process longer.
+    "log_severity_level": ({-1: (-1,), 2: (2,), 4: (4, "4")}, (-2, 0, 1, "0", 5, *_NO_NUMBERS)),
+    "log_verbosity_level": ({0: (0, "0")}, (1, -1, *_NO_NUMBERS)),
+    "logid": ({text: (text,) for text in _TEXTS}, (*_NO_FIELD, *_NO_TEXT)),
+    "enable_mem_pattern": _FLAG,
+    "only_execute_path_to_fetches": _FLAG,
+    # ORT accepts numbers without a name. Only training builds have MEMORY_EFFICIENT.
+    "execution_mode": ({_PARALLEL: ("ORT_PARALLEL", _PARALLEL)}, (ExecutionMode(77), 1, "parallel")),
+    "graph_optimization_level": ({_ALL: ("ORT_ENABLE_ALL", _ALL)}, (GraphOptimizationLevel(77), 99, _PARALLEL)),
+    "execution_order": ({_PRIORITY: ("PRIORITY_BASED",)}, (ExecutionOrder(77), _TRAINING, "MEMORY_EFFICIENT")),
+}
 
 
 class AttributesTest(unittest.TestCase):
-    def assert_refused(self, name: str, value: object) -> None:
-        with self.subTest(name, value=value), no_session_opens(), self.assertRaises(NotPermittedError) as refused:
-            onnxruntime.backend.prepare(two_nodes(), **{name: value})
-        self.assertEqual(refused.exception.keyword, name)
-
-    def test_attributes_of_the_log(self) -> None:
-        """A caller cannot make the log of the process longer, or imitate a field of a log line."""
-        rep = onnxruntime.backend.prepare(two_nodes())
-        for name, values in (
-            ("log_severity_level", (0, 1, "0", -2, 5)),
-            ("log_verbosity_level", (1, -1)),
-            (
-                "logid",
-                ("a  b", " a", "a ", "a]", "[a", "a:b", "a,b", "a\n", "a\t", "\x1b[31m", "\u2028", "\u00e9", "x" * 257),
-            ),
-        ):
-            for value in values:
-                self.assert_refused(name, value)
-                with self.assertRaises(NotPermittedError):
-                    rep.run([X], **{name: value})
-        for text in ("tenant-7/run_2@host+x.y", "request 7 of tenant a", ""):
-            rep.run([X], log_severity_level=-1, log_verbosity_level=0, logid=text)
+    def test_permitted_values(self) -> None:
+        for table, find in ((SESSION_ATTRIBUTES, session_attributes), (RUN_ATTRIBUTES, run_attributes)):
+            for name in VALUES.keys() & table.keys():
+                for value, spellings in VALUES[name][0].items():
+                    for given in spellings:
+                        with self.subTest(name, given=given):
+                            found = find({name: given})[name]
+                            self.assertEqual((type(found), found), (type(value), value))
+        for text in _TEXTS:
             self.assertEqual(onnxruntime.backend.prepare(two_nodes(), logid=text).session_options["logid"], text)
 
-    def test_enum_numbers_without_a_name(self) -> None:
-        for name, kind in (
-            ("execution_mode", onnxruntime.ExecutionMode),
-            ("execution_order", onnxruntime.ExecutionOrder),
-            ("graph_optimization_level", onnxruntime.GraphOptimizationLevel),
-        ):
-            self.assert_refused(name, kind(77))
-
-    def test_an_order_that_only_training_builds_have(self) -> None:
-        for order in (onnxruntime.ExecutionOrder.MEMORY_EFFICIENT, "MEMORY_EFFICIENT"):
-            self.assert_refused("execution_order", order)
+    def test_refused_values(self) -> None:
+        rep = onnxruntime.backend.prepare(two_nodes())
+        calls = (
+            (SESSION_ATTRIBUTES, lambda **keywords: onnxruntime.backend.prepare(two_nodes(), **keywords)),
+            (RUN_ATTRIBUTES, lambda **keywords: rep.run([X], **keywords)),
+        )
+        for table, call in calls:
+            for name in VALUES.keys() & table.keys():
+                for value in VALUES[name][1]:
+                    with self.subTest(name, value=ascii(value)[:30]), no_session_opens():
+                        with self.assertRaises(NotPermittedError) as refused:
+                            call(**{name: value})
+                        self.assertEqual(refused.exception.keyword, name)
 
 
 if __name__ == "__main__":

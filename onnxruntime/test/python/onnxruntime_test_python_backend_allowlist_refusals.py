@@ -11,27 +11,13 @@ import pkgutil
 import unittest
 from unittest import mock
 
-from backend_test_allowlist import NEWEST
+from backend_test_allowlist import permit, run_attributes, session_attributes
 
 from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend import errors
-from onnxruntime.backend.allowlist import look_up, refusals
+from onnxruntime.backend.allowlist import refusals
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import Permit
-from onnxruntime.backend.request import of_call
-
-
-def permit(kind: str = "built-in", attributes: dict | None = None, **requested: object) -> Permit:
-    return look_up.permit(of_call(requested, attributes or {}), NEWEST, lambda _: kind)
-
-
-def session_attributes(given: dict) -> dict:
-    return dict(permit(attributes=given).attributes)
-
-
-def run_attributes(given: dict) -> dict:
-    return look_up.attributes(RUN_ATTRIBUTES, given, NEWEST)[0]
 
 
 class TestVerdicts(unittest.TestCase):
@@ -43,17 +29,20 @@ class TestVerdicts(unittest.TestCase):
             names = {name for name in dir(owner) if not name.startswith("_")}
             self.assertFalse(names - {*table}, f"{owner.__name__}: not reviewed")
 
-    def test_every_refused_attribute_is_refused_with_its_reason(self):
-        for table, find in (
-            (refusals.SESSION_ATTRIBUTES, session_attributes),
-            (refusals.RUN_ATTRIBUTES, run_attributes),
+    def test_every_refused_name_is_refused_with_its_reason(self):
+        for keyword, table, find in (
+            ("", refusals.SESSION_ATTRIBUTES, session_attributes),
+            ("", refusals.RUN_ATTRIBUTES, run_attributes),
+            ("session_config", refusals.SESSION_CONFIG, lambda given: permit(session_config=given)),
+            ("run_config", refusals.RUN_CONFIG, lambda given: permit(run_config=given)),
         ):
             for name, verdict in table.items():
                 with self.subTest(name=name), self.assertRaises(errors.NotPermittedError) as raised:
                     find({name: True})
-                self.assertEqual(raised.exception.keyword, name)
-                self.assertIn(verdict.hazard, raised.exception.reason)
-                self.assertIn(verdict.reason, raised.exception.reason)
+                refusal = raised.exception
+                self.assertEqual((refusal.keyword, refusal.key), (keyword, name) if keyword else (name, ""))
+                self.assertIn(verdict.hazard, refusal.reason)
+                self.assertIn(verdict.reason, refusal.reason)
 
     def test_every_refused_option_is_refused_with_its_reason(self):
         for name, kinds in refusals.provider_tables().items():
@@ -62,7 +51,7 @@ class TestVerdicts(unittest.TestCase):
                     if type(verdict) is refusals.Refused:
                         with self.subTest(f"{name} {kind} {option}"):
                             with self.assertRaises(errors.NotPermittedError) as raised:
-                                permit(kind, provider_options={name: {option: "0"}})
+                                permit(kind=kind, provider_options={name: {option: "0"}})
                             self.assertIn("not permitted via the backend API", str(raised.exception))
                             self.assertEqual(raised.exception.key, option)
                             self.assertIn(f"{verdict.hazard} ({verdict.reason})", raised.exception.reason)

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 import numpy as np
-from backend_test_hostile_values import Float, Int, Loud, NumpyInt, NumpyStr, Str
+from backend_test_hostile_values import Float, Int, Loud, LoudType, NumpyInt, NumpyStr, Str
 from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
@@ -40,6 +40,9 @@ from onnxruntime.backend.allowlist.value_kinds import (
 )
 from onnxruntime.backend.errors import NotPermittedError
 
+# Values whose code must not run, or that a caller cannot mean.
+_FOREIGN = [{}, "x" * 10**6, 10**400, np.bytes_(b"1"), Loud(), LoudType]
+
 
 class TestValueKinds(unittest.TestCase):
     def assert_parses(self, kind: Kind, accepted: dict, refused: list) -> None:
@@ -52,7 +55,7 @@ class TestValueKinds(unittest.TestCase):
                 self.assertEqual(kind.parse(kind.render(parsed)), parsed)
                 self.assertEqual(kind.read(text), parsed)
         for value in refused:
-            with self.subTest(value=ascii(value), type=type(value)), self.assertRaises(ValueError):
+            with self.subTest(type=type.__repr__(type(value))), self.assertRaises(ValueError):
                 kind.parse(value)
 
     def test_flag(self):
@@ -64,25 +67,21 @@ class TestValueKinds(unittest.TestCase):
             self.assertEqual(Flag("off", "on").render(Flag().parse(value)), "off")
         wrong = ["true", "True", "on", "", " 1", "1 ", "01", "1\n", "\u0661", "\uff11", 2, -1, 1.0, 0.0, np.float32(1)]
         wrong += [None, b"1", [1], (1,), 1j, Str("1"), Int(1), Float(1), NumpyInt(1), NumpyStr("1")]
-        wrong += [np.array(1), np.array([1])]
-        for value in wrong:
-            with self.subTest(value=ascii(value), type=type(value)), self.assertRaises(ValueError):
-                Flag().parse(value)
+        wrong += [np.array(1), np.array([1]), *_FOREIGN]
+        self.assert_parses(Flag(), {}, wrong)
 
-    def test_a_flag_that_can_only_be_off(self):
-        kind = Fixed(False, "capture is not supported yet")
-        self.assertEqual(kind.render(kind.parse(False)), "0")
-        for value in (True, 1, "1"):
-            with self.assertRaisesRegex(ValueError, "capture is not supported yet"):
-                kind.parse(value)
-        self.assertEqual((kind.schema, kind.accepts), ({"enum": [False, 0, "0"]}, "False, 0 or '0'"))
-
-    def test_a_flag_that_can_only_be_on(self):
-        kind = Fixed(True, "a reason")
-        self.assertEqual((kind.schema, kind.accepts), ({"enum": [True, 1, "1"]}, "True, 1 or '1'"))
-        self.assertEqual(kind.render(kind.parse(True)), "1")
-        with self.assertRaisesRegex(ValueError, "a reason"):
-            kind.parse("0")
+    def test_a_flag_of_one_value(self):
+        for on, accepted, schema, accepts in (
+            (False, (False, 0, "0"), {"enum": [False, 0, "0"]}, "False, 0 or '0'"),
+            (True, (True, 1, "1"), {"enum": [True, 1, "1"]}, "True, 1 or '1'"),
+        ):
+            kind = Fixed(on, "capture is not supported yet")
+            self.assertEqual((kind.schema, kind.accepts), (schema, accepts))
+            for value in accepted:
+                self.assertEqual(kind.render(kind.parse(value)), str(int(on)))
+            for value in (not on, int(not on), str(int(not on))):
+                with self.assertRaisesRegex(ValueError, "capture is not supported yet"):
+                    kind.parse(value)
 
     def test_a_flag_reads_the_spellings_that_ort_reports(self):
         for text, on in {"1": True, "true": True, "True": True, "0": False, "false": False, "False": False}.items():
@@ -92,17 +91,10 @@ class TestValueKinds(unittest.TestCase):
 
     def test_integer(self):
         wrong = ["", "-", "--1", "+1", " 1", "1 ", "1\n", "1\0", "1_0", "0x1", "1e1", "1.0", "9" * 21, "65", "-2"]
-        wrong += ["\u0661", "\uff11", "\u00b2", "\ud800", -2, 65, 10**40, 1.0, np.float64(1), 1j, True, np.True_]
-        wrong += [None, b"1", [1], np.array(1), Int(1), Str("1"), NumpyInt(1)]
-        accepted = {
-            (-1,): "-1",
-            (0,): "0",
-            (64,): "64",
-            ("64",): "64",
-            ("-1",): "-1",
-            ("007",): "7",
-            (np.int16(5),): "5",
-        }
+        wrong += ["1" * 10_000, "\u0661", "\uff11", "\u00b2", "\ud800", -2, 65, 10**40, 1.0, np.float64(1), 1j]
+        wrong += [True, np.True_, None, b"1", [1], np.array(1), Int(1), Str("1"), Float(1), NumpyInt(1), *_FOREIGN]
+        accepted = {(number,): str(number) for number in (-1, 0, 64)}
+        accepted |= {("64",): "64", ("-1",): "-1", ("007",): "7", (np.int16(5),): "5"}
         self.assert_parses(Integer(-1, 64), accepted, wrong)
 
     def test_an_integer_that_accepts_flags(self):
@@ -137,9 +129,8 @@ class TestValueKinds(unittest.TestCase):
         self.assertEqual(kind.parse(parallel), parallel)
         wrong = ["ort_parallel", "ORT_PARALLEL ", "__members__", "name", "mro", "", 1, True, None, b"ORT_PARALLEL"]
         wrong += [ExecutionMode(77)]  # ORT accepts it
-        for value in [*wrong, Str("ORT_PARALLEL"), GraphOptimizationLevel.ORT_ENABLE_ALL, ExecutionMode]:
-            with self.subTest(value=ascii(value)), self.assertRaises(ValueError):
-                kind.parse(value)
+        wrong += [Str("ORT_PARALLEL"), GraphOptimizationLevel.ORT_ENABLE_ALL, ExecutionMode]
+        self.assert_parses(kind, {}, wrong)
 
     def test_threads(self):
         for cpus, high in ((1, 16), (4, 16), (5, 20), (64, 256)):
@@ -266,13 +257,6 @@ class TestThreadsOfTheProcess(unittest.TestCase):
         expected = value_kinds.usable_cpus(), value_kinds.usable_cores()
         with ThreadPoolExecutor(1) as pool:
             self.assertEqual(pool.submit(pinned).result(), expected)
-
-    def test_threads_are_bounded_by_the_cpus(self) -> None:
-        most = max(16, 4 * value_kinds.usable_cpus())
-        for name in ("intra_op_num_threads", "inter_op_num_threads"):
-            with self.subTest(name), no_session_opens(), self.assertRaises(NotPermittedError) as refused:
-                onnxruntime.backend.prepare(two_nodes(), **{name: most + 1})
-            self.assertEqual(refused.exception.keyword, name)
 
     def test_threads_that_cannot_start_are_refused(self) -> None:
         # ORT would wait for them indefinitely.
