@@ -36,29 +36,27 @@ class SimilarNamesTest(unittest.TestCase):
                 self.assertIn(part, suggested)
 
     def test_spelling(self) -> None:
-        for name in ("session.disable_prepackin", "SESSION.DISABLE_PREPACKING", " session.disable_prepacking\n"):
-            self.check("session_config", name, "'session.disable_prepacking'")
-        self.check("run_config", "gpu_graph_ids", "'gpu_graph_id'")
-        self.check("run_config", "gpu_graph_id ".rjust(100), "'gpu_graph_id'")
-        self.check("run_config", "gpu_graph_id ".rjust(101))
-
-    def test_a_prefix_alone_is_not_similar(self) -> None:
-        for name in ("session.", "session.foo", "session.intra_op.", "ses", "", "\0", "x" * 10**6, "_"):
-            self.check("session_config", name)
-
-    def test_a_part_of_a_name(self) -> None:
-        self.check(
-            "session_config", "spinning", "'session.intra_op.allow_spinning'", "'session.inter_op.allow_spinning'"
-        )
-        self.check("session_config", "allow-spinning", "'session.intra_op.allow_spinning'")
-        self.check("session_options", "num_threads", "'intra_op_num_threads'", "'inter_op_num_threads'")
-        self.check("session_options", "optimization-level", "'graph_optimization_level'")
-        self.check("session_options", "optimization", "'graph_optimization_level'")
-        self.check("session_options", "level", "'graph_optimization_level'", "'log_severity_level'")
-
-    def test_a_part_of_many_names_suggests_nothing(self) -> None:
-        self.check("session_config", "session")
-        self.check("session_config", "op")
+        pools = ("'session.intra_op.allow_spinning'", "'session.inter_op.allow_spinning'")
+        for keyword, name, *expected in (
+            *(
+                ("session_config", name, "'session.disable_prepacking'")
+                for name in ("session.disable_prepackin", "SESSION.DISABLE_PREPACKING", " session.disable_prepacking\n")
+            ),
+            ("run_config", "gpu_graph_ids", "'gpu_graph_id'"),
+            ("run_config", "gpu_graph_id ".rjust(100), "'gpu_graph_id'"),
+            ("run_config", "gpu_graph_id ".rjust(101)),
+            # A part of a name
+            ("session_config", "spinning", *pools),
+            ("session_config", "allow-spinning", pools[0]),
+            ("session_options", "num_threads", "'intra_op_num_threads'", "'inter_op_num_threads'"),
+            ("session_options", "optimization-level", "'graph_optimization_level'"),
+            ("session_options", "optimization", "'graph_optimization_level'"),
+            ("session_options", "level", "'graph_optimization_level'", "'log_severity_level'"),
+            # A prefix alone, and a part of many names
+            *(("session_config", name) for name in ("session.", "session.foo", "session.intra_op.", "session", "op")),
+            *(("session_config", name) for name in ("ses", "", "\0", "x" * 10**6, "_")),
+        ):
+            self.check(keyword, name, *expected)
 
     def test_where_a_name_belongs(self) -> None:
         self.check("session_config", "num_threads", "session_options['intra_op_num_threads']")
@@ -105,8 +103,11 @@ class FormsOfOtherApisTest(unittest.TestCase):
         return str(refused.exception)
 
     def test_short_names(self) -> None:
-        for name, full in (("CPU", CPU), ("cuda", "CUDAExecutionProvider"), ("OpenVINO", "OpenVINOExecutionProvider")):
+        cuda = "CUDAExecutionProvider"
+        for name, full in (("CPU", CPU), ("cuda", cuda), ("OpenVINO", "OpenVINOExecutionProvider")):
             self.assertIn(f"Did you mean '{full}'?", self.refusal(provider_options={name: {}}))
+        for name, full in (("cuda", cuda), (cuda.lower(), cuda), ("cpu", CPU), ("Foo", ""), ("", "")):
+            self.assertEqual(suggestions.provider_named(name), full)
         named = mock.patch.dict(os.environ, {VARIABLE: '{"provider_options": {"CPU": {}}}'})
         with named, self.assertRaisesRegex(RuntimeError, f"Did you mean '{CPU}'"):
             onnxruntime.backend.prepare(two_nodes())
@@ -133,11 +134,6 @@ class FormsOfOtherApisTest(unittest.TestCase):
                 self.assertIn("must be a mapping", message)
                 self.assertNotIn("Use", message)
 
-    def test_short_names_of_eps(self) -> None:
-        cuda = "CUDAExecutionProvider"
-        for name, full in (("cuda", cuda), (cuda.lower(), cuda), ("cpu", CPU), ("Foo", ""), ("", "")):
-            self.assertEqual(suggestions.provider_named(name), full)
-
     def test_forms_of_lists(self) -> None:
         many = {str(number): number for number in range(17)}
         few = dict(list(many.items())[:16])
@@ -159,30 +155,22 @@ class FormsOfOtherApisTest(unittest.TestCase):
         self.assertEqual(suggestions.provider_options([("A", texts)]), "")
 
     def test_at_most_three_names(self) -> None:
-        for forms, expected in (
-            ([], ""),
-            (["a"], ". Did you mean a?"),
-            (["a", "b"], ". Did you mean a or b?"),
-            (["a", "b", "c", "d"], ". Did you mean a, b or c?"),
+        known = ["first_level", "second_level", "third_level", "fourth_level"]
+        for count, listed in (
+            (1, ". Did you mean 'first_level'?"),
+            (2, ". Did you mean 'first_level' or 'second_level'?"),
+            (3, ". Did you mean 'first_level', 'second_level' or 'third_level'?"),
         ):
-            self.assertEqual(suggestions._did_you_mean(forms), expected)
+            self.assertEqual(suggestions.similar_name("session_options", "", "level", known[:count]), listed)
+        self.assertEqual(suggestions.similar_name("session_config", "", "device_id", ()).count("['device_id']"), 3)
 
     def test_the_place_of_a_name(self) -> None:
+        to_list = ". To list the permitted names, run `python -m onnxruntime.backend options {}`"
         for keyword, provider, name, expected in (
             ("session_config", "", "gpu_graph_id", ". It belongs in run_config"),
             ("run_config", "", "logid", ". It belongs in session_options or the keyword arguments of run"),
-            (
-                "run_config",
-                "",
-                "zzzzzzz",
-                ". To list the permitted names, run `python -m onnxruntime.backend options run`",
-            ),
-            (
-                "provider_options",
-                "EP",
-                "zzzzzzz",
-                ". To list the permitted names, run `python -m onnxruntime.backend options EP`",
-            ),
+            ("run_config", "", "zzzzzzz", to_list.format("run")),
+            ("provider_options", "EP", "zzzzzzz", to_list.format("EP")),
             ("session_options", "", "zzzzzzz", ""),
         ):
             self.assertEqual(suggestions.similar_name(keyword, provider, name, ()), expected)
@@ -262,6 +250,7 @@ class IgnoredKeywordTest(unittest.TestCase):
             ({"only_execute_path_to_fetches": True}, "Pass it to run"),
             ({"timeout": 1}, "Pass it to run"),
             ({"no_such_thing": 1}, "is ignored"),
+            ({"session": 2}, "is ignored"),
         ):
             with self.subTest(keywords):
                 (message,) = self.warned(onnxruntime.backend.prepare, two_nodes(), **keywords)
