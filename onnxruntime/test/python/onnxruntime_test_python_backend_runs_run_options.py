@@ -14,8 +14,10 @@ import tracemalloc
 import unittest
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import MappingProxyType
+from typing import ClassVar
+from unittest import mock
 
 import numpy as np
 import onnx
@@ -25,7 +27,7 @@ from backend_test_models import model, no_session_opens, reads_linux, sent_run_c
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import NotPermittedError, request
-from onnxruntime.backend.session import routes
+from onnxruntime.backend.runs import run_options
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 CPU = "CPUExecutionProvider"
@@ -34,6 +36,23 @@ SHRINKAGE = "memory.enable_memory_arena_shrinkage"
 
 def prepare(**keywords):
     return onnxruntime.backend.prepare(two_nodes(), **keywords)
+
+
+@contextlib.contextmanager
+def counted_run_options() -> Iterator[type]:
+    """Let runs create run options of a class that counts the created ones, and those that are still referenced."""
+
+    class Counted(onnxruntime.RunOptions):
+        created = 0
+        alive: ClassVar = weakref.WeakSet()
+
+        def __init__(self) -> None:
+            super().__init__()
+            Counted.created += 1
+            Counted.alive.add(self)
+
+    with mock.patch.object(run_options, "RunOptions", Counted):
+        yield Counted
 
 
 class RunConfigTest(unittest.TestCase):
@@ -156,27 +175,21 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
         self.at_every_moment("settings_of", lambda: config.update({"gpu_graph_id": -1}), run)
 
     def test_another_thread_adds_entries_while_it_is_read(self) -> None:
-        config = {}
+        for added in (1, 300):
+            config = {}
 
-        def read() -> None:
-            config.clear()
-            config["a"] = 1
-            try:
-                self.assertLessEqual(len(request.read("session_config", config)), 256)
-            except NotPermittedError as refusal:
-                self.assertEqual(refusal.keyword, "session_config")
+            def read(config=config, added=added) -> None:
+                config.clear()
+                config["a"] = 1
+                try:
+                    found = request.read("session_config", config)
+                    self.assertLessEqual(len(found), 256)
+                    self.assertEqual(found["a"], 1)
+                except NotPermittedError as refusal:
+                    self.assertEqual((refusal.keyword, added), ("session_config", 300))
 
-        self.at_every_moment("read", lambda: config.update({str(number): 1 for number in range(300)}), read)
-
-    def test_another_thread_adds_one_entry_while_it_is_read(self) -> None:
-        config = {}
-
-        def read() -> None:
-            config.clear()
-            config["a"] = 1
-            self.assertEqual(request.read("session_config", config)["a"], 1)
-
-        self.at_every_moment("read", lambda: config.update({"b": 1}), read)
+            more = {str(number): 1 for number in range(added)}
+            self.at_every_moment("read", lambda config=config, more=more: config.update(more), read)
 
     def test_a_run_accepts_mappings_only(self) -> None:
         rep = prepare()
@@ -222,10 +235,6 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
         for _ in range(2):
             rep.run([X], run_config={"gpu_graph_id": 1})
             rep.run([X], run_config={SHRINKAGE: "cpu:0"}, log_severity_level=3, only_execute_path_to_fetches=True)
-        self.assertEqual(len(rep._ready().settings_cache), 1)
-        self.assertIs(*(rep._ready().settings_of({SHRINKAGE: "cpu:0"}, {}) for _ in range(2)))
-        text = str(1234)  # has more references than the other
-        self.assertEqual(routes._key({"gpu_graph_id": text}), routes._key({"gpu_graph_id": str(1234)}))
         for _ in range(2):
             for keywords in (
                 *({"run_config": {"gpu_graph_id": equal}} for equal in (True, 1.0, 1 + 0j, Lying("1"))),
@@ -271,38 +280,45 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
             self.assertEqual(sent_run_config(rep, run_config=empty), {})
         self.assertEqual(sent_run_config(rep, run_config={"gpu_graph_id": np.int64(2)}), {"gpu_graph_id": "2"})
 
+    def test_settings_of_an_earlier_run_are_used_again(self) -> None:
+        with counted_run_options() as options:
+            rep, text = prepare(), str(1234)
+            for logid in (text, str(1234)):  # one text has more references than the other
+                rep.run([X], run_config={SHRINKAGE: "cpu:0"}, log_severity_level=3, logid=logid)
+                self.assertEqual(options.created, 1)
+
     def test_few_settings_of_earlier_runs_are_kept(self) -> None:
-        rep = prepare()
-        most = 0
-        for number in range(1000):
-            rep.run([X], logid=f"run {number}")
-            most = max(most, len(rep._ready().settings_cache))
+        with counted_run_options() as options:
+            rep, most = prepare(), 0
+            for number in range(1000):
+                rep.run([X], logid=f"run {number}")
+                most = max(most, len(options.alive))
         self.assertIn(most, range(2, 65))
 
     def test_no_text_of_a_caller_is_kept(self) -> None:
         rep, marker = prepare(), "of the caller"
-        for keywords in (
-            {marker: 1},
-            {"unknown": marker},
-            {"unknown": 1 << 9999},
-            {"logid": marker * 1000},
-            {"logid": 1 << 9999},
-            {"only_execute_path_to_fetches": "1"},
-            {"run_config": {marker: "1"}},
-            {"run_config": {SHRINKAGE: marker}},
-            {"run_config": {SHRINKAGE: f"cpu:0{' ' * 99}"}},
-            {"run_config": {"gpu_graph_id": f"{'0' * 99}1"}},
-            {"run_config": {"gpu_graph_id": 1 << 9999}},
-        ):
-            for more in ({}, {"log_severity_level": 3}):
-                with contextlib.suppress(NotPermittedError):
-                    rep.run([X], **keywords, **more)
-        self.assertEqual(rep._ready().settings_cache, {})
+        with counted_run_options() as options:
+            for keywords in (
+                {marker: 1},
+                {"unknown": marker},
+                {"unknown": 1 << 9999},
+                {"logid": marker * 1000},
+                {"logid": 1 << 9999},
+                {"only_execute_path_to_fetches": "1"},
+                {"run_config": {marker: "1"}},
+                {"run_config": {SHRINKAGE: marker}},
+                {"run_config": {SHRINKAGE: f"cpu:0{' ' * 99}"}},
+                {"run_config": {"gpu_graph_id": f"{'0' * 99}1"}},
+                {"run_config": {"gpu_graph_id": 1 << 9999}},
+            ):
+                for more in ({}, {"log_severity_level": 3}):
+                    with contextlib.suppress(NotPermittedError):
+                        rep.run([X], **keywords, **more)
+                    self.assertEqual(len(options.alive), 0, keywords)
 
     def test_kept_settings_do_not_keep_the_session(self) -> None:
         rep = prepare()
         rep.run([X], run_config={SHRINKAGE: "cpu:0"})
-        self.assertEqual(len(rep._ready().settings_cache), 1)
         session = weakref.ref(rep._session)
         gc.disable()
         self.addCleanup(gc.enable)
@@ -314,7 +330,7 @@ class UnknownKeywordTest(unittest.TestCase):
     def test_a_warning_on_every_use(self) -> None:
         rep = prepare()
         for call in (rep.run, lambda inputs, **keywords: onnxruntime.backend.run(rep, inputs, **keywords)):
-            for keywords in ({"output_names": None}, {"intra_op_num_threads": 2}, {"log_severity": 3}):
+            for keywords in ({"output_names": None}, {"intra_op_num_threads": 2}, {"log_severity": 3}, {"mine": 1}):
                 for _ in range(2):
                     with self.subTest(keywords=keywords), warnings.catch_warnings(record=True) as given:
                         warnings.simplefilter("always")
