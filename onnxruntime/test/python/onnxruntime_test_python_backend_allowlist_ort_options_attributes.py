@@ -28,6 +28,7 @@ _THREADS = (
     (-1, "-1", _MOST + 1, str(_MOST + 1), *_NO_NUMBERS),
 )
 _FLAG = ({True: (True, 1, np.True_), False: (False, "0", np.int8(0))}, (2, "True", "", None, 1.0, [], Int(1), Str("1")))
+_ONLY_OFF = ({False: (False, 0, "0", np.False_)}, (True, 1, "1", "written", None))
 _TEXTS = ("", "a.b-c_1", "tenant-7/run_2@host+x.y", "request 7 of tenant a", "x" * 256)
 # They would end a field of a log line, begin another line, or reach a terminal.
 _NO_FIELD = ("a  b", " a", "a ", "a]", "[a", "a:b", "a,b", "a\n", "a\nb", "a\rb", "a\t", "a\0", "a\0b", "\x1b[31m")
@@ -43,6 +44,8 @@ VALUES = {
     "log_severity_level": ({-1: (-1,), 2: (2,), 4: (4, "4")}, (-2, 0, 1, "0", 5, *_NO_NUMBERS)),
     "log_verbosity_level": ({0: (0, "0")}, (1, -1, *_NO_NUMBERS)),
     "logid": ({text: (text,) for text in _TEXTS}, (*_NO_FIELD, *_NO_TEXT)),
+    "enable_profiling": _ONLY_OFF,
+    "terminate": _ONLY_OFF,
     "enable_mem_pattern": _FLAG,
     "only_execute_path_to_fetches": _FLAG,
     # ORT accepts numbers without a name. Only training builds have MEMORY_EFFICIENT.
