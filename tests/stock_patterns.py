@@ -34,8 +34,8 @@ import numpy as np
 import onnx
 import onnx.backend.base
 import onnx.backend.test
-from backend_test_models import IR_VERSION, model, three_inputs, two_nodes
-from onnx import ModelProto, TensorProto, TypeProto, helper, numpy_helper
+from backend_test_models import IR_VERSION, identity, model, one_node, tensor, three_inputs, two_nodes
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import onnxruntime
 import onnxruntime.backend
@@ -45,7 +45,6 @@ from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 CPU = "CPUExecutionProvider"
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 V = np.array([1, 2, 3, 4], np.float32)
-tensor = helper.make_tensor_type_proto
 
 PATTERNS: dict[str, Callable[[], object]] = {}
 
@@ -62,22 +61,6 @@ def patterns(title: str, cases: dict[str, Callable[[], object]]) -> None:
 
 def prepare(made, *arguments, **keywords) -> OnnxRuntimeBackendRep:
     return onnxruntime.backend.prepare(made, *arguments, **keywords)
-
-
-def one_node(op: str, takes: dict[str, TypeProto], gives: TypeProto, domain: str = "", **attributes) -> bytes:
-    """A model of one node, serialized, because onnx's checker wants all shapes declared."""
-    graph = helper.make_graph(
-        [helper.make_node(op, list(takes), ["Y"], domain=domain, **attributes)],
-        "pattern",
-        [helper.make_value_info(name, of) for name, of in takes.items()],
-        [helper.make_value_info("Y", gives)],
-    )
-    opsets = [helper.make_opsetid("", 21)] + ([helper.make_opsetid(domain, 1)] if domain else [])
-    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION).SerializeToString()
-
-
-def identity(of: TypeProto) -> bytes:
-    return one_node("Identity", {"X": of}, of)
 
 
 @contextlib.contextmanager
@@ -245,7 +228,7 @@ def _named(name: str) -> list:
 
 def _same_dtype(element: int) -> list:
     array = X.astype(helper.tensor_dtype_to_np_dtype(element))
-    return prepare(identity(tensor(element, None))).run([array])
+    return prepare(identity(tensor(element))).run([array])
 
 
 def _split() -> list:
@@ -277,9 +260,9 @@ def _classifier() -> list:
     return prepare(made.SerializeToString()).run(X)
 
 
-SEQUENCE = helper.make_sequence_type_proto(tensor(TensorProto.FLOAT, None))
-OPTIONAL = helper.make_optional_type_proto(tensor(TensorProto.FLOAT, None))
-MAP = helper.make_map_type_proto(TensorProto.INT64, tensor(TensorProto.FLOAT, None))
+SEQUENCE = helper.make_sequence_type_proto(tensor(TensorProto.FLOAT))
+OPTIONAL = helper.make_optional_type_proto(tensor(TensorProto.FLOAT))
+MAP = helper.make_map_type_proto(TensorProto.INT64, tensor(TensorProto.FLOAT))
 
 patterns(
     "an unusual model",
@@ -294,7 +277,7 @@ patterns(
         "a classifier with ZipMap": _classifier,
         "input of another alphabet": lambda: _named("größe"),
         "input with spaces": lambda: _named("the input"),
-        "any rank": lambda: prepare(identity(tensor(TensorProto.FLOAT, None))).run([X]),
+        "any rank": lambda: prepare(identity(tensor(TensorProto.FLOAT))).run([X]),
         "scalar": lambda: prepare(identity(tensor(TensorProto.FLOAT, []))).run([np.float32(1)]),
         "no elements": lambda: prepare(identity(tensor(TensorProto.FLOAT, [None]))).run([X[0, :0]]),
         **{
@@ -333,11 +316,11 @@ class _Array:
 
 
 FLOAT, INT64, STRING, BOOL = (
-    identity(tensor(element, None))
+    identity(tensor(element))
     for element in (TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING, TensorProto.BOOL)
 )
 
-CAST_MAP = one_node("CastMap", {"X": MAP}, tensor(TensorProto.FLOAT, None), "ai.onnx.ml", map_form="DENSE")
+CAST_MAP = one_node("CastMap", {"X": MAP}, tensor(TensorProto.FLOAT), "ai.onnx.ml", map_form="DENSE")
 
 patterns(
     "values",

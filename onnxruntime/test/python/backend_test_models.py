@@ -16,7 +16,7 @@ from typing import NoReturn
 from unittest import mock
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper
 
 import onnxruntime
 
@@ -69,6 +69,32 @@ def three_inputs() -> ModelProto:
     return model(nodes, {"A": (4,), "B": (4,), "C": (4,)}, {"Y": (4,)})
 
 
+def tensor(element: int, shape: list | None = None) -> TypeProto:
+    return helper.make_tensor_type_proto(element, shape)
+
+
+def one_node(op: str, takes: dict[str, TypeProto], gives: TypeProto, domain: str = "", **attributes) -> bytes:
+    """Return a model of one node with output ``Y``: serialized, because onnx's checker requires all shapes."""
+    graph = helper.make_graph(
+        [helper.make_node(op, list(takes), ["Y"], domain=domain, **attributes)],
+        "test",
+        [helper.make_value_info(name, of) for name, of in takes.items()],
+        [helper.make_value_info("Y", gives)],
+    )
+    opsets = [helper.make_opsetid("", OPSET)] + ([helper.make_opsetid(domain, 1)] if domain else [])
+    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION).SerializeToString()
+
+
+def identity(of: TypeProto) -> bytes:
+    """Return a model that returns its input, which can have any type."""
+    return one_node("Identity", {"X": of}, of)
+
+
+def cast(source: int, target: int) -> bytes:
+    """Return a model that converts its input to another element type."""
+    return one_node("Cast", {"X": tensor(source)}, tensor(target), to=target)
+
+
 def slow() -> ModelProto:
     """Return a model that runs for seconds on one thread, and whose nodes each run for milliseconds.
 
@@ -88,6 +114,12 @@ def skip_file(reason: str) -> NoReturn:
         print(f"skipped: {reason}")
         sys.exit()
     raise unittest.SkipTest(reason)
+
+
+def same_array(got: object, expected: np.ndarray) -> None:
+    """Fail unless a value is an array of the same type, shape and bytes."""
+    of = (type(got), got.dtype, got.shape, got.tobytes())
+    assert of == (np.ndarray, expected.dtype, expected.shape, expected.tobytes()), (got, expected)
 
 
 def no_session_opens():

@@ -18,9 +18,10 @@ import warnings
 from types import SimpleNamespace
 from unittest import mock
 
+import backend_test_models as models
 import numpy as np
 from backend_test_children import run_code
-from backend_test_models import IR_VERSION, model, reads_linux, three_inputs, two_nodes
+from backend_test_models import model, one_node, reads_linux, tensor, three_inputs, two_nodes
 from onnx import ModelProto, TensorProto, TypeProto, helper, numpy_helper
 
 import onnxruntime
@@ -38,33 +39,18 @@ NARROW = not tensors.numpy_has(BFLOAT16)
 needs_narrow_types = unittest.skipUnless(NARROW, "needs onnx 1.19, whose arrays of these types are ml_dtypes")
 
 
-def tensor(element: int, shape: list | None = None) -> TypeProto:
-    return helper.make_tensor_type_proto(element, shape)
-
-
-def one_node(op: str, takes: dict[str, TypeProto], gives: TypeProto, domain: str = "", **attributes) -> ModelProto:
-    """Return a model of one node, whose output is ``Y``."""
-    graph = helper.make_graph(
-        [helper.make_node(op, list(takes), ["Y"], domain=domain, **attributes)],
-        "test",
-        [helper.make_value_info(name, of) for name, of in takes.items()],
-        [helper.make_value_info("Y", gives)],
-    )
-    opsets = [helper.make_opsetid("", 21)] + ([helper.make_opsetid(domain, 1)] if domain else [])
-    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-
-
-def prepare(proto: ModelProto) -> OnnxRuntimeBackendRep:
+def prepare(made: ModelProto | bytes) -> OnnxRuntimeBackendRep:
     """Prepare on the CPU EP. The model is serialized, because onnx's checker requires that all shapes are declared."""
-    return onnxruntime.backend.prepare(proto.SerializeToString(), provider_options={})
+    made = made if isinstance(made, bytes) else made.SerializeToString()
+    return onnxruntime.backend.prepare(made, provider_options={})
 
 
 def identity(of: TypeProto) -> OnnxRuntimeBackendRep:
-    return prepare(one_node("Identity", {"X": of}, of))
+    return prepare(models.identity(of))
 
 
 def cast(source: int, target: int) -> OnnxRuntimeBackendRep:
-    return prepare(one_node("Cast", {"X": tensor(source)}, tensor(target), to=target))
+    return prepare(models.cast(source, target))
 
 
 class InputTestCase(unittest.TestCase):

@@ -10,8 +10,9 @@ import unittest
 from collections.abc import Callable
 from unittest import mock
 
+import backend_test_models as models
 import numpy as np
-from backend_test_models import IR_VERSION, OPSET, model, two_nodes
+from backend_test_models import IR_VERSION, OPSET, model, same_array, two_nodes
 from onnx import ModelProto, TensorProto, helper
 
 import onnxruntime
@@ -34,22 +35,10 @@ CAST = ("BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2F
 NAMES = ("X", "W", "N", "M", "R", "I")
 
 
-def identity(element: int) -> OnnxRuntimeBackendRep:
-    """Prepare a model that returns its input."""
-    return cast(element, element)
-
-
 def cast(source: int, target: int) -> OnnxRuntimeBackendRep:
-    """Prepare a model that converts its input to another type."""
-    cast = [helper.make_node("Cast", ["X"], ["Y"], to=target)]
-    if source == target:
-        cast = [helper.make_node("Identity", ["X"], ["Y"])]
-    values = [
-        helper.make_value_info(n, helper.make_tensor_type_proto(of, None)) for n, of in (("X", source), ("Y", target))
-    ]
-    graph = helper.make_graph(cast, "test", values[:1], values[1:])
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
-    return onnxruntime.backend.prepare(proto.SerializeToString(), provider_options={})
+    """Prepare a model that converts its input to another type, or returns it."""
+    made = models.identity(models.tensor(source)) if source == target else models.cast(source, target)
+    return onnxruntime.backend.prepare(made, provider_options={})
 
 
 def sharing(narrow: bool) -> ModelProto:
@@ -82,12 +71,6 @@ def _outer(name: str):
 
 @needs_narrow_types
 class ElementTypesTest(unittest.TestCase):
-    def check(self, got: np.ndarray, expected: np.ndarray) -> None:
-        self.assertIs(type(got), np.ndarray)
-        self.assertEqual(got.dtype, expected.dtype)
-        self.assertEqual(got.shape, expected.shape)
-        self.assertEqual(got.tobytes(), expected.tobytes())
-
     def test_in_and_out_of_a_model(self) -> None:
         numbers = np.array([[0, 1, 1], [0, 1, 0], [1, 1, 1]])
         for name in CAST:
@@ -96,17 +79,18 @@ class ElementTypesTest(unittest.TestCase):
             for given in (array, array.T, array[::-1, ::2], array[0, 0], array[:0]):
                 with self.subTest(name, shape=given.shape):
                     floats = cast(element, TensorProto.FLOAT).run([given])[0]
-                    self.check(floats, given.astype(np.float32))
-                    self.check(cast(TensorProto.FLOAT, element).run([floats])[0], np.array(given, order="C"))
+                    same_array(floats, given.astype(np.float32))
+                    same_array(cast(TensorProto.FLOAT, element).run([floats])[0], np.array(given, order="C"))
 
     def test_numpy_types(self) -> None:
         for dtype in "?bhilBHILefd":
             dtype = np.dtype(dtype)  # noqa: PLW2901
-            rep = identity(helper.np_dtype_to_tensor_dtype(dtype))
+            element = helper.np_dtype_to_tensor_dtype(dtype)
+            rep = cast(element, element)
             array = np.array([[0, 1, 1], [1, 0, 1]]).astype(dtype)
             for given in (array, array.astype(dtype.newbyteorder()), array.T):
                 with self.subTest(given.dtype.str, shape=given.shape):
-                    self.check(rep.run([given])[0], given.astype(dtype, order="C"))
+                    same_array(rep.run([given])[0], given.astype(dtype, order="C"))
 
     def test_outputs_of_narrow_types_are_the_callers(self) -> None:
         for element in (TensorProto.BFLOAT16, TensorProto.INT4):
@@ -114,7 +98,7 @@ class ElementTypesTest(unittest.TestCase):
             first = rep.run([X])[0]
             kept = first.copy()
             rep.run([X * 2])
-            self.check(first, kept)
+            same_array(first, kept)
             first[:] = 0
 
     def test_outputs_of_both_kinds(self) -> None:
@@ -127,8 +111,8 @@ class ElementTypesTest(unittest.TestCase):
         proto.graph.output[0].type.tensor_type.elem_type = TensorProto.BFLOAT16
         proto.graph.output[2].type.tensor_type.elem_type = TensorProto.STRING
         half, negative, text = onnxruntime.backend.prepare(proto.SerializeToString(), provider_options={}).run([X])
-        self.check(half, X.astype(BFLOAT16))
-        self.check(negative, -X)
+        same_array(half, X.astype(BFLOAT16))
+        same_array(negative, -X)
         self.assertEqual(text.tolist(), [["-1", "2", "-3"], ["4", "-5", "6"]])
 
     def test_text_cannot_be_passed_beside_them(self) -> None:
@@ -138,7 +122,7 @@ class ElementTypesTest(unittest.TestCase):
 
     @needs_narrow_types
     def test_a_patched_run_with_ort_values_is_seen(self) -> None:
-        rep, value = identity(TensorProto.BFLOAT16), X.astype(BFLOAT16)
+        rep, value = cast(TensorProto.BFLOAT16, TensorProto.BFLOAT16), X.astype(BFLOAT16)
         for target in (onnxruntime.InferenceSession, rep._session):
             with mock.patch.object(target, "run_with_ort_values", return_value=[]):
                 self.assertEqual(rep.run([value]), [])

@@ -11,6 +11,7 @@ import pathlib
 import unittest
 
 import numpy as np
+from backend_test_models import same_array
 from onnx import TensorProto, helper
 
 import onnxruntime.backend
@@ -23,12 +24,6 @@ from onnxruntime.backend.runs import tensors
     "needs onnx 1.19, whose arrays of the types that numpy lacks are ml_dtypes",
 )
 class ElementTypesTest(unittest.TestCase):
-    def check(self, got: np.ndarray, expected: np.ndarray) -> None:
-        self.assertIs(type(got), np.ndarray)
-        self.assertEqual(got.dtype, expected.dtype)
-        self.assertEqual(got.shape, expected.shape)
-        self.assertEqual(got.tobytes(), expected.tobytes())
-
     def test_every_type_to_ort_and_back(self) -> None:
         tried = set()
         for name, element in TensorProto.DataType.items():
@@ -48,8 +43,8 @@ class ElementTypesTest(unittest.TestCase):
                     tried.add(name)
                     self.assertEqual(value.element_type(), element)
                     self.assertEqual(value.data_type(), f"tensor({name.lower()})")
-                    self.check(tensors.to_array(value), array)
-                    self.check(tensors.to_array(tensors.to_ort_value(array.T, element)), array.T)
+                    same_array(tensors.to_array(value), array)
+                    same_array(tensors.to_array(tensors.to_ort_value(array.T, element)), array.T)
         self.assertGreaterEqual(len(tried), 21)
 
 
