@@ -30,6 +30,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
+from backend_test_hostile_values import Int, Str
 from backend_test_models import skip_file, two_nodes
 
 try:
@@ -270,30 +271,6 @@ def check(record: dict, call: dict, plugins: bool, tables: tuple) -> None:
 
 
 # --- Examples ---
-
-
-class Str(str):
-    """Equals every value, and converts to another text."""
-
-    __slots__ = ()
-
-    __hash__ = str.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    def __str__(self) -> str:
-        return "1"
-
-
-class Int(int):
-    """Compares as one number, and converts to another."""
-
-    def __str__(self) -> str:
-        return "2147483647"
-
-    __repr__ = __str__
-    __index__ = __int__ = lambda self: 2147483647
 
 
 ARABIC = {code: code + 0x630 for code in range(0x30, 0x3A)}

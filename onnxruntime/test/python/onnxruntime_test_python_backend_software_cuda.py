@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import os
 import shutil
 import signal
@@ -126,19 +127,28 @@ class RuntimeTest(unittest.TestCase):
         cuda.call("cudaStreamSynchronize", stream)
         self.assertEqual(self.first(seen), 1)
 
-    def check_forbidden(self, mode: int, own: int, others: int) -> None:
-        """Check which calls a capture in a mode forbids to its own thread and to others, and how these break it."""
+    def test_calls_that_a_capture_forbids(self) -> None:
+        """A mode forbids calls to the thread that captures, or also to others. A forbidden call ends the capture."""
         cuda = self.cuda
-        for run, error in ((lambda work: work(), own), (in_thread, others)):
-            for name, arguments in (
-                ("cudaMalloc", (ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(64))),
-                ("cudaMallocHost", (ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(64))),
-                ("cudaFree", (None,)),
-                ("cudaDeviceSynchronize", ()),
-                ("cudaMemcpy", (None, None, ctypes.c_size_t(0), DEFAULT_KIND)),
-                ("cudaMemset", (None, 0, ctypes.c_size_t(0))),
-            ):
-                with self.subTest(name, mode=mode, error=error):
+        own, other = (lambda work: work()), in_thread
+        calls = (
+            ("cudaMalloc", (ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(64))),
+            ("cudaMallocHost", (ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(64))),
+            ("cudaFree", (None,)),
+            ("cudaDeviceSynchronize", ()),
+            ("cudaMemcpy", (None, None, ctypes.c_size_t(0), DEFAULT_KIND)),
+            ("cudaMemset", (None, 0, ctypes.c_size_t(0))),
+        )
+        for mode, run, error in (
+            (GLOBAL, own, CAPTURE_UNSUPPORTED),
+            (GLOBAL, other, CAPTURE_UNSUPPORTED),
+            (THREAD_LOCAL, own, CAPTURE_UNSUPPORTED),
+            (THREAD_LOCAL, other, 0),
+            (RELAXED, own, 0),
+            (RELAXED, other, 0),
+        ):
+            for name, arguments in calls:
+                with self.subTest(name, mode=mode, run=run):
                     stream, graph = cuda.stream(), ctypes.c_void_p()
                     cuda.call("cudaStreamBeginCapture", stream, mode)
                     run(functools.partial(cuda.call, name, *arguments, error=error))
@@ -146,15 +156,6 @@ class RuntimeTest(unittest.TestCase):
                     cuda.call("cudaStreamEndCapture", stream, ctypes.byref(graph), error=invalidated)
                     self.assertEqual(bool(graph), not error)
                     cuda.call(name, *arguments)  # afterwards it may be called
-
-    def test_what_global_capture_forbids(self) -> None:
-        self.check_forbidden(GLOBAL, CAPTURE_UNSUPPORTED, CAPTURE_UNSUPPORTED)
-
-    def test_what_thread_local_capture_forbids(self) -> None:
-        self.check_forbidden(THREAD_LOCAL, CAPTURE_UNSUPPORTED, 0)
-
-    def test_what_relaxed_capture_forbids(self) -> None:
-        self.check_forbidden(RELAXED, 0, 0)
 
     def test_a_captured_stream_is_not_waited_for(self) -> None:
         cuda = self.cuda
@@ -513,8 +514,10 @@ def images():
 
 @unittest.skipUnless(ON_SOFTWARE_CUDA, "not on the software CUDA")
 class KernelTest(unittest.TestCase):
-    def check(self, cases) -> None:
-        for name, nodes, inputs, constants in cases:
+    def test_kernels_compute_what_the_cpu_ep_computes(self) -> None:
+        for name, nodes, inputs, constants in itertools.chain(
+            elementwise(), layout(), indexing(), reductions(), products(), images()
+        ):
             with self.subTest(name):
                 outputs = tuple(nodes[-1].output)
                 model = made(nodes, inputs, constants, outputs)
@@ -523,24 +526,6 @@ class KernelTest(unittest.TestCase):
                 for got, expected in zip(run(model, inputs), on_cpu, strict=True):
                     self.assertEqual((got.dtype, got.shape), (expected.dtype, expected.shape))
                     np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
-
-    def test_elementwise(self) -> None:
-        self.check(elementwise())
-
-    def test_layout(self) -> None:
-        self.check(layout())
-
-    def test_indexing(self) -> None:
-        self.check(indexing())
-
-    def test_reductions(self) -> None:
-        self.check(reductions())
-
-    def test_products(self) -> None:
-        self.check(products())
-
-    def test_images(self) -> None:
-        self.check(images())
 
     def test_random_numbers(self) -> None:
         x, constants = np.ones((2000, 3), np.float32), {"R": np.float32(0.25), "T": np.array(True)}
