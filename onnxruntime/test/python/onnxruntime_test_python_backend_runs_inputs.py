@@ -595,12 +595,13 @@ for twice in (range(2), (1, 2), ["a", "b"]):
         with mock.patch.object(ModelInputs, "feeds", side_effect=AssertionError):
             for given in (X, [X], (X,), {"X": X}, onnxruntime.OrtValue.ortvalue_from_numpy(X)):
                 np.testing.assert_array_equal(rep.run(given)[0], abs(X))
-        lock, slots, options = mock.MagicMock(), ModelInputs(rep.session).slots, rep.run_options()
+        lock = mock.Mock(run=mock.Mock(side_effect=lambda options, function, *arguments: function(*arguments)))
+        slots, options = ModelInputs(rep.session).slots, rep.run_options()
         free, locked = (fast_path.of(rep.session, slots, ["Y"], one) for one in (None, lock))
         with mock.patch.object(rep.session, "run"):
             self.assertIsNone(free(X, options))
         np.testing.assert_array_equal(locked(X, options)[0], abs(X))
-        lock.for_a_run.assert_called_once_with()
+        lock.run.assert_called_once()
         inner = fast_path.inner_of(rep.session)
         rep.session.set_providers(["CPUExecutionProvider"])
         self.assertIsNone(free(X, options))

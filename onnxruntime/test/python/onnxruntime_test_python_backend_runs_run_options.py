@@ -39,8 +39,8 @@ def prepare(**keywords):
 
 
 @contextlib.contextmanager
-def counted_run_options() -> Iterator[type]:
-    """Let runs create run options of a class that counts the created ones, and those that are still referenced."""
+def counted_run_options() -> Iterator[tuple[object, type]]:
+    """Return a prepared model, and the class of its later run options: it counts the created and the kept ones."""
 
     class Counted(onnxruntime.RunOptions):
         created = 0
@@ -51,8 +51,10 @@ def counted_run_options() -> Iterator[type]:
             Counted.created += 1
             Counted.alive.add(self)
 
+    rep = prepare()
+    rep.run([X])  # creates the run options of runs without settings
     with mock.patch.object(run_options, "RunOptions", Counted):
-        yield Counted
+        yield rep, Counted
 
 
 class RunConfigTest(unittest.TestCase):
@@ -281,23 +283,22 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
         self.assertEqual(sent_run_config(rep, run_config={"gpu_graph_id": np.int64(2)}), {"gpu_graph_id": "2"})
 
     def test_settings_of_an_earlier_run_are_used_again(self) -> None:
-        with counted_run_options() as options:
-            rep = prepare()
+        with counted_run_options() as (rep, options):
             for logid in ("worker", "".join(["work", "er"])):  # marshal distinguishes an interned text from others
                 rep.run([X], run_config={SHRINKAGE: "cpu:0"}, log_severity_level=3, logid=logid)
             self.assertEqual(options.created, 1)
 
     def test_few_settings_of_earlier_runs_are_kept(self) -> None:
-        with counted_run_options() as options:
-            rep, most = prepare(), 0
+        most = 0
+        with counted_run_options() as (rep, options):
             for number in range(1000):
                 rep.run([X], logid=f"run {number}")
                 most = max(most, len(options.alive))
         self.assertIn(most, range(2, 65))
 
     def test_no_text_of_a_caller_is_kept(self) -> None:
-        rep, marker = prepare(), "of the caller"
-        with counted_run_options() as options:
+        marker = "of the caller"
+        with counted_run_options() as (rep, options):
             for keywords in (
                 {marker: 1},
                 {"unknown": marker},
