@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-import itertools
 import unittest
 import warnings
-from collections.abc import Iterator, Mapping
 from unittest import mock
 
 import numpy as np
@@ -34,48 +32,6 @@ def session_config(given: object, at: Circumstances) -> dict:
 
 def run_config(given: object, at: Circumstances) -> dict:
     return dict(permit(at, run_config=given).run_config)
-
-
-class Once(Mapping):
-    """A mapping that returns other items after the first read."""
-
-    def __init__(self, first: dict, later: dict) -> None:
-        self._answers = itertools.chain([first], itertools.repeat(later))
-
-    def items(self):
-        return next(self._answers).items()
-
-    def __getitem__(self, key):
-        return next(self._answers)[key]
-
-    def __iter__(self) -> Iterator:
-        return iter(next(self._answers))
-
-    def __len__(self) -> int:
-        return 1
-
-
-class Endless(Mapping):
-    """An endless mapping that reports a length of 1."""
-
-    def __getitem__(self, key):
-        return "1"
-
-    def __iter__(self) -> Iterator:
-        return (f"key{number}" for number in itertools.count())
-
-    def __len__(self) -> int:
-        return 1
-
-
-class Broken(Endless):
-    def __iter__(self) -> Iterator:
-        raise ValueError("broken")
-
-
-class NoPairs(Endless):
-    def items(self):
-        return ["abc", 1]
 
 
 class TestAttributes(unittest.TestCase):
@@ -151,33 +107,6 @@ class TestSessionAndRunConfig(unittest.TestCase):
         self.assertTrue(all(type(item) is str for pair in entries.items() for item in pair))
         self.assertEqual(run_config({"gpu_graph_id": np.int8(-1)}, NEWEST), {"gpu_graph_id": "-1"})
         self.assertEqual(session_config({}, NEWEST), {})
-
-    def test_not_a_mapping(self):
-        for given in ([], [("a", "b")], "a", b"a", 1, {"a"}, iter({}), Loud(), object, Broken(), NoPairs()):
-            for find, keyword in ((session_config, "session_config"), (run_config, "run_config")):
-                with self.subTest(type=ascii(type.__repr__(type(given)))), self.assertRaisesRegex(TypeError, keyword):
-                    find(given, NEWEST)
-
-    def test_huge_and_endless_mappings(self):
-        self.assert_refused(Endless())
-        self.assert_refused(dict.fromkeys(map(str, range(257)), "1"))
-        # With one entry less, each key is checked.
-        self.assert_refused(dict.fromkeys(map(str, range(256)), "1"), key="0")
-
-    def test_mapping_that_changes_between_reads(self):
-        harmless = {"session.disable_prepacking": "1"}
-        harmful = {"session.collect_node_memory_stats_to_file": "written"}
-        self.assertEqual(session_config(Once(harmless, harmful), NEWEST), harmless)
-        self.assert_refused(Once(harmful, harmless), key=next(iter(harmful)))
-
-        class Dict(dict):
-            def __getitem__(self, key):
-                return "written"
-
-            def __iter__(self):
-                return iter(harmful)
-
-        self.assertEqual(session_config(Dict(harmless), NEWEST), harmless)
 
     def test_keys_that_are_not_exact(self):
         right = "session.disable_prepacking"
@@ -369,12 +298,6 @@ class TestProviderOptions(unittest.TestCase):
             self.assertLess(len(text), 1000)
         for name in (None, cpu.encode(), 1, Str(cpu), NumpyStr(cpu), (cpu,), Str("CUDAExecutionProvider")):
             self.assert_refused({name: {}}, "", errors.show(name))
-
-    def test_not_a_mapping(self):
-        cuda = "CUDAExecutionProvider"
-        for given in ([], cuda, {cuda: None}, {cuda: [("a", 1)]}):
-            with self.subTest(given=given), self.assertRaisesRegex(TypeError, "provider_options.* must be a mapping"):
-                self.find(given)
 
     def test_the_verdict_on_an_ep_that_is_not_available(self):
         """The tables of all kinds of the EP decide. Another module reports that the EP is not available."""
