@@ -21,7 +21,6 @@ from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG
 from onnxruntime.backend.allowlist.rules import Circumstances, Common, Need, Rule
 from onnxruntime.backend.allowlist.value_kinds import Flag, Integer, Member, Text, Threads
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
-from onnxruntime.backend.request import of_call
 
 _SPIN = "session.intra_op.spin_duration_us"
 
@@ -337,30 +336,6 @@ class TestProviderOptions(unittest.TestCase):
         except errors.NotPermittedError:
             return False
         return True
-
-    def test_the_index_of_a_device(self):
-        cuda = "CUDAExecutionProvider"
-        for device, device_id, permitted in (
-            ("CUDA", 1, True),
-            ("CUDA:0", 0, True),
-            ("CUDA:1", 1, True),
-            ("CUDA:0", 1, False),
-            ("CUDA:1", 0, False),
-            ("GPU:0", 0, True),
-            ("GPU:0", 1, False),
-        ):
-            requested = of_call({"provider_options": {cuda: {"device_id": device_id}}}, {}, device)
-            with self.subTest(device=device, device_id=device_id):
-                if permitted:
-                    found = look_up.permit(requested, NEWEST, lambda _: "built-in").providers[cuda]
-                    self.assertEqual(found["device_id"].value, device_id)
-                    continue
-                with self.assertRaises(errors.NotPermittedError) as raised:
-                    look_up.permit(requested, NEWEST, lambda _: "built-in")
-                self.assertEqual(raised.exception.keyword, "device")
-        for given in ({}, {"device_id": 2}):
-            requested = of_call({"provider_options": {cuda: given}}, {}, "CUDA")
-            self.assertEqual([*look_up.permit(requested, NEWEST, lambda _: "built-in").providers], [cuda])
 
     def test_the_condition_of_an_ep(self):
         cpu, need = "CPUExecutionProvider", Need("two cores", lambda *_: False, without="it blocks")

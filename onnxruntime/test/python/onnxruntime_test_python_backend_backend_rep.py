@@ -224,6 +224,12 @@ class ConfigurationTest(unittest.TestCase):
             for name in ("provider_options", "session_options", "session_config", "run_config", "unconfirmed"):
                 with self.subTest(name), self.assertRaises(TypeError):
                     getattr(rep, name)["x"] = "1"
+                with self.subTest(name), self.assertRaises(AttributeError):
+                    setattr(rep, name, None)
+        options = onnxruntime.backend.prepare(two_nodes(), provider_options={CPU: {}}).provider_options[CPU]
+        with self.assertRaises(TypeError):
+            options["x"] = "1"
+        self.assertIsInstance(rep.providers, tuple)
 
     def test_an_object_that_a_program_compares_with_a_report_changes_nothing(self) -> None:
         class Writing:

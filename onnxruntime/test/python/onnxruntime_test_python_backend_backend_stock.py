@@ -73,13 +73,6 @@ class ModelsTest(unittest.TestCase):
                     onnxruntime.backend.prepare(bad)
                 self.assertNotIsInstance(raised.exception, onnxruntime.backend.NotPermittedError)
 
-    def test_a_path_that_is_not_utf8(self) -> None:
-        with (
-            no_session_opens(),
-            self.assertRaisesRegex(RuntimeError, "model: .* not UTF-8.*Pass the file"),
-        ):
-            onnxruntime.backend.prepare("mod\udce8le.onnx")
-
     def test_a_model_that_is_too_large_to_serialize(self) -> None:
         class EncodeError(Exception):
             """As protobuf raises it above 2 GB."""

@@ -18,7 +18,7 @@ from multiprocessing import get_context
 from unittest import mock
 
 import numpy as np
-from backend_test_models import two_nodes
+from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
@@ -175,7 +175,10 @@ class TestErrors(unittest.TestCase):
             self.assertNotIsInstance(raised.exception, NotPermittedError)
 
     def test_a_path_that_is_not_utf8(self):
-        with self.assertRaisesRegex(NotPermittedError, "UTF-8.*Pass the file's bytes"):
+        with (
+            no_session_opens(),
+            self.assertRaisesRegex(NotPermittedError, "model: .* not UTF-8.*Pass the file's bytes"),
+        ):
             onnxruntime.backend.prepare(b"\xff.onnx".decode("utf-8", "surrogateescape"))
 
 

@@ -65,25 +65,35 @@ class DeviceTest(unittest.TestCase):
             }
 
     def test_an_index_is_the_device_id(self) -> None:
-        one = {"device_id": "1"}
-        self.assertEqual(self.settled("CUDA:1", None), {CUDA: one})
-        self.assertEqual(self.settled("CUDA:1", {CUDA: {}}), {CUDA: one})
-        self.assertEqual(self.settled("CUDA:1", {CUDA: {"device_id": 1}}), {CUDA: one})
-        self.assertEqual(self.settled("CUDA:1", {CUDA: {"use_tf32": 0}}), {CUDA: one | {"use_tf32": "0"}})
-        self.assertEqual(self.settled("CUDA:1", {TENSORRT: {}, CUDA: {}}), {TENSORRT: one, CUDA: one})
-        self.assertEqual(self.settled("CUDA:1", {OPENVINO: {}, CUDA: {}}), {OPENVINO: {}, CUDA: one})
-        self.assertEqual(self.settled("CUDA", {CUDA: {"device_id": 1}}), {CUDA: one})
+        one, zero = {"device_id": "1"}, {"device_id": "0"}
+        for device, options, expected in (
+            ("CUDA:1", None, {CUDA: one}),
+            ("CUDA:1", {CUDA: {}}, {CUDA: one}),
+            ("CUDA:1", {CUDA: {"device_id": 1}}, {CUDA: one}),
+            ("CUDA:1", {CUDA: {"use_tf32": 0}}, {CUDA: one | {"use_tf32": "0"}}),
+            ("CUDA:1", {TENSORRT: {}, CUDA: {}}, {TENSORRT: one, CUDA: one}),
+            ("CUDA:1", {OPENVINO: {}, CUDA: {}}, {OPENVINO: {}, CUDA: one}),
+            ("CUDA", {CUDA: {"device_id": 1}}, {CUDA: one}),
+            ("CUDA", {CUDA: {}}, {CUDA: {}}),
+            ("CUDA:0", {CUDA: {"device_id": 0}}, {CUDA: zero}),
+            ("GPU:0", {CUDA: {"device_id": 0}}, {CUDA: zero}),
+        ):
+            with self.subTest(device=device, options=options):
+                self.assertEqual(self.settled(device, options), expected)
 
     def test_a_contradiction_is_an_error(self) -> None:
         for device, options in (
             ("CUDA:0", {CUDA: {"device_id": 1}}),
             ("CUDA:1", {TENSORRT: {"device_id": 0}, CUDA: {"device_id": 1}}),
+            ("CUDA:1", {CUDA: {"device_id": 0}}),
+            ("GPU:0", {CUDA: {"device_id": 1}}),
             ("CUDA:1", {}),
             ("CUDA", {OPENVINO: {}}),
             ("GPU", {CPU: {}}),
         ):
-            with self.subTest(device=device, options=options), self.assertRaisesRegex(RuntimeError, "contradicts"):
+            with self.subTest(device=device, options=options), self.assertRaises(NotPermittedError) as refused:
                 self.settled(device, options)
+            self.assertEqual(refused.exception.keyword, "device")
 
     def test_a_device_alone_names_no_ep(self) -> None:
         for device in ("CPU", "CPU:0", "CUDA", "GPU", None):
