@@ -53,11 +53,14 @@ class LimitTest(unittest.TestCase):
                 self.rep.run([self.values], timeout=1e-9)
 
     def test_a_run_that_ends_before_its_thread_waits(self) -> None:
-        run, end = mock.Mock(), limits.SimpleQueue()
-        end.put(None)
-        limits._wait(run, end, 0.001)
-        run.assert_not_called()
-        limits._wait(lambda: None, end, 0.001)  # the run ended and is no more
+        options, threads = onnxruntime.RunOptions(), []
+        limited = limits.Limited(options, 0.001, None)
+        with mock.patch.object(limits, "start_new_thread", lambda *thread: threads.append(thread)), limited:
+            pass
+        ((wait, (run, *arguments)),) = threads
+        wait(run, *arguments)
+        self.assertFalse(options.terminate)
+        wait(lambda: None, *arguments)  # the run ended and is no more
 
     def test_the_thread_of_a_timeout_ends_with_the_run(self) -> None:
         wait, ended = limits._wait, threading.Event()
