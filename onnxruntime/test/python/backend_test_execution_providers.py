@@ -23,6 +23,7 @@ import onnxruntime
 
 CPU = "CPUExecutionProvider"
 OPENVINO = "OpenVINOExecutionProvider"
+WEBGPU = "WebGpuExecutionProvider"
 INTEL = 0x8086
 NO_CPU = {"session.disable_cpu_ep_fallback": "1"}
 
@@ -60,6 +61,26 @@ def register_openvino_plugin() -> bool:
         set_cpu_vendor(INTEL)
         onnxruntime.register_execution_provider_library(OPENVINO, onnxruntime_ep_openvino.get_library_path())
     return True
+
+
+def set_up_webgpu_plugin() -> None:
+    """Register the plugin EP for WebGPU until the tests of a module end, or skip these tests."""
+    try:
+        import onnxruntime_ep_webgpu  # noqa: PLC0415
+    except ImportError:
+        missing = "onnxruntime-ep-webgpu is not installed"
+    else:
+        if WEBGPU not in onnxruntime.get_available_providers():  # another module's tests may have come first
+            onnxruntime.register_execution_provider_library(WEBGPU, onnxruntime_ep_webgpu.get_library_path())
+        if any(device.ep_name == WEBGPU for device in onnxruntime.get_ep_devices()):
+            unittest.addModuleCleanup(onnxruntime.unregister_execution_provider_library, WEBGPU)
+            return
+        onnxruntime.unregister_execution_provider_library(WEBGPU)
+        missing = "this machine has no GPU"
+    # Under with_software_gpu.sh, nothing may be missing.
+    if os.environ.get("ORT_TEST_SOFTWARE_GPU"):
+        raise RuntimeError(missing)
+    raise unittest.SkipTest(missing)
 
 
 def convolutions(channels: int = 3, size: int = 16) -> ModelProto:

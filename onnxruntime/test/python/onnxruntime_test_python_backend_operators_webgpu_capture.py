@@ -17,6 +17,7 @@ import unittest
 import backend_captured_operators as operators
 import numpy as np
 from backend_test_captured_models import attention_block, convolutional_net, hidden_copies, random_feeds, random_model
+from backend_test_execution_providers import set_up_webgpu_plugin
 from backend_test_models import model
 from backend_test_random_models import refused_variant
 from onnx import ModelProto, TensorProto, helper
@@ -35,22 +36,7 @@ _RUNS = 12
 _ORDINARY = {"gpu_graph_id": -1}
 
 
-def setUpModule() -> None:
-    try:
-        import onnxruntime_ep_webgpu  # noqa: PLC0415
-    except ImportError:
-        missing = "onnxruntime-ep-webgpu is not installed"
-    else:
-        if WEBGPU not in onnxruntime.get_available_providers():  # another module's tests may have come first
-            onnxruntime.register_execution_provider_library(WEBGPU, onnxruntime_ep_webgpu.get_library_path())
-        if any(device.ep_name == WEBGPU for device in onnxruntime.get_ep_devices()):
-            unittest.addModuleCleanup(onnxruntime.unregister_execution_provider_library, WEBGPU)
-            return
-        onnxruntime.unregister_execution_provider_library(WEBGPU)
-        missing = "this machine has no GPU"
-    if os.environ.get("ORT_TEST_SOFTWARE_GPU"):
-        raise RuntimeError(missing)
-    raise unittest.SkipTest(missing)
+setUpModule = set_up_webgpu_plugin
 
 
 def prepare(made: ModelProto, **keywords):

@@ -23,6 +23,7 @@ from backend_test_capture import (
     chain,
     two_inputs,
 )
+from backend_test_execution_providers import set_up_webgpu_plugin
 from backend_test_models import model, reads_linux
 from onnx import ModelProto, TensorProto, helper
 
@@ -35,23 +36,7 @@ from onnxruntime.backend.runs import locks
 EP = "WebGpuExecutionProvider"
 
 
-def setUpModule() -> None:
-    try:
-        import onnxruntime_ep_webgpu  # noqa: PLC0415
-    except ImportError:
-        missing = "onnxruntime-ep-webgpu is not installed"
-    else:
-        if EP not in onnxruntime.get_available_providers():  # another module's tests may have come first
-            onnxruntime.register_execution_provider_library(EP, onnxruntime_ep_webgpu.get_library_path())
-        if any(device.ep_name == EP for device in onnxruntime.get_ep_devices()):
-            unittest.addModuleCleanup(onnxruntime.unregister_execution_provider_library, EP)
-            return
-        onnxruntime.unregister_execution_provider_library(EP)
-        missing = "this machine has no GPU"
-    # Under with_software_gpu.sh, nothing may be missing.
-    if os.environ.get("ORT_TEST_SOFTWARE_GPU"):
-        raise RuntimeError(missing)
-    raise unittest.SkipTest(missing)
+setUpModule = set_up_webgpu_plugin
 
 
 def prepare(made: ModelProto, capture: bool = True, **keywords):
