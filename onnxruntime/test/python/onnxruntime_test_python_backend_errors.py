@@ -62,6 +62,7 @@ class TestErrors(unittest.TestCase):
 
     # The modules that raise errors of other classes than NotPermittedError, and the subjects of these errors.
     NOT_ABOUT_A_SETTING = {  # noqa: RUF012
+        "allowlist.look_up": "the environment",
         "backend": "a model, and a part of the API that is not implemented",
         "backend_rep": "a prepared model that is closed or copied, and a second positional argument",
         "capture.eligibility": "a machine without a temporary folder",
