@@ -24,7 +24,7 @@ from onnxruntime.backend import configuration
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.session import plugins
 
-CPU, NEW, CUDA = "CPUExecutionProvider", "UnheardOfExecutionProvider", "CUDAExecutionProvider"
+CPU, NEW, CUDA = "CPUExecutionProvider", "FakedExecutionProvider", "CUDAExecutionProvider"
 LIBRARY = os.path.realpath("libep.so")
 PACKAGE = f"get_ep_name = lambda: {NEW!r}\nget_library_path = lambda: {LIBRARY!r}\n"
 
