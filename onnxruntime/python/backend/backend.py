@@ -136,8 +136,8 @@ class OnnxRuntimeBackend(Backend):
         requested = request.of_call(keywords, kwargs, device)
         plugins.register(requested.plugins, request.FROM_ENVIRONMENT)
         with requested.blame_environment():
-            at = Circumstances.expected(presence.stock_list(get_available_providers()))
-            permit = look_up.permit(requested, at, presence.kind_of_specified, presence.advice)
+            presence.check_devices(requested.settings.get("provider_options", ()))
+            permit = look_up.permit(requested, presence.facts(get_available_providers()))
             requested.add_origin(permit.without_effect)
             presence.check_available(permit)
             options, released = SessionOptions(), cls.allowReleasedOpsetsOnly
@@ -213,8 +213,7 @@ def _not_applied(keywords: dict, applied: verification.Applied) -> dict:
     if again := {word: given for word, given in keywords.items() if word != "run_config"}:
         requested, before = request.of_call(again, environment=()), applied.configuration
         request.add(requested, before, KEYWORDS)
-        at = Circumstances.expected(presence.stock_list(get_available_providers()))
-        configuration = look_up.permit(requested, at, presence.kind_of).configuration()
+        configuration = look_up.permit(requested, presence.facts(get_available_providers())).configuration()
         for keyword in again:
             if configuration.get(keyword, {}) != before.get(keyword, {}):
                 reject(

@@ -9,6 +9,8 @@ The release is pinned nowhere: it is the newest one that an entry of the tables 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
 from onnxruntime.backend.allowlist.providers import PROVIDERS
@@ -23,10 +25,15 @@ NEWEST = Circumstances(
 )
 
 
+def having(eps: Iterable[str], kind: str, at: Circumstances = NEWEST) -> Circumstances:
+    """Return the circumstances of a process that has these EPs, all of a kind; none of them if the kind is ``""``."""
+    return at._replace(kinds=dict.fromkeys(eps, kind) if kind else {})
+
+
 def permit(
     at: Circumstances = NEWEST, kind: str = "built-in", attributes: dict | None = None, **requested: object
 ) -> Permit:
-    return look_up.permit(of_call(requested, attributes or {}), at, lambda _: kind)
+    return look_up.permit(of_call(requested, attributes or {}), having(requested.get("provider_options", ()), kind, at))
 
 
 def session_attributes(given: dict) -> dict:

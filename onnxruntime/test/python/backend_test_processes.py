@@ -59,7 +59,7 @@ def process_with(bundled: tuple[str, ...] = (), plugins: tuple[str, ...] = (), b
 
 def permit(options: dict | None, device: str | None = None) -> Permit:
     asked = request.of_call({"provider_options": options}, device=device)
-    permitted = look_up.permit(asked, Circumstances.expected(()), presence.kind_of)
+    permitted = look_up.permit(asked, Circumstances.expected(())._replace(kinds=presence.kinds()))
     presence.check_available(permitted)
     return permitted
 

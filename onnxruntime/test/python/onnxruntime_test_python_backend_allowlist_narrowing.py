@@ -127,7 +127,9 @@ def permit(device: str | None = None, **given: object) -> Permit:
     keywords = {word: given.pop(word) for word in configuration.KEYWORDS if word in given}
     requested = of_call(keywords, given, device)
     with requested.blame_environment():
-        return look_up.permit(requested, NEWEST, lambda name: next(iter(PROVIDERS.get(name, [])), ""))
+        return look_up.permit(
+            requested, NEWEST._replace(kinds={name: next(iter(of)) for name, of in PROVIDERS.items()})
+        )
 
 
 class Case(unittest.TestCase):
@@ -247,7 +249,7 @@ class NarrowingTest(Case):
         for keyword, ep, table in entries:
             names = {name: True for name, rule in table.items() if rule.until is None}
             part = {keyword: {ep: names} if ep else names}
-            self.assertEqual([*look_up.faults_of_permit(part, NEWEST, lambda _: "")], [])
+            self.assertEqual([*look_up.faults_of_permit(part, NEWEST)], [])
 
 
 class CallsTest(Case):

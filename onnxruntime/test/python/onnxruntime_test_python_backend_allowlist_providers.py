@@ -12,7 +12,7 @@ import unittest
 from collections.abc import Iterator
 from unittest import mock
 
-from backend_test_allowlist import NEWEST
+from backend_test_allowlist import NEWEST, having
 from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
@@ -90,7 +90,7 @@ def rules(rule_type: type) -> Iterator[tuple[str, str, str, Rule | Refused]]:
 
 
 def permit(name: str, options: dict, kind: str, at: Circumstances = HERE) -> dict:
-    return look_up.permit(of_call({"provider_options": {name: options}}), at, lambda _: kind).providers
+    return look_up.permit(of_call({"provider_options": {name: options}}), having([name], kind, at)).providers
 
 
 def texts(name: str, options: dict, kind: str = "built-in") -> dict[str, str]:

@@ -34,6 +34,7 @@ from onnxruntime.backend import configuration
 from onnxruntime.backend.command_line import check, configurations
 from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.errors import InputError, NotPermittedError
+from onnxruntime.backend.session import presence
 
 CUDA = "CUDAExecutionProvider"
 
@@ -163,9 +164,9 @@ class CheckTest(CommandTest):
     def test_the_kind_of_an_available_ep(self) -> None:
         qnn = "QNNExecutionProvider"  # only its plugin has options
         config = {"provider_options": {qnn: {"device_id": 1}}}
-        with mock.patch.object(configurations, "kinds", lambda: {qnn: "built-in"}):
+        with mock.patch.object(presence, "kinds", lambda: {qnn: "built-in"}):
             self.assertEqual(self.problems(config), [("provider_options", qnn, "device_id")])
-        with mock.patch.object(configurations, "kinds", lambda: {qnn: "plugin"}):
+        with mock.patch.object(presence, "kinds", lambda: {qnn: "plugin"}):
             (found,) = json.loads(self.show("check", json.dumps(config), "--json"))["provider_options"]
         self.assertEqual((found["kind"], found["available"]), ("plugin", True))
 

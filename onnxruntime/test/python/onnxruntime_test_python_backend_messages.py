@@ -22,7 +22,7 @@ from unittest import mock
 
 import numpy as np
 import onnx
-from backend_test_allowlist import NEWEST
+from backend_test_allowlist import NEWEST, having
 from backend_test_models import IR_VERSION, OPSET, model, slow, two_nodes
 from onnx import TensorProto, helper
 
@@ -78,12 +78,14 @@ def permit(
 ):
     """Look up options of an EP that this machine need not have."""
     at = NEWEST._replace(release=release)
-    return lambda: look_up.permit(of_call({"provider_options": {provider: given}}, {}, device), at, lambda _: kind)
+    return lambda: look_up.permit(
+        of_call({"provider_options": {provider: given}}, {}, device), having([provider], kind, at)
+    )
 
 
 def look_up_key(key: str, value: object) -> Callable:
     """Look up a session config key in the newest release, whichever release is installed."""
-    return lambda: look_up.permit(of_call({"session_config": {key: value}}), NEWEST, lambda _: "built-in")
+    return lambda: look_up.permit(of_call({"session_config": {key: value}}), NEWEST)
 
 
 def run(inputs: object, **keywords: object) -> Callable:
@@ -140,7 +142,7 @@ def on_one_core() -> None:
     """Leave out an EP that the caller does not specify."""
     need = Need("two CPU cores", lambda *_: False, without="runs can block")
     with mock.patch.dict(look_up.PROVIDER_NEEDS, {"AzureExecutionProvider": need}):
-        look_up.permit(of_call({}), NEWEST._replace(providers=("AzureExecutionProvider", CPU)), lambda _: "built-in")
+        look_up.permit(of_call({}), NEWEST._replace(providers=("AzureExecutionProvider", CPU)))
 
 
 def setting(**variables: str) -> AbstractContextManager:
@@ -220,7 +222,7 @@ def read_back_otherwise() -> None:
     """Verify a session with another value of a session config entry."""
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry(SPINNING, "1")
-    permitted = look_up.permit(of_call({"session_config": {SPINNING: 0}}), NEWEST, lambda _: "built-in")
+    permitted = look_up.permit(of_call({"session_config": {SPINNING: 0}}), NEWEST)
     verification.read_back(InferenceSession(MODEL, options, providers=[CPU]), permitted)
 
 

@@ -37,7 +37,7 @@ class RegistrationTest(unittest.TestCase):
         self.enterContext(mock.patch.dict(plugins._registered))
         self.enterContext(mock.patch.object(onnxruntime, "get_ep_devices", lambda: self.found))
         self.register = self.enterContext(mock.patch.object(onnxruntime, "register_execution_provider_library"))
-        self.register.side_effect = lambda ep, _: self.found.extend([mock.Mock(ep_name=ep)] * self.devices)
+        self.register.side_effect = lambda ep, _: self.found.extend([mock.Mock(ep_name=ep, ep_metadata={})] * self.devices)
         self.enterContext(warnings.catch_warnings(action="error"))
 
     def prepare(self, *names: str, **keywords: object):

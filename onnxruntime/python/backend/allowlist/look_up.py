@@ -11,7 +11,7 @@ tables (:mod:`allowlist.ort_options`, :mod:`allowlist.providers`), with text ren
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -36,26 +36,17 @@ _ATTRIBUTES = {*ort_options.SESSION_ATTRIBUTES, *ort_options.RUN_ATTRIBUTES}
 _LONGEST_NAME = 100  # of an attribute
 
 
-def permit(
-    request: Request,
-    facts: Circumstances,
-    kind_of: Callable[[str], str],
-    advice: Callable[[str], str] = lambda _: REGISTER,
-) -> Permit:
-    """Look up all settings of a request; ``facts`` describe the session without them, with its EPs as ``providers``.
-
-    :param kind_of: returns the kind of an EP in this process, or ``""``.
-    :param advice: returns the next step for an EP that this process does not have.
-    """
+def permit(request: Request, facts: Circumstances) -> Permit:
+    """Look up all settings of a request; ``facts`` describe the process, and the session without these settings."""
     eps = request.settings.get("provider_options")
-    permitted = Permit(request.device, eps is not None)
+    permitted = Permit(request.device, eps is not None, kinds=facts.kinds)
     variable = "the environment variable ORT_ONNX_BACKEND_CONFIG"
     for keyword in LIBRARIES.keys() & request.attributes.keys():
         refuse(f'only {variable} can specify libraries, as {{"{keyword}": [...]}}', keyword)
     if PERMIT in request.attributes:
         refuse(f'only {variable} can specify the settings of callers, as {{"{PERMIT}": {{...}}}}', PERMIT)
     if request.narrowing:
-        for problem in faults_of_permit(request.narrowing.permit, facts, kind_of):
+        for problem in faults_of_permit(request.narrowing.permit, facts):
             raise RuntimeError(f"{variable} cannot be used: {problem}")
         facts = facts._replace(narrowing=request.narrowing)
     permitted.attributes, permitted.without_effect["session_options"] = attributes(
@@ -76,12 +67,11 @@ def permit(
         if facts.narrowing:
             facts.narrowing.check_providers(eps)
         for name, given in eps.items():
-            kind = permitted.kinds[name] = kind_of(name)
-            if not kind and name not in PROVIDERS:
+            if name not in facts.kinds and name not in PROVIDERS:
                 similar = suggestions().similar_provider(name)
-                step = "" if similar.endswith("?") else f". {advice(name)}"
+                step = "" if similar.endswith("?") else f". {REGISTER}"
                 refuse(f"unknown execution provider{similar}{step}", "provider_options", name, None if name else "")
-            permitted.providers[name] = _options_of(name, given, kind, facts)
+            permitted.providers[name] = _options_of(name, given, facts)
         _check_device(request, permitted)
     for keyword in (word for word in ("session_config", "run_config") if word in request.settings):
         beside = facts._replace(
@@ -143,12 +133,12 @@ def attributes(
     return chosen, _without_effect(settings, facts._replace(attributes=chosen)) if settings else {}
 
 
-def _options_of(name: str, given: Mapping[str, object], kind: str, facts: Circumstances) -> dict[str, Setting]:
+def _options_of(name: str, given: Mapping[str, object], facts: Circumstances) -> dict[str, Setting]:
     """Return the options of an EP. If it is not available, one of its kinds must permit all of them."""
     first = None
-    for each in (kind,) if kind else PROVIDERS[name]:
+    for kind in (facts.kinds[name],) if name in facts.kinds else PROVIDERS[name]:
         try:
-            return _options_of_kind(name, each, given, facts)
+            return _options_of_kind(name, kind, given, facts)
         except NotPermittedError as refusal:
             first = first or refusal
     raise first
@@ -204,14 +194,12 @@ def _parsed(rule: Rule, value: object, place: Place, facts: Circumstances) -> Se
     return Setting(rule, parsed, rule.kind.render(parsed), place)
 
 
-def faults_of_permit(
-    permitted: Mapping[str, dict], facts: Circumstances, kind_of: Callable[[str], str]
-) -> Iterator[str]:
+def faults_of_permit(permitted: Mapping[str, dict], facts: Circumstances) -> Iterator[str]:
     """Return a sentence about each setting in a part PERMIT that the allowlist does not permit."""
     for keyword, ep, names in tables(permitted):
         kinds = {"": ort_options.BY_KEYWORD.get(keyword, dict.fromkeys(names, ort_options.FREE_DIMENSION))}
         if keyword == "provider_options":
-            kinds = PROVIDERS.get(ep) or ({"plugin": ANY_PLUGIN} if kind_of(ep) else {})
+            kinds = PROVIDERS.get(ep) or ({"plugin": ANY_PLUGIN} if ep in facts.kinds else {})
         if not kinds:
             yield f"{PERMIT}: {name_of(keyword, ep)}: unknown execution provider{suggestions().similar_provider(ep)}"
         for name, values in names.items() if kinds else ():

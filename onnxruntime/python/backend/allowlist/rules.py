@@ -36,6 +36,7 @@ class Circumstances(NamedTuple):
     options: Mapping[str, Mapping[str, str]] = NOTHING  # EP to the texts of its specified options
     sizes: Mapping[str, int] = NOTHING  # of the free dimension overrides
     beside: Mapping[str, str] = NOTHING  # the texts of the entries specified together with this one
+    kinds: Mapping[str, str] = NOTHING  # the EPs of the process, each with "built-in" or "plugin"
     narrowing: Narrowing | None = None  # the settings that callers may set, if the environment specifies them
 
     def has(self, *eps: str) -> bool:
@@ -133,7 +134,7 @@ class Permit:
     device: str  # ONNX's name of the requested device, or ""
     explicit: bool  # whether the EPs were specified. Otherwise, they are all available EPs, and ORT may fall back
     providers: dict[str, Mapping[str, Setting]] = field(default_factory=dict)  # the options of each EP, in order
-    kinds: dict[str, str] = field(default_factory=dict)  # of the specified EPs in this process
+    kinds: Mapping[str, str] = field(default_factory=dict)  # of the EPs of the process
     attributes: Mapping[str, object] = field(default_factory=dict)
     session_config: Mapping[str, str] = field(default_factory=dict)
     run_config: Mapping[str, str] = field(default_factory=dict)

@@ -16,9 +16,7 @@ import onnxruntime
 from onnxruntime.backend import configuration, request
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
-from onnxruntime.backend.allowlist.rules import Circumstances
 from onnxruntime.backend.command_line.output import MistakeError, one_line
-from onnxruntime.backend.command_line.providers import kinds
 from onnxruntime.backend.configuration import KEYWORDS, LIBRARIES, PERMIT
 from onnxruntime.backend.errors import InputError, NotPermittedError, name_of, show, warn
 from onnxruntime.backend.session import extensions, plugins, presence
@@ -66,14 +64,13 @@ def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[st
         for name in config.get(keyword, ()):
             problems += [_problem(text, keyword, key=name, reason=text) for text in module.check([name])]
     specified = {keyword: config.get(keyword) for keyword in KEYWORDS}
-    at, present = Circumstances.expected(presence.stock_list(onnxruntime.get_available_providers())), kinds()
-    permitted = config.get(PERMIT, {})
-    for text in look_up.faults_of_permit(permitted, at, lambda name: present.get(name, "")):
+    facts, permitted = presence.facts(onnxruntime.get_available_providers()), config.get(PERMIT, {})
+    for text in look_up.faults_of_permit(permitted, facts):
         problems.append(_problem(text, PERMIT, reason=text))
     while True:
         try:
             requested = request.of_call(specified, environment=())
-            permit = look_up.permit(requested, at, lambda name: present.get(name, ""))
+            permit = look_up.permit(requested, facts)
             break
         except NotPermittedError as refusal:
             problems.append(problem(refusal, specified))
@@ -94,7 +91,7 @@ def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[st
             )
     for text in warnings:
         warn(text)
-    providers = []
+    providers, present = [], permit.kinds
     for name, settings in permit.providers.items() if permit.explicit else ():
         kind = present.get(name) or next(kind for kind, table in PROVIDERS[name].items() if settings.keys() <= {*table})
         providers.append(

@@ -16,19 +16,13 @@ from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import CUDA
 from onnxruntime.backend.request import FROM_ENVIRONMENT, of_environment
-from onnxruntime.backend.session import plugins, presence
+from onnxruntime.backend.session import plugins
+from onnxruntime.backend.session.presence import kinds
 
 
 def full_name(text: str) -> str:
     """Return the EP with a short name such as ``cuda``; the text itself if there is none."""
     return provider_named(text, kinds()) or text
-
-
-def kinds() -> dict[str, str]:
-    """Return the EPs of this process, each with its kind: ``"built-in"`` or ``"plugin"``."""
-    devices = onnxruntime.get_ep_devices()
-    names = [*onnxruntime.get_available_providers(), *(device.ep_name for device in devices)]
-    return {name: presence.kind_of(name) for name in dict.fromkeys(names)}
 
 
 def preload() -> None:

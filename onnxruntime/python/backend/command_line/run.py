@@ -235,7 +235,7 @@ def _result(one: _Tried, first: _Tried) -> dict[str, object]:
     return {
         "configuration": one.label,
         "error": None,
-        "providers": [{"name": name, "kind": presence.kind_of(name)} for name in rep.providers],
+        "providers": [{"name": name, "kind": presence.kinds().get(name, "")} for name in rep.providers],
         "provider_options": {name: dict(options) for name, options in rep.provider_options.items()},
         "unconfirmed": {name: dict(settings) for name, settings in rep.unconfirmed.items()},
         "session_options": {name: getattr(value, "name", value) for name, value in rep.session_options.items()},

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 import onnxruntime
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.allowlist.rules import Circumstances, Permit
 from onnxruntime.backend.errors import reject, show, warn
 from onnxruntime.backend.provider_names import CPU, CUDA, ON_CUDA_DEVICE, OPENVINO, TENSORRT
 from onnxruntime.backend.request import of_environment, split_device
@@ -30,13 +30,18 @@ def _excluded() -> list[str]:
     return [name.strip() for name in os.environ.get(_EXCLUDE, "").split(",") if name.strip()]
 
 
-def stock_list(available: Iterable[str]) -> list[str]:
+def facts(available: Sequence[str]) -> Circumstances:
+    """Describe this process, and a session for a caller who specifies no setting."""
+    return Circumstances.expected(stock_list(available))._replace(kinds=kinds())
+
+
+def stock_list(available: Sequence[str]) -> list[str]:
     """Return the EPs for a caller who specifies none: all built-in EPs except those that the environment excludes.
 
     Warn about an excluded name that no EP has, and about the CPU EP. ORT lists plugin EPs after the CPU EP, the last
     built-in EP. It would ignore them, or attach them in this order, so that they get no node.
     """
-    excluded, known, available = _excluded(), onnxruntime.get_all_providers(), list(available)
+    excluded, known = _excluded(), onnxruntime.get_all_providers()
     for name in excluded:
         if name == CPU:
             warn(f"Environment variable {_EXCLUDE} cannot exclude {CPU}, which every session has")
@@ -53,33 +58,44 @@ def unspecified_plugins() -> list[str]:
     return [name for name in available[available.index(CPU) + 1 :] if name not in _excluded()]
 
 
-def plugin_devices(name: str) -> list:
-    """Return the devices of a plugin EP whose library the application has registered.
+def plugin_devices(name: str | None = None) -> list:
+    """Return the devices of a plugin EP, by default of all, whose library the application has registered.
 
     The metadata of a plugin EP's device contains the library's path. Before ORT 1.24.4 it does not, but the metadata of
     a built-in EP's device contains ORT's release.
     """
     ort = onnxruntime.__version__
-    devices = [(device, device.ep_metadata) for device in onnxruntime.get_ep_devices() if device.ep_name == name]
+    devices = onnxruntime.get_ep_devices()
+    devices = [(device, device.ep_metadata) for device in devices if name in (None, device.ep_name)]
     if ort in _NO_LIBRARY_PATH:
         return [device for device, metadata in devices if metadata.get("version") != ort]
     return [device for device, metadata in devices if "library_path" in metadata]
 
 
-def kind_of(name: str) -> str:
-    """Return ``"built-in"`` or ``"plugin"`` for an EP that this process has, ``""`` for one that it does not have."""
-    if plugin_devices(name):
-        return "plugin"
-    return "built-in" if name in onnxruntime.get_available_providers() else ""
+def kinds() -> dict[str, str]:
+    """Return the EPs of this process, each with ``"built-in"`` or ``"plugin"``."""
+    built_in = dict.fromkeys(onnxruntime.get_available_providers(), "built-in")
+    return built_in | {device.ep_name: "plugin" for device in plugin_devices()}
 
 
-def kind_of_specified(name: str) -> str:
-    """Return :func:`kind_of`. A built-in EP does not replace a plugin EP of the same name that found no device."""
-    kind = kind_of(name)
-    if kind != "plugin" and plugins.lacks_device(name):
-        problem = "the library of this plugin EP is registered, but found no device on this machine that it supports"
-        reject(problem, "provider_options", name)
-    return kind
+def check_devices(specified: Iterable[str]) -> None:
+    """Reject a specified plugin EP whose registered library found no device. No built-in EP of its name replaces it."""
+    present = kinds() if specified else {}
+    for name in specified:
+        absent = name not in present and _is_registered(name)
+        if absent or (present.get(name) != "plugin" and plugins.lacks_device(name)):
+            found = "found no device on this machine that it supports"
+            reject(f"the library of this plugin EP is registered, but {found}", "provider_options", name)
+
+
+def _is_registered(name: str) -> bool:
+    """Return whether a library with an EP of this name is registered."""
+    with suppress(Exception):  # no registered library has an EP of this name, or ORT 1.24, which lacks the function
+        if re.fullmatch(r"[\w.]{1,100}", name, re.ASCII):
+            query = _pybind_state.get_hardware_device_ep_incompatibility_details
+            query(name, onnxruntime.get_ep_devices()[0].device)
+            return True
+    return False
 
 
 def advice(name: str) -> str:
@@ -93,36 +109,21 @@ def advice(name: str) -> str:
             f"base, run in a checkout of this package: pip uninstall -y {base} && ORT_BACKEND_BASE=onnxruntime-gpu pip "
             "install ."
         )
-    return _registration(name)
-
-
-def _registration(name: str) -> str:
-    """Return whether a library with an EP of this name is registered, and the next step."""
-    try:
-        if re.fullmatch(r"[\w.]{1,100}", name, re.ASCII):
-            # ORT 1.24 does not have this function.
-            query = _pybind_state.get_hardware_device_ep_incompatibility_details
-            query(name, onnxruntime.get_ep_devices()[0].device)
-            return "The library of this EP is registered, but it supports no device on this machine"
-    except _pybind_state.InvalidArgument:
-        pass  # no registered library has an EP of this name
-    except Exception:
-        return "A plugin EP becomes available when its library is registered and supports a device on this machine"
     return look_up.REGISTER
 
 
 def advice_on_device(device: object) -> str:
     """Return the next step for a device that this build does not support, ``""`` if no other base supports it."""
     on_cuda = show(device).upper().startswith(("'CUDA", "'GPU"))
-    return advice(CUDA) if on_cuda and not kind_of(CUDA) else ""
+    return advice(CUDA) if on_cuda and CUDA not in kinds() else ""
 
 
 def check_available(permit: Permit) -> None:
     """Check that this process has the specified EPs, and that the environment does not exclude them."""
-    for name, kind in permit.kinds.items():
+    for name in permit.providers if permit.explicit else ():
         if name in _excluded() and name != CPU:
             reject(f"the environment variable {_EXCLUDE} excludes it", "provider_options", name)
-        if not kind:
+        if name not in permit.kinds:
             available = f"Available: {', '.join(onnxruntime.get_available_providers())}. {advice(name)}"
             problem = f"the execution provider is not available in this process. {available}"
             reject(problem, "provider_options", name)
