@@ -107,10 +107,9 @@ class OnnxRuntimeBackend(Backend):
             ORT lacks one of its operators. Not if ``allowReleasedOpsetsOnly`` is false: see :meth:`is_opset_supported`.
         """
         keywords = _specified((provider_options, session_config, run_config, session_options, free_dimension_overrides))
-        if isinstance(model, InferenceSession) and (opened := state.of(model).take_applied()) is not None:
-            run_config, applied = opened  # of the call of this method that created the session
-            rep = OnnxRuntimeBackendRep(model, run_config, applied=applied)
-            added = _not_applied(keywords, applied)
+        if isinstance(model, InferenceSession) and (applied := state.of(model).take_applied()) is not None:
+            # Of the call of this method that created the session.
+            rep, added = OnnxRuntimeBackendRep(model, applied=applied), _not_applied(keywords, applied)
             return _with_run_config(rep, _run_config_only(added)) if added else rep
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
             return _prepare_open(model, device, keywords, kwargs)
@@ -142,7 +141,7 @@ class OnnxRuntimeBackend(Backend):
             presence.check_available(permit)
             options, released = SessionOptions(), cls.allowReleasedOpsetsOnly
             session, libraries = opening.create(source, permit, requested.extensions, options, released)
-        state.of(session).applied = permit.run_config, verification.read_back(session, permit, libraries)
+        state.of(session).applied = verification.read_back(session, permit, libraries)
         return cls.prepare(session, device, **kwargs)
 
     @classmethod

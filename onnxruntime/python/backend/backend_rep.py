@@ -42,19 +42,19 @@ class OnnxRuntimeBackendRep(BackendRep):
     """A prepared model: an :class:`onnxruntime.InferenceSession`, its run config, and the settings that ORT reports."""
 
     # For a subclass that sets ``_session`` itself.
-    _applied, _run_config, _runs = NOTHING_APPLIED, NOTHING, NOT_READY
+    _applied, _runs = NOTHING_APPLIED, NOT_READY
 
-    def __init__(self, session, run_config: Mapping[str, str] = NOTHING, *, applied: Applied = NOTHING_APPLIED) -> None:
-        """Use an ``InferenceSession``, or another object with ``get_inputs`` and ``run``, with permitted entries."""
-        self._session, self._applied, self._run_config = session, applied, run_config
-        if run_config:  # it can reserve a graph
+    def __init__(self, session, *, applied: Applied = NOTHING_APPLIED) -> None:
+        """Use an ``InferenceSession``, or another object with ``get_inputs`` and ``run``, with permitted settings."""
+        self._session, self._applied = session, applied
+        if "run_config" in applied.configuration:  # it can reserve a graph
             self._ready()
 
     def _ready(self) -> Runs:
         """Return the runs of the session that this prepared model has now."""
         runs = self._runs
         if not runs.are_of(self._session):
-            runs = self._runs = Runs.of(self._session, self._run_config)
+            runs = self._runs = Runs.of(self._session, self._applied.configuration.get("run_config", NOTHING))
             if self._session is not runs.session:  # another thread closed this prepared model
                 self._runs = NOT_READY
         return runs
@@ -92,7 +92,7 @@ class OnnxRuntimeBackendRep(BackendRep):
     @property
     def session_config(self) -> Mapping[str, str]:
         """The specified session config entries, as stored in the session."""
-        return _read_only(self._applied.session_config)
+        return _read_only(self._applied.configuration.get("session_config", NOTHING))
 
     @property
     def run_config(self) -> Mapping[str, str]:
@@ -111,8 +111,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
         ``prepare(model, **rep.configuration())`` applies it in any process. It does not contain :attr:`extensions`.
         """
-        entries = self._ready().settings.entries
-        return deepcopy({**self._applied.configuration, **({"run_config": dict(entries)} if entries else {})})
+        return deepcopy({**self._applied.configuration})
 
     @property
     def session(self) -> InferenceSession:
@@ -189,9 +188,9 @@ class OnnxRuntimeBackendRep(BackendRep):
         runs = self._ready()
         settings, without_effect = runs.settings.overridden_by(runs.circumstances, run_config)
         rep = self.__copy__()
-        rep._session, rep._run_config, rep._runs = runs.session, settings.entries, runs.with_settings(settings)
-        if without_effect:
-            rep._applied = self._applied.and_without_effect("run_config", settings.entries, without_effect)
+        rep._session, rep._runs = runs.session, runs.with_settings(settings)
+        if settings.entries:
+            rep._applied = self._applied.with_run_config(settings.entries, without_effect)
         return rep
 
     def run(self, inputs, *surplus, run_config=None, timeout=None, cancellation=None, **kwargs) -> list:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -41,15 +41,15 @@ class SessionState:
     """
 
     def __init__(self) -> None:
-        #: The run config entries and the settings of ``prepare``, until its prepared model takes them.
-        self.applied: tuple[Mapping[str, str], Applied] | None = None
+        #: The settings of ``prepare``, until its prepared model takes them.
+        self.applied: Applied | None = None
         self._checked: tuple[object, frozenset[str]] = (None, frozenset())
         self._orders: dict[None, RunOrder] = {}
         self._captures: dict[int, Capture] = {}
         self._lock: locks.SessionLock | None = None
         self._own: dict | None = None
 
-    def take_applied(self) -> tuple[Mapping[str, str], Applied] | None:
+    def take_applied(self) -> Applied | None:
         """Return :attr:`applied` once."""
         applied, self.applied = self.applied, None
         return applied

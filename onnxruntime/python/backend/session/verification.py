@@ -20,15 +20,19 @@ from onnxruntime.backend.session import failures, presence
 
 
 class Applied(NamedTuple):
-    """The specified settings as ORT reports them. The properties of a prepared model return copies of them."""
+    """The specified settings. The properties of a prepared model return copies of them."""
 
-    provider_options: Mapping[str, Mapping[str, str]] = NOTHING
-    session_config: Mapping[str, str] = NOTHING
-    session_options: Mapping[str, object] = NOTHING
+    configuration: Mapping[str, Mapping] = NOTHING  # as specified, by keyword argument
+    provider_options: Mapping[str, Mapping[str, str]] = NOTHING  # as ORT reports them
+    session_options: Mapping[str, object] = NOTHING  # as ORT reports them
     unconfirmed: Mapping[str, Mapping[str, object]] = NOTHING
     warnings: tuple[str, ...] = ()
     extensions: tuple[str, ...] = ()
-    configuration: Mapping[str, Mapping] = NOTHING
+
+    def with_run_config(self, entries: Mapping[str, str], without_effect: Mapping[str, str]) -> Applied:
+        """Replace the run config entries."""
+        applied = self._replace(configuration={**self.configuration, "run_config": entries})
+        return applied.and_without_effect("run_config", entries, without_effect) if without_effect else applied
 
     def and_without_effect(self, keyword: str, values: Mapping[str, object], sentences: Mapping[str, str]) -> Applied:
         """Add settings without effect, each with the sentence that was warned with."""
@@ -66,7 +70,6 @@ def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) 
                 unconfirmed[name] = silent
     applied = applied._replace(
         provider_options=reported,
-        session_config=permit.session_config,
         session_options=attributes,
         unconfirmed=unconfirmed,
         configuration=configuration,
