@@ -57,7 +57,7 @@ def faults(config: dict[str, object]) -> Iterator[tuple[str, str, str]]:
         elif keyword not in KEYWORDS:
             parts = (*KEYWORDS, *LIBRARIES, PERMIT)
             expected = f"Expected one of {', '.join(parts)}. Attributes such as logid belong in session_options"
-            advice = f"Did you mean {near}?" if (near := nearest(keyword, parts, 0.7)) else expected
+            advice = f"Did you mean {near}?" if (near := nearest(keyword, parts)) else expected
             yield keyword, "", f"{show(keyword)} is not a part of a configuration. {advice}"
         elif type(value) is not dict:
             yield keyword, "", f"{keyword} {_not_an_object(value)}"

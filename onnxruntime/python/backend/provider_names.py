@@ -19,8 +19,10 @@ DML = "DmlExecutionProvider"
 COREML = "CoreMLExecutionProvider"
 VITISAI = "VitisAIExecutionProvider"
 
+# The EPs that compute through the CUDA runtime.
+THROUGH_CUDA = (CUDA, TENSORRT, NV_TENSORRT_RTX)
 # The EPs of GPU builds, which run on the device that ONNX calls CUDA and ORT calls GPU.
-ON_CUDA_DEVICE = (CUDA, TENSORRT, NV_TENSORRT_RTX, MIGRAPHX)
+ON_CUDA_DEVICE = (*THROUGH_CUDA, MIGRAPHX)
 GPU = (*ON_CUDA_DEVICE, DML, WEBGPU)
 NPU = (QNN, VITISAI)
 # The EPs of OpenVINO. Its plugin library has two.

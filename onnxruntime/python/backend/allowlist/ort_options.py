@@ -25,6 +25,7 @@ from onnxruntime.backend.allowlist.value_kinds import (
     Names,
     Text,
     Threads,
+    is_on,
     threads_start,
 )
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, COMPILING, CPU, GPU, NPU, ON_CUDA_DEVICE
@@ -125,7 +126,12 @@ _DISABLED = "optimization.disable_specified_optimizers"
 _MINIMAL = "optimization.minimal_build_optimizations"
 _NO_PREPACKING = "session.disable_prepacking"
 _NO_QDQ_FUSION = "session.disable_quant_qdq"
+RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 FOLDING_CAP = "optimization.constant_folding_max_output_size_in_bytes"
+# ORT folds a value that depends on sizes alone when it creates a session, such as a mask of N x N. This is the most
+# that it may fold: in bytes of each value, where ORT has a cap, and else in elements, of which each takes 12 bytes in
+# ORT 1.24.1 and 9 to 17 in OpenVINO.
+MOST_FOLDED = 2**24
 
 
 def _has(*eps: str) -> Need:
@@ -227,7 +233,7 @@ SESSION_CONFIG: dict[str, Rule] = {
         # 0 and values above the default would lift the cap, and a small model could fold gigabytes.
         Integer(1, 2**30),
         "1073741824",
-        "Maximum size of a folded constant. With free_dimension_overrides, the backend sets 16777216 by default.",
+        f"Maximum size of a folded constant. With free_dimension_overrides, the backend sets {MOST_FOLDED} by default.",
         since=(1, 27),
     ),
     _DISABLED: Rule(
@@ -440,13 +446,13 @@ SESSION_CONFIG |= {
         since=(1, 28),
         needs=(_DEVICES, _BY_NAME_ALONE),
     ),
-    "session.record_ep_graph_assignment_info": _switch("Records the nodes of each EP."),
+    RECORD_ASSIGNMENT: _switch("Records the nodes of each EP."),
 }
 
 
 def _captures(options: Mapping[str, Mapping[str, str]]) -> bool:
     """Return whether one of the EPs with these options captures graphs, which ``gpu_graph_id`` distinguishes."""
-    return any(options.get(ep, {}).get(name, "0").lower() in ("1", "true") for ep, name in CAPTURE_SWITCHES.items())
+    return any(is_on(options.get(ep, {}).get(name, "")) for ep, name in CAPTURE_SWITCHES.items())
 
 
 def _arenas_exist(facts: Circumstances, text: str) -> bool:
@@ -481,4 +487,4 @@ RUN_CONFIG: dict[str, Rule] = {
 BY_KEYWORD = {"session_config": SESSION_CONFIG, "run_config": RUN_CONFIG, "session_options": SESSION_ATTRIBUTES}
 
 # The sizes of one named dimension. session/free_dimensions.py bounds their product for each input.
-FREE_DIMENSION = Rule(Integer(1, 2**24), "open", "The size of a named dimension.")
+FREE_DIMENSION = Rule(Integer(1, MOST_FOLDED), "open", "The size of a named dimension.")

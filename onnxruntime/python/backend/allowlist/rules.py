@@ -92,7 +92,7 @@ class Family(NamedTuple):
         """Return whether the family has this key. A key that is similar to a known key is probably misspelt."""
         others = [name.removeprefix(self.prefix) for name in known if name.startswith(self.prefix)]
         rest = key.removeprefix(self.prefix)
-        return rest != key and bool(re.fullmatch(self.rest, rest, re.ASCII)) and not nearest(rest, others, 0.75)
+        return rest != key and bool(re.fullmatch(self.rest, rest, re.ASCII)) and not nearest(rest, others)
 
 
 class Common:

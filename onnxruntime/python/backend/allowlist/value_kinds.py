@@ -66,6 +66,11 @@ class Kind:
         return self.parse(text)
 
 
+def is_on(text: str) -> bool:
+    """Return whether ORT reads or reports a switch with this text as on."""
+    return text.lower() in ("1", "true")
+
+
 class Flag(Kind):
     """On or off, in the spelling that the option's parser accepts."""
 
@@ -84,7 +89,7 @@ class Flag(Kind):
         return self._spelling[parsed]
 
     def read(self, text: str) -> bool:
-        return self.parse({"false": "0", "true": "1"}.get(text.lower(), text))
+        return is_on(text) or self.parse("0" if text.lower() == "false" else text)
 
 
 class Fixed(Flag):

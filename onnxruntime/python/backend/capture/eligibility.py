@@ -31,6 +31,7 @@ from onnx import helper, numpy_helper
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist.rules import Setting
+from onnxruntime.backend.allowlist.value_kinds import is_on
 from onnxruntime.backend.capture import operators
 from onnxruntime.backend.errors import reject, show
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CUDA, TENSORRT, WEBGPU
@@ -40,7 +41,6 @@ from onnxruntime.backend.runs import tensors
 DISABLED_OPTIMIZERS = ("NchwcTransformer",)
 # A thousand nodes take 100 KiB without their weights.
 _MOST_BYTES = 64 * 2**20
-_ON = ("1", "true", "True")
 
 
 def open_session(
@@ -116,12 +116,12 @@ def _read_on_cpu(session: InferenceSession, unread: frozenset[str]) -> str:
 def switched_on(session: InferenceSession) -> list[str]:
     """Return the EPs of a session that capture."""
     options = session.get_provider_options()
-    found = [ep for ep in (CUDA, TENSORRT) if options.get(ep, {}).get(CAPTURE_SWITCHES[ep]) in _ON]
+    found = [ep for ep in (CUDA, TENSORRT) if is_on(options.get(ep, {}).get(CAPTURE_SWITCHES[ep], ""))]
     if WEBGPU in options:
         # As ORT's own Python layer does: a provider option does not show whether it took effect.
         captures = getattr(session._sess, "is_webgpu_graph_capture_enabled", None)
         key = f"ep.{WEBGPU.lower()}.enableGraphCapture"
-        if captures() if captures else _entry(session.get_session_options(), key) in _ON:
+        if captures() if captures else is_on(_entry(session.get_session_options(), key)):
             found.append(WEBGPU)
     return found
 
@@ -140,7 +140,7 @@ def problem(session: InferenceSession, eps: list[str], unread: frozenset[str] | 
     """
     if len(eps) > 1:
         return f"{' and '.join(eps)} both capture, and ORT replays the graph of one: leave it to one of them"
-    if _entry(session.get_session_options(), "session.use_env_allocators") in _ON:
+    if is_on(_entry(session.get_session_options(), "session.use_env_allocators")):
         return "graph capture needs device memory that no other session uses: leave out session.use_env_allocators"
     values = [*session.get_inputs(), *session.get_outputs()]
     names = Counter(value.name for value in values)

@@ -29,9 +29,10 @@ GRAPH_ID = "gpu_graph_id"
 ORDINARY = "-1"
 # The allowlist permits ids up to 1023.
 FIRST_AUTOMATIC_ID = 1024
-# ORT keeps every graph as long as the session. A graph of 50 nodes on tensors of 256 KiB takes 0.8 MiB.
+# ORT keeps every graph as long as the session. 32 graphs of 50 nodes on tensors of 256 KiB take 26 MiB.
 MOST_GRAPHS = 32
-# For each thread of a CUDA session, ORT keeps cuBLAS and cuDNN handles as long as the session.
+# For each thread of a CUDA session, ORT keeps cuBLAS and cuDNN handles as long as the session. With eight threads, each
+# can have the graphs of four sets of input shapes before the session has MOST_GRAPHS.
 MOST_THREADS = 8
 
 ONE_GRAPH = (

@@ -42,7 +42,7 @@ class _Parser(argparse.ArgumentParser):
     def refuse_unknown(self, arguments: list[str]) -> NoReturn:
         """Report arguments that this command does not have."""
         given, options = arguments[0].partition("=")[0], {*self._option_string_actions}
-        near = nearest(given, options - {"--help"}, 0.7)  # the error specifies --help anyway
+        near = nearest(given, options - {"--help"})  # the error specifies --help anyway
         attributes = suggestions.session_attributes(given.lstrip("-")) if "--session-option" in options else []
         forms = [near] if near else [f"--session-option {name}=VALUE" for name in attributes]
         hint = f". Did you mean {' or '.join(forms)}?" if forms else ""

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import onnxruntime
 from onnxruntime.backend import backend
+from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import configurations, inputs, measure, providers
@@ -31,7 +32,6 @@ and the latency. With several --config options, their runs alternate, and each l
 EPILOG = """Inputs without --input get random values that are the same in every invocation: floats from 0 to 1,
 integers 0 or 1, strings 'text'. Options on the command line override --config, and both override
 ORT_ONNX_BACKEND_CONFIG. The exit status is 1 if a configuration fails or outputs differ with --compare."""
-RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 _WARM_UP = 3
 # Keyword argument to flag, metavariable, and help.
 _FLAGS = {

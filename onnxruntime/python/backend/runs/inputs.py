@@ -75,7 +75,7 @@ class ModelInputs:
         node = self._nodes.get(name) or self._overridable.get(name)
         if node is None:
             known = name if type(name) is str else None
-            near = nearest(known, self._nodes, 0.6) if known else ""
+            near = nearest(known, self._nodes) if known else ""
             message = f"Unknown input {show(name)}.{f' Did you mean {near!a}?' if near else ''} {self._inventory()}"
             # With one input, the stock backend passes the mapping to ORT, which reads a mapping of numbers as a map.
             kind = InvalidArgument if len(self._nodes) == 1 and isinstance(value, (int, float)) else Fail

@@ -61,9 +61,6 @@ from threading import Lock, RLock, local
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import provider_names
 
-# All EPs that compute through the CUDA runtime.
-_ON_CUDA = frozenset({provider_names.CUDA, provider_names.TENSORRT, provider_names.NV_TENSORRT_RTX})
-
 _NOW, _FOR_A_MOMENT = methodcaller("acquire", False), methodcaller("acquire", True, 0.05)
 
 
@@ -259,7 +256,7 @@ def of(providers: Iterable[str]) -> SessionLock | None:
     """Return the lock of sessions with these EPs, ``None`` if they need none."""
     if provider_names.WEBGPU in providers:
         return WEBGPU
-    return None if _ON_CUDA.isdisjoint(providers) else CUDA
+    return CUDA if any(ep in providers for ep in provider_names.THROUGH_CUDA) else None
 
 
 def while_opening(providers: Iterable[str], create: Callable[[], InferenceSession]) -> InferenceSession:

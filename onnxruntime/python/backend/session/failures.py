@@ -17,7 +17,7 @@ from onnx import ModelProto, helper
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.errors import refuse, reject, show
-from onnxruntime.backend.provider_names import ON_ANY_DEVICE, ON_CUDA_DEVICE, OPENVINO, QNN
+from onnxruntime.backend.provider_names import ON_ANY_DEVICE, OPENVINO, QNN, THROUGH_CUDA
 from onnxruntime.capi import build_and_package_info
 
 # NVIDIA's libraries, which the packages of ORT do not contain.
@@ -30,7 +30,7 @@ _LOG = "The ORT log may contain details."
 _MISSING = {
     "": "The device, or a library that the EP needs, may be missing. " + _LOG,
     **dict.fromkeys(
-        ON_CUDA_DEVICE,
+        THROUGH_CUDA,
         f"The device, or a library that the EP needs such as CUDA or cuDNN, may be missing. {_INSTALL_CUDA}.",
     ),
     OPENVINO: "The device of device_type, or its driver, may be missing.",
@@ -114,7 +114,7 @@ def missing(names: Iterable[str]) -> str:
     """Return why these EPs fail, and the next step: the driver or a library is missing, or else the usual causes."""
     needing = [name for name in names if name not in ON_ANY_DEVICE]
     driver = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
-    if not set(ON_CUDA_DEVICE).isdisjoint(needing) and (error := _load_error(driver)):
+    if not set(THROUGH_CUDA).isdisjoint(needing) and (error := _load_error(driver)):
         return (
             f"NVIDIA's driver is missing on this machine, or its GPU is not visible to this process ({error}). Install "
             "the driver first: packages such as onnxruntime-gpu do not contain it."
@@ -124,7 +124,7 @@ def missing(names: Iterable[str]) -> str:
         if os.path.isfile(path) and (error := _load_error(path)):
             built_for = getattr(build_and_package_info, "cuda_version", None)
             wheel = f" This wheel is built for CUDA {built_for}." if built_for else ""
-            return f"The system says: {error}.{wheel}{f' {_INSTALL_CUDA}.' if name in ON_CUDA_DEVICE else ''}"
+            return f"The system says: {error}.{wheel}{f' {_INSTALL_CUDA}.' if name in THROUGH_CUDA else ''}"
     return " ".join(dict.fromkeys(_MISSING.get(name, _MISSING[""]) for name in needing)) or _LOG
 
 

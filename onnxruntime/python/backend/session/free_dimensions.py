@@ -17,20 +17,15 @@ from collections.abc import Mapping
 import onnx
 
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend.allowlist.ort_options import FOLDING_CAP, SESSION_CONFIG
+from onnxruntime.backend.allowlist.ort_options import FOLDING_CAP, MOST_FOLDED, SESSION_CONFIG
 from onnxruntime.backend.allowlist.rules import Circumstances, Permit
 from onnxruntime.backend.errors import reject, show
 from onnxruntime.backend.provider_names import COMPILING
 
 _KEYWORD = "free_dimension_overrides"
-# ORT folds a value that depends on sizes alone when it creates a session, such as a mask of N x N. From 1.27 on, the
-# backend limits the bytes of each folded value. Before 1.27, and for EPs that fold by themselves, only the sizes can be
-# limited: ORT 1.24.1 needs 12 bytes for each element of a mask, OpenVINO 9 to 17.
-_MOST_FOLDED_BYTES = 2**24
 # The operators whose outputs depend on the shape of an input only.
 _OF_SHAPES = ("Shape", "Size", "EyeLike", "RandomNormalLike", "RandomUniformLike")
 _MOST_INFERRED = 2**16  # onnx uses 80 bytes and more for each element of a vector whose values it infers
-_MOST_ELEMENTS, _MOST_ELEMENTS_UNCAPPED = 2**25, 2**24
 
 
 def apply(options: SessionOptions, permit: Permit, source: str | bytes) -> dict[str, list[str | int]]:
@@ -47,7 +42,8 @@ def apply(options: SessionOptions, permit: Permit, source: str | bytes) -> dict[
     # ORT cuts a name at a NUL.
     names = {name for shape in shapes.values() for name in shape if type(name) is str and "\0" not in name}
     capped = _cap_folding(options, permit)
-    most = _MOST_ELEMENTS if capped else _MOST_ELEMENTS_UNCAPPED
+    # With the cap, only the input itself has this size: 128 MiB of float32.
+    most = 2 * MOST_FOLDED if capped else MOST_FOLDED
     for name, size in sizes.items():
         if name not in names:
             has = ", ".join(sorted(map(ascii, names))) or "none"
@@ -99,8 +95,8 @@ def _cap_folding(options: SessionOptions, permit: Permit) -> bool:
         return False
     cap = permit.session_config.get(FOLDING_CAP)
     if cap is None:
-        options.add_session_config_entry(FOLDING_CAP, str(_MOST_FOLDED_BYTES))
-    return int(cap or 0) <= _MOST_FOLDED_BYTES and {*COMPILING}.isdisjoint(permit.providers)
+        options.add_session_config_entry(FOLDING_CAP, str(MOST_FOLDED))
+    return int(cap or 0) <= MOST_FOLDED and {*COMPILING}.isdisjoint(permit.providers)
 
 
 def verify(session: InferenceSession, shapes: Mapping[str, list[str | int]], sizes: Mapping[str, int]) -> None:

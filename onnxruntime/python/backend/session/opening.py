@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from onnxruntime import InferenceSession, SessionOptions
+from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
 from onnxruntime.backend.allowlist.providers import hardware_for, option_texts
 from onnxruntime.backend.allowlist.rules import Permit, Setting
 from onnxruntime.backend.errors import NotPermittedError, reject, reject_value, reworded
@@ -30,7 +31,6 @@ from onnxruntime.backend.session import (
     verification,
 )
 
-_RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 _RELEASED_OPSETS = "session.allow_released_opsets_only"  # ORT before 1.32 ignores it
 
 
@@ -48,7 +48,7 @@ def create(
         setattr(options, name, value)
     own = {_RELEASED_OPSETS: "1" if released_opsets else "0"}
     if permit.explicit or verification.needs_of_operators(permit):
-        own[_RECORD_ASSIGNMENT] = "1"
+        own[RECORD_ASSIGNMENT] = "1"
     for key, text in {**own, **permit.session_config}.items():
         options.add_session_config_entry(key, text)
     registered = extensions.register(options, libraries)

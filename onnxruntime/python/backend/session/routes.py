@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from onnxruntime.backend.runs.locks import SessionLock
     from onnxruntime.backend.session.run_order import RunOrder
 
-_MOST_SETTINGS = 64
-_LONGEST_KEPT = 256  # of a name or text in the arguments of earlier runs
+_MOST_SETTINGS = 64  # of earlier runs. Each takes one or two kilobytes
+_LONGEST_KEPT = 256  # of a name or text in their arguments
 
 
 @dataclass(eq=False, repr=False)

@@ -139,7 +139,7 @@ def session_attributes(name: str) -> list[str]:
 def similar_provider(name: str) -> str:
     """Return the sentence that suggests an EP with a similar name, or that lists the known EPs."""
     names = {known.lower().removesuffix(_SUFFIX): known for known in PROVIDERS}
-    meant = names.get(nearest(name.strip().lower().partition("exec")[0], names, 0.75))
+    meant = names.get(nearest(name.strip().lower().partition("exec")[0], names))
     return _did_you_mean([f"'{meant}'"]) if meant else f". Known: {', '.join(PROVIDERS)}"
 
 
@@ -176,10 +176,10 @@ def _similar(name: str, known: Iterable[str], *, at_end: bool = False) -> list[s
         return []
     folded = name.strip().lower()
     by_form = {key.lower(): key for key in known}
-    near = nearest(folded, by_form, 0.8)
+    near = nearest(folded, by_form)
     # The last part is similar, too: `session.` alone says nothing.
     part = folded.replace("-", "_").rpartition(".")[2]
-    if nearest(part, [near.rpartition(".")[2]], 0.6):
+    if nearest(part, [near.rpartition(".")[2]]):
         return [by_form[near]]
     if len(part) < _SHORTEST_PART:
         return []
