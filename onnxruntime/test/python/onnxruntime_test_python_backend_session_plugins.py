@@ -13,6 +13,7 @@ import sys
 import threading
 import unittest
 import warnings
+from functools import partial
 from unittest import mock
 
 from backend_test_models import no_session_opens, two_nodes
@@ -37,7 +38,8 @@ class RegistrationTest(unittest.TestCase):
         self.enterContext(mock.patch.dict(plugins._registered))
         self.enterContext(mock.patch.object(onnxruntime, "get_ep_devices", lambda: self.found))
         self.register = self.enterContext(mock.patch.object(onnxruntime, "register_execution_provider_library"))
-        self.register.side_effect = lambda ep, _: self.found.extend([mock.Mock(ep_name=ep, ep_metadata={})] * self.devices)
+        device = partial(mock.Mock, ep_metadata={})
+        self.register.side_effect = lambda ep, _: self.found.extend([device(ep_name=ep)] * self.devices)
         self.enterContext(warnings.catch_warnings(action="error"))
 
     def prepare(self, *names: str, **keywords: object):
