@@ -22,7 +22,7 @@ from onnxruntime.backend.allowlist.rules import Circumstances
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.configuration import KEYWORDS, LIMITS
 from onnxruntime.backend.errors import reject, show, warn
-from onnxruntime.backend.provider_names import ON_ANY_DEVICE
+from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_ANY_DEVICE
 from onnxruntime.backend.runs import limits
 from onnxruntime.backend.session import failures, opening, plugins, presence, state, verification
 
@@ -129,7 +129,7 @@ class OnnxRuntimeBackend(Backend):
             raise SkipTest(reason)
         source = _source(model)
         if device is not None and not cls.supports_device(device):
-            known = dict.fromkeys(["CPU", "CUDA", "GPU", *get_device().split("-")])
+            known = dict.fromkeys(["CPU", *CUDA_DEVICE, *get_device().split("-")])
             supported = [name for name in known if cls.supports_device(name)]
             look_up.reject_device(device, supported, presence.advice_on_device(device))
         requested = request.of_call(keywords, kwargs, device)
@@ -138,7 +138,6 @@ class OnnxRuntimeBackend(Backend):
             presence.check_devices(requested.settings.get("provider_options", ()))
             permit = look_up.permit(requested, presence.facts(get_available_providers()))
             requested.add_origin(permit.without_effect)
-            presence.check_available(permit)
             options, released = SessionOptions(), cls.allowReleasedOpsetsOnly
             session, libraries = opening.create(source, permit, requested.extensions, options, released)
         state.of(session).applied = verification.read_back(session, permit, libraries)
@@ -159,8 +158,8 @@ class OnnxRuntimeBackend(Backend):
         limited = {name: kwargs.pop(name) for name in LIMITS if name in kwargs}
         limits.check(**limited)
         given = _specified(kwargs.pop(keyword, None) for keyword in KEYWORDS)
-        at = Circumstances.expected(())._replace(narrowing=request.narrowing())
-        run_attributes, _ = look_up.attributes(RUN_ATTRIBUTES, kwargs, at)
+        facts = Circumstances.expected(())._replace(narrowing=request.narrowing())
+        run_attributes, _ = look_up.attributes(RUN_ATTRIBUTES, kwargs, facts)
         # prepare does not accept attributes that only RunOptions has.
         of_session = () if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)) else SESSION_ATTRIBUTES
         given |= {name: value for name, value in kwargs.items() if name not in run_attributes or name in of_session}

@@ -21,7 +21,8 @@ VITISAI = "VitisAIExecutionProvider"
 
 # The EPs that compute through the CUDA runtime.
 THROUGH_CUDA = (CUDA, TENSORRT, NV_TENSORRT_RTX)
-# The EPs of GPU builds, which run on the device that ONNX calls CUDA and ORT calls GPU.
+# The device of GPU builds, as ONNX and as ORT call it, and the EPs that run on it.
+CUDA_DEVICE = ("CUDA", "GPU")
 ON_CUDA_DEVICE = (*THROUGH_CUDA, MIGRAPHX)
 GPU = (*ON_CUDA_DEVICE, DML, WEBGPU)
 NPU = (QNN, VITISAI)

@@ -18,7 +18,7 @@ from onnxruntime.backend.allowlist.narrowing import Narrowing
 from onnxruntime.backend.allowlist.rules import NOTHING
 from onnxruntime.backend.configuration import KEYWORDS, PERMIT
 from onnxruntime.backend.errors import NotPermittedError, reject, reject_key, reject_type
-from onnxruntime.backend.provider_names import CUDA, ON_CUDA_DEVICE
+from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
 
 ENVIRONMENT = "ORT_ONNX_BACKEND_CONFIG"
 FROM_ENVIRONMENT = f" (from the environment variable {ENVIRONMENT})"  # ends an error about its settings
@@ -70,7 +70,7 @@ def of_call(
 ) -> Request:
     """Read a call's arguments once, and add the environment's settings of the keywords in ``environment``."""
     name, index = split_device(device)
-    of_cuda = name in ("CUDA", "GPU") and index is not None
+    of_cuda = name in CUDA_DEVICE and index is not None
     settings = {word: read(word, given, beside=attributes) for word, given in keywords.items() if given is not None}
     for ep, options in settings.get("provider_options", NOTHING).items():
         settings["provider_options"][ep] = read("provider_options", options, ep)

@@ -22,7 +22,7 @@ from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances, Permit, 
 from onnxruntime.backend.allowlist.value_kinds import Fixed
 from onnxruntime.backend.configuration import LIBRARIES, PERMIT, tables
 from onnxruntime.backend.errors import NotPermittedError, name_of, refuse, reject, reject_key, reject_value, show, warn
-from onnxruntime.backend.provider_names import ON_CUDA_DEVICE
+from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_CUDA_DEVICE
 
 if TYPE_CHECKING:
     from onnxruntime.backend.request import Request
@@ -258,7 +258,7 @@ def suggestions() -> ModuleType:
 
 def _check_device(request: Request, permitted: Permit) -> None:
     """Check that the requested device and the specified EPs do not contradict each other."""
-    if request.device not in ("CUDA", "GPU"):
+    if request.device not in CUDA_DEVICE:
         return
     index = request.device_index
     device = show(request.device if index is None else f"{request.device}:{index}")

@@ -181,7 +181,7 @@ class _Work:
         self._call, self._outcome, self._ended = (function, arguments), [], threading.Lock()
         self._ended.acquire()
 
-    def do(self, before: Callable) -> None:
+    def execute(self, before: Callable) -> None:
         function, arguments = self._call
         try:
             before()
@@ -224,7 +224,7 @@ def _serve(
     on_device = cache(partial(_set_device, device_id))
     while (work := works.get()) is not end:
         with suppress(BaseException):
-            work.do(on_device)
+            work.execute(on_device)
         del work  # keep nothing of a caller until the next work
 
 

@@ -30,21 +30,21 @@ class RunSettings:
             self.options.add_run_config_entry(key, text)
 
     def overridden_by(
-        self, at: Circumstances, run_config: Mapping[str, object] | None, attributes: Mapping[str, object] = NOTHING
+        self, facts: Circumstances, run_config: Mapping[str, object] | None, attributes: Mapping[str, object] = NOTHING
     ) -> tuple[RunSettings, dict[str, str]]:
         """Look up the settings of one run, which override these. Return a warning, too, for each key without effect."""
         attributes = {name: value for name, value in attributes.items() if name not in KEYWORDS or value is not None}
         for keyword in (word for word in KEYWORDS if word in attributes):
             reject("cannot be set for a run. Pass it to prepare", keyword)
         if attributes or run_config is not None:
-            at = at._replace(narrowing=request.narrowing())
-        found, idle = look_up.attributes(RUN_ATTRIBUTES, attributes, at)
+            facts = facts._replace(narrowing=request.narrowing())
+        found, without_effect = look_up.attributes(RUN_ATTRIBUTES, attributes, facts)
         entries = self.entries
         if run_config is not None:
             look_up.refuse_while_model_configures(["run_config"])
-            given, idle_keys = look_up.entries("run_config", request.read("run_config", run_config), at)
-            entries, idle = {**entries, **given}, idle | idle_keys
+            given, more = look_up.entries("run_config", request.read("run_config", run_config), facts)
+            entries, without_effect = {**entries, **given}, without_effect | more
         look_up.warn_unknown(attributes, RUN_ATTRIBUTES)
-        for text in idle.values():
+        for text in without_effect.values():
             warn(text)
-        return RunSettings(found, entries), idle
+        return RunSettings(found, entries), without_effect

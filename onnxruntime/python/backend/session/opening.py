@@ -44,6 +44,7 @@ def create(
 
     :param released_opsets: whether ORT rejects a model that imports an opset that is not released.
     """
+    presence.check_available(permit)
     for name, value in permit.attributes.items():
         setattr(options, name, value)
     own = {_RELEASED_OPSETS: "1" if released_opsets else "0"}

@@ -16,7 +16,7 @@ from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Circumstances, Permit
 from onnxruntime.backend.errors import reject, show, warn
-from onnxruntime.backend.provider_names import CPU, CUDA, ON_CUDA_DEVICE, OPENVINO, TENSORRT
+from onnxruntime.backend.provider_names import CPU, CUDA, CUDA_DEVICE, ON_CUDA_DEVICE, OPENVINO, TENSORRT
 from onnxruntime.backend.request import of_environment, split_device
 from onnxruntime.backend.session import plugins
 from onnxruntime.capi import _pybind_state, build_and_package_info
@@ -137,7 +137,7 @@ def supports_device(device: str, built_for: str) -> bool:
     if not issubclass(type(device), str):  # isinstance asks the object
         return False
     name, index = split_device(device)
-    if name in ("CUDA", "GPU"):
+    if name in CUDA_DEVICE:
         with suppress(RuntimeError):  # prepare raises it
             plugins.register(of_environment().get("plugins", ()))
         if any(len(plugin_devices(ep)) > (index or 0) for ep in ON_CUDA_DEVICE):

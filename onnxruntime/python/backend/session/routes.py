@@ -112,9 +112,9 @@ class Runs:
         # A setting that is ignored or has no effect is warned about each time.
         if key and not without_effect and len(settings.attributes) == len(attributes):
             # No text of the caller is kept, except for text that ORT receives.
-            sent = {*settings.entries.values(), *settings.attributes.values()}
+            permitted = {*settings.entries.values(), *settings.attributes.values()}
             values = (*(run_config or NOTHING).values(), *attributes.values())
-            if all(type(value) is not str or value in sent for value in values):
+            if all(type(value) is not str or value in permitted for value in values):
                 if len(self.settings_cache) >= _MOST_SETTINGS:
                     self.settings_cache.clear()
                 self.settings_cache[key] = settings

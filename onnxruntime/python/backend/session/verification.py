@@ -92,15 +92,12 @@ def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) 
 
 def needs_of_operators(permit: Permit) -> dict[str, Need]:
     """Return, by session config key, the need of an operator. A key that has no effect anyway has no such need."""
-    idle = permit.without_effect.get("session_config", NOTHING)
-    rules = ((key, text, SESSION_CONFIG.get(key)) for key, text in permit.session_config.items() if key not in idle)
-    return {
-        key: need
-        for key, text, rule in rules
-        if rule is not None and text not in rule.already_so
-        for need in rule.needs
-        if need.operators
-    }
+    without_effect, needs = permit.without_effect.get("session_config", NOTHING), {}
+    for key, text in permit.session_config.items():
+        rule = SESSION_CONFIG.get(key)  # None for a member of a family
+        if rule is not None and key not in without_effect and text not in rule.already_so:
+            needs.update((key, need) for need in rule.needs if need.operators)
+    return needs
 
 
 def _without_operators(session: InferenceSession, permit: Permit) -> dict[str, str]:

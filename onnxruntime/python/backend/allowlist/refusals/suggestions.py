@@ -16,7 +16,7 @@ from onnxruntime.backend.allowlist.ort_options import BY_KEYWORD, RUN_ATTRIBUTES
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.configuration import KEYWORDS, LIMITS
 from onnxruntime.backend.errors import name_of, nearest, show
-from onnxruntime.backend.provider_names import CUDA
+from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE
 
 _LONGEST, _LONGEST_NAME = 400, 100
 _MOST = 16  # far more than the EPs of a session
@@ -53,7 +53,7 @@ def device(given: object, supported: list[str]) -> str:
     name = given.strip().upper()
     if name == "CPU" and "CPU" not in supported:  # ORT's own backend does not support it on a base with CUDA
         return "To use the CPU, omit the device and pass provider_options={'CPUExecutionProvider': {}}. "
-    known = name.partition(":")[0] in (*supported, "CUDA", "GPU")
+    known = name.partition(":")[0] in (*supported, *CUDA_DEVICE)
     return f"Did you mean {show(name)}? " if name != given and known else ""
 
 
