@@ -109,8 +109,8 @@ class OnnxRuntimeBackend(Backend):
         keywords = _specified((provider_options, session_config, run_config, session_options, free_dimension_overrides))
         if isinstance(model, InferenceSession) and (applied := state.of(model).take_applied()) is not None:
             # Of the call of this method that created the session.
-            rep, added = OnnxRuntimeBackendRep(model, applied=applied), _not_applied(keywords, applied)
-            return _with_run_config(rep, _run_config_only(added)) if added else rep
+            rep = OnnxRuntimeBackendRep(model, applied=applied)
+            return _with_run_config(rep, _run_config_only(_not_applied(keywords, applied)))
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
             return _prepare_open(model, device, keywords, kwargs)
         if hasattr(model, "SerializeToString"):
