@@ -237,6 +237,19 @@ class OpenVinoTest(unittest.TestCase):
             with mock.patch.object(eligibility, "InferenceSession", opened), self.assertRaises(RuntimeError):
                 rep.run([rows(1, 2), rows(1, 1)])
 
+    def test_a_file_that_ort_cannot_read_has_the_error_of_ort(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            empty, absent, unreadable = (Path(folder, name) for name in ("empty", "absent", "unreadable"))
+            empty.touch()
+            unreadable.touch(0o000)
+            for path in (empty, absent, unreadable, folder):
+                errors = []
+                for options in ({"CPUExecutionProvider": {}}, DEVICES[0]):
+                    with self.subTest(path), self.assertRaises(Exception) as raised:
+                        self.prepare(options, path)
+                    errors.append(type(raised.exception))
+                self.assertIs(*errors)
+
     def test_an_io_binding_outlives_its_inner_session(self) -> None:
         rep = self.prepare()
         for _ in range(5):
