@@ -215,15 +215,15 @@ class SerialTest(unittest.TestCase):
         self.assert_replaced()
 
     def test_a_run_in_the_middle_of_the_check_of_an_error(self) -> None:
-        class Refused(RuntimeError):
+        class RefusedError(RuntimeError):
             def __str__(_) -> str:  # noqa: N805
                 self.run_one(self.computed_by)  # as a signal handler does
                 return INVALID_SHAPE
 
         def refuse(inner: object) -> None:
-            raise Refused
+            raise RefusedError
 
-        with self.assertRaises(Refused):
+        with self.assertRaises(RefusedError):
             self.run_one(refuse)
         self.assert_replaced()
 

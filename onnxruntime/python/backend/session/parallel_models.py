@@ -65,7 +65,7 @@ def only_shapes_decide(model: ModelProto) -> bool:
             return False
         if any(each.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for each in node.attribute):
             return False  # a subgraph can use any value of the graph
-        if varying.isdisjoint(node.input):
+        if varying.isdisjoint(node.input) and node.op_type != "Dropout":  # random in training mode
             continue
         all_may_vary = OPERATORS.get(node.op_type)
         if all_may_vary is None or not (all_may_vary or varying.isdisjoint(node.input[1:])):
