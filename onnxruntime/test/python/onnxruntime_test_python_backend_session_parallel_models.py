@@ -43,6 +43,9 @@ REFUSED = {
         y = QuantizeLinear(x, s, z) }""",
     "random numbers": """(float[N,4] x) => (float[A,B] y) {
         s = ai.onnx.RandomUniform<shape=[2]>() t = Cast<to=7>(s) y = Reshape(x, t) }""",
+    "random numbers of Dropout": """(float[N,4] x) => (float[A,B] y) <
+        float[2] c = {2, 2}, float r = {0.5}, bool b = {1}> {
+        d = Dropout(c, r, b) t = Cast<to=7>(d) y = Reshape(x, t) }""",
     "a subgraph": f"(float[N] x, bool b) => (float[N] y) {{ y = If(b) {BRANCHES} }}",
     "a subgraph with a constant condition": f"(float[N] x) => (float[N] y) <bool b = {{1}}> {{ y = If(b) {BRANCHES} }}",
 }

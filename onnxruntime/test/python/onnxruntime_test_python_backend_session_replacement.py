@@ -91,6 +91,37 @@ class OpenVinoTest(unittest.TestCase):
                 list(pool.map(run_some, range(threads)))
                 self.assertEqual(wrong, [])
 
+    def test_an_operator_on_the_cpu_ep_that_checks_values(self) -> None:
+        """Its failure has known shapes, and returns no wrong value to the runs beside it."""
+        nodes = [
+            helper.make_node("MatMul", ["x", "w"], ["a"]),
+            helper.make_node("Add", ["a", "x"], ["b"]),
+            helper.make_node("Gather", ["table", "i"], ["row"]),
+            helper.make_node("Cast", ["row"], ["c"], to=onnx.TensorProto.FLOAT),
+            helper.make_node("Add", ["b", "c"], ["y"]),
+        ]
+        constants = {"w": np.eye(WIDTH, dtype=np.float32), "table": np.arange(4.0)}  # built-in: no float64
+        made = model(nodes, {"x": ["N", WIDTH], "i": ["M"]}, {"y": ["N", WIDTH]}, constants)
+        made.graph.input[1].type.tensor_type.elem_type = onnx.TensorProto.INT64
+        rep, wrong = self.prepare(made=made), []
+
+        def run_some(seed: int) -> None:
+            choose = random.Random(seed)
+            for _ in range(MIXED_RUNS):
+                value, row = choose.randint(0, 60), choose.choice((0, 1, 2, 3, 3, 9))
+                try:
+                    (y,) = rep.run([rows(2, value), np.array([row])])
+                except Exception as error:
+                    if row < 9:
+                        wrong.append(error)
+                else:
+                    if row < 9 and (y != 2 * value + row).any():
+                        wrong.append(f"{y}, expected {2 * value + row}")
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(run_some, range(4)))
+        self.assertEqual(wrong, [])
+
     def test_reports_stay(self) -> None:
         rep = self.prepare({OPENVINO: {"num_of_threads": 2}})
         same = rep.session
@@ -236,6 +267,19 @@ class OpenVinoTest(unittest.TestCase):
             fail_once(self, rep)
             with mock.patch.object(eligibility, "InferenceSession", opened), self.assertRaises(RuntimeError):
                 rep.run([rows(1, 2), rows(1, 1)])
+
+    def test_a_file_that_ort_cannot_read_has_the_error_of_ort(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            empty, absent, unreadable = (Path(folder, name) for name in ("empty", "absent", "unreadable"))
+            empty.touch()
+            unreadable.touch(0o000)
+            for path in (empty, absent, unreadable, folder):
+                errors = []
+                for options in ({"CPUExecutionProvider": {}}, DEVICES[0]):
+                    with self.subTest(path), self.assertRaises(Exception) as raised:
+                        self.prepare(options, path)
+                    errors.append(type(raised.exception))
+                self.assertIs(*errors)
 
     def test_an_io_binding_outlives_its_inner_session(self) -> None:
         rep = self.prepare()

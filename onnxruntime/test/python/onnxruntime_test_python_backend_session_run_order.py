@@ -214,6 +214,19 @@ class SerialTest(unittest.TestCase):
             self.run_one(interrupt_after_it)
         self.assert_replaced()
 
+    def test_a_run_in_the_middle_of_the_check_of_an_error(self) -> None:
+        class RefusedError(RuntimeError):
+            def __str__(_) -> str:  # noqa: N805
+                self.run_one(self.computed_by)  # as a signal handler does
+                return INVALID_SHAPE
+
+        def refuse(inner: object) -> None:
+            raise RefusedError
+
+        with self.assertRaises(RefusedError):
+            self.run_one(refuse)
+        self.assert_replaced()
+
     def test_a_session_that_cannot_be_replaced_raises_from_then_on(self) -> None:
         self.order_with(self.fail_inside)
         for _ in range(3):

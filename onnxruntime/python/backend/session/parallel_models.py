@@ -6,6 +6,8 @@
 
 If a run fails inside the EP, it damages the session for the runs beside it. In the models that this module permits,
 all runs with the same input shapes succeed, or all fail. So one run with these shapes shows whether the others succeed.
+The exception is a Gather that ORT gives to the CPU EP, which checks indices. Its failure damages no session, but ends
+parallel runs, as each failure of known shapes does.
 
 A value *follows from shapes* if it is a constant, or is computed from constants and from the shapes of other values. A
 node computes if all of its inputs follow from shapes (then it computes the same each time), or if its operator is in
@@ -65,7 +67,7 @@ def only_shapes_decide(model: ModelProto) -> bool:
             return False
         if any(each.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for each in node.attribute):
             return False  # a subgraph can use any value of the graph
-        if varying.isdisjoint(node.input):
+        if varying.isdisjoint(node.input) and node.op_type != "Dropout":  # random in training mode
             continue
         all_may_vary = OPERATORS.get(node.op_type)
         if all_may_vary is None or not (all_may_vary or varying.isdisjoint(node.input[1:])):

@@ -86,9 +86,14 @@ def _files_of(model: str | bytes) -> dict[str, tuple | None]:
     """Return values for each file of a model that change when the file is replaced or written."""
     if isinstance(model, bytes):
         return {name: _stamp(name) for name in _locations(model)}  # ORT finds them in the current folder
-    with open(model, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        names = [os.path.join(os.path.dirname(model), name) for name in _locations(content)]
-    return {name: _stamp(name) for name in (model, *names)}
+    names = {model}
+    with (
+        suppress(OSError, ValueError),  # if Python cannot map the file, such as an empty one, ORT reports the problem
+        open(model, "rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
+        names |= {os.path.join(os.path.dirname(model), name) for name in _locations(content)}
+    return {name: _stamp(name) for name in names}
 
 
 def _locations(content: bytes | mmap.mmap) -> set[str]:

@@ -119,7 +119,7 @@ class RunOrder:
         except BaseException as error:
             self._failed[run] = inner
             if _is_outside_ep(error):
-                del self._failed[run]
+                self._failed.pop(run, None)  # code in the middle of this run may have replaced the inner session
             elif isinstance(error, Exception):
                 if not alone:
                     self._parallel, self._only_shapes_decide = set(), None
