@@ -46,7 +46,7 @@ def of(session: InferenceSession, slots: Sequence[tuple], outputs: Sequence[str]
             len(inputs) != count
             or InferenceSession.run is not _RUN
             or "run" in own
-            or own.get("_providers") is not inner  # set_providers replaced the handle, perhaps with another EP's
+            or own["_providers"] is not inner  # set_providers replaced the handle, perhaps with another EP's
         ):
             return None
         feeds = {}
