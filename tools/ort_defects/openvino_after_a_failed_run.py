@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""After a run that fails, an OpenVINO session returns data of earlier runs.
+"""After a run that fails inside the EP, an OpenVINO session returns values of earlier runs, and fails correct runs.
 
 onnxruntime-openvino 1.24.1; onnxruntime-ep-openvino 1.8.1 on 1.31.1 and 1.32.0. The inputs of the first run have 3 and
 5 rows, so the run fails. The next run returns values of the failed run. The default options are affected, and so is
