@@ -21,7 +21,8 @@
 # Long checks:
 #   make bench                measure the backend, and write the table and the picture of docs/benchmarks.md (6 minutes);
 #                             BENCH="run_path --match Magika" measures a part
-#   make bench-capture        measure graph capture on CUDA and on the WebGPU plugin
+#   make bench-openvino       measure parallel runs on OpenVINO, and write their table of docs/benchmarks.md
+#   make bench-capture        measure graph capture and other runs on CUDA and on the WebGPU plugin
 #   make campaign-cuda        capture 120 random models on CUDA, in 12,000 runs
 #   make captured-operators   capture each operator on the WebGPU plugin
 #   make parallel-operators   run each operator that OpenVINO may run in parallel with hostile values, built-in and plugin
@@ -132,7 +133,7 @@ RELEASES ?= $(addprefix onnxruntime==,1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 
 # The stock wheel, with which the benchmark and the tests compare.
 STOCK := stock-$(call digest,Makefile constraints.txt setup.py,$(BASE_cpu))
 
-.PHONY: environments demo scale-out test try patch campaign-cuda bench bench-capture fuzz mutants drift new-release document lint clean $(ENVIRONMENTS:%=test-%) environment-python test-python conformance conformance-cpu conformance-openvino \
+.PHONY: environments demo scale-out test try patch campaign-cuda bench bench-openvino bench-capture fuzz mutants drift new-release document lint clean $(ENVIRONMENTS:%=test-%) environment-python test-python conformance conformance-cpu conformance-openvino \
 	conformance-webgpu conformance-keys conformance-numbers upstream-tests scoreboard captured-operators parallel-operators $(ONNX:%=numbers-%)
 
 test: test-cpu
@@ -250,6 +251,10 @@ bench: .venv-cpu/$(READY) .venv-stock/$(STOCK)
 	.venv-cpu/bin/python -m pip install --quiet --constraint constraints.txt matplotlib
 	.venv-cpu/bin/python -m benchmarks --stock .venv-stock/bin/python --json build/bench.json \
 		$(or $(BENCH),--document docs/benchmarks.md)
+
+bench-openvino: .venv-openvino/$(READY)
+	PYTHONPATH=.venv-openvino/models .venv-openvino/bin/python -m benchmarks openvino \
+		--json build/bench-openvino.json $(or $(BENCH),--document docs/benchmarks.md --table openvino)
 
 fuzz: .venv-cpu/$(READY) .venv-openvino/$(READY)
 	ORT_BACKEND_EXAMPLES=50000 .venv-cpu/bin/python -m pytest -s $(filter %_properties.py,$(TEST_FILES))

@@ -80,6 +80,7 @@ def main() -> int:
     parser.add_argument("--match", default="", help="measure only comparisons whose name contains this text")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     parser.add_argument("--document", type=Path, help="write the table into this file, and the picture next to it")
+    parser.add_argument("--table", metavar="NAME", help="the table in the file to write, without the picture")
     arguments = parser.parse_args()
 
     until = time.monotonic() + arguments.minutes * 60
@@ -104,8 +105,9 @@ def main() -> int:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps({"machine": here, "comparisons": report.plain(rows)}, indent=1) + "\n")
     if arguments.document:
-        report.write_document(arguments.document, rows, here)
-        report.draw(arguments.document.with_suffix(".svg"), rows, here)
+        report.write_document(arguments.document, rows, here, arguments.table or "")
+        if not arguments.table:
+            report.draw(arguments.document.with_suffix(".svg"), rows, here)
     return int(any(row.met is False for row in rows))
 
 

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -16,7 +15,7 @@ import onnx
 import onnxruntime.backend
 from benchmarks import models
 from benchmarks.comparison import Comparison
-from benchmarks.sampling import timed
+from benchmarks.sampling import together
 from onnxruntime import InferenceSession, SessionOptions
 
 THREADS = 8
@@ -31,25 +30,7 @@ def _sides(
     rep = onnxruntime.backend.prepare(session, "CPU")
     name = session.get_inputs()[0].name
     backend = [partial(rep.run, [array]) for array in inputs]
-    by_hand = [partial(session.run, None, {name: array}) for array in inputs]
-    pool = ThreadPoolExecutor(THREADS)
-
-    expected = [run() for run in by_hand]
-    got = list(pool.map(lambda run: [run() for _ in range(runs)], backend))
-    for right, outputs in zip(expected, got, strict=True):
-        if not all(np.array_equal(output, right) for output in outputs):
-            raise RuntimeError("a run among others gave another result than the same run alone")
-
-    def together(runs_of_threads: list[Callable[[], object]]) -> None:
-        for _ in pool.map(repeat, runs_of_threads):
-            pass
-
-    def repeat(run: Callable[[], object]) -> None:
-        for _ in range(runs):
-            run()
-
-    namespace = {"together": together, "backend": backend, "by_hand": by_hand}
-    return timed(namespace, backend="together(backend)", by_hand="together(by_hand)")
+    return together(backend, [partial(session.run, None, {name: array}) for array in inputs], runs)
 
 
 _SMALL = [np.full(4, number, np.float32) for number in range(THREADS)]

@@ -22,7 +22,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 import onnxruntime
 import onnxruntime.backend
 from benchmarks.comparison import Comparison
-from benchmarks.sampling import timed
+from benchmarks.sampling import timed, together
 from onnxruntime import OrtValue
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CUDA, WEBGPU
 
@@ -75,7 +75,7 @@ def _device_value(session: onnxruntime.InferenceSession, shape: tuple[int, ...])
     return OrtValue.ortvalue_from_shape_and_type(shape, np.float32, "cuda", 0)
 
 
-def _sides(model: ModelProto, ours: str, other: str) -> Mapping[str, Callable[[], float]]:
+def _sides(model: ModelProto, ours: str, other: str, threads: int = 1) -> Mapping[str, Callable[[], float]]:
     """Two ways to run a model: ``captured`` and ``ordinary`` through the backend, ``loop`` and ``raw`` by hand."""
     x = np.random.default_rng(1).standard_normal(_shape(model)).astype(np.float32)
     off = _prepare(model, False)
@@ -88,6 +88,8 @@ def _sides(model: ModelProto, ours: str, other: str) -> Mapping[str, Callable[[]
         ways |= {"captured": partial(on.run, [x]), "loop": _by_hand(on, x, right.shape, first)}
     for name, way in ways.items():
         np.testing.assert_allclose(way()[0], right, rtol=1e-4, atol=1e-5, err_msg=name)
+    if threads > 1:
+        return together([ways[ours]] * threads, [ways[other]] * threads)
     return timed({"ours": ways[ours], "other": ways[other]}, backend="ours()", by_hand="other()")
 
 
@@ -122,6 +124,8 @@ COMPARISONS = tuple(
         ("captured, over capture off", ("captured", "ordinary"), None),
         # In a process in which no session captures.
         ("capture off, over the session's run", ("ordinary", "raw"), 1.0 if EP == CUDA else None),
+        # Two bare sessions on WebGPU crash.
+        *((("capture off, 2 threads, over the session's run", ("ordinary", "raw", 2), None),) if EP == CUDA else ()),
     )
     for name, model in _MODELS.items()
 )

@@ -10,7 +10,7 @@ import importlib.resources
 
 import numpy as np
 import onnx
-from onnx import parser
+from onnx import numpy_helper, parser
 
 MAGIKA_PATH = str(importlib.resources.files("magika") / "models" / "standard_v3_3" / "model.onnx")
 
@@ -51,6 +51,21 @@ def magika() -> onnx.ModelProto:
 def magika_array() -> np.ndarray:
     """An input of Magika: a file of one letter."""
     return np.full((1, 2048), ord("a"), np.int32)
+
+
+def perceptron() -> onnx.ModelProto:
+    """Six layers of 512, for any number of rows."""
+    rng = np.random.default_rng(0)
+    nodes = " ".join(f"m{i} = MatMul (r{i}, w{i}) r{i + 1} = Relu (m{i})" for i in range(6))
+    model = parser.parse_model(f"{_HEADER} perceptron (float[n, 512] r0) => (float[n, 512] r6) {{ {nodes} }}")
+    weights = ((rng.standard_normal((512, 512)) / 16).astype(np.float32) for _ in range(6))
+    model.graph.initializer.extend(numpy_helper.from_array(array, f"w{i}") for i, array in enumerate(weights))
+    return model
+
+
+def perceptron_array() -> np.ndarray:
+    """An input of eight rows."""
+    return np.random.default_rng(1).standard_normal((8, 512)).astype(np.float32)
 
 
 def large(megabytes: int) -> onnx.ModelProto:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.comparison import OF_STOCK, RATIO, VALUE, Row
 
-_BEGIN, _END = "<!-- table -->\n", "<!-- end of the table -->\n"
+_BEGIN, _END = "<!-- table{} -->\n", "<!-- end of the table{} -->\n"
 _HEADINGS = ("", "time / time by hand", "quartiles", "stock", "limit", "")
 _VERDICT = {True: "met", False: "MISSED", None: "not judged"}
 
@@ -70,16 +70,17 @@ def caption(machine: Mapping[str, str]) -> str:
     return f"{machine['date']}: {', '.join(facts)}, ONNX Runtime {machine['onnxruntime'].partition('+')[0]}"
 
 
-def write_document(file: Path, rows: list[Row], machine: Mapping[str, str]) -> None:
-    """Replace the table in a document."""
+def write_document(file: Path, rows: list[Row], machine: Mapping[str, str], name: str = "") -> None:
+    """Replace a table in a document: that of this name, or the one without a name."""
+    begin, end = (mark.format(name and f" {name}") for mark in (_BEGIN, _END))
     lines = [_HEADINGS, ("---",) * len(_HEADINGS), *map(_cells, rows)]
     text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
     old = file.read_text(encoding="utf-8")
     new, count = re.subn(
-        f"(?s){_BEGIN}.*?{_END}", lambda _: f"{_BEGIN}\n{text}\nMeasured on {caption(machine)}.\n\n{_END}", old
+        f"(?s){begin}.*?{end}", lambda _: f"{begin}\n{text}\nMeasured on {caption(machine)}.\n\n{end}", old
     )
     if count != 1:
-        raise SystemExit(f"{file}: expected one table between {_BEGIN.strip()} and {_END.strip()}, found {count}")
+        raise SystemExit(f"{file}: expected one table between {begin.strip()} and {end.strip()}, found {count}")
     file.write_text(new, encoding="utf-8")
 
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 import os
 import time
 import timeit
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import numpy as np
 
 # Long enough that the clock and one context switch do not show, short enough for many rounds.
 SECONDS_PER_SAMPLE = 0.015
@@ -31,6 +34,32 @@ def timed(namespace: dict[str, object], **statements: str) -> dict[str, Callable
         timer.timeit(3)  # the first executions are slower
     number = max(1, int(SECONDS_PER_SAMPLE / min(timer.timeit(3) / 3 for timer in timers.values())))
     return {side: lambda timer=timer: timer.timeit(number) / number for side, timer in timers.items()}
+
+
+def together(
+    backend: Sequence[Callable[[], object]], by_hand: Sequence[Callable[[], object]], runs: int | None = None
+) -> Mapping[str, Callable[[], float]]:
+    """Return sides that execute ``runs`` (default: a tenth of a second) of each function, each in its own thread."""
+    pool = ThreadPoolExecutor(len(backend))
+
+    expected = [run() for run in by_hand]
+    got = list(pool.map(lambda run: [run() for _ in range(runs or 10)], backend))
+    for right, outputs in zip(expected, got, strict=True):
+        if not all(np.array_equal(output, right) for output in outputs):
+            raise RuntimeError("a run among others gave another result than the same run alone")
+    if runs is None:
+        runs = max(1, int(0.1 / (timeit.timeit(backend[0], number=20) / 20 * len(backend))))
+
+    def execute(functions: Sequence[Callable[[], object]]) -> None:
+        for _ in pool.map(repeat, functions):
+            pass
+
+    def repeat(run: Callable[[], object]) -> None:
+        for _ in range(runs):
+            run()
+
+    namespace = {"execute": execute, "backend": backend, "by_hand": by_hand}
+    return timed(namespace, backend="execute(backend)", by_hand="execute(by_hand)")
 
 
 def interleaved(

@@ -67,13 +67,18 @@ class ReportTest(unittest.TestCase):
     def test_the_document_keeps_its_text(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "benchmarks.md")
-            file.write_text(f"before\n{report._BEGIN}old\n{report._END}after\n")
-            for _ in range(2):
-                report.write_document(file, [row(1.15, OF_STOCK, stock=STEADY), row(1.0, ratio=UNSTEADY)], MACHINE)
+            other = f"{report._BEGIN.format(' of others')}kept\n{report._END.format(' of others')}"
+            for name, is_kept in (("", True), ("", True), ("of others", False)):
+                if not file.exists():
+                    begin, end = report._BEGIN.format(""), report._END.format("")
+                    file.write_text(f"before\n{begin}old\n{end}{other}after\n")
+                rows = [row(1.15, OF_STOCK, stock=STEADY), row(1.0, ratio=UNSTEADY)]
+                report.write_document(file, rows, MACHINE, name)
+                self.assertEqual("kept" in file.read_text(), is_kept)
             lines = file.read_text().splitlines()
             self.assertEqual((lines[0], lines[-1]), ("before", "after"))
             self.assertIn("| work | 1.100 | 1.060 to 1.160 | 1.100 | 1.15 of stock | met |", lines)
-            self.assertEqual(sum(line.startswith("| work | 1.100") for line in lines), 2)
+            self.assertEqual(sum(line.startswith("| work | 1.100") for line in lines), 4)
             self.assertNotIn("old", lines)
             file.write_text("no table")
             with self.assertRaises(SystemExit):
@@ -81,7 +86,8 @@ class ReportTest(unittest.TestCase):
 
     def test_the_document_of_the_repository_has_the_table(self) -> None:
         text = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-        self.assertLess(text.index(report._BEGIN), text.index(report._END))
+        for name in ("", " openvino"):
+            self.assertLess(text.index(report._BEGIN.format(name)), text.index(report._END.format(name)))
         self.assertIn("(benchmarks.svg)", text)
 
 

@@ -2,13 +2,21 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""After a run that fails, an OpenVINO session returns data of earlier runs.
+"""After a run that fails inside the EP, an OpenVINO session returns values of earlier runs, and fails correct runs.
 
 onnxruntime-openvino 1.24.1; onnxruntime-ep-openvino 1.8.1 on 1.31.1 and 1.32.0. The inputs of the first run have 3 and
 5 rows, so the run fails. The next run returns values of the failed run. The default options are affected, and so is
 each number of threads.
 
-In this backend: a session with such a failure is replaced before the next answer.
+The failure damages the graph of one stream. Later runs on this stream return wrong values or wrong shapes, or raise
+errors, if they share shapes with earlier runs. A run beside the failed run can use the damaged graph before its caller
+sees the error. The session damages itself if the EP rejects shapes that do not match, and also if a kernel rejects a
+value although all shapes are known, as in ReverseSequence and ScatterElements. Range and NonZero do so, too. No damage
+was seen after a terminated run, after invalid dimensions of an input, and after a failure of CumSum. A new session has
+no damage.
+
+In this backend: a session with such a failure is replaced before the next answer. Its runs are parallel only if the
+shapes of the inputs alone decide whether a run fails, and a run with these shapes has succeeded.
 """
 
 import numpy as np

@@ -227,8 +227,9 @@ class OnnxRuntimeBackendRep(BackendRep):
         if timeout is not None or cancellation is not None:
             return self._ready().run_limited(inputs, run_config, kwargs, timeout, cancellation)
         call = runs.settings if run_config is None and not kwargs else runs.settings_of(run_config, kwargs)
+        fast_run = runs.fast_run  # Python calls a local function faster than an attribute
         try:
-            outputs = runs.fast_run(inputs, call.options)
+            outputs = fast_run(inputs, call.options)
             if outputs is not None:
                 return outputs
         except EPFail:

@@ -36,17 +36,18 @@ def of(session: InferenceSession, slots: Sequence[tuple], outputs: Sequence[str]
 
     def run(inputs: object, options: RunOptions) -> list | None:
         kind = type(inputs)
-        if kind is dict:
-            if len(inputs) != count:
+        if kind is not list and kind is not tuple:
+            if kind is not dict:
+                inputs = (inputs,)
+            elif len(inputs) == count:
+                inputs = [inputs.get(name) for _, name, _ in slots]
+            else:
                 return None
-            inputs = [inputs.get(name) for _, name, _ in slots]
-        elif kind is not list and kind is not tuple:
-            inputs = (inputs,)
         if (
             len(inputs) != count
             or InferenceSession.run is not _RUN
             or "run" in own
-            or own.get("_providers") is not inner  # set_providers replaced the handle, perhaps with another EP's
+            or own["_providers"] is not inner  # set_providers replaced the handle, perhaps with another EP's
         ):
             return None
         feeds = {}

@@ -32,7 +32,7 @@ _MOST_SETTINGS = 64  # of earlier runs. Each takes one or two kilobytes
 _LONGEST_KEPT = 256  # of a name or text in their arguments
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, slots=True)
 class Runs:
     """Everything that the runs of one session need. A run uses one such object from its start to its end."""
 

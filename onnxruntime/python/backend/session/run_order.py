@@ -108,12 +108,13 @@ class RunOrder:
         A signal handler or a finalizer in this thread can use the session, too.
         """
         session, run = self._session(), object()
-        if alone and self._failures_in(session._providers):
+        inner = session._providers
+        if self._failed and self._failures_in(inner):
+            if not alone:
+                return _AGAIN
             self._renew(session)
             self._failed.clear()
-        inner = session._providers
-        if not alone and self._failures_in(inner):
-            return _AGAIN
+            inner = session._providers
         try:
             outputs = compute(feeds, options)
         except BaseException as error:
@@ -127,19 +128,20 @@ class RunOrder:
                     return _AGAIN
             raise
         # Another thread or code in the middle of this run may have replaced the inner session after a failure.
-        return _AGAIN if session._providers is not inner or self._failures_in(inner) else outputs
+        replaced = session._providers is not inner
+        return _AGAIN if replaced or (self._failed and self._failures_in(inner)) else outputs
 
     def _failures_in(self, inner: object) -> int:
-        return sum(failed is inner for failed in list(self._failed.values())) if self._failed else 0
+        return sum(failed is inner for failed in list(self._failed.values()))
 
 
 def _shapes(feeds: dict[str, object]) -> tuple | None:
-    """Return the shapes of the inputs by name, ``None`` if a value is not an array."""
-    shapes = []
-    for name, value in feeds.items():
+    """Return the names and shapes of the inputs, ``None`` if a value is not an array."""
+    shapes: list[object] = [*feeds]
+    for value in feeds.values():
         if type(value) is not np.ndarray:
             return None
-        shapes.append((name, value.shape))
+        shapes.append(value.shape)
     return tuple(shapes)
 
 
