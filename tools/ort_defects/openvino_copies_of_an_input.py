@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""OpenVINO returns values of an earlier run for two outputs that are copies of one input.
+"""OpenVINO returns values of an earlier run if two outputs are copies of one input.
 
 onnxruntime-openvino 1.24.1. No run fails, and one thread is enough. One copy is a Cast to the type of the input.
 
