@@ -304,7 +304,7 @@ class ErrorTest(unittest.TestCase):
                         held = Held(other)
                         self.assertTrue(held.entered.wait(LATE), "a lock is left taken")
                         held.let_go()
-            self.assertGreater(raised, 5)
+            self.assertGreater(raised, 0)  # from Python 3.12 on, calls of C code do not count
 
     @unittest.skipUnless(sys.implementation.name == "cpython", "makes allocations of CPython fail")
     def test_memory(self) -> None:
