@@ -21,7 +21,10 @@ import sys
 import unittest
 from pathlib import Path
 
+import onnxruntime
+
 ROOT = Path(__file__).resolve().parents[1]
+RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
 STOCK = os.environ.get("ORT_STOCK_PYTHON", "")
 HEADING = "From the stock backend"
 
@@ -125,6 +128,7 @@ def listed() -> list[str]:
     return re.findall(r"^- (.*)", section, re.MULTILINE)
 
 
+@unittest.skipIf(RELEASE < (1, 28), "the list describes the stock backend of ORT 1.28 and later")
 class ComparisonTest(unittest.TestCase):
     @unittest.skipUnless(STOCK, "ORT_STOCK_PYTHON names no Python of an environment with the stock wheel")
     def test_patterns(self) -> None:
@@ -135,7 +139,9 @@ class ComparisonTest(unittest.TestCase):
         for name, text in found.items():
             with self.subTest(name):
                 self.assertIn(name, DIFFERENCES, text)
-        self.assertEqual(DIFFERENCES.keys() - found.keys(), set(), "listed, and no difference any more")
+        # Stock backends before 1.32 reject scalars of numpy.
+        absent = {name for name in DIFFERENCES if "np.void" in name} if RELEASE < (1, 32) else set()
+        self.assertEqual(DIFFERENCES.keys() - found.keys() - absent, set(), "listed, and no difference any more")
         for name in stock.keys() - DIFFERENCES.keys():
             with self.subTest(name):
                 self.assertEqual(new_warnings(stock[name], here[name]), [])
