@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from onnx import ModelProto
 from onnx.backend.base import Backend
@@ -106,11 +106,16 @@ class OnnxRuntimeBackend(Backend):
         :raises unittest.SkipTest: if a ``ModelProto`` imports an opset that the installed onnx has not released, or
             ORT lacks one of its operators. Not if ``allowReleasedOpsetsOnly`` is false: see :meth:`is_opset_supported`.
         """
-        keywords = _specified((provider_options, session_config, run_config, session_options, free_dimension_overrides))
+        given = (provider_options, session_config, run_config, session_options, free_dimension_overrides)
+        # The prepare of a subclass may not accept the others.
+        keywords = {keyword: value for keyword, value in zip(KEYWORDS, given, strict=True) if value is not None}
         if isinstance(model, InferenceSession) and (applied := state.of(model).take_applied()) is not None:
             # Of the call of this method that created the session.
             rep = OnnxRuntimeBackendRep(model, applied=applied)
-            return _with_run_config(rep, _run_config_only(_not_applied(keywords, applied)))
+            added = keywords.pop("run_config", None)
+            if keywords:
+                _check_unchanged(keywords, applied.configuration)
+            return rep if added is None else rep.with_run_config(added)
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
             return _prepare_open(model, device, keywords, kwargs)
         if hasattr(model, "SerializeToString"):
@@ -157,8 +162,8 @@ class OnnxRuntimeBackend(Backend):
         """
         limited = {name: kwargs.pop(name) for name in LIMITS if name in kwargs}
         limits.check(**limited)
-        given = _specified(kwargs.pop(keyword, None) for keyword in KEYWORDS)
-        facts = Circumstances.expected(())._replace(narrowing=request.narrowing())
+        given = {keyword: value for keyword in KEYWORDS if (value := kwargs.pop(keyword, None)) is not None}
+        facts = Circumstances.expected(())._replace(narrowing=request.narrowing(request.of_environment()))
         run_attributes, _ = look_up.attributes(RUN_ATTRIBUTES, kwargs, facts)
         # prepare does not accept attributes that only RunOptions has.
         of_session = () if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)) else SESSION_ATTRIBUTES
@@ -172,52 +177,32 @@ class OnnxRuntimeBackend(Backend):
         raise NotImplementedError("Running single nodes is not implemented. Run a model that contains the node")
 
 
-def _specified(values: Iterable[object]) -> dict[str, object]:
-    """Return the keywords that were passed, because the prepare of a subclass may not accept the others."""
-    return {keyword: value for keyword, value in zip(KEYWORDS, values, strict=True) if value is not None}
-
-
 def _prepare_open(model, device: object, keywords: dict, attributes: dict) -> OnnxRuntimeBackendRep:
     """Prepare a session of the caller or a prepared model, to which only a run config can apply."""
     look_up.warn_unknown(attributes, ())
-    is_prepared = isinstance(model, OnnxRuntimeBackendRep)
+    rep = model if isinstance(model, OnnxRuntimeBackendRep) else OnnxRuntimeBackendRep(model)
     # A prepared model has the environment's entries already, and its caller's own entries win over them.
-    requested = _run_config_only(keywords, environment=() if is_prepared else ("run_config",))
-    rep = model if is_prepared else OnnxRuntimeBackendRep(model)
-    if type(device) is str and device != "CPU" and rep._ready().is_ort and ON_ANY_DEVICE.issuperset(rep.providers):
-        warn(f"device {show(device)} has no effect on an existing session, which runs on {', '.join(rep.providers)}")
-    return _with_run_config(rep, requested)
-
-
-def _run_config_only(keywords: dict, environment: tuple[str, ...] = ()) -> request.Request:
-    """Read the keywords of a call with an existing session, and refuse all but a run config."""
-    requested = request.of_call(keywords, environment=environment)
+    requested = request.of_call(keywords, environment=() if rep is model else ("run_config",))
     # An empty mapping specifies nothing, except for provider_options: it specifies that the session has no EP.
     for keyword, entries in requested.settings.items():
         if keyword == "provider_options" or (keyword != "run_config" and entries):
             reject("cannot be applied to an existing session. Pass the model, or create the session with it", keyword)
-    return requested
-
-
-def _with_run_config(rep: OnnxRuntimeBackendRep, requested: request.Request) -> OnnxRuntimeBackendRep:
+    if type(device) is str and device != "CPU" and rep._ready().is_ort and ON_ANY_DEVICE.issuperset(rep.providers):
+        warn(f"device {show(device)} has no effect on an existing session, which runs on {', '.join(rep.providers)}")
     if "run_config" not in requested.settings:
         return rep
     with requested.blame_environment():
         return rep.with_run_config(requested.settings["run_config"])
 
 
-def _not_applied(keywords: dict, applied: verification.Applied) -> dict:
-    """Return the run config that a subclass adds to each call of prepare, and check that the session has the rest."""
-    if again := {word: given for word, given in keywords.items() if word != "run_config"}:
-        requested, before = request.of_call(again, environment=()), applied.configuration
-        request.add(requested, before, KEYWORDS)
-        configuration = look_up.permit(requested, presence.facts(get_available_providers())).configuration()
-        for keyword in again:
-            if configuration.get(keyword, {}) != before.get(keyword, {}):
-                reject(
-                    "prepare of a subclass changes the settings of its session. Add equal ones to each call", keyword
-                )
-    return {word: given for word, given in keywords.items() if word not in again}
+def _check_unchanged(keywords: dict, before: Mapping[str, Mapping]) -> None:
+    """Check that a session already has the settings that a subclass adds to each call of ``prepare``."""
+    requested = request.of_call(keywords, environment=())
+    request.add(requested, before, KEYWORDS)
+    configuration = look_up.permit(requested, presence.facts(get_available_providers())).configuration()
+    for keyword in keywords:
+        if configuration.get(keyword, {}) != before.get(keyword, {}):
+            reject("prepare of a subclass changes the settings of its session. Add equal ones to each call", keyword)
 
 
 def _checked(model: ModelProto) -> bytes:

@@ -23,16 +23,6 @@ from onnxruntime.backend.session.verification import NOTHING_APPLIED, Applied
 from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
 
 
-class _Closed:
-    """Replaces the session of a closed model."""
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise RuntimeError("The prepared model is closed")
-
-
-_CLOSED = _Closed()
-
-
 def _read_only(report: Mapping) -> Mapping:
     """Return a read-only copy. If a program compares a proxy with its own object, the object receives the mapping."""
     return MappingProxyType({name: _read_only(of) if isinstance(of, Mapping) else of for name, of in report.items()})
@@ -54,7 +44,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         """Return the runs of the session that this prepared model has now."""
         runs = self._runs
         if not runs.are_of(self._session):
-            runs = self._runs = Runs.of(self._session, self._applied.configuration.get("run_config", NOTHING))
+            runs = self._runs = Runs.of(self.session, self._applied.configuration.get("run_config", NOTHING))
             if self._session is not runs.session:  # another thread closed this prepared model
                 self._runs = NOT_READY
         return runs
@@ -62,7 +52,7 @@ class OnnxRuntimeBackendRep(BackendRep):
     @property
     def providers(self) -> tuple[str, ...]:
         """The EPs of the session, in order."""
-        return tuple(self._session.get_providers())
+        return tuple(self.session.get_providers())
 
     @property
     def provider_options(self) -> Mapping[str, Mapping[str, str]]:
@@ -121,11 +111,13 @@ class OnnxRuntimeBackendRep(BackendRep):
         Its ``run`` does not use the run config. Do not call it if the session captures graphs. On the OpenVINO EP,
         prepare the model again if a run of your own fails. If :meth:`run` fails, create your IO bindings again.
         """
-        return self._session if self._session is not _CLOSED else _CLOSED.session
+        if (session := self._session) is None:
+            raise RuntimeError("The prepared model is closed")
+        return session
 
     def close(self) -> None:
         """Release the session. Another prepared model on the same session, or a run that has not ended, keeps it."""
-        self._session, self._runs = _CLOSED, NOT_READY
+        self._session, self._runs = None, NOT_READY
 
     def __enter__(self):
         return self
@@ -135,7 +127,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     def __repr__(self) -> str:
         name, session = type(self).__name__, self._session
-        if session is _CLOSED:
+        if session is None:
             return f"<{name}, closed>"
         path = getattr(session, "_model_path", None)
         model = ascii(os.path.basename(path)) if path else f"graph {session.get_modelmeta().graph_name!a}"
@@ -195,9 +187,8 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     def run(self, inputs, *surplus, run_config=None, timeout=None, cancellation=None, **kwargs) -> list:
         """
-        Compute the outputs. Any number of threads may call this method. WebGPU sessions of a process run one after the
-        other, and so do the runs of one OpenVINO session, unless the shapes of the inputs alone decide whether a run of
-        the model fails. On CUDA, a run that captures a graph runs alone.
+        Compute the outputs. Any number of threads may call this method. On WebGPU, OpenVINO and CUDA, runs may wait for
+        each other.
 
         :param inputs: a list or tuple in the order of the model's inputs, a mapping by name, or the value of the only
             input (``[value]`` if that is a list). A value is an array of the declared type, a list for a sequence, a

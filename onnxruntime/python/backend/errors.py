@@ -21,10 +21,9 @@ _SHOWN = frozenset({bool, int, float, str, bytes, type(None)})
 
 
 class _DetailedError(Exception):
-    """An exception with attributes."""
+    """An exception with attributes. ``BaseException.__new__`` stores the positional arguments."""
 
     def __init__(self, *arguments: object, **attributes: object) -> None:
-        super().__init__(*arguments)
         vars(self).update(attributes)
 
 

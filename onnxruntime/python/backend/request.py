@@ -79,7 +79,7 @@ def of_call(
     request = Request(settings, attributes, name, index)
     if environment and os.environ.get(ENVIRONMENT):
         specified = of_environment()
-        request.narrowing = _narrowing(specified)
+        request.narrowing = narrowing(specified)
         add(request, specified, environment)
     for ep, options in settings["provider_options"].items() if of_cuda else ():
         if ep in ON_CUDA_DEVICE:
@@ -97,12 +97,8 @@ def of_environment() -> dict[str, object]:
         raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {error}{advice}") from None
 
 
-def narrowing() -> Narrowing | None:
-    """Return the settings that callers may set in a run, or ``None`` if the environment does not narrow them."""
-    return _narrowing(of_environment()) if os.environ.get(ENVIRONMENT) else None
-
-
-def _narrowing(specified: Mapping[str, object]) -> Narrowing | None:
+def narrowing(specified: Mapping[str, object]) -> Narrowing | None:
+    """Return the settings that callers may set, or ``None`` if the environment's configuration does not narrow them."""
     return Narrowing(specified) if PERMIT in specified else None
 
 

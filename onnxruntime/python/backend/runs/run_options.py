@@ -37,7 +37,7 @@ class RunSettings:
         for keyword in (word for word in KEYWORDS if word in attributes):
             reject("cannot be set for a run. Pass it to prepare", keyword)
         if attributes or run_config is not None:
-            facts = facts._replace(narrowing=request.narrowing())
+            facts = facts._replace(narrowing=request.narrowing(request.of_environment()))
         found, without_effect = look_up.attributes(RUN_ATTRIBUTES, attributes, facts)
         entries = self.entries
         if run_config is not None:
