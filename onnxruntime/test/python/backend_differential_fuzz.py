@@ -113,7 +113,7 @@ def drawn(kind: Kind, name: str, draw: random.Random) -> object:
     if isinstance(kind, Flag):
         return draw.choice(kind.schema["enum"])
     if type(kind) is Integer:
-        return draw.choice(kind._among or (kind._low, kind._high, draw.randint(kind._low, kind._high)))
+        return draw.choice((kind._values[0], kind._values[-1], draw.choice(kind._values)))
     if type(kind) is Threads:
         return draw.randint(kind._low, 6)
     if type(kind) is Choice:

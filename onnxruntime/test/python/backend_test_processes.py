@@ -16,7 +16,7 @@ from backend_test_models import two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import backend, request
-from onnxruntime.backend.allowlist import look_up, providers
+from onnxruntime.backend.allowlist import look_up, value_kinds
 from onnxruntime.backend.allowlist.rules import Circumstances, Permit
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.session import opening, presence, verification
@@ -52,7 +52,7 @@ def process_with(bundled: tuple[str, ...] = (), plugins: tuple[str, ...] = (), b
         mock.patch.object(backend, "get_available_providers", lambda: available),
         mock.patch.object(backend, "get_device", lambda: build),
         mock.patch.object(verification, "get_device", lambda: build),
-        mock.patch.object(providers, "usable_cores", lambda: 2),
+        mock.patch.object(value_kinds, "usable_cores", lambda: 2),
     ):
         yield here
 

@@ -16,10 +16,10 @@ from backend_test_hostile_values import Int, Loud, NumpyInt, NumpyStr, Str
 
 from onnxruntime import ExecutionMode, RunOptions, SessionOptions
 from onnxruntime.backend import errors
-from onnxruntime.backend.allowlist import look_up, providers
+from onnxruntime.backend.allowlist import look_up, providers, value_kinds
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
-from onnxruntime.backend.allowlist.rules import Circumstances, Common, Need, Rule
-from onnxruntime.backend.allowlist.value_kinds import Flag, Integer, Member, Text, Threads
+from onnxruntime.backend.allowlist.rules import Circumstances, Need
+from onnxruntime.backend.allowlist.value_kinds import Integer, Member, Text, Threads
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 
 _SPIN = "session.intra_op.spin_duration_us"
@@ -158,16 +158,6 @@ class TestSessionAndRunConfig(unittest.TestCase):
                 before = NEWEST._replace(release=(1, rule.since[1] - 1))
                 with self.subTest(key=key):
                     self.assert_refused({key: "1"}, f"requires ORT {needed}", at=before)
-
-    def test_common_parts_of_rules(self):
-        own, more = Need("a", bool), Need("b", bool)
-        rule = Rule(Flag(), "0", "")
-        rules = {"a": rule, "b": rule._replace(needs=(own,))}
-        made = Common((more,), False) | rules
-        self.assertEqual(made["a"], rule._replace(needs=(more,), reported=False))
-        self.assertEqual(made["b"], rule._replace(needs=(own, more), reported=False))
-        rules["a"] = rule._replace(reported=False)
-        self.assertEqual(Common() | rules, rules)
 
     def test_optimizers_of_the_release(self):
         key = "optimization.disable_specified_optimizers"
@@ -311,7 +301,7 @@ class TestProviderOptions(unittest.TestCase):
             with self.assertRaisesRegex(errors.NotPermittedError, reason):
                 permit(kind="", provider_options={"CUDAExecutionProvider": {option: 1}})
 
-    @mock.patch.object(providers, "usable_cores", lambda: 2)
+    @mock.patch.object(value_kinds, "usable_cores", lambda: 2)
     def test_each_kind_of_an_ep_permits_its_own_options(self):
         """An EP that is not available permits the options of all its kinds. The other EPs make no difference."""
         values, different = (True, False, 1, 2, 16, "CPU", "FP32", "NCHW", "htp", "low", "DEFAULT"), set()

@@ -181,11 +181,7 @@ def allowed(kind: Kind, text: object) -> bool:
     if type(kind) is Flag:
         return text in kind._spelling
     if type(kind) is Integer:
-        return (
-            re.fullmatch(r"0|-?[1-9][0-9]*", text) is not None
-            and kind._low <= int(text) <= kind._high
-            and (not kind._among or int(text) in kind._among)
-        )
+        return re.fullmatch(r"0|-?[1-9][0-9]*", text) is not None and int(text) in kind._values
     if type(kind) is Threads:
         return re.fullmatch("[0-9]+", text) is not None and kind._low <= int(text) <= max(16, 4 * os.cpu_count())
     if type(kind) is Choice:
@@ -252,7 +248,7 @@ def check(record: dict, call: dict, plugins: bool, tables: tuple) -> None:
     for name, texts in record["providers"].items():
         kind = "plugin" if plugins and "plugin" in PROVIDERS[name] else "built-in"
         rules = PROVIDERS[name].get(kind, {})
-        always = {option: rule.kind.value for option, rule in rules.items() if getattr(rule.kind, "always", False)}
+        always = {option: rule.kind.value for option, rule in rules.items() if rule.kind.always}
         check_options(rules, texts, always | call["provider_options"][name])
     again = {  # the options that some EPs read from entries
         f"ep.{name.lower()}.{option}": text
@@ -319,8 +315,9 @@ def values(rule: Verdict) -> st.SearchStrategy:
     if isinstance(kind, Flag):
         return st.sampled_from([True, False, 0, 1, "0", "1", np.bool_(True), np.int8(0), *kind._spelling])
     if type(kind) is Integer:
-        bounds = [kind._low, kind._high, kind._low - 1, kind._high + 1, *kind._among]
-        return st.sampled_from([*bounds, *map(str, bounds)]) | st.integers(kind._low, kind._high)
+        low, high = kind._values[0], kind._values[-1]
+        bounds = [low, high, low - 1, high + 1, *kind._values[:9]]
+        return st.sampled_from([*bounds, *map(str, bounds)]) | st.integers(low, high)
     if type(kind) is Choice:
         return st.sampled_from([*kind._spelling, *kind._spelling.values()])
     if type(kind) is Names:

@@ -18,7 +18,7 @@ from backend_test_models import no_session_opens, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import provider_names
-from onnxruntime.backend.allowlist import look_up, providers, refusals
+from onnxruntime.backend.allowlist import look_up, refusals, value_kinds
 from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
 from onnxruntime.backend.allowlist.refusals import EVERY_PROVIDER, Refused, verdicts
 from onnxruntime.backend.allowlist.rules import Circumstances, Rule
@@ -376,7 +376,7 @@ class TestOpenVinoOnOneCore(unittest.TestCase):
     """On one core, OpenVINO returns the outputs of another run instead of an error."""
 
     def setUp(self) -> None:
-        patched = mock.patch.object(providers, "usable_cores", return_value=1)
+        patched = mock.patch.object(value_kinds, "usable_cores", return_value=1)
         patched.start()
         self.addCleanup(patched.stop)
 
@@ -389,7 +389,7 @@ class TestOpenVinoOnOneCore(unittest.TestCase):
 
     def test_one_thread_is_refused_on_every_machine(self) -> None:
         with (
-            mock.patch.object(providers, "usable_cores", return_value=64),
+            mock.patch.object(value_kinds, "usable_cores", return_value=64),
             self.assertRaises(NotPermittedError) as refused,
         ):
             onnxruntime.backend.prepare(two_nodes(), provider_options={OPENVINO: {"num_of_threads": 1}})

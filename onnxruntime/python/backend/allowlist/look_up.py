@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend.allowlist import ort_options
-from onnxruntime.backend.allowlist.providers import ANY_PLUGIN, NO_OPTION, PROVIDER_NEEDS, PROVIDERS
+from onnxruntime.backend.allowlist.providers import ANY_PLUGIN, PROVIDER_NEEDS, PROVIDERS
 from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances, Permit, Place, Rule, Setting, texts_of
-from onnxruntime.backend.allowlist.value_kinds import Fixed
 from onnxruntime.backend.configuration import LIBRARIES, PERMIT, tables
 from onnxruntime.backend.errors import NotPermittedError, name_of, refuse, reject, reject_key, reject_value, show, warn
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_CUDA_DEVICE
@@ -145,9 +144,8 @@ def _options_of(name: str, given: Mapping[str, object], facts: Circumstances) ->
 
 
 def _options_of_kind(name: str, kind: str, given: Mapping[str, object], facts: Circumstances) -> dict[str, Setting]:
-    table = PROVIDERS.get(name, NOTHING).get(kind, ANY_PLUGIN if kind == "plugin" else NO_OPTION)
-    fixed = [(option, rule.kind) for option, rule in table.items() if type(rule.kind) is Fixed]
-    always = {option: kind.value for option, kind in fixed if kind.always}
+    table = PROVIDERS.get(name, NOTHING).get(kind, ANY_PLUGIN if kind == "plugin" else NOTHING)
+    always = {option: rule.kind.value for option, rule in table.items() if rule.kind.always}
     settings = {
         option: _look_up(table, option, value, facts, ("provider_options", name, option), kind)
         for option, value in {**always, **given}.items()

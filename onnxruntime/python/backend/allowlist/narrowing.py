@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NoReturn
 
-from onnxruntime.backend.allowlist.value_kinds import Fixed, Kind
+from onnxruntime.backend.allowlist.value_kinds import Kind
 from onnxruntime.backend.configuration import KEYWORDS, PERMIT
 from onnxruntime.backend.errors import name_of, refuse, show
 
@@ -43,7 +43,7 @@ class Narrowing:
         keyword, provider, key = place if place[0] in KEYWORDS else ("session_options", "", place[0])
         names, defaults = (_table(each, keyword, provider) for each in (self.permit, self._defaults))
         permitted = names.get(key, [])
-        if permitted is True or (type(rule.kind) is Fixed and rule.kind.always):
+        if permitted is True or rule.kind.always:
             return
         values = [*permitted, defaults[key]] if key in defaults else permitted
         if not _contains(values, parsed, rule.kind):

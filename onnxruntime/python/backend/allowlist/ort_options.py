@@ -15,19 +15,9 @@ from collections.abc import Mapping
 from functools import partial
 
 from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
-from onnxruntime.backend.allowlist.rules import Circumstances, Common, Family, Need, Rule
-from onnxruntime.backend.allowlist.value_kinds import (
-    Choice,
-    Fixed,
-    Flag,
-    Integer,
-    Member,
-    Names,
-    Text,
-    Threads,
-    is_on,
-    threads_start,
-)
+from onnxruntime.backend.allowlist import value_kinds
+from onnxruntime.backend.allowlist.rules import Circumstances, Family, Need, Rule
+from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Member, Names, Text, Threads
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, COMPILING, CPU, GPU, NPU, ON_CUDA_DEVICE
 
 
@@ -59,7 +49,7 @@ def _threads(facts: Circumstances) -> int:
 
 _THREADS = Need(
     "threads that this process can start",
-    lambda facts, text: threads_start(max(int(text), _threads(facts))),
+    lambda facts, text: value_kinds.threads_start(max(int(text), _threads(facts))),
     without="ORT waits indefinitely",
 )
 _PATTERN = _only_warns(
@@ -87,7 +77,6 @@ _NO_END = Fixed(
     False, "the run stops before it returns outputs. To stop a run, pass timeout or cancellation to rep.run"
 )
 
-# Attributes that are False and True by default.
 _false = partial(Rule, Flag(), "False")
 _true = partial(Rule, Flag(), "True")
 
@@ -266,8 +255,13 @@ SESSION_CONFIG: dict[str, Rule] = {
     ),
 }
 
-# By passes that run from ORT_ENABLE_BASIC on.
-SESSION_CONFIG |= Common(needs=(_BASIC,)) | {
+
+def _all_need(needs: tuple[Need, ...], rules: Mapping[str, Rule]) -> dict[str, Rule]:
+    """Return rules with these needs in addition to their own."""
+    return {key: rule._replace(needs=rule.needs + needs) for key, rule in rules.items()}
+
+
+_OF_BASIC_PASSES = {
     "optimization.enable_cast_chain_elimination": _switch(
         "Removes chains of Cast nodes, and the rounding that they cause.",
         needs=(_enabled("CastChainElimination", "Level1_RuleBasedTransformer"),),
@@ -281,9 +275,7 @@ SESSION_CONFIG |= Common(needs=(_BASIC,)) | {
         Integer(among=(0, 1, 2)), "1", "Whether ORT repeats optimization passes.", already_so=("0", "1")
     ),
 }
-
-# By passes that run from ORT_ENABLE_EXTENDED on.
-SESSION_CONFIG |= Common(needs=(_EXTENDED,)) | {
+_OF_EXTENDED_PASSES = {
     "optimization.enable_gelu_approximation": _switch(
         "Replaces Gelu by its tanh approximation.",
         needs=(_enabled("GeluApproximation"), _FULL, _read_by("Gelu", "BiasGelu", "Erf")),
@@ -316,6 +308,7 @@ SESSION_CONFIG |= Common(needs=(_EXTENDED,)) | {
         needs=(_X86_64, _enabled("Avx2WeightS8ToU8Transformer"), _FULL),
     ),
 }
+SESSION_CONFIG |= _all_need((_BASIC,), _OF_BASIC_PASSES) | _all_need((_EXTENDED,), _OF_EXTENDED_PASSES)
 
 _INTRA_THREADS = _only_warns(
     "two or more intra-op threads", lambda facts, _: facts.attributes.get("intra_op_num_threads") != 1
@@ -341,7 +334,7 @@ def _spinning(pool: str) -> dict[str, Rule]:
     }
 
 
-SESSION_CONFIG |= Common(needs=_POOLS["intra_op"]) | {
+_OF_INTRA_OP = {
     # 1000000000 makes a run ten times slower, 2147483647 makes it fail.
     "session.dynamic_block_base": Rule(
         Integer(0, 128), "0", "Splits parallel loops into shrinking blocks. 0: off.", already_so=("0",)
@@ -351,7 +344,8 @@ SESSION_CONFIG |= Common(needs=_POOLS["intra_op"]) | {
     ),
     **_spinning("intra_op"),
 }
-SESSION_CONFIG |= Common(needs=_POOLS["inter_op"]) | _spinning("inter_op")
+SESSION_CONFIG |= _all_need(_POOLS["intra_op"], _OF_INTRA_OP)
+SESSION_CONFIG |= _all_need(_POOLS["inter_op"], _spinning("inter_op"))
 # Other keys with these prefixes. No effect of theirs is known, so each causes a warning.
 SESSION_FAMILIES = tuple(
     Family(f"session.{pool}.", "[a-z_]{1,40}", 16, Rule(Integer(0, 64, flags=True), "", "", needs=needs))
@@ -359,10 +353,9 @@ SESSION_FAMILIES = tuple(
 )
 
 
-def _devices_exist(facts: Circumstances, text: str) -> bool:
-    """Return whether each device of a placement rule has an EP. Otherwise, ORT logs an error and continues."""
-    has = {"cpu": True, "gpu": facts.has(*GPU), "npu": facts.has(*NPU)}
-    return all(has[rule[:3]] for rule in text.split(";"))
+def _each_device(text: str, **has: bool) -> bool:
+    """Return whether the session has what each part of a text requires on its device, as in 'cpu:0;gpu:0'."""
+    return all(has[part[:3]] for part in text.split(";"))
 
 
 def _placement(part: str, example: str, meaning: str) -> Text:
@@ -395,7 +388,11 @@ _BY_NAME_ALONE = Need(
     "no session.layer_assignment_settings in the same configuration",
     lambda facts, _: "session.layer_assignment_settings" not in facts.beside,
 )
-_DEVICES = Need("a session with an execution provider for every device in the value", _devices_exist)
+_DEVICES = Need(
+    # Otherwise, ORT logs an error and continues.
+    "a session with an execution provider for every device in the value",
+    lambda facts, text: _each_device(text, cpu=True, gpu=facts.has(*GPU), npu=facts.has(*NPU)),
+)
 _PREPACKING = _beside(_NO_PREPACKING, "1", what=f"{_NO_PREPACKING}=0")
 
 SESSION_CONFIG |= {
@@ -450,26 +447,25 @@ SESSION_CONFIG |= {
 }
 
 
-def _captures(options: Mapping[str, Mapping[str, str]]) -> bool:
-    """Return whether one of the EPs with these options captures graphs, which ``gpu_graph_id`` distinguishes."""
-    return any(is_on(options.get(ep, {}).get(name, "")) for ep, name in CAPTURE_SWITCHES.items())
-
-
-def _arenas_exist(facts: Circumstances, text: str) -> bool:
-    """Return whether each device in a text such as 'cpu:0;gpu:0' has an arena. Otherwise, ORT ignores the device."""
-    has = {"cpu": facts.attributes.get("enable_cpu_mem_arena", True), "gpu": facts.has(*ON_CUDA_DEVICE)}
-    return all(has[device[:3]] for device in text.split(";"))
+def _captures(facts: Circumstances) -> bool:
+    """Return whether an EP captures graphs, which ``gpu_graph_id`` distinguishes."""
+    return any(value_kinds.is_on(facts.options.get(ep, {}).get(name, "")) for ep, name in CAPTURE_SWITCHES.items())
 
 
 _CAPTURING = Need(
     f"an execution provider that captures graphs ({', '.join(CAPTURE_SWITCHES.values())})",
-    lambda facts, text: text == "-1" or _captures(facts.options),
+    lambda facts, text: text == "-1" or _captures(facts),
     only_warns=True,
 )
-_ARENAS = Need("a memory arena for each device in the value (cpu: enable_cpu_mem_arena; gpu: a GPU EP)", _arenas_exist)
+_ARENAS = Need(
+    "a memory arena for each device in the value (cpu: enable_cpu_mem_arena; gpu: a GPU EP)",
+    lambda facts, text: _each_device(
+        text, cpu=facts.attributes.get("enable_cpu_mem_arena", True), gpu=facts.has(*ON_CUDA_DEVICE)
+    ),
+)
 _NO_GRAPHS = Need(
     "a value of cpu:0 if the session captures graphs",
-    lambda facts, text: text == "cpu:0" or not _captures(facts.options),
+    lambda facts, text: text == "cpu:0" or not _captures(facts),
     without="a replay uses memory that the arena has released",
 )
 

@@ -5,7 +5,7 @@
 """Permitted options of each execution provider (EP), with the values that each accepts. All other options are refused.
 
 ORT repeats all options of a plugin EP, even unknown ones. Its report proves nothing, so the tables of plugin EPs are
-not ``reported``. docs/options-evidence.md lists how the effect of each option is known.
+``_unreported``. docs/options-evidence.md lists how the effect of each option is known.
 """
 
 from __future__ import annotations
@@ -17,24 +17,13 @@ from functools import partial
 from onnx.defs import get_all_schemas
 
 from onnxruntime.backend import provider_names as eps
-from onnxruntime.backend.allowlist.rules import Circumstances, Common, Need, Rule, Setting, texts_of
-from onnxruntime.backend.allowlist.value_kinds import (
-    Choice,
-    Fixed,
-    Flag,
-    Integer,
-    Kind,
-    Names,
-    Text,
-    Threads,
-    usable_cores,
-)
+from onnxruntime.backend.allowlist import value_kinds
+from onnxruntime.backend.allowlist.rules import Circumstances, Need, Rule, Setting, texts_of
+from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Kind, Names, Text, Threads
 
-# Switches that are off and on by default.
 _switch = partial(Rule, Flag(), "0")
 _switch_on = partial(Rule, Flag(), "1")
-_DEVICE_INDEX = Integer(0, 63)
-_DEVICE = Rule(_DEVICE_INDEX, "0", "Index of the device. If the device does not exist, prepare raises an error.")
+_DEVICE = Rule(Integer(0, 63), "0", "Index of the device. If the device does not exist, prepare raises an error.")
 _ARENA_LIMIT = Rule(
     # A lower limit stops each model, and a higher limit has no effect on any device.
     Integer(2**20, 2**48),
@@ -44,11 +33,8 @@ _ARENA_LIMIT = Rule(
 _ARENA_GROWTH = Rule(Choice("kNextPowerOfTwo", "kSameAsRequested"), "kNextPowerOfTwo", "How the memory arena grows.")
 # An operator type that does not exist excludes nothing, and ORT does not report this.
 _OPERATORS = Names(lambda: {schema.name for schema in get_all_schemas()}, "ONNX operator types, joined by ','", ",")
-_PLUGIN_DEVICE = Rule(
-    _DEVICE_INDEX,
-    "0",
-    "Index among the plugin's devices in get_ep_devices(). The backend uses the device with this index.",
-    reported=False,
+_PLUGIN_DEVICE = _DEVICE._replace(
+    effect="Index among the plugin's devices in get_ep_devices(). The backend uses the device with this index."
 )
 _bytes = partial(Rule, Integer(0, 2**40), "0")
 _SENT_OFF = "1 (the backend always sends 0)"
@@ -133,7 +119,7 @@ _INTERNAL_GRAPHS = Fixed(
     always=True,
 )
 _BUDGET = Text(r"-1|[0-9]{1,15}[BKMG]?|(?:100|[0-9]{1,2})%", "-1, bytes, a number with B, K, M or G, or 0% to 100%")
-_TENSORRT_RTX = Common(reported=False) | {
+_TENSORRT_RTX = {
     "device_id": _PLUGIN_DEVICE,
     "enable_cuda_graph": Rule(_INTERNAL_GRAPHS, _SENT_OFF, "Lets TensorRT-RTX capture CUDA graphs internally."),
     "nv_max_workspace_size": _bytes("Bytes of workspace for building an engine."),
@@ -185,7 +171,7 @@ _CPU_OR_GPU = Need(
 _STREAMS = "Streams, which share the CPU threads. Each of the parallel runs of a session uses one stream."
 _OPENVINO_DEVICE = r"(?:CPU|GPU(?:\.[0-9])?|NPU)"
 
-_OPENVINO_BUNDLED = Common(reported=False) | {
+_OPENVINO_BUNDLED = {
     "device_type": Rule(
         Text(
             rf"{_OPENVINO_DEVICE}|(?:AUTO|HETERO|MULTI):{_OPENVINO_DEVICE}(?:,{_OPENVINO_DEVICE})*",
@@ -216,7 +202,7 @@ _OPENVINO_BUNDLED = Common(reported=False) | {
 }
 
 
-_OPENVINO_PLUGIN = Common(reported=False) | {
+_OPENVINO_PLUGIN = {
     "device_id": _PLUGIN_DEVICE,
     "num_of_threads": Rule(Threads(2), "OpenVINO decides", "CPU threads of the session."),
     "num_streams": Rule(Threads(1), "OpenVINO decides", _STREAMS),
@@ -258,7 +244,7 @@ _HTP_MODES = (
     "default burst sustained_high_performance high_performance balanced low_balanced high_power_saver power_saver "
     "low_power_saver extreme_power_saver"
 )
-_QNN_PLUGIN = Common(reported=False) | {
+_QNN_PLUGIN = {
     "device_id": _PLUGIN_DEVICE,
     # Not gpu and cpu: the session takes no node and only logs the reason, and the package lacks the cpu library.
     # Not saver, ir and genie: saver and ir write files, and return wrong outputs or none.
@@ -290,13 +276,8 @@ _NO_CAPTURE = Fixed(
     "the backend cannot allocate fixed device buffers with the built-in WebGPU EP. Without these buffers, a replay "
     "reads freed memory and returns zeros",
 )
-
-# It reports no options.
-_WEBGPU_BUNDLED = Common(reported=False) | {
-    **_WEBGPU,
-    "enableGraphCapture": Rule(_NO_CAPTURE, "0", _CAPTURE),
-}
-_WEBGPU_PLUGIN = Common(reported=False) | {
+_WEBGPU_BUNDLED = _WEBGPU | {"enableGraphCapture": Rule(_NO_CAPTURE, "0", _CAPTURE)}
+_WEBGPU_PLUGIN = {
     "device_id": _PLUGIN_DEVICE,
     **_WEBGPU,
     "enableInt64": _switch(
@@ -311,27 +292,32 @@ PROVIDER_NEEDS = {
         # On one core, OpenVINO uses one thread for any value of num_of_threads. This is so for onnxruntime-openvino
         # 1.24.1 and onnxruntime-ep-openvino 1.8.1, on one CPU and on two CPUs of one core.
         "two CPU cores that this process may use, or device_type 'AUTO:CPU' (plugin: OpenVINOExecutionProvider.AUTO)",
-        lambda facts, _: _device(facts).startswith(("AUTO:", "MULTI:", "GPU", "NPU")) or usable_cores() > 1,
+        lambda facts, _: _device(facts).startswith(("AUTO:", "MULTI:", "GPU", "NPU")) or value_kinds.usable_cores() > 1,
         without="a run that must fail returns the outputs of the previous run, and sessions crash the process",
     )
 }
-NO_OPTION: dict[str, Rule] = {}
+
+
+def _unreported(rules: Mapping[str, Rule]) -> dict[str, Rule]:
+    """Return the rules of an EP that reports no option, or reports each option."""
+    return {name: rule._replace(reported=False) for name, rule in rules.items()}
+
+
 # A plugin without a table. The application trusts it, because it has registered it.
-ANY_PLUGIN = {"device_id": _PLUGIN_DEVICE}
-# Built-in EPs without a permitted option.
+ANY_PLUGIN = _unreported({"device_id": _PLUGIN_DEVICE})
 _WITHOUT_OPTION = "Dml CoreML VitisAI Xnnpack ACL Dnnl Js WebNN ArmNN Azure Nnapi Rknpu VSINPU"
 # EP name to kind to options, for each EP that has been reviewed.
 PROVIDERS: dict[str, dict[str, dict[str, Rule]]] = {
-    eps.CPU: {"built-in": NO_OPTION},
-    eps.CUDA: {"built-in": _CUDA, "plugin": NO_OPTION},
+    eps.CPU: {"built-in": {}},
+    eps.CUDA: {"built-in": _CUDA, "plugin": {}},
     eps.TENSORRT: {"built-in": _TENSORRT},
-    eps.NV_TENSORRT_RTX: {"plugin": _TENSORRT_RTX},
+    eps.NV_TENSORRT_RTX: {"plugin": _unreported(_TENSORRT_RTX)},
     eps.MIGRAPHX: {"built-in": _MIGRAPHX},
     eps.CANN: {"built-in": _CANN},
-    eps.OPENVINO: {"built-in": _OPENVINO_BUNDLED, "plugin": _OPENVINO_PLUGIN},
-    eps.OPENVINO_AUTO: {"plugin": _OPENVINO_PLUGIN},
-    eps.QNN: {"built-in": NO_OPTION, "plugin": _QNN_PLUGIN},
-    eps.WEBGPU: {"built-in": _WEBGPU_BUNDLED, "plugin": _WEBGPU_PLUGIN},
-    **{f"{name}ExecutionProvider": {"built-in": NO_OPTION} for name in _WITHOUT_OPTION.split()},
+    eps.OPENVINO: {"built-in": _unreported(_OPENVINO_BUNDLED), "plugin": _unreported(_OPENVINO_PLUGIN)},
+    eps.OPENVINO_AUTO: {"plugin": _unreported(_OPENVINO_PLUGIN)},
+    eps.QNN: {"built-in": {}, "plugin": _unreported(_QNN_PLUGIN)},
+    eps.WEBGPU: {"built-in": _unreported(_WEBGPU_BUNDLED), "plugin": _unreported(_WEBGPU_PLUGIN)},
+    **{f"{name}ExecutionProvider": {"built-in": {}} for name in _WITHOUT_OPTION.split()},
     "MLXExecutionProvider": {"plugin": ANY_PLUGIN},  # strings: onnxruntime-ep-mlx 0.31.0 reads no options
 }

@@ -95,24 +95,6 @@ class Family(NamedTuple):
         return rest != key and bool(re.fullmatch(self.rest, rest, re.ASCII)) and not nearest(rest, others)
 
 
-class Common:
-    """The common parts of the rules of a table, written ``Common(...) | {name: Rule(...)}``."""
-
-    def __init__(self, needs: tuple[Need, ...] = (), reported: bool = True) -> None:
-        self.needs = needs  # in addition to those of a rule
-        # False for a plugin EP: ORT repeats every name and value, even those that the EP does not know.
-        self.reported = reported
-
-    def __or__(self, rules: Mapping[str, Rule]) -> dict[str, Rule]:
-        return {
-            name: rule._replace(
-                needs=rule.needs + self.needs,
-                reported=rule.reported and self.reported,
-            )
-            for name, rule in rules.items()
-        }
-
-
 class Setting(NamedTuple):
     """A permitted option with its value."""
 

@@ -52,6 +52,7 @@ class Kind:
     # A JSON Schema of the accepted JSON values. It accepts strings of digits that are out of range, too.
     schema: Mapping[str, object]
     forbidden = ""  # the reason why a value that ORT or the EP accepts is not permitted. `parse` raises it
+    always = False  # whether the backend sends the only permitted value even if no caller specifies it
 
     def parse(self, value: object) -> object:
         """Convert a caller's value to a parsed value, or raise ``ValueError`` with the reason."""
@@ -93,7 +94,7 @@ class Flag(Kind):
 
 
 class Fixed(Flag):
-    """A flag with one permitted value. With ``always``, the backend sends this value even if no caller specifies it."""
+    """A flag with one permitted value."""
 
     def __init__(self, value: bool, forbidden: str, *, always: bool = False) -> None:
         super().__init__()
@@ -111,21 +112,18 @@ class Integer(Kind):
     """An integer from ``low`` to ``high``, or one of ``among``. With ``flags``, booleans are accepted, too."""
 
     def __init__(self, low: int = 0, high: int = 0, *, among: tuple[int, ...] = (), flags: bool = False) -> None:
-        self._low, self._high = (min(among), max(among)) if among else (low, high)
-        self._among, self._flags = among, flags
-        accepts = f"one of {', '.join(map(str, among))}" if among else f"an integer from {low} to {high}"
-        self.accepts = f"True/False or {accepts}" if flags else accepts
-        self.schema = _digits(minimum=low, maximum=high)
-        if among:
-            self.schema = {"enum": [*among, *map(str, among)]}
-        elif flags:
-            self.schema["anyOf"].append({"enum": [True, False]})
+        self._values, self._flags = among or range(low, high + 1), flags
+        self.accepts = f"one of {', '.join(map(str, among))}" if among else f"an integer from {low} to {high}"
+        self.schema = {"enum": [*among, *map(str, among)]} if among else _digits(minimum=low, maximum=high)
+        if flags:
+            self.accepts = f"True/False or {self.accepts}"
+            self.schema = {"anyOf": [*self.schema["anyOf"], {"enum": [True, False]}]}
 
     def parse(self, value: object) -> int:
         if self._flags and type(value) in (bool, np.bool_):
             return int(value)
         number = whole(value)
-        if not self._low <= number <= self._high or (self._among and number not in self._among):
+        if number not in self._values:
             raise ValueError("out of range")
         return number
 
@@ -148,15 +146,10 @@ class Threads(Kind):
         self.schema = _digits(minimum=low)  # the maximum depends on the machine
 
     def parse(self, value: object) -> int:
-        number, high = whole(value), max(16, 4 * usable_cpus())
+        number, high = whole(value), max(16, 4 * len(CPUS))
         if not self._low <= number <= high:
             raise ValueError(f"out of range, which is {self._low} to {high} on this machine")
         return number
-
-
-def usable_cpus() -> int:
-    """Return the number of CPUs that this process may use."""
-    return len(_CPUS)
 
 
 def _cpus() -> frozenset[int]:
@@ -165,19 +158,19 @@ def _cpus() -> frozenset[int]:
     return frozenset(range(os.cpu_count() or 1))
 
 
-# Once, before any session: OpenVINO pins threads that run its sessions, and children inherit this.
-_CPUS = _cpus()
+# The CPUs that this process may use. Asked before any session: OpenVINO pins threads, and children inherit this.
+CPUS = _cpus()
 
 
 def usable_cores() -> int:
     """Return the number of CPU cores that this process may use; the hyper-threads of one core count once."""
     cores = set()
     try:
-        for cpu in _CPUS:
+        for cpu in CPUS:
             with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list", encoding="ascii") as file:
                 cores.add(file.read())
     except OSError:  # not Linux, or its list cannot be read
-        return (usable_cpus() + 1) // 2  # the minimum, if each core has two hyper-threads
+        return (len(CPUS) + 1) // 2  # the minimum, if each core has two hyper-threads
     return len(cores)
 
 
