@@ -10,7 +10,6 @@ import copy
 import gc
 import json
 import os
-import pickle
 import tempfile
 import threading
 import time
@@ -22,11 +21,11 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from backend_test_models import model, slow, two_nodes
-from onnx import helper
+from backend_test_models import slow, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend import prepare
 from onnxruntime.backend.allowlist.rules import NOTHING
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.runs.limits import Cancellation, RunCancelledError
@@ -37,12 +36,17 @@ SPINNING = "session.intra_op.allow_spinning"
 SHRINKING = {"memory.enable_memory_arena_shrinkage": "cpu:0"}
 PREPACKING = {"session.disable_prepacking": "1"}
 IDLE = {"gpu_graph_id": 5}
+REPORTS = ("provider_options", "session_options", "session_config", "run_config", "unconfirmed")
 X = np.ones((2, 3), np.float32)
+
+
+def open_session() -> onnxruntime.InferenceSession:
+    return onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
 
 
 class ClosingTest(unittest.TestCase):
     def test_closing_lets_go_of_the_session(self) -> None:
-        rep = onnxruntime.backend.prepare(two_nodes())
+        rep = prepare(two_nodes())
         gone = weakref.ref(rep.session)
         gc.disable()
         try:
@@ -52,7 +56,7 @@ class ClosingTest(unittest.TestCase):
             gc.enable()
 
     def test_a_closed_model_says_so(self) -> None:
-        rep = onnxruntime.backend.prepare(two_nodes(), provider_options={CPU: {}})
+        rep = prepare(two_nodes(), provider_options={CPU: {}})
         rep.run([X])
         rep.close()
         rep.close()
@@ -66,7 +70,7 @@ class ClosingTest(unittest.TestCase):
             lambda: rep.session,
             lambda: rep.with_run_config({}),
             rep.run_options,
-            lambda: onnxruntime.backend.prepare(rep, run_config={"gpu_graph_id": 3}),
+            lambda: prepare(rep, run_config={"gpu_graph_id": 3}),
         ):
             with self.assertRaisesRegex(RuntimeError, "(?i)the prepared model is closed"):
                 use()
@@ -74,19 +78,19 @@ class ClosingTest(unittest.TestCase):
         self.assertEqual(dict(rep.provider_options), {CPU: {}})  # the applied configuration stays available
 
     def test_others_on_the_same_session_stay_open(self) -> None:
-        rep = onnxruntime.backend.prepare(two_nodes())
+        rep = prepare(two_nodes())
         other = rep.with_run_config({"gpu_graph_id": 3})
         rep.close()
         np.testing.assert_array_equal(other.run([X])[0], X)
 
     def test_with(self) -> None:
-        with onnxruntime.backend.prepare(two_nodes()) as rep:
+        with prepare(two_nodes()) as rep:
             rep.run([X])
         with self.assertRaisesRegex(RuntimeError, "closed"):
             rep.run([X])
 
     def test_a_run_under_way_ends_as_it_would(self) -> None:
-        rep = onnxruntime.backend.prepare(slow(), provider_options={CPU: {}}, intra_op_num_threads=1)
+        rep = prepare(slow(), provider_options={CPU: {}}, intra_op_num_threads=1)
         values = np.eye(400, dtype=np.float32)
         cancellation, ended = Cancellation(), []
 
@@ -110,7 +114,7 @@ class DescriptionTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "some model\x1b.onnx")
             path.write_bytes(two_nodes().SerializeToString())
-            rep = onnxruntime.backend.prepare(
+            rep = prepare(
                 str(path),
                 provider_options={CPU: {}},
                 session_config={SPINNING: 0},
@@ -123,16 +127,16 @@ class DescriptionTest(unittest.TestCase):
             f"session_options={{'intra_op_num_threads': 2}}, session_config={{'{SPINNING}': '0'}}, "
             f"run_config={SHRINKING}>",
         )
-        plain = repr(onnxruntime.backend.prepare(two_nodes()))
+        plain = repr(prepare(two_nodes()))
         self.assertRegex(plain, rf"^<OnnxRuntimeBackendRep of graph 'test' on .*{CPU}>$")
 
     def test_attributes_are_read_back(self) -> None:
         named = {"intra_op_num_threads": 2, "logid": "mine", "enable_mem_reuse": False}
-        rep = onnxruntime.backend.prepare(two_nodes(), session_options=named, execution_order="PRIORITY_BASED")
+        rep = prepare(two_nodes(), session_options=named, execution_order="PRIORITY_BASED")
         order = onnxruntime.ExecutionOrder.PRIORITY_BASED
         self.assertEqual(rep.session_options, {**named, "execution_order": order})
         self.assertEqual(rep.warnings, ())
-        self.assertEqual(onnxruntime.backend.prepare(two_nodes()).session_options, {})
+        self.assertEqual(prepare(two_nodes()).session_options, {})
 
     def test_an_attribute_that_ort_changed_is_told(self) -> None:
         # As the EP of DirectML does, which has no memory patterns.
@@ -142,18 +146,12 @@ class DescriptionTest(unittest.TestCase):
             mock.patch.object(onnxruntime.InferenceSession, "get_session_options", lambda _: changed),
             self.assertWarnsRegex(RuntimeWarning, "enable_mem_pattern was set to True, and the session has False"),
         ):
-            rep = onnxruntime.backend.prepare(two_nodes(), enable_mem_pattern=True)
+            rep = prepare(two_nodes(), enable_mem_pattern=True)
         self.assertEqual(rep.session_options, {"enable_mem_pattern": False})
         self.assertEqual(rep.unconfirmed, {"session_options": {"enable_mem_pattern": True}})
 
-    def test_pickling_says_what_to_do_instead(self) -> None:
-        rep = onnxruntime.backend.prepare(two_nodes())
-        for attempt in (pickle.dumps, copy.deepcopy):
-            with self.assertRaisesRegex(TypeError, "^Send functools.partial.onnxruntime.backend.prepare, path, "):
-                attempt(rep)
-
     def test_a_copy_shares_the_session(self) -> None:
-        rep = onnxruntime.backend.prepare(two_nodes(), session_config=PREPACKING, run_config=SHRINKING)
+        rep = prepare(two_nodes(), session_config=PREPACKING, run_config=SHRINKING)
         rep.note = "of the application"
         other = copy.copy(rep)
         self.assertIs(type(other), type(rep))
@@ -167,17 +165,17 @@ class DescriptionTest(unittest.TestCase):
         for _ in range(2):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                rep = onnxruntime.backend.prepare(two_nodes(), session_config={key: "1"})
+                rep = prepare(two_nodes(), session_config={key: "1"})
             self.assertEqual(len(rep.warnings), 1)
             self.assertIn(key, rep.warnings[0])
-        self.assertEqual(onnxruntime.backend.prepare(two_nodes()).warnings, ())
+        self.assertEqual(prepare(two_nodes()).warnings, ())
 
 
 class ConfigurationTest(unittest.TestCase):
     """``rep.configuration()`` is plain data, and ``prepare`` accepts it."""
 
     def test_it_repeats_everything(self) -> None:
-        free = model([helper.make_node("Neg", ["X"], ["Y"])], {"X": ["N"]}, {"Y": ["N"]})
+        free = two_nodes(["N"])
         given = {
             "provider_options": {CPU: {}},
             "session_config": {"session.intra_op.allow_spinning": False, **PREPACKING},
@@ -187,20 +185,20 @@ class ConfigurationTest(unittest.TestCase):
             "graph_optimization_level": "ORT_ENABLE_BASIC",
             "session_options": {"intra_op_num_threads": 2, "inter_op_num_threads": 2, "logid": "mine"},
         }
-        rep = onnxruntime.backend.prepare(free, **given)
+        rep = prepare(free, **given)
         configuration = rep.configuration()
         text = json.dumps(configuration)
         self.assertEqual(json.loads(text), configuration)
-        again = onnxruntime.backend.prepare(free, **configuration)
+        again = prepare(free, **configuration)
         self.assertEqual(again.configuration(), configuration)
         for name in ("providers", "provider_options", "session_options", "session_config", "run_config"):
             self.assertEqual(getattr(again, name), getattr(rep, name), name)
         self.assertEqual(again.session.get_inputs()[0].shape, [3])
         with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_CONFIG": text}):
-            self.assertEqual(onnxruntime.backend.prepare(free).configuration(), configuration)
+            self.assertEqual(prepare(free).configuration(), configuration)
 
     def test_one_part_alone(self) -> None:
-        free = model([helper.make_node("Neg", ["X"], ["Y"])], {"X": ["N"]}, {"Y": ["N"]})
+        free = two_nodes(["N"])
         for configuration in (
             {"provider_options": {CPU: {}}},
             {"session_config": {"session.intra_op.allow_spinning": "0"}},
@@ -208,25 +206,25 @@ class ConfigurationTest(unittest.TestCase):
             {"session_options": {"logid": "mine"}},
             {"free_dimension_overrides": {"N": 3}},
         ):
-            self.assertEqual(onnxruntime.backend.prepare(free, **configuration).configuration(), configuration)
+            self.assertEqual(prepare(free, **configuration).configuration(), configuration)
 
     def test_nothing_specified_is_nothing(self) -> None:
-        self.assertEqual(onnxruntime.backend.prepare(two_nodes()).configuration(), {})
-        session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
-        self.assertEqual(onnxruntime.backend.prepare(session).configuration(), {})
-        empty = onnxruntime.backend.prepare(two_nodes(), provider_options={}, session_config={})
+        self.assertEqual(prepare(two_nodes()).configuration(), {})
+        session = open_session()
+        self.assertEqual(prepare(session).configuration(), {})
+        empty = prepare(two_nodes(), provider_options={}, session_config={})
         self.assertEqual(empty.configuration(), {"provider_options": {}})
 
     def test_no_report_can_be_changed(self) -> None:
-        session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
+        session = open_session()
         for source in (session, two_nodes()):
-            rep = onnxruntime.backend.prepare(source)
-            for name in ("provider_options", "session_options", "session_config", "run_config", "unconfirmed"):
+            rep = prepare(source)
+            for name in REPORTS:
                 with self.subTest(name), self.assertRaises(TypeError):
                     getattr(rep, name)["x"] = "1"
                 with self.subTest(name), self.assertRaises(AttributeError):
                     setattr(rep, name, None)
-        options = onnxruntime.backend.prepare(two_nodes(), provider_options={CPU: {}}).provider_options[CPU]
+        options = prepare(two_nodes(), provider_options={CPU: {}}).provider_options[CPU]
         with self.assertRaises(TypeError):
             options["x"] = "1"
         self.assertIsInstance(rep.providers, tuple)
@@ -239,8 +237,8 @@ class ConfigurationTest(unittest.TestCase):
 
             __hash__ = None
 
-        rep = onnxruntime.backend.prepare(two_nodes(), provider_options={CPU: {}}, inter_op_num_threads=2)
-        for name in ("provider_options", "session_options", "session_config", "run_config", "unconfirmed"):
+        rep = prepare(two_nodes(), provider_options={CPU: {}}, inter_op_num_threads=2)
+        for name in REPORTS:
             with self.subTest(name):
                 before = repr(getattr(rep, name))
                 for report in (getattr(rep, name), *getattr(rep, name).values()):
@@ -249,13 +247,13 @@ class ConfigurationTest(unittest.TestCase):
         self.assertFalse(NOTHING)
 
     def test_later_run_config_entries_are_part_of_it(self) -> None:
-        rep = onnxruntime.backend.prepare(two_nodes())
+        rep = prepare(two_nodes())
         other = rep.with_run_config(SHRINKING)
         self.assertEqual((other.configuration(), other.unconfirmed), ({"run_config": SHRINKING}, {}))
         self.assertEqual(rep.configuration(), {})
 
     def test_the_caller_owns_it(self) -> None:
-        rep = onnxruntime.backend.prepare(two_nodes(), provider_options={CPU: {}}, run_config=SHRINKING)
+        rep = prepare(two_nodes(), provider_options={CPU: {}}, run_config=SHRINKING)
         configuration = rep.configuration()
         configuration["provider_options"][CPU]["x"] = configuration["run_config"]["x"] = 1
         self.assertEqual(rep.configuration(), {"provider_options": {CPU: {}}, "run_config": SHRINKING})
@@ -279,12 +277,12 @@ class ModelPackageTest(unittest.TestCase):
     def test_it_is_prepared_run_and_closed(self) -> None:
         session = self.session()
         gone = weakref.ref(session)
-        with onnxruntime.backend.prepare(session, run_config=SHRINKING) as rep:
+        with prepare(session, run_config=SHRINKING) as rep:
             self.assertEqual((rep.providers, dict(rep.run_config)), ((CPU,), SHRINKING))
             for inputs in ([X], [X.tolist()]):  # the fast path, and the general path
                 np.testing.assert_array_equal(rep.run(inputs)[0], X)
             with self.assertRaises(onnxruntime.backend.NotPermittedError):
-                onnxruntime.backend.prepare(session, session_config=PREPACKING)
+                prepare(session, session_config=PREPACKING)
         del session
         gc.collect()
         self.assertIsNone(gone())
@@ -301,10 +299,10 @@ class WithoutEffectTest(unittest.TestCase):
 
     def test_all_calls_that_prepare(self) -> None:
         for call in (
-            lambda: onnxruntime.backend.prepare(two_nodes(), run_config=IDLE),
-            lambda: onnxruntime.backend.prepare(two_nodes()).with_run_config(IDLE),
-            lambda: onnxruntime.backend.prepare(onnxruntime.backend.prepare(two_nodes()), run_config=IDLE),
-            lambda: onnxruntime.backend.prepare(onnxruntime.backend.prepare(two_nodes()).session, run_config=IDLE),
+            lambda: prepare(two_nodes(), run_config=IDLE),
+            lambda: prepare(two_nodes()).with_run_config(IDLE),
+            lambda: prepare(prepare(two_nodes()), run_config=IDLE),
+            lambda: prepare(prepare(two_nodes()).session, run_config=IDLE),
         ):
             rep = call()
             self.assertEqual(rep.unconfirmed, {"run_config": {"gpu_graph_id": "5"}})
@@ -312,7 +310,7 @@ class WithoutEffectTest(unittest.TestCase):
             self.assertEqual(len(rep.warnings), 1)
 
     def test_it_is_added_to_those_before(self) -> None:
-        rep = onnxruntime.backend.prepare(two_nodes(), inter_op_num_threads=2)
+        rep = prepare(two_nodes(), inter_op_num_threads=2)
         other = rep.with_run_config(IDLE).with_run_config({"gpu_graph_id": 6})
         threads = {"inter_op_num_threads": 2}
         self.assertEqual(other.unconfirmed, {"session_options": threads, "run_config": {"gpu_graph_id": "6"}})
@@ -324,7 +322,7 @@ class CloseBesideARunTest(unittest.TestCase):
     def test_a_run_that_has_begun_ends(self) -> None:
         """Another thread closes the model while the run converts its inputs."""
         for keywords in ({}, {"timeout": 60}, {"run_config": SHRINKING}):
-            rep = onnxruntime.backend.prepare(two_nodes())
+            rep = prepare(two_nodes())
             convert = ModelInputs.feeds
 
             def close_first(inputs, given, rep=rep, convert=convert):
@@ -337,7 +335,7 @@ class CloseBesideARunTest(unittest.TestCase):
                 rep.run([X])
 
     def test_closed_while_another_thread_prepares_its_first_run(self) -> None:
-        rep = onnxruntime.backend.prepare(two_nodes())
+        rep = prepare(two_nodes())
         session, prepare_runs = weakref.ref(rep.session), Runs.of
 
         def close_first(*arguments) -> Runs:
