@@ -36,15 +36,9 @@ def model(
     opset: int = OPSET,
     extra_domains: Sequence[str] = (),
 ) -> ModelProto:
-    """Build a model.
+    """Build a model from nodes, the shapes of its inputs and outputs, which have one type, and its initializers.
 
-    :param nodes: the graph's nodes.
-    :param inputs: name to shape of each input.
-    :param outputs: name to shape of each output; ``None`` leaves the shape open.
-    :param initializers: name to array.
-    :param elem_type: element type of all inputs and outputs.
-    :param opset: of ONNX's own domain.
-    :param extra_domains: other domains that the nodes use, at version 1.
+    The shape ``None`` of an output leaves the shape open. The nodes may use the domains ``extra_domains`` at version 1.
     """
     graph = helper.make_graph(
         nodes,

@@ -71,16 +71,9 @@ NO_SESSIONS = ("allowlist", "runs", "request", "configuration", "errors")
 
 
 class Import(NamedTuple):
-    """One imported name.
-
-    :param name: the full name of the module, or of the object in it.
-    :param in_function: whether a function imports it.
-    :param line: the source line.
-    """
-
-    name: str
+    name: str  # the full name of the module, or of the object in it
     in_function: bool
-    line: str
+    line: str  # of the source
 
 
 @cache
@@ -169,17 +162,13 @@ class ArchitectureTest(unittest.TestCase):
         )
 
     def test_imports_in_functions(self) -> None:
-        """Other imports are at the top of the module."""
+        """Other imports are at the top of the module. No kind in the list is unused, and there are at most four."""
         found = [(module, one) for module, one in each_import() if one.in_function]
         self.assertEqual([(module, one) for module, one in found if not allowed_in_function(module, one.name)], [])
         for _, one in found:
             self.assertRegex(one.line, r"  # \w.*  # noqa: PLC0415$", "the line gives no reason")
-
-    def test_at_most_four_kinds_of_imports_in_functions(self) -> None:
-        names = {one.name for _, one in each_import() if one.in_function}
-        self.assertEqual(
-            {kind for kind in IN_FUNCTIONS if any(is_within(name, kind) for name in names)}, set(IN_FUNCTIONS)
-        )
+        used = {kind for kind in IN_FUNCTIONS if any(is_within(one.name, kind) for _, one in found)}
+        self.assertEqual(used, {*IN_FUNCTIONS})
         self.assertLessEqual(len(IN_FUNCTIONS), 4)
 
     def test_what_a_folder_never_imports(self) -> None:
@@ -227,36 +216,24 @@ class One:
             ],
         )
 
-    def test_modules_of_names(self) -> None:
-        for name, module in (
-            ("onnxruntime.backend.allowlist.look_up.permit", "allowlist.look_up"),
-            ("onnxruntime.backend.allowlist", "allowlist"),
-            ("onnxruntime.backend.request", "request"),
-            ("onnxruntime.backend.NotPermittedError", "__init__"),
-            ("onnxruntime.InferenceSession", None),
+    def test_names(self) -> None:
+        for function, arguments, expected in (
+            (module_of, ("onnxruntime.backend.allowlist.look_up.permit",), "allowlist.look_up"),
+            (module_of, ("onnxruntime.backend.allowlist",), "allowlist"),
+            (module_of, ("onnxruntime.backend.request",), "request"),
+            (module_of, ("onnxruntime.backend.NotPermittedError",), "__init__"),
+            (module_of, ("onnxruntime.InferenceSession",), None),
+            (is_one_of, ("onnxruntime.capi._pybind_state", {"onnxruntime"}), True),
+            (is_one_of, (f"{PACKAGE}.errors", {"onnxruntime"}), False),
+            (is_one_of, (f"{PACKAGE}.errors.show", {f"{PACKAGE}.errors"}), True),
+            (is_one_of, (f"{PACKAGE}.errors_of", {f"{PACKAGE}.errors"}), False),
+            (allowed_in_function, ("backend", "unittest.SkipTest"), True),
+            (allowed_in_function, ("backend", "unittests"), False),
+            (allowed_in_function, ("session.state", f"{PACKAGE}.capture.graphs"), True),
+            (allowed_in_function, ("backend", f"{PACKAGE}.capture.graphs"), False),
         ):
-            with self.subTest(name):
-                self.assertEqual(module_of(name), module)
-
-    def test_what_a_list_of_modules_contains(self) -> None:
-        for name, other, within in (
-            ("onnxruntime.capi._pybind_state", "onnxruntime", True),
-            (f"{PACKAGE}.errors", "onnxruntime", False),
-            (f"{PACKAGE}.errors.show", f"{PACKAGE}.errors", True),
-            (f"{PACKAGE}.errors_of", f"{PACKAGE}.errors", False),
-        ):
-            with self.subTest(name=name, other=other):
-                self.assertEqual(is_one_of(name, {other}), within)
-
-    def test_where_functions_may_import(self) -> None:
-        for module, name, allowed in (
-            ("backend", "unittest.SkipTest", True),
-            ("backend", "unittests", False),
-            ("session.state", f"{PACKAGE}.capture.graphs", True),
-            ("backend", f"{PACKAGE}.capture.graphs", False),
-        ):
-            with self.subTest(module=module, imports=name):
-                self.assertEqual(allowed_in_function(module, name), allowed)
+            with self.subTest(function.__name__, arguments=arguments):
+                self.assertEqual(function(*arguments), expected)
 
 
 if __name__ == "__main__":
