@@ -93,17 +93,9 @@ class TestRequestedBase(unittest.TestCase):
 
     def test_refused(self):
         for setting in (
-            "onnxruntime-qnn",
-            "Onnxruntime",
-            " onnxruntime",
-            "onnxruntime==",
-            "onnxruntime==1.23.2",
-            "onnxruntime==1.33.0",
-            "onnxruntime==1.32",
-            "onnxruntime==1.32.0\n",
-            "onnxruntime==1.32.0 --index-url=x",
-            "onnxruntime>=1.32.0",
-            "numpy==1.26.0",
+            *("onnxruntime-qnn", "Onnxruntime", " onnxruntime", "numpy==1.26.0"),
+            *("onnxruntime==", "onnxruntime==1.32", "onnxruntime==1.23.2", "onnxruntime==1.33.0"),
+            *("onnxruntime>=1.32.0", "onnxruntime==1.32.0\n", "onnxruntime==1.32.0 --index-url=x"),
         ):
             with self.subTest(setting), self.assertRaises(SystemExit) as refused:
                 setup.requested_base(setting)
@@ -197,8 +189,10 @@ class TestBuild(unittest.TestCase):
         (self.sources / "notes.txt").write_bytes(b"no part of the wheel")
 
     def put(self, path: str, content: bytes) -> None:
+        """Write and record an installed file."""
         (self.site / path).parent.mkdir(parents=True, exist_ok=True)
         (self.site / path).write_bytes(content)
+        self.record = [row for row in self.record if row[0] != path]
         self.record.append((path, setup.record_hash(content), len(content)))
 
     def build(self) -> Path:
@@ -263,90 +257,60 @@ class TestBuild(unittest.TestCase):
         self.record = [(path, "" if path == "onnxruntime/__init__.py" else value, 0) for path, value, _ in self.record]
         self.assert_not_built("recorded without a SHA-256: onnxruntime/__init__.py")
 
-    def test_file_outside_site_packages_fails_the_build(self):
-        # A wheel's .data files land there, and would have to go back into one.
-        self.record.append(("../../../share/model.onnx", setup.record_hash(b""), 0))
-        self.assert_not_built("installed outside site-packages: ../../../share/model.onnx")
-
-    def test_data_folder_fails_the_build(self):
-        self.put(f"{INFO[:-10]}.data/scripts/tool", b"")
-        self.assert_not_built("installed outside site-packages: onnxruntime_gpu-1.31.1.data/scripts/tool")
-
-    def test_odd_spelling_fails_the_build(self):
+    def test_recorded_paths_that_fail_the_build(self):
         stock = "onnxruntime/backend/backend.py"
-        for path in (f"./{stock}", stock.replace("/", "//", 1), stock.replace("/", "/./", 1), stock.replace("/", "\\")):
-            with self.subTest(path):
-                self.put(path, b"stock = True\n")
-                self.assert_not_built(f"not a portable path: {ascii(path)[1:-1]}")
-                self.record.pop()
-
-    def test_names_that_windows_reads_otherwise_fail_the_build(self):
-        for name in (
-            *("backend./x.py", "backend /x.py", "backend", "backend.", "tools. /x.py", "x.py ", "a:b"),
-            *("con", "CON.py", "nul/x.py", "com1.txt", "LPT9", "com\u00b9", "aux .txt", "conin$", "prn.tar.gz"),
-            *("\xe9.py", "e\u0301.py", "\u017fession.py", "\u202egnp.py", "\x7f.py", "\x85.py", "a\0b", "a\nb"),
-        ):
-            path = f"onnxruntime/{name}"
-            with self.subTest(path):
-                self.record.append((path, setup.record_hash(b""), 0))
-                self.assert_not_built(f"not a portable path: {ascii(path)[1:-1]}")
-                self.record.pop()
-        self.record.append(("onnxruntime./backend/x.py", setup.record_hash(b""), 0))
-        self.assert_not_built("not a portable path: onnxruntime./backend/x.py")
+        odd = [f"./{stock}", stock.replace("/", "//", 1), stock.replace("/", "/./", 1), stock.replace("/", "\\")]
+        # Windows reads these names otherwise.
+        odd += ["onnxruntime./backend/x.py"]
+        odd += [
+            f"onnxruntime/{name}"
+            for name in (
+                *("backend./x.py", "backend /x.py", "backend", "backend.", "tools. /x.py", "x.py ", "a:b"),
+                *("con", "CON.py", "nul/x.py", "com1.txt", "LPT9", "com\u00b9", "aux .txt", "conin$", "prn.tar.gz"),
+                *("\xe9.py", "e\u0301.py", "\u017fession.py", "\u202egnp.py", "\x7f.py", "\x85.py", "a\0b", "a\nb"),
+            )
+        ]
+        odd += ["onnxruntime/Backend/backend.py", "ONNXRUNTIME/backend/backend.py", "onnxruntime/__PYCACHE__/x.pyc"]
+        odd += [f"{INFO}/record", f"{INFO}/Installer", f"{INFO}/requested/x", "other.DIST-INFO/RECORD"]
+        for message, paths in {
+            "not a portable path": odd,
+            # The files of a wheel's .data folder would have to go back into such a folder.
+            "installed outside site-packages": ("../../../share/model.onnx", f"{INFO[:-10]}.data/scripts/tool"),
+            "recorded twice": (
+                *("onnxruntime/__init__.py", "onnxruntime/__INIT__.py"),
+                "other-1.0.dist-info/METADATA",
+            ),
+        }.items():
+            for path in paths:
+                with self.subTest(path):
+                    self.record.append((path, setup.record_hash(b""), 0))
+                    self.assert_not_built(f"{message}: {ascii(path)[1:-1]}")
+                    self.record.pop()
 
     def test_names_that_only_resemble_devices_are_packed(self):
-        for name in (
-            "console.py",
-            "com.py",
-            "com10.py",
-            "lpt.py",
-            "nullable/x.py",
-            "_con",
-            "a.con",
-            ".nul",
-            "backends.py",
-        ):
+        names = ("console.py", "com.py", "com10.py", "lpt.py", "nullable/x.py", "_con", "a.con", ".nul", "backends.py")
+        for name in names:
             self.put(f"onnxruntime/{name}", b"")
         with zipfile.ZipFile(self.build()) as wheel:
             self.assertIn("onnxruntime/com10.py", wheel.namelist())
 
-    def test_other_case_fails_the_build(self):
-        for path in (
-            *("onnxruntime/Backend/backend.py", "ONNXRUNTIME/backend/backend.py", "onnxruntime/__PYCACHE__/x.pyc"),
-            *(f"{INFO}/record", f"{INFO}/Installer", f"{INFO}/requested/x", f"other.DIST-INFO/{'RECORD'}"),
-        ):
-            with self.subTest(path):
-                self.record.append((path, setup.record_hash(b""), 0))
-                self.assert_not_built(f"not a portable path: {path}")
-                self.record.pop()
-        self.put("onnxruntime/__INIT__.py", b"")
-        self.assert_not_built("recorded twice: onnxruntime/__INIT__.py")
-
-    def test_file_recorded_twice_fails_the_build(self):
-        self.put("onnxruntime/__init__.py", b"")
-        self.assert_not_built("recorded twice: onnxruntime/__init__.py")
-
-    def test_metadata_of_another_distribution_fails_the_build(self):
-        self.put("other-1.0.dist-info/METADATA", METADATA.encode())
-        self.assert_not_built("recorded twice: other-1.0.dist-info/METADATA")
+    def link(self, path: str, target: Path) -> None:
+        try:
+            (self.folder / path).symlink_to(target)
+        except OSError as refusal:
+            self.skipTest(f"no links here: {refusal}")
 
     def test_link_fails_the_build(self):
         elsewhere = self.folder / "elsewhere"
         elsewhere.mkdir()
         (elsewhere / "file").write_bytes(b"")
-        try:
-            (self.site / "onnxruntime/link").symlink_to(elsewhere / "file")
-            (self.site / "onnxruntime/folder").symlink_to(elsewhere)
-        except OSError as refusal:
-            self.skipTest(f"no links here: {refusal}")
+        self.link("site-packages/onnxruntime/link", elsewhere / "file")
+        self.link("site-packages/onnxruntime/folder", elsewhere)
         self.record += [(f"onnxruntime/{path}", setup.record_hash(b""), 0) for path in ("link", "folder/file")]
         self.assert_not_built("links, or in a folder that is one: onnxruntime/link, onnxruntime/folder/file")
 
     def test_linked_site_packages_is_built_on(self):
-        try:
-            (self.folder / "lib64").symlink_to(self.site)  # as a virtual environment has it on some systems
-        except OSError as refusal:
-            self.skipTest(f"no links here: {refusal}")
+        self.link("lib64", self.site)  # as a virtual environment has it on some systems
         self.site = self.folder / "lib64"
         self.assertTrue(self.build().is_file())
 
@@ -377,15 +341,11 @@ class TestBuild(unittest.TestCase):
         ):
             with self.subTest(message, new=new):
                 path = f"{INFO}/{file}"
-                kept = self.record, STOCK[path]
-                self.record = [row for row in self.record if row[0] != path]
-                self.put(path, kept[1].decode().replace(old, new).encode(errors="surrogateescape"))
+                self.put(path, STOCK[path].decode().replace(old, new).encode(errors="surrogateescape"))
                 self.assert_not_built(message)
-                self.record = kept[0]
-                (self.site / path).write_bytes(kept[1])
+                self.put(path, STOCK[path])
 
     def test_spelling_of_the_name_does_not_matter(self):
-        self.record = [row for row in self.record if row[0] != f"{INFO}/METADATA"]
         self.put(f"{INFO}/METADATA", METADATA.replace("onnxruntime-gpu", "OnnxRuntime_GPU").encode())
         self.assertTrue(self.build().name.startswith("onnxruntime_gpu-1.31.1+backend.1-"))
 
@@ -403,7 +363,6 @@ class TestBuild(unittest.TestCase):
     def test_installing_over_stock_replaces_it_and_uninstalling_leaves_nothing(self):
         # pip takes only wheels whose tags fit this machine.
         anywhere = WHEEL.partition("Tag:")[0] + "Tag: py3-none-any\n\n"
-        self.record = [row for row in self.record if row[0] != f"{INFO}/WHEEL"]
         self.put(f"{INFO}/WHEEL", anywhere.encode())
         ours = self.build()
         stock, newer = self.stock_wheel("1.31.1"), self.stock_wheel("1.31.2")
