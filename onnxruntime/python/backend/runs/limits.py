@@ -56,17 +56,15 @@ class Cancellation:
 
 def check(timeout: object = None, cancellation: object = None) -> float | None:
     """Check the limits of a run, and return its timeout in seconds."""
+    seconds = None
     if timeout is not None:
-        try:
+        with suppress(ValueError):
             seconds = plain(timeout)
-        except ValueError:
-            seconds = None
         if type(seconds) not in (int, float) or not 0 < seconds <= _LONGEST:
             reject_value(timeout, f"a number of seconds greater than 0 and at most {_LONGEST:.0f}", "timeout")
-        timeout = seconds
     if cancellation is not None and type(cancellation) is not Cancellation:
         reject_type(cancellation, "an onnxruntime.backend.Cancellation", "cancellation")
-    return timeout
+    return seconds
 
 
 class Limited:

@@ -118,12 +118,9 @@ def _numbers_of(value: object, dtype: np.dtype) -> np.ndarray:
     texts = (str, bytes) if within and dtype.kind != "b" else ()
     fitting = (bool, int, float, np.bool_, np.integer, np.floating, dtype.type, *texts)
     has_text = any(issubclass(kind, texts) for kind in _types_in(value, fitting))
-    if not has_text:
-        found = _stacked(value)
-        if found.dtype == dtype or found.dtype.kind == "b":
-            return found.astype(dtype, copy=False)
+    found = None if has_text else _stacked(value)
     # numpy rounds large integers of different types, and counts durations among the integers.
-    if has_text or found.dtype.kind not in ("iu" if whole else "iuf"):
+    if found is None or found.dtype.kind not in ("biu" if whole else "biuf"):
         items = _stacked(value, object)
         try:
             found = _each(items, lambda item: _number(item, fitting, whole))
@@ -170,8 +167,6 @@ def _floats(found: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]
         except OverflowError:  # an integer of more than 1024 bits
             return found, abs(found) >= 1 << 1023
         array = numbers.astype(dtype)
-        if dtype.itemsize > 1 and np.isfinite(array).all():
-            return array, np.False_
         # A type without infinity represents a number that is too large as NaN, or as the largest number that it has.
         size = np.abs(array.astype(np.float64))
         return array, np.isfinite(numbers) & (np.isinf(size) | ((size != 0) & ~(size * 2 >= np.abs(numbers))))
