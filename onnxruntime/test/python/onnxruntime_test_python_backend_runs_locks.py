@@ -18,6 +18,7 @@ import time
 import unittest
 from collections.abc import Callable
 from functools import partial
+from typing import Self
 from unittest import mock
 
 from backend_test_capture import chain
@@ -50,7 +51,7 @@ def nothing() -> None:
 
 
 class Held:
-    """Holds a lock in another thread."""
+    """Holds a lock in another thread. A ``with`` block begins when the lock is held, and its end lets go."""
 
     def __init__(self, call: Callable, within: Callable = nothing) -> None:
         self._within = within
@@ -68,62 +69,78 @@ class Held:
         if wait:
             self.thread.join(LATE)
 
+    def __enter__(self) -> Self:
+        assert self.entered.wait(LATE), "a lock is left taken"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.let_go()
+
+
+def check_free(*calls: Callable) -> None:
+    for call in calls:
+        with Held(call):
+            pass
+
+
+def check(first: Callable, second: Callable, waits: bool) -> None:
+    """Check whether the second call waits for the end of the first."""
+    with Held(first):
+        other = Held(second)
+        assert other.entered.wait(SOON if waits else LATE) is not waits
+    with other:
+        pass
+
+
+def in_threads(*functions: Callable) -> None:
+    threads = [threading.Thread(target=function, daemon=True) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LATE)
+        assert not thread.is_alive(), "the threads wait for each other"
+
 
 class WaitingTest(unittest.TestCase):
-    def check(self, first: Callable, second: Callable, waits: bool) -> None:
-        holder = Held(first)
-        self.assertTrue(holder.entered.wait(LATE))
-        other = Held(second)
-        self.assertEqual(other.entered.wait(SOON if waits else LATE), not waits)
-        holder.let_go()
-        self.assertTrue(other.entered.wait(LATE))
-        other.let_go()
-
     def test_side_by_side(self) -> None:
         lock = SessionLock(side_by_side=True)
-        self.check(in_run(lock), in_run(lock), waits=False)
-        self.check(in_run(lock), in_alone(lock), waits=True)
-        self.check(in_alone(lock), in_run(lock), waits=True)
-        self.check(in_alone(lock), in_alone(lock), waits=True)
+        check(in_run(lock), in_run(lock), waits=False)
+        check(in_run(lock), in_alone(lock), waits=True)
+        check(in_alone(lock), in_run(lock), waits=True)
+        check(in_alone(lock), in_alone(lock), waits=True)
 
     def test_one_after_the_other(self) -> None:
         lock = SessionLock(side_by_side=False)
         for first in (in_run, in_alone):
             for second in (in_run, in_alone):
-                self.check(first(lock), second(lock), waits=True)
+                check(first(lock), second(lock), waits=True)
 
     def test_replays_of_one_session_take_turns(self) -> None:
         lock, turn, other = SessionLock(side_by_side=True), threading.RLock(), threading.RLock()
-        self.check(partial(lock.replay, turn), partial(lock.replay, turn), waits=True)
-        self.check(partial(lock.replay, turn), partial(lock.replay, other), waits=False)
-        self.check(partial(lock.replay, turn), in_run(lock), waits=False)
-        self.check(partial(lock.replay, turn), in_alone(lock), waits=True)
+        check(partial(lock.replay, turn), partial(lock.replay, turn), waits=True)
+        check(partial(lock.replay, turn), partial(lock.replay, other), waits=False)
+        check(partial(lock.replay, turn), in_run(lock), waits=False)
+        check(partial(lock.replay, turn), in_alone(lock), waits=True)
 
     def test_alone_waits_for_every_thread_that_ever_ran(self) -> None:
         lock = SessionLock(side_by_side=True)
-        holders = [Held(in_run(lock)) for _ in range(5)]
-        for holder in holders:
-            self.assertTrue(holder.entered.wait(LATE))
+        holders = [Held(in_run(lock)).__enter__() for _ in range(5)]
         alone = Held(in_alone(lock))
         for holder in holders:
             self.assertFalse(alone.entered.wait(SOON / 10))
             holder.let_go()
-        self.assertTrue(alone.entered.wait(LATE))
-        alone.let_go()
+        with alone:
+            pass
 
     def test_a_terminated_run_stops_waiting(self) -> None:
-        for side_by_side in (True, False):
-            for wait in (in_run, in_alone):
-                for holds in (in_run, in_alone):
-                    if side_by_side and wait is holds is in_run:
-                        continue
-                    with self.subTest(side_by_side=side_by_side, wait=wait, holds=holds):
-                        self.check_terminated(SessionLock(side_by_side), wait, holds)
+        for side_by_side, wait, holds in itertools.product((True, False), (in_run, in_alone), (in_run, in_alone)):
+            if not (side_by_side and wait is holds is in_run):
+                with self.subTest(side_by_side=side_by_side, wait=wait, holds=holds):
+                    self.check_terminated(SessionLock(side_by_side), wait, holds)
 
     def check_terminated(self, lock: SessionLock, wait: Callable, holds: Callable) -> None:
-        options = RunOptions()
+        options, results = RunOptions(), []
         wait(lock, options)(partial(wait(lock, options), nothing))  # without another thread, they are as before
-        holder, results = Held(holds(lock)), []
 
         def run() -> None:
             try:
@@ -131,16 +148,15 @@ class WaitingTest(unittest.TestCase):
             except RuntimeError:
                 results.append("terminated")
 
-        self.assertTrue(holder.entered.wait(LATE))
-        other = threading.Thread(target=run)
-        other.start()
-        other.join(SOON)
-        self.assertTrue(other.is_alive())
-        options.terminate = True
-        other.join(LATE)
-        self.assertEqual(results, ["terminated"])
-        holder.let_go()
-        self.check(in_alone(lock), in_run(lock), waits=True)  # nothing is left taken
+        with Held(holds(lock)):
+            other = threading.Thread(target=run)
+            other.start()
+            other.join(SOON)
+            self.assertTrue(other.is_alive())
+            options.terminate = True
+            other.join(LATE)
+            self.assertEqual(results, ["terminated"])
+        check(in_alone(lock), in_run(lock), waits=True)  # nothing is left taken
 
     def test_a_process_that_cannot_run_sessions(self) -> None:
         lock = SessionLock(side_by_side=True)
@@ -173,11 +189,7 @@ class WaitingTest(unittest.TestCase):
             for i in range(300):
                 (in_alone(lock) if i % 7 == 0 else in_run(lock))(partial(step, i))
 
-        threads = [threading.Thread(target=run) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(LATE)
+        in_threads(*[run] * 6)
         self.assertEqual(wrong, [])
 
 
@@ -194,10 +206,8 @@ class MiddleTest(unittest.TestCase):
             "another replay": partial(self.lock.replay, self.turns[1]),
         }
 
-    def assert_free(self) -> None:
-        other = Held(in_alone(self.lock))
-        self.assertTrue(other.entered.wait(LATE), "a lock is left taken")
-        other.let_go()
+    def tearDown(self) -> None:
+        check_free(in_alone(self.lock))
 
     def test_in_each_call_without_another_thread(self) -> None:
         for side_by_side in (True, False):
@@ -206,22 +216,18 @@ class MiddleTest(unittest.TestCase):
                 done = []
                 outer(partial(inner, partial(outer, partial(done.append, 1))))
                 self.assertEqual(done, [1])
-                self.assert_free()
+                check_free(in_alone(self.lock))
 
     def test_in_the_middle_of_calls_of_two_threads(self) -> None:
-        for (outer, begin), (inner, call) in itertools.product(self.kinds.items(), repeat=2):
-            for other, (begin_other, call_other) in itertools.product(
-                self.kinds, itertools.product(self.kinds.values(), repeat=2)
-            ):
-                with self.subTest(outer=outer, inner=inner, other=other):
-                    first = Held(begin, partial(call, nothing))
-                    second = Held(begin_other, partial(call_other, nothing))
-                    for held in (first, second):
-                        held._go_on.set()
-                    for held in (first, second):
-                        held.thread.join(LATE)
-                        self.assertFalse(held.thread.is_alive(), "both wait for each other")
-        self.assert_free()
+        for names in itertools.product(self.kinds, repeat=4):
+            begin, call, begin_other, call_other = map(self.kinds.get, names)
+            with self.subTest(names):
+                both = Held(begin, partial(call, nothing)), Held(begin_other, partial(call_other, nothing))
+                for held in both:
+                    held.let_go(wait=False)
+                for held in both:
+                    held.thread.join(LATE)
+                    self.assertFalse(held.thread.is_alive(), "both wait for each other")
 
     def test_two_runs_whose_middle_must_be_alone(self) -> None:
         inside, both = [], threading.Barrier(2, timeout=LATE)
@@ -236,13 +242,7 @@ class MiddleTest(unittest.TestCase):
             both.wait()
             in_alone(self.lock)(alone)
 
-        threads = [threading.Thread(target=in_run(self.lock), args=(middle,), daemon=True) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(LATE)
-            self.assertFalse(thread.is_alive(), "both wait for each other")
-        self.assert_free()
+        in_threads(*[partial(in_run(self.lock), middle)] * 2)
 
     def test_an_interrupted_call_goes_on_when_no_other_thread_is_alone(self) -> None:
         options, gone_on = RunOptions(), threading.Event()
@@ -251,20 +251,14 @@ class MiddleTest(unittest.TestCase):
             with self.assertRaises(RuntimeError):
                 in_alone(self.lock, options)(nothing)
 
-        call = Held(lambda hold: in_run(self.lock)(partial(self.hold_and_note, hold, gone_on)), middle)
-        self.assertTrue(call.entered.wait(LATE))
-        other = Held(in_alone(self.lock))
-        self.assertFalse(other.entered.wait(SOON))
-        call.let_go(wait=False)
-        self.assertTrue(other.entered.wait(LATE), "the interrupted call keeps it out")
-        options.terminate = True
-        self.assertFalse(gone_on.wait(SOON), "a call runs while another thread is alone")
-        other.let_go()
-        self.assertTrue(gone_on.wait(LATE))
-
-    def hold_and_note(self, hold: Callable, gone_on: threading.Event) -> None:
-        hold()
-        gone_on.set()
+        with Held(lambda hold: in_run(self.lock)(lambda: (hold(), gone_on.set())), middle) as call:
+            other = Held(in_alone(self.lock))
+            self.assertFalse(other.entered.wait(SOON))
+            call.let_go(wait=False)
+            with other:  # the interrupted call does not keep it out
+                options.terminate = True
+                self.assertFalse(gone_on.wait(SOON), "a call runs while another thread is alone")
+            self.assertTrue(gone_on.wait(LATE))
 
 
 def deep(levels: int, function: Callable) -> object:
@@ -274,22 +268,24 @@ def deep(levels: int, function: Callable) -> object:
 class ErrorTest(unittest.TestCase):
     """No error leaves a lock taken."""
 
-    def test_recursion(self) -> None:
-        lock, turn, options = SessionLock(side_by_side=True), threading.RLock(), RunOptions()
-        lock_of_one = threading.RLock()
-        calls = (
-            in_run(lock),
+    def setUp(self) -> None:
+        lock, options, lock_of_one = SessionLock(side_by_side=True), RunOptions(), threading.RLock()
+        self.calls = (
             in_run(lock, options),
             in_alone(lock),
-            in_alone(lock, options),
-            partial(lock.replay, turn),
             partial(locks.call_holding, lock_of_one, options),
+            in_run(lock),
+            in_alone(lock, options),
+            partial(lock.replay, threading.RLock()),
             lambda function: in_run(lock)(partial(in_alone(lock), function)),
         )
+        self.free = in_alone(lock), partial(locks.call_holding, lock_of_one, None)
+
+    def test_recursion(self) -> None:
         limit = sys.getrecursionlimit()
         self.addCleanup(sys.setrecursionlimit, limit)
         used = len(inspect.stack())
-        for number, call in enumerate(calls):
+        for number, call in enumerate(self.calls):
             call(nothing)
             raised = 0
             for levels in range(150 - 60, 150):
@@ -300,10 +296,7 @@ class ErrorTest(unittest.TestCase):
                     raised += 1
                 sys.setrecursionlimit(limit)
                 with self.subTest(call=number, levels=levels):
-                    for other in (in_alone(lock), partial(locks.call_holding, lock_of_one, None)):
-                        held = Held(other)
-                        self.assertTrue(held.entered.wait(LATE), "a lock is left taken")
-                        held.let_go()
+                    check_free(*self.free)
             self.assertGreater(raised, 0)  # from Python 3.12 on, calls of C code do not count
 
     @unittest.skipUnless(sys.implementation.name == "cpython", "makes allocations of CPython fail")
@@ -312,10 +305,9 @@ class ErrorTest(unittest.TestCase):
             _testcapi = importlib.import_module("_testcapi")
         except ImportError:
             self.skipTest("this Python has no _testcapi")
-        lock, options, lock_of_one = SessionLock(side_by_side=True), RunOptions(), threading.RLock()
         self.addCleanup(gc.enable)
         gc.disable()
-        for call in (in_run(lock, options), in_alone(lock), partial(locks.call_holding, lock_of_one, options)):
+        for call in self.calls[:3]:
             call(nothing)
             raised = 0
             for number in range(1, 60):
@@ -326,26 +318,22 @@ class ErrorTest(unittest.TestCase):
                     raised += 1
                 finally:
                     _testcapi.remove_mem_hooks()
-                for other in (in_alone(lock), partial(locks.call_holding, lock_of_one, None)):
-                    held = Held(other)
-                    self.assertTrue(held.entered.wait(LATE), "a lock is left taken")
-                    held.let_go()
+                check_free(*self.free)
             self.assertGreater(raised, 0)
 
 
 class InterruptTest(unittest.TestCase):
     """Ctrl-C at any moment leaves no lock taken."""
 
+    def setUp(self) -> None:
+        previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, previous)
+
     def test_at_random_moments(self) -> None:
         if sys.gettrace() is not None:
             self.skipTest("a tracer such as a coverage tool would be interrupted too, and keep its own lock")
         lock = SessionLock(side_by_side=True)
-        holders = [Held(in_run(lock)) for _ in range(3)]
-        for holder in holders:
-            holder.entered.wait(LATE)
-            holder.let_go()
-        previous = signal.signal(signal.SIGINT, signal.default_int_handler)
-        self.addCleanup(signal.signal, signal.SIGINT, previous)
+        check_free(*[in_run(lock)] * 3)
         caught = 0
         for i in range(300):
             timer = threading.Timer(0.0003 + i * 2e-6, _thread.interrupt_main)
@@ -359,9 +347,7 @@ class InterruptTest(unittest.TestCase):
                 caught += 1
             timer.join()
         self.assertEqual(caught, 300)
-        other = Held(in_alone(lock))
-        self.assertTrue(other.entered.wait(LATE))
-        other.let_go()
+        check_free(in_alone(lock))
 
     @unittest.skipUnless(
         hasattr(signal, "pthread_kill"),
@@ -369,19 +355,12 @@ class InterruptTest(unittest.TestCase):
     )
     def test_while_it_waits(self) -> None:
         lock = SessionLock(side_by_side=True)
-        free, busy = Held(in_run(lock)), Held(in_run(lock))
-        free.entered.wait(LATE)
-        busy.entered.wait(LATE)
-        previous = signal.signal(signal.SIGINT, signal.default_int_handler)
-        self.addCleanup(signal.signal, signal.SIGINT, previous)
-        free.let_go()
-        threading.Timer(SOON, signal.pthread_kill, (threading.get_ident(), signal.SIGINT)).start()
-        with self.assertRaises(KeyboardInterrupt), lock.alone():
-            self.fail("not alone")
-        again = Held(in_run(lock))
-        self.assertTrue(again.entered.wait(LATE))
-        again.let_go()
-        busy.let_go()
+        with Held(in_run(lock)):
+            check_free(in_run(lock))
+            threading.Timer(SOON, signal.pthread_kill, (threading.get_ident(), signal.SIGINT)).start()
+            with self.assertRaises(KeyboardInterrupt), lock.alone():
+                self.fail("not alone")
+            check_free(in_run(lock))
 
 
 class WhichTest(unittest.TestCase):
@@ -398,13 +377,8 @@ class WhichTest(unittest.TestCase):
         ):
             with self.subTest(providers):
                 self.assertIs(locks.of(providers), lock)
-                opening = Held(partial(locks.while_opening, providers))
-                self.assertTrue(opening.entered.wait(LATE))
-                alone = Held(in_alone(lock or SessionLock(side_by_side=True)))
-                self.assertEqual(alone.entered.wait(SOON if lock else LATE), lock is None)
-                opening.let_go()
-                self.assertTrue(alone.entered.wait(LATE))
-                alone.let_go()
+                alone = in_alone(lock or SessionLock(side_by_side=True))
+                check(partial(locks.while_opening, providers), alone, waits=lock is not None)
 
     def test_of_a_prepared_model(self) -> None:
         with onnxruntime.backend.prepare(chain(2), provider_options={}) as rep:
