@@ -6,15 +6,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import unittest
+import warnings
 from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
 from backend_test_children import run_code
-from backend_test_execution_providers import CPU, NO_CPU
+from backend_test_execution_providers import CPU, NO_CPU, WEBGPU
 from backend_test_models import no_session_opens
 from backend_test_processes import (
     AZURE,
@@ -36,106 +36,71 @@ from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.session import failures, opening, presence, verification
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
+EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
+
 
 class AttachTest(unittest.TestCase):
-    def test_bundled(self) -> None:
-        """Uses both APIs of built-in EPs, entries first: one API alone loses options of OpenVINO or of WebGPU."""
-        with process_with(bundled=(CUDA, OPENVINO)):
-            noted, keywords = opened({OPENVINO: {"num_of_threads": 2}, CUDA: {"use_tf32": False}})
-        self.assertEqual(
-            noted.of("add_session_config_entry", "add_provider", "add_provider_for_devices")[-4:],
-            [
-                ("add_session_config_entry", "ep.openvinoexecutionprovider.num_of_threads", "2"),
-                ("add_provider", OPENVINO, {"num_of_threads": "2"}),
-                ("add_session_config_entry", "ep.cudaexecutionprovider.use_tf32", "0"),
-                ("add_provider", CUDA, {"use_tf32": "0"}),
-            ],
+    def check_attached(self, options: dict, *expected: tuple, argument: list | None = None, **process) -> None:
+        """Check ``providers=`` and the calls: (key, text), (EP, options), or (index of a device, options)."""
+        with self.subTest(options, **process), process_with(**process) as devices:
+            noted, keywords = opened(options)
+            calls = [call[1:] for call in noted.calls if "provider" in f"{call[:2]}"]
+            places = {id(device): index for index, device in enumerate(devices)}  # equal devices differ by their index
+            found = [(places[id(*to)] if type(to) is list else to, texts) for to, texts in calls]
+            self.assertEqual(found, [*expected])
+            self.assertEqual(keywords, {"providers": argument, "enable_fallback": 0})
+
+    def test_the_api_for_each_ep(self) -> None:
+        # Both APIs of built-in EPs, entries first: one API alone loses options of OpenVINO or of WebGPU.
+        self.check_attached(
+            {OPENVINO: {"num_of_threads": 2}, CUDA: {"use_tf32": False}},
+            ("ep.openvinoexecutionprovider.num_of_threads", "2"),
+            (OPENVINO, {"num_of_threads": "2"}),
+            ("ep.cudaexecutionprovider.use_tf32", "0"),
+            (CUDA, {"use_tf32": "0"}),
+            bundled=(CUDA, OPENVINO),
         )
-        self.assertEqual(keywords, {"providers": None, "enable_fallback": 0})
-
-    def test_plugin(self) -> None:
-        with process_with(plugins=(QNN, QNN)) as devices:
-            noted, keywords = opened({QNN: {"backend_type": "htp", "device_id": 1}})
-            self.assertEqual(
-                noted.of("add_provider", "add_provider_for_devices"),
-                [("add_provider_for_devices", [devices[1]], {"backend_type": "htp"})],
-            )
-            self.assertEqual(keywords, {"providers": None, "enable_fallback": 0})
-            noted, _ = opened({QNN: {}})
-            self.assertEqual(noted.of("add_provider_for_devices"), [("add_provider_for_devices", [devices[0]], {})])
-            with self.assertRaisesRegex(RuntimeError, f"{QNN}.*'device_id'.* value 2. Expected an integer below 2"):
-                opened({QNN: {"device_id": 2}})
-
-    def test_options_of_a_plugin_can_travel_in_another_one(self) -> None:
-        with process_with(plugins=(OPENVINO,)):
-            noted, _ = opened({OPENVINO: {"num_of_threads": 2, "precision": "FP32"}})
-        ((_, _, texts),) = noted.of("add_provider_for_devices")
-        self.assertEqual(
-            texts, {"load_config": '{"CPU": {"INFERENCE_NUM_THREADS": "2", "INFERENCE_PRECISION_HINT": "f32"}}'}
+        # A built-in EP can have devices, too.
+        self.check_attached({WEBGPU: {}}, (WEBGPU, {}), bundled=(WEBGPU,), devices=[device_of(WEBGPU, plugin=False)])
+        htp = {"backend_type": "htp"}
+        self.check_attached({QNN: htp | {"device_id": 1}}, (1, htp), plugins=(QNN, QNN))
+        self.check_attached({QNN: {}}, (0, {}), plugins=(QNN, QNN))
+        self.check_attached({UNKNOWN: {"device_id": 1}}, (1, {}), plugins=(UNKNOWN, UNKNOWN))
+        inside = '{"CPU": {"INFERENCE_NUM_THREADS": "2", "INFERENCE_PRECISION_HINT": "f32"}}'
+        options = {"num_of_threads": 2, "precision": "FP32"}
+        self.check_attached({OPENVINO: options}, (0, {"load_config": inside}), plugins=(OPENVINO,))
+        self.check_attached(
+            {TENSORRT: {"trt_fp16_enable": True}, CUDA: {"device_id": 0}},
+            argument=[(TENSORRT, {"trt_fp16_enable": "True"}), (CUDA, {"device_id": "0"})],
+            bundled=(TENSORRT, CUDA),
         )
 
-    def test_options_that_only_one_kind_of_device_reads(self) -> None:
-        with process_with(devices=[device_of(OPENVINO), device_of(OPENVINO, hardware="GPU")]):
-            for option, value in {"num_of_threads": 2, "num_streams": 1, "precision": "FP32"}.items():
-                opened({OPENVINO: {"device_id": 0, option: value}})
-                with self.assertRaisesRegex(RuntimeError, f"'{option}'.* device 1 .*GPU. .* CPU"):
-                    opened({OPENVINO: {"device_id": 1, option: value}})
+    def check_error(self, options: dict, message: str, got: list[str] | None = None, **process) -> None:
+        with self.subTest(options), process_with(**process), self.assertRaisesRegex(RuntimeError, message):
+            opened(options, got)
+
+    def test_options_that_no_api_can_attach(self) -> None:
+        message = f"{QNN}.*'device_id'.* value 2. Expected an integer below 2"
+        self.check_error({QNN: {"device_id": 2}}, message, plugins=(QNN, QNN))
+        message = f"{TENSORRT}.* combined with {QNN}: ORT ignores plugin EPs"
+        self.check_error({TENSORRT: {}, QNN: {}}, message, bundled=(TENSORRT,), plugins=(QNN,))
+        devices = [device_of(OPENVINO), device_of(OPENVINO, hardware="GPU")]
+        of_a_cpu = {"num_of_threads": 2, "num_streams": 1, "precision": "FP32"}
+        for name, value in of_a_cpu.items():
+            message = f"'{name}'.* device 1 .*GPU. .* CPU"
+            self.check_error({OPENVINO: {"device_id": 1, name: value}}, message, devices=devices)
+        with process_with(devices=devices):
+            opened({OPENVINO: {"device_id": 0} | of_a_cpu})
             opened({OPENVINO: {"device_id": 1}})
 
-    def test_a_bundled_ep_with_devices_is_no_plugin(self) -> None:
-        name = "WebGpuExecutionProvider"
-        with process_with(bundled=(name,), devices=[device_of(name, plugin=False)]):
-            noted, _ = opened({name: {}})
-        self.assertEqual(noted.of("add_provider", "add_provider_for_devices"), [("add_provider", name, {})])
-
-    def test_tensorrt_comes_in_by_the_argument(self) -> None:
-        with process_with(bundled=(TENSORRT, CUDA)):
-            noted, keywords = opened({TENSORRT: {"trt_fp16_enable": True}, CUDA: {"device_id": 0}})
-        self.assertEqual(noted.of("add_provider", "add_provider_for_devices"), [])
-        self.assertEqual(
-            keywords,
-            {
-                "providers": [(TENSORRT, {"trt_fp16_enable": "True"}), (CUDA, {"device_id": "0"})],
-                "enable_fallback": 0,
-            },
-        )
-
-    def test_tensorrt_and_a_plugin_exclude_each_other(self) -> None:
-        with (
-            process_with(bundled=(TENSORRT,), plugins=(QNN,)),
-            self.assertRaisesRegex(RuntimeError, f"{TENSORRT}.* combined with {QNN}: ORT ignores plugin EPs"),
+    def test_an_ep_that_did_not_come_up(self) -> None:
+        for eps, got in (
+            ([CUDA], [CPU]),
+            ([CUDA, OPENVINO], [OPENVINO, CPU]),
+            ([CUDA, OPENVINO], [OPENVINO, CUDA, CPU]),
         ):
-            opened({TENSORRT: {}, QNN: {}})
-
-    def test_a_machine_without_tensorrt(self) -> None:
-        """A build with TensorRT's EP, and a caller who specifies nothing."""
-        tried = []
-
-        def without_libraries(model: bytes, options: onnxruntime.SessionOptions, providers: list[str], **_):
-            tried.append(providers)
-            if TENSORRT in providers:
-                raise RuntimeError("no libnvinfer")
-            return onnxruntime.InferenceSession(model, options, providers=[CPU])
-
-        with (
-            mock.patch.object(presence, "stock_list", return_value=[TENSORRT, CUDA, CPU]),
-            mock.patch.object(opening, "InferenceSession", without_libraries),
-            self.assertWarns(RuntimeWarning),
-        ):
-            rep = prepare(None)
-        self.assertEqual(tried, [[TENSORRT, CUDA, CPU], [CUDA, CPU]])
-        self.assertFalse(rep.session._enable_fallback)
-
-    def test_an_ep_that_did_not_come_up_is_an_error(self) -> None:
-        with process_with(bundled=(CUDA, OPENVINO)):
-            for options, got in (
-                ({CUDA: {}}, [CPU]),
-                ({CUDA: {}, OPENVINO: {}}, [OPENVINO, CPU]),
-                ({CUDA: {}, OPENVINO: {}}, [OPENVINO, CUDA, CPU]),
-            ):
-                message = f"{', '.join(got)}, but .*{', '.join(options)}, in this order"
-                with self.subTest(got), self.assertRaisesRegex(RuntimeError, message):
-                    opened(options, got)
+            message = f"{', '.join(got)}, but .*{', '.join(eps)}, in this order"
+            self.check_error({ep: {} for ep in eps}, message, got, bundled=(CUDA, OPENVINO))
 
     def test_an_ep_that_cannot_be_attached_is_an_error(self) -> None:
         """ORT lists CUDA here, but has none: what adds it to the session options raises."""
@@ -147,9 +112,9 @@ class AttachTest(unittest.TestCase):
         for attached, options, blamed in (
             (("CPU",), {"device_type": "GPU"}, True),
             (("CPU",), {"device_type": "HETERO:GPU,CPU", "precision": "ACCURACY"}, True),
+            (("CPU",), {}, False),
             ((), {"device_type": "GPU"}, False),
             ((), {"device_type": "CPU"}, False),
-            ((), {}, False),
         ):
 
             def add_provider(name: str, texts: dict[str, str], attached: tuple[str, ...] = attached) -> None:
@@ -164,7 +129,73 @@ class AttachTest(unittest.TestCase):
                     self.assertRaises(RuntimeError) as caught,
                 ):
                     opening.create(b"", permit({OPENVINO: options}), (), made)
-                self.assertEqual(getattr(caught.exception, "key", None), "device_type" if blamed else None)
+                refusal = tuple(getattr(caught.exception, name, None) for name in ("keyword", "provider", "key"))
+                self.assertEqual(refusal, ("provider_options", OPENVINO, "device_type") if blamed else (None,) * 3)
+
+
+class AvailableTest(unittest.TestCase):
+    """A caller who specifies no EP, on a machine without a library that an EP of this build needs."""
+
+    def prepared(self, listed: list[str], failing: dict[str, str], **keywords) -> tuple[list, object]:
+        """Return the attempts to create a session, as EPs and fallback, and the prepared model or the refusal."""
+        tried = []
+
+        def create(model: bytes, options: onnxruntime.SessionOptions, *, providers: list[str], enable_fallback: int):
+            tried.append((providers, enable_fallback))
+            for name, error in failing.items() if not enable_fallback else ():
+                if name in providers:
+                    raise RuntimeError(error)
+            # Not with the options: this process has no global thread pools.
+            return onnxruntime.InferenceSession(model, providers=[CPU])
+
+        with (
+            mock.patch.object(presence, "stock_list", return_value=listed),
+            mock.patch.object(opening, "InferenceSession", create),
+        ):
+            try:
+                return tried, prepare(None, **keywords)
+            except onnxruntime.backend.NotPermittedError as refusal:
+                return tried, refusal
+
+    def test_a_session_on_the_cpu_warns(self) -> None:
+        with self.assertWarnsRegex(RuntimeWarning, f"runs on the CPU.*{CUDA}"):
+            _, rep = self.prepared([CUDA, CPU], {})
+        self.assertEqual(len(rep.warnings), 1)
+        np.testing.assert_array_equal(rep.run([np.ones((2, 3), np.float32)])[0], 1)
+
+    def test_the_attempts(self) -> None:
+        needs = "an EP's library is missing"
+        for listed, failing, tried in (
+            ([TENSORRT, CUDA, CPU], {TENSORRT: needs}, [([TENSORRT, CUDA, CPU], 0), ([CUDA, CPU], 0)]),
+            ([CUDA, CPU], {CUDA: needs}, [([CUDA, CPU], 0), ([CUDA, CPU], 1)]),
+        ):
+            with self.subTest(failing), self.assertWarns(RuntimeWarning):
+                found, rep = self.prepared(listed, failing)
+            self.assertEqual((found, rep.providers), (tried, (CPU,)))
+            self.assertFalse(rep.session._enable_fallback)
+
+    def test_without_global_thread_pools(self) -> None:
+        """The refusal comes before ORT's own fallback, which prints."""
+        failing = {TENSORRT: "no libnvinfer", CPU: "EnvCreatedWithGlobalThreadPools"}
+        tried, refusal = self.prepared([TENSORRT, CPU], failing, use_per_session_threads=False)
+        self.assertEqual(refusal.keyword, "use_per_session_threads")
+        self.assertEqual(tried, [([TENSORRT, CPU], 0), ([CPU], 0)])
+
+    def test_a_registered_plugin_that_is_not_specified(self) -> None:
+        """ORT 1.32 would attach some of them after the CPU EP, if ``providers=`` contained them."""
+        for name in (QNN, UNKNOWN):
+            with (
+                self.subTest(name),
+                process_with(bundled=(AZURE,), plugins=(name,)),
+                self.assertWarnsRegex(RuntimeWarning, f"provider_options.*'{name}'"),
+                mock.patch.object(opening, "InferenceSession", wraps=onnxruntime.InferenceSession) as created,
+            ):
+                rep = prepare(None)
+            self.assertEqual(created.call_args.kwargs["providers"], [AZURE, CPU])
+            self.assertEqual(len(rep.warnings), 1)
+            excluded = mock.patch.dict("os.environ", {EXCLUDE: name})
+            with self.subTest(excluded=name), process_with(plugins=(name,)), excluded:
+                self.assertEqual(prepare(None).warnings, ())
 
 
 class CaptureTest(unittest.TestCase):
@@ -187,13 +218,12 @@ class WhichTest(unittest.TestCase):
             ((AZURE, CPU), (AZURE, CPU)),
             ((CPU, AZURE), (CPU, AZURE)),
         ):
-            with self.subTest(names):
-                expected = self.assertWarns(RuntimeWarning) if AZURE in names else contextlib.nullcontext()
-                with expected:
-                    rep = prepare({name: {} for name in names})
-                self.assertEqual((rep.providers, dict(rep.unconfirmed)), (want, {}))
-                self.assertEqual(dict(rep.node_assignment), {CPU: 2} | ({AZURE: 0} if AZURE in names else {}))
-                np.testing.assert_array_equal(rep.run([np.float32([[-1, 2, 3]] * 2)])[0], [[1, 2, 3]] * 2)
+            with self.subTest(names), warnings.catch_warnings(record=True) as given:
+                rep = prepare({name: {} for name in names})
+            self.assertEqual(len(given), AZURE in names)
+            self.assertEqual((rep.providers, dict(rep.unconfirmed)), (want, {}))
+            self.assertEqual(dict(rep.node_assignment), {CPU: 2} | ({AZURE: 0} if AZURE in names else {}))
+            np.testing.assert_array_equal(rep.run([np.float32([[-1, 2, 3]] * 2)])[0], [[1, 2, 3]] * 2)
 
     def test_none_named_is_every_one(self) -> None:
         rep = prepare(None)
@@ -216,60 +246,39 @@ class WhichTest(unittest.TestCase):
         self.assertEqual(dict(rep.session_config), {key: "0"})
         self.assertIsNone(rep.node_assignment)
 
-    def test_memory_of_its_own_is_proof_of_work(self) -> None:
-        name = "WebGpuExecutionProvider"
-        for memory, warns in (("WebGPU_Buf", False), ("Cpu", True)):
+    def test_the_record_of_nodes(self) -> None:
+        # A plugin EP can assign nodes to a part of itself, which the session does not list. Memory of an EP is proof of
+        # work. The CPU EP comes last, and callers expect the other EPs to run the whole model.
+        for names, nodes, memory, counts, warns in (
+            ([CUDA, CPU], [(UNKNOWN, 2), (CPU, 1), (UNKNOWN, 2)], "", {CUDA: 0, CPU: 1, UNKNOWN: 4}, True),
+            ([CUDA, CPU], [(CUDA, 1)], "", {CUDA: 1, CPU: 0}, False),
+            ([WEBGPU, CPU], [], "WebGPU_Buf", None, False),
+            ([WEBGPU, CPU], [], "Cpu", None, True),
+        ):
             session = SimpleNamespace(
-                get_providers=lambda: [name, CPU],
-                get_provider_graph_assignment_info=list,
+                get_providers=lambda names=names: names,
+                get_provider_graph_assignment_info=lambda nodes=nodes: [
+                    SimpleNamespace(ep_name=name, get_nodes=lambda count=count: [None] * count) for name, count in nodes
+                ],
                 get_input_memory_infos=lambda memory=memory: [SimpleNamespace(name=memory)],
                 get_output_memory_infos=list,
             )
-            self.assertEqual(bool([*verification._without_nodes(session, Permit("", True, {name: {}}))]), warns)
+            with self.subTest(nodes, memory=memory):
+                self.assertEqual(verification.node_assignment(session), counts)
+                specified = Permit("", True, {name: {} for name in names})
+                self.assertEqual(bool([*verification._without_nodes(session, specified)]), warns)
 
-    def test_nodes_of_an_ep_that_the_session_does_not_list(self) -> None:
-        """As a plugin's that assigns them to a part of itself."""
-        subgraphs = [
-            SimpleNamespace(ep_name=name, get_nodes=lambda n=n: [None] * n) for name, n in ((UNKNOWN, 2), (CPU, 1))
-        ]
-        session = SimpleNamespace(
-            get_providers=lambda: [CUDA, CPU], get_provider_graph_assignment_info=lambda: [*subgraphs, subgraphs[0]]
-        )
-        self.assertEqual(verification.node_assignment(session), {CUDA: 0, CPU: 1, UNKNOWN: 4})
-
-    def test_the_cpu_ep_may_be_idle(self) -> None:
-        """The CPU EP comes last, and callers expect the other EPs to run the whole model."""
-        session = SimpleNamespace(
-            get_providers=lambda: [CUDA, CPU],
-            get_provider_graph_assignment_info=lambda: [SimpleNamespace(ep_name=CUDA, get_nodes=lambda: [None])],
-            get_input_memory_infos=list,
-            get_output_memory_infos=list,
-        )
-        self.assertEqual([*verification._without_nodes(session, Permit("", True, {CUDA: {}, CPU: {}}))], [])
-
-    def test_excluded(self) -> None:
-        with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": f"{CUDA},{AZURE}"}):
-            self.assertEqual(prepare(None).providers, (CPU,))
-            for name in (AZURE, CUDA):
-                with no_session_opens(), self.assertRaisesRegex(RuntimeError, f"{name}.*EXCLUDE_PROVIDERS"):
+    def test_specified_and_not_available(self) -> None:
+        for excluded, name, message in (
+            (f"{CUDA},{AZURE}", AZURE, f"{AZURE}.*EXCLUDE_PROVIDERS"),
+            (f"{CUDA},{AZURE}", CUDA, f"{CUDA}.*EXCLUDE_PROVIDERS"),
+            ("", CUDA, f"{CUDA}.*not available.*{CPU}"),
+            ("", UNKNOWN, "not permitted.*unknown execution provider"),
+        ):
+            with self.subTest(name, excluded=excluded), mock.patch.dict(os.environ, {EXCLUDE: excluded}):
+                with no_session_opens(), self.assertRaisesRegex(RuntimeError, message):
                     prepare({name: {}})
-
-    def test_missing(self) -> None:
-        with no_session_opens(), self.assertRaisesRegex(RuntimeError, f"{CUDA}.*not available.*{CPU}"):
-            prepare({CUDA: {}})
-        with no_session_opens(), self.assertRaisesRegex(RuntimeError, "not permitted.*unknown execution provider"):
-            prepare({UNKNOWN: {}})
-
-    def test_a_plugin_of_another_name_attaches_only_when_named(self) -> None:
-        """ORT's own list would put it behind the CPU EP."""
-        with process_with(bundled=(AZURE,), plugins=(QNN, UNKNOWN)):
-            self.assertEqual(presence.stock_list(onnxruntime.get_available_providers()), [AZURE, CPU])
-
-    def test_an_unknown_plugin_is_named_without_options_but_which_device(self) -> None:
-        with process_with(plugins=(UNKNOWN, UNKNOWN)) as devices:
-            noted, _ = opened({UNKNOWN: {"device_id": 1}})
-            self.assertEqual(noted.of("add_provider_for_devices"), [("add_provider_for_devices", [devices[1]], {})])
-            self.assertEqual(noted.of("add_provider"), [])
+                self.assertEqual(prepare(None).providers, (CPU,) if excluded else (AZURE, CPU))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,10 @@ def apply(options: SessionOptions, permit: Permit, source: str | bytes) -> dict[
     sizes = permit.sizes
     if not sizes:
         return {}
-    model = _load(source)
+    try:
+        model = onnx.load(source if isinstance(source, str) else io.BytesIO(source), load_external_data=False)
+    except Exception as error:
+        raise RuntimeError(f"{_KEYWORD} requires a model that onnx can read. onnx error: {error}") from None
     # A dimension without a name or a value has the size 0.
     shapes = {
         node.name: [dimension.dim_param or dimension.dim_value for dimension in node.type.tensor_type.shape.dim]
@@ -107,10 +110,3 @@ def verify(session: InferenceSession, shapes: Mapping[str, list[str | int]], siz
                 raise RuntimeError(
                     f"{_KEYWORD} sets {name!a} of input {node.name!a} to {sizes[name]}, but the session has {size!a}"
                 )
-
-
-def _load(source: str | bytes) -> onnx.ModelProto:
-    try:
-        return onnx.load(source if isinstance(source, str) else io.BytesIO(source), load_external_data=False)
-    except Exception as error:
-        raise RuntimeError(f"{_KEYWORD} requires a model that onnx can read. onnx error: {error}") from None

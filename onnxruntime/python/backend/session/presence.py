@@ -64,12 +64,10 @@ def plugin_devices(name: str | None = None) -> list:
     The metadata of a plugin EP's device contains the library's path. Before ORT 1.24.4 it does not, but the metadata of
     a built-in EP's device contains ORT's release.
     """
-    ort = onnxruntime.__version__
-    devices = onnxruntime.get_ep_devices()
-    devices = [(device, device.ep_metadata) for device in devices if name in (None, device.ep_name)]
-    if ort in _NO_LIBRARY_PATH:
-        return [device for device, metadata in devices if metadata.get("version") != ort]
-    return [device for device, metadata in devices if "library_path" in metadata]
+    devices = [device for device in onnxruntime.get_ep_devices() if name in (None, device.ep_name)]
+    if (ort := onnxruntime.__version__) in _NO_LIBRARY_PATH:
+        return [device for device in devices if device.ep_metadata.get("version") != ort]
+    return [device for device in devices if "library_path" in device.ep_metadata]
 
 
 def kinds() -> dict[str, str]:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -32,12 +33,14 @@ class Applied(NamedTuple):
     def with_run_config(self, entries: Mapping[str, str], without_effect: Mapping[str, str]) -> Applied:
         """Replace the run config entries."""
         applied = self._replace(configuration={**self.configuration, "run_config": entries})
-        return applied.and_without_effect("run_config", entries, without_effect) if without_effect else applied
+        return applied.and_without_effect("run_config", without_effect)
 
-    def and_without_effect(self, keyword: str, values: Mapping[str, object], sentences: Mapping[str, str]) -> Applied:
+    def and_without_effect(self, keyword: str, sentences: Mapping[str, str]) -> Applied:
         """Add settings without effect, each with the sentence that was warned with."""
-        settings = {**self.unconfirmed.get(keyword, NOTHING), **{name: values[name] for name in sentences}}
-        unconfirmed = {**self.unconfirmed, keyword: settings}
+        if not sentences:
+            return self
+        settings = {name: self.configuration[keyword][name] for name in sentences}
+        unconfirmed = {**self.unconfirmed, keyword: {**self.unconfirmed.get(keyword, NOTHING), **settings}}
         return self._replace(unconfirmed=unconfirmed, warnings=(*self.warnings, *sentences.values()))
 
 
@@ -47,46 +50,28 @@ NOTHING_APPLIED = Applied()
 def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, ...] = ()) -> Applied:
     """Compare the values that ORT reports with the permitted values, and warn about settings without effect."""
     warnings = (*permit.warnings, *_fallback(session, permit), *_without_nodes(session, permit))
-    applied = Applied(warnings=warnings, extensions=extensions)
-    if permit.explicit or permit.session_config or permit.run_config or permit.attributes or permit.sizes:
-        applied = _with_settings(applied, session, permit)
-    for text in applied.warnings[len(permit.warnings) :]:
-        warn(text)
-    return applied
-
-
-def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) -> Applied:
-    """Add the specified settings, after a comparison with the values that ORT reports."""
     options = session.get_session_options()
     for key, text in permit.session_config.items():
         if (held := options.get_session_config_entry(key)) != text:
             raise RuntimeError(f"session_config[{key!r}] was sent as {text!r}, but ORT holds {held!r}")
+    reported, unconfirmed = {}, {}
+    for name in permit.providers if permit.explicit else ():
+        reported[name], silent = _reported(name, permit, session.get_provider_options().get(name, NOTHING))
+        if silent:
+            unconfirmed[name] = silent
     attributes = {name: getattr(options, name) for name in permit.attributes}
-    configuration, reported, unconfirmed = permit.configuration(), {}, {}
-    if permit.explicit:
-        for name in permit.providers:
-            reported[name], silent = _reported(name, permit, session.get_provider_options().get(name, NOTHING))
-            if silent:
-                unconfirmed[name] = silent
-    applied = applied._replace(
-        provider_options=reported,
-        session_options=attributes,
-        unconfirmed=unconfirmed,
-        configuration=configuration,
-    )
+    applied = Applied(permit.configuration(), reported, attributes, unconfirmed, warnings, extensions)
     changed = {  # by ORT, for an EP that does not support the value
         name: f"{name} was set to {value}, and the session has {attributes[name]}"
         for name, value in permit.attributes.items()
         if attributes[name] != value and name not in permit.without_effect.get("session_options", NOTHING)
     }
-    unread = _without_operators(session, permit)
-    for keyword, sentences in (
-        ("session_options", changed),
-        ("session_config", unread),
-        *permit.without_effect.items(),
-    ):
-        if sentences:
-            applied = applied.and_without_effect(keyword, configuration[keyword], sentences)
+    applied = applied.and_without_effect("session_options", changed)
+    applied = applied.and_without_effect("session_config", _without_operators(session, permit))
+    for keyword, sentences in permit.without_effect.items():
+        applied = applied.and_without_effect(keyword, sentences)
+    for text in applied.warnings[len(permit.warnings) :]:
+        warn(text)
     return applied
 
 
@@ -103,7 +88,8 @@ def needs_of_operators(permit: Permit) -> dict[str, Need]:
 def _without_operators(session: InferenceSession, permit: Permit) -> dict[str, str]:
     """Return a sentence about each key that no operator of the model reads, if ORT has a record of the operators."""
     needs = needs_of_operators(permit)
-    have = {node.op_type for subgraph in _record(session) or () for node in subgraph.get_nodes()} if needs else set()
+    recorded = _recorded_nodes(session) if needs else {}
+    have = {node.op_type for nodes in recorded.values() for node in nodes}
     return {
         key: f"{name_of('session_config', '', key)} has no effect in this session: it requires {need.what}"
         for key, need in needs.items()
@@ -129,11 +115,10 @@ def _reported(name: str, permit: Permit, texts: Mapping[str, str]) -> tuple[Mapp
 
 def _same(reported: str, text: str, setting: Setting | None) -> bool:
     """Return whether ORT reports the text that was sent, or another spelling of a setting's value."""
-    try:
-        other = setting is not None and setting.rule.reported and setting.rule.kind.read(reported) == setting.value
-    except ValueError:
-        other = False
-    return other or reported == text
+    if reported != text and setting is not None and setting.rule.reported:
+        with suppress(ValueError):
+            return setting.rule.kind.read(reported) == setting.value
+    return reported == text
 
 
 def node_assignment(session: InferenceSession) -> Mapping[str, int] | None:
@@ -141,24 +126,20 @@ def node_assignment(session: InferenceSession) -> Mapping[str, int] | None:
 
     ORT records nothing for a model in ORT format, for example.
     """
-    counts = _recorded_nodes(session)
+    counts = {name: len(nodes) for name, nodes in _recorded_nodes(session).items()}
     return MappingProxyType(counts) if any(counts.values()) else None
 
 
-def _record(session: InferenceSession) -> list | None:
+def _recorded_nodes(session: InferenceSession) -> dict[str, list]:
+    """Return the nodes of each EP, empty without a record. This takes time that grows with the model."""
     try:
-        return session.get_provider_graph_assignment_info()
+        subgraphs = session.get_provider_graph_assignment_info()
     except Exception:  # ORT raises its own Fail if the record is off
-        return None
-
-
-def _recorded_nodes(session: InferenceSession) -> dict[str, int]:
-    if (subgraphs := _record(session)) is None:
         return {}
-    counts = dict.fromkeys(session.get_providers(), 0)
+    nodes: dict[str, list] = {name: [] for name in session.get_providers()}
     for subgraph in subgraphs:
-        counts[subgraph.ep_name] = counts.get(subgraph.ep_name, 0) + len(subgraph.get_nodes())
-    return counts
+        nodes.setdefault(subgraph.ep_name, []).extend(subgraph.get_nodes())
+    return nodes
 
 
 def _fallback(session: InferenceSession, permit: Permit) -> Iterator[str]:
@@ -185,20 +166,20 @@ def _fallback(session: InferenceSession, permit: Permit) -> Iterator[str]:
 def _without_nodes(session: InferenceSession, permit: Permit) -> Iterator[str]:
     """Return a warning for each specified EP without a node, which ORT permits silently."""
     others = [name for name in permit.providers if permit.explicit and name != CPU]
-    counts = _recorded_nodes(session) if others else {}  # counting takes time that grows with the model
-    if not counts:
+    nodes = _recorded_nodes(session) if others else {}
+    if not nodes:
         return
     # ORT's record is partial for WebGPU in NHWC layout; an input or output in the EP's own memory is proof too.
     infos = (*session.get_input_memory_infos(), *session.get_output_memory_infos())
     memories = " ".join(info.name for info in infos).lower()
     for name in others:
-        if counts.get(name) or name.removesuffix("ExecutionProvider").lower() in memories:
+        if nodes.get(name) or name.removesuffix("ExecutionProvider").lower() in memories:
             continue
         advice = failures.advice_on_shapes(session) if name == QNN else ""
         advice = advice or "Check that it supports the model's operators and types"
-        if counts.get(CPU) and CPU not in permit.providers:
+        if nodes.get(CPU) and CPU not in permit.providers:
             advice += ", or set session_config={'session.disable_cpu_ep_fallback': '1'} to make this an error"
         yield (
             f"No node of this model is assigned to {name}, which provider_options specifies. "
-            f"The model runs on {', '.join(ep for ep, count in counts.items() if count) or 'no EP'}. {advice}"
+            f"The model runs on {', '.join(ep for ep, taken in nodes.items() if taken) or 'no EP'}. {advice}"
         )
