@@ -19,7 +19,7 @@ from unittest import mock
 
 import numpy as np
 import onnx
-from backend_test_models import no_session_opens, two_nodes
+from backend_test_models import model, no_session_opens, two_nodes
 from onnx import TensorProto, helper
 
 import onnxruntime
@@ -54,10 +54,8 @@ class ExtensionTest(unittest.TestCase):
     def upper(self) -> onnx.ModelProto:
         """Create a model with an operator of onnxruntime-extensions: it converts text to upper case."""
         node = helper.make_node("StringUpper", ["X"], ["Y"], domain="ai.onnx.contrib")
-        values = [helper.make_tensor_value_info(name, TensorProto.STRING, [None]) for name in "XY"]
-        graph = helper.make_graph([node], "upper", values[:1], values[1:])
-        imports = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.contrib", 1)]
-        return helper.make_model(graph, opset_imports=imports, ir_version=10)
+        extra = ("ai.onnx.contrib",)
+        return model([node], {"X": [None]}, {"Y": [None]}, elem_type=TensorProto.STRING, extra_domains=extra)
 
     def library(self) -> str:
         import onnxruntime_extensions  # not a requirement  # noqa: PLC0415
@@ -72,11 +70,11 @@ class ExtensionTest(unittest.TestCase):
             (self.library(), Path(self.library()).name),
         ):
             with self.environment(name):
-                for model in (self.upper(), self.upper().SerializeToString()):
-                    rep = onnxruntime.backend.prepare(model, provider_options={CPU: {}})
+                for made in (self.upper(), self.upper().SerializeToString()):
+                    rep = onnxruntime.backend.prepare(made, provider_options={CPU: {}})
                     self.assertEqual(rep.run([text])[0].tolist()[1], "ABC")
                     self.assertEqual(rep.extensions, (reported,))
-                    self.assertEqual(onnxruntime.backend.run(model, [text])[0].tolist()[1], "ABC")
+                    self.assertEqual(onnxruntime.backend.run(made, [text])[0].tolist()[1], "ABC")
         self.assertEqual(onnxruntime.backend.prepare(two_nodes()).extensions, ())
 
     @needs_extensions
@@ -103,29 +101,19 @@ class ExtensionTest(unittest.TestCase):
         with modules(odd=source), self.environment("odd"):
             self.assertEqual(onnxruntime.backend.prepare(two_nodes()).extensions, ("odd",))
 
-    def test_a_package_that_returns_no_path(self) -> None:
-        for value in ("None", "''", "1", "'relative.so'", "b'/x'", f"{os.path.abspath('none.so')!r}"):
-            with self.subTest(value), modules(odd=f"def get_library_path():\n    return {value}\n"):
-                self.assert_not_registered("odd")
-
-    def test_a_package_that_returns_a_relative_path(self) -> None:
-        with modules(odd="def get_library_path():\n    return 'relative.so'\n"), self.environment("odd"):
-            self.assertRaisesRegex(RuntimeError, "no absolute path", onnxruntime.backend.prepare, two_nodes())
-
-    def test_a_package_that_exits_does_not_end_the_process(self) -> None:
-        for source in ("import sys; sys.exit(3)", "def get_library_path():\n    raise SystemExit(3)\n", "1 / 0"):
+    def test_packages_without_a_library(self) -> None:
+        returns = "def get_library_path():\n    return {}\n".format
+        for source, problem in (
+            *((returns(value), "") for value in ("None", "''", "1", "b'/x'", repr(os.path.abspath("none.so")))),
+            (returns("'relative.so'"), "no absolute path"),
+            ("1 / 0", "division"),
+            # They do not end the process.
+            ("import sys; sys.exit(3)", "registered: 3"),
+            ("def get_library_path():\n    raise SystemExit(3)\n", "registered: 3"),
+            ("raise SystemExit", "registered: SystemExit"),
+        ):
             with self.subTest(source), modules(odd=source):
-                self.assert_not_registered("odd")
-
-    def test_an_error_without_text(self) -> None:
-        with modules(odd="raise SystemExit"), self.environment("odd"):
-            self.assertRaisesRegex(RuntimeError, "registered: SystemExit", onnxruntime.backend.prepare, two_nodes())
-
-    def test_the_problems_of_a_check(self) -> None:
-        for name, problem in (("this.inner.most", "no Python package"), ("../x", "expected the name of a Python")):
-            self.assertRegex("".join(extensions.check([name])), problem)
-        with mock.patch.object(importlib.util, "find_spec", side_effect=KeyError):
-            self.assertRegex("".join(extensions.check(["odd"])), "KeyError")
+                self.assert_not_registered("odd", problem)
 
     def test_extensions_that_do_not_exist(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -135,26 +123,27 @@ class ExtensionTest(unittest.TestCase):
                 with self.subTest(name):
                     self.assert_not_registered(name)
 
-    def assert_not_registered(self, name: str) -> None:
-        with self.environment(name), no_session_opens(), self.assertRaises(RuntimeError) as error:
+    def assert_not_registered(self, name: str, problem: str = "") -> None:
+        with self.environment(name), no_session_opens(), self.assertRaisesRegex(RuntimeError, problem) as error:
             onnxruntime.backend.prepare(two_nodes())
         self.assertNotIsInstance(error.exception, NotPermittedError)
         self.assertIn(ascii(name)[1:-1], str(error.exception))
 
     def test_a_check_imports_nothing(self) -> None:
-        source = "open({!r}, 'w').close()\nget_library_path = str\n"
         with tempfile.TemporaryDirectory() as folder:
             ran = os.path.join(folder, "ran")
-            source = source.format(ran)
+            source = f"open({ran!r}, 'w').close()\nget_library_path = str\n"
             with modules(odd=source, pack____init__=source, pack__inner=source):
                 self.assertEqual(extensions.check(["odd", "pack", "pack.inner", "this", "xml.dom", __file__]), [])
-                problems = extensions.check(["none", "pack.none", "odd.none", "../x", "x.so", f"{ran}.so", "none"])
-            self.assertEqual(len(problems), 6)
-            for name, problem in zip(
-                ("none", "pack.none", "odd.none", "../x", "x.so", f"{ran}.so"), problems, strict=True
-            ):
-                self.assertIn(ascii(name)[1:-1], problem)
+                missing, no_name = "no Python package", "expected the name of a Python"
+                wrong = {"none": missing, "pack.none": missing, "odd.none": missing, "this.inner.most": missing}
+                wrong |= {"x.so": missing, f"{ran}.so": missing, "../x": no_name, "x-y": no_name}
+                for (name, problem), text in zip(wrong.items(), extensions.check([*wrong, "none"]), strict=True):
+                    self.assertIn(ascii(name)[1:-1], text)
+                    self.assertIn(problem, text)
             self.assertFalse(os.path.exists(ran))
+        with mock.patch.object(importlib.util, "find_spec", side_effect=KeyError):
+            self.assertRegex("".join(extensions.check(["odd"])), "KeyError")
 
     def test_from_the_arguments_of_a_caller_they_are_refused(self) -> None:
         for keywords in (

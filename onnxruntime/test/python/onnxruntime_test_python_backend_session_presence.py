@@ -12,16 +12,8 @@ import warnings
 from unittest import mock
 
 from backend_test_execution_providers import CPU
-from backend_test_models import no_session_opens, two_nodes
-from backend_test_processes import (
-    AZURE,
-    CUDA,
-    OPENVINO,
-    TENSORRT,
-    permit,
-    prepare,
-    process_with,
-)
+from backend_test_models import no_session_opens
+from backend_test_processes import AZURE, CUDA, OPENVINO, TENSORRT, permit, prepare, process_with
 
 import onnxruntime
 import onnxruntime.backend
@@ -29,8 +21,6 @@ from onnxruntime.backend import request
 from onnxruntime.backend.allowlist.providers import option_texts
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.session import presence
-
-KNOWN = CUDA
 
 
 class DeviceTest(unittest.TestCase):
@@ -54,15 +44,17 @@ class DeviceTest(unittest.TestCase):
         self.assertIsInstance(lying, str)
         self.assertFalse(onnxruntime.backend.supports_device(lying))
         with self.assertRaises(NotPermittedError) as caught:
-            onnxruntime.backend.prepare(two_nodes(), lying)
+            prepare(None, lying)
         self.assertEqual(caught.exception.keyword, "device")
 
-    def settled(self, device: str, options: dict | None) -> dict[str, dict[str, str]]:
+    def settled(self, device: str, options: dict | None) -> dict[str, dict[str, str]] | str:
+        """Return the texts of each EP's options, or the keyword of the refusal."""
         with process_with(bundled=(TENSORRT, CUDA, OPENVINO), build="GPU"):
-            return {
-                name: option_texts(name, "built-in", options)
-                for name, options in permit(options, device).providers.items()
-            }
+            try:
+                eps = permit(options, device).providers
+            except NotPermittedError as refusal:
+                return refusal.keyword
+            return {name: option_texts(name, "built-in", options) for name, options in eps.items()}
 
     def test_an_index_is_the_device_id(self) -> None:
         one, zero = {"device_id": "1"}, {"device_id": "0"}
@@ -77,23 +69,17 @@ class DeviceTest(unittest.TestCase):
             ("CUDA", {CUDA: {}}, {CUDA: {}}),
             ("CUDA:0", {CUDA: {"device_id": 0}}, {CUDA: zero}),
             ("GPU:0", {CUDA: {"device_id": 0}}, {CUDA: zero}),
+            # A contradiction is an error.
+            ("CUDA:0", {CUDA: {"device_id": 1}}, "device"),
+            ("CUDA:1", {TENSORRT: {"device_id": 0}, CUDA: {"device_id": 1}}, "device"),
+            ("CUDA:1", {CUDA: {"device_id": 0}}, "device"),
+            ("GPU:0", {CUDA: {"device_id": 1}}, "device"),
+            ("CUDA:1", {}, "device"),
+            ("CUDA", {OPENVINO: {}}, "device"),
+            ("GPU", {CPU: {}}, "device"),
         ):
             with self.subTest(device=device, options=options):
                 self.assertEqual(self.settled(device, options), expected)
-
-    def test_a_contradiction_is_an_error(self) -> None:
-        for device, options in (
-            ("CUDA:0", {CUDA: {"device_id": 1}}),
-            ("CUDA:1", {TENSORRT: {"device_id": 0}, CUDA: {"device_id": 1}}),
-            ("CUDA:1", {CUDA: {"device_id": 0}}),
-            ("GPU:0", {CUDA: {"device_id": 1}}),
-            ("CUDA:1", {}),
-            ("CUDA", {OPENVINO: {}}),
-            ("GPU", {CPU: {}}),
-        ):
-            with self.subTest(device=device, options=options), self.assertRaises(NotPermittedError) as refused:
-                self.settled(device, options)
-            self.assertEqual(refused.exception.keyword, "device")
 
     def test_a_device_alone_names_no_ep(self) -> None:
         for device in ("CPU", "CPU:0", "CUDA", "GPU", None):
@@ -113,60 +99,45 @@ class DeviceTest(unittest.TestCase):
                 with no_session_opens(), self.assertRaisesRegex(RuntimeError, "not supported"):
                     prepare(options, device)
 
-
-class TestPluginsBefore1244(unittest.TestCase):
-    """Device records of those releases do not say where a plugin's library is."""
-
-    def test_recognised_by_the_version(self):
-        def device(name, **metadata):
-            return mock.Mock(ep_name=name, ep_metadata=metadata)
-
-        devices = [
-            device(CPU, version="1.24.1"),
-            device(OPENVINO, version="1.8.1+95d534b.ci.79"),
-        ]
-        with (
-            mock.patch.object(onnxruntime, "__version__", "1.24.1"),
-            mock.patch.object(onnxruntime, "get_ep_devices", return_value=devices, create=True),
+    def test_the_advice_on_an_unsupported_one(self) -> None:
+        for bundled, given, advised in (
+            ((), "CUDA", True),
+            ((), "cuda:1", True),
+            ((), "GPU", True),
+            ((), "TPU", False),
+            ((), 1, False),
+            ((CUDA,), "cuda", False),
+            ((OPENVINO,), "CUDA", True),
         ):
-            self.assertEqual(presence.plugin_devices(OPENVINO), devices[1:])
-            self.assertEqual(presence.kinds()[OPENVINO], "plugin")
-            self.assertEqual(presence.kinds()[CPU], "built-in")
-        with (
-            mock.patch.object(onnxruntime, "get_ep_devices", return_value=devices, create=True),
-            mock.patch.object(onnxruntime, "__version__", "1.24.4"),
-        ):
-            self.assertEqual(presence.plugin_devices(OPENVINO), [])
-
-
-class AdviceTest(unittest.TestCase):
-    def test_advice_on_a_device(self) -> None:
-        for available, given, advised in (
-            ([CPU], "CUDA", True),
-            ([CPU], "cuda:1", True),
-            ([CPU], "GPU", True),
-            ([CPU], "TPU", False),
-            ([CPU], 1, False),
-            ([CUDA, CPU], "cuda", False),
-            ([OPENVINO, CPU], "CUDA", True),
-        ):
-            with (
-                self.subTest(given, available=available),
-                mock.patch.object(onnxruntime, "get_available_providers", return_value=available),
-                mock.patch.object(onnxruntime, "get_ep_devices", return_value=[], create=True),
-            ):
+            with self.subTest(given, bundled=bundled), process_with(bundled=bundled):
                 advice = presence.advice_on_device(given)
-                self.assertEqual((bool(advice), "device_type" in advice), (advised, OPENVINO in available))
+                self.assertEqual((bool(advice), "device_type" in advice), (advised, OPENVINO in bundled))
 
 
 class RegistrationTest(unittest.TestCase):
+    def test_the_devices_of_plugins(self) -> None:
+        """Before ORT 1.24.4, the metadata of a device does not contain the library of a plugin, but its version."""
+        devices = [
+            mock.Mock(ep_name=name, ep_metadata={"version": version})
+            for name, version in ((CPU, "1.24.1"), (OPENVINO, "1.8.1+95d534b.ci.79"))
+        ]
+        for release, plugins in (("1.24.1", devices[1:]), ("1.24.4", [])):
+            with process_with(devices=devices), mock.patch.object(onnxruntime, "__version__", release):
+                self.assertEqual(presence.plugin_devices(OPENVINO), plugins)
+                self.assertEqual(presence.kinds(), {CPU: "built-in"} | ({OPENVINO: "plugin"} if plugins else {}))
+
     def test_a_registered_library_without_a_device(self) -> None:
-        with mock.patch.object(presence, "_pybind_state", Registered):
+        def query(name: str, device: object) -> None:
+            if name != "NoDevice":
+                raise LookupError
+
+        ort = mock.Mock(get_hardware_device_ep_incompatibility_details=query)
+        with mock.patch.object(presence, "_pybind_state", ort):
             presence.check_devices(["", "\0", "\ud800", "NoDevice\0", "x" * 10**6])  # ORT receives none of them
             reasons = []
             for name in ("NoDevice", "NeverRegistered"):
                 with self.assertRaises(NotPermittedError) as caught:
-                    onnxruntime.backend.prepare(two_nodes(), provider_options={name: {}})
+                    prepare({name: {}})
                 reasons.append(caught.exception.reason)
         self.assertIn("device", reasons[0])
         self.assertTrue(reasons[1].endswith(presence.advice("NeverRegistered")))
@@ -177,55 +148,34 @@ class RegistrationTest(unittest.TestCase):
         self.assertEqual(presence._is_registered(CPU), has_function)  # ORT 1.24 does not have it
 
 
-class Registered:
-    InvalidArgument = LookupError
-
-    @staticmethod
-    def get_hardware_device_ep_incompatibility_details(name: str, device: object) -> dict:
-        if name != "NoDevice":
-            raise Registered.InvalidArgument
-        return {}
-
-
 class ExcludedTest(unittest.TestCase):
-    def warnings_of(self, excluded: str, **keywords) -> list[str]:
-        with (
-            mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": excluded}),
-            warnings.catch_warnings(record=True) as given,
-        ):
-            warnings.simplefilter("always")
-            onnxruntime.backend.prepare(two_nodes(), **keywords)
-        return [str(warning.message) for warning in given]
-
-    def test_an_unknown_name_causes_a_warning(self) -> None:
-        for keywords in ({}, {"provider_options": {}}):
-            for excluded, unknown in (
-                ("CUDAExecutionProvidr", ["CUDAExecutionProvidr"]),
-                (f"{KNOWN}, TensorRTExecutionProvider", ["TensorRTExecutionProvider"]),  # it is Tensorrt...
-                ("x,y", ["x", "y"]),
+    def check_warnings(self, excluded: str, *named: str) -> None:
+        """Check that each warning names a part of the environment variable."""
+        for options in (None, {CPU: {}}):
+            with (
+                self.subTest(excluded, options=options),
+                mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": excluded}),
+                warnings.catch_warnings(record=True) as given,
             ):
-                given = self.warnings_of(excluded, **keywords)
-                with self.subTest(excluded, keywords=keywords):
-                    self.assertEqual(len(given), len(unknown))
-                    for name, text in zip(unknown, given, strict=True):
-                        self.assertIn(repr(name), text)
+                warnings.simplefilter("always")
+                prepare(options)
+                self.assertEqual(len(given), len(named))
+                for name, warning in zip(named, given, strict=True):
+                    self.assertIn(name, str(warning.message))
 
-    def test_the_cpu_ep_cannot_be_excluded(self) -> None:
-        for keywords in ({}, {"provider_options": {CPU: {}}}):
-            self.assertEqual(len(self.warnings_of(CPU, **keywords)), 1)
+    def test_names_that_cause_a_warning(self) -> None:
+        self.check_warnings("CUDAExecutionProvidr", "'CUDAExecutionProvidr'")
+        self.check_warnings(f"{CUDA}, TensorRTExecutionProvider", "'TensorRTExecutionProvider'")  # it is Tensorrt...
+        self.check_warnings("x,y", "'x'", "'y'")
+        self.check_warnings(CPU, f"cannot exclude {CPU}")
 
-    def test_a_known_name_causes_no_warning(self) -> None:
-        for excluded in ("", ",", KNOWN, f" {KNOWN} ,TensorrtExecutionProvider,", *onnxruntime.get_all_providers()):
-            with self.subTest(excluded):
-                if excluded != "CPUExecutionProvider":
-                    self.assertEqual(self.warnings_of(excluded), [])
+    def test_names_that_cause_none(self) -> None:
+        for excluded in ("", ",", CUDA, f" {CUDA} ,{TENSORRT},", *{*onnxruntime.get_all_providers()} - {CPU}):
+            self.check_warnings(excluded)
         with mock.patch.object(onnxruntime, "get_all_providers", lambda: ["OfALaterReleaseExecutionProvider"]):
-            self.assertEqual(self.warnings_of("OfALaterReleaseExecutionProvider"), [])
-        with (
-            mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": "OwnPluginExecutionProvider"}),
-            warnings.catch_warnings(action="error"),
-        ):
-            self.assertEqual(presence.stock_list(["OwnPluginExecutionProvider", CPU]), [CPU])
+            self.check_warnings("OfALaterReleaseExecutionProvider")
+        with process_with(bundled=("OwnPluginExecutionProvider",)):
+            self.check_warnings("OwnPluginExecutionProvider")
 
 
 if __name__ == "__main__":
