@@ -38,9 +38,7 @@ def identity(*shape: int | str) -> bytes:
 
 
 # Z is in the output only.
-OPEN = model(
-    "(float[N, M] X, float[N, 1] W) => (float[2, Z] Y) { S = Add(X, W) I = NonZero(S) Y = Cast<to=1>(I) }",
-)
+OPEN = model("(float[N, M] X, float[N, 1] W) => (float[2, Z] Y) { S = Add(X, W) I = NonZero(S) Y = Cast<to=1>(I) }")
 
 
 class Lying(str):
