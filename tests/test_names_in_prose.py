@@ -28,16 +28,8 @@ ELSEWHERE = {
     *("build.py", "helper.py", "onnx_backend_test_series.py", "onnxruntime_collect_build_info.py", "plot_backend.py"),
     *("onnxruntime_inference_collection.py", "_pybind_state.py", "build_and_package_info.py", "setup.py"),
     *("onnxruntime_test_python_backend.py", "onnxruntime_test_python_backend_mlops.py", "onnxruntime_test_python.py"),
-    *(
-        "Privacy.md",
-        "SECURITY.md",
-        "coverage.py",
-        "test_configured.py",
-        "test_scoreboard.py",
-        "test_model.py",
-        "on_dask.py",
-        "pool.py",
-    ),
+    *("Privacy.md", "SECURITY.md", "coverage.py", "test_configured.py", "test_scoreboard.py", "test_model.py"),
+    *("on_dask.py", "pool.py"),
     "test_backend.py",  # of the ONNX Backend Scoreboard
     *("FILE.py", "NAME.py", "app.py", "gunicorn.conf.py", "conftest.py", "worker.py", "service.py"),
 }

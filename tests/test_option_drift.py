@@ -92,20 +92,11 @@ class TestInstalledOrt(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual([text for text in found if text not in planted and "plantedxr" not in text], [])
 
-    def test_at_least_95_percent_of_the_expected_names_are_found(self):
+    def test_the_expected_names_are_found(self):
         for distribution in _installed():
             with self.subTest(distribution.name):
-                expected, gone = drift.expected(distribution), drift.gone(distribution)
-                self.assertGreater(len(expected), 10)
-                self.assertLessEqual(len(gone), 0.05 * len(expected))
-                self.assertEqual(gone, set())
-
-    def test_an_option_of_a_later_release_is_not_expected(self):
-        library = drift.Library("onnxruntime_pybind11_state.so", "built-in", {}, [])
-        for version, expected in (("1.30.0", False), ("1.31.1", True)):
-            names = drift.expected(drift.Distribution("onnxruntime-gpu", version, [library]))
-            self.assertEqual("enable_cudnn" in names, expected, version)  # since 1.31
-            self.assertIn("use_tf32", names)
+                self.assertGreater(len(drift.expected(distribution)), 10)
+                self.assertEqual(drift.gone(distribution), set())
 
     def test_noise_is_not_judged(self):
         for text in drift.NOISE:
@@ -120,10 +111,8 @@ class TestPlantedNames(unittest.TestCase):
     def setUpClass(cls):
         cls.found = {text: where for found in _unjudged().values() for text, where in found.items()}
 
-    def test_key_that_stands_whole_in_the_data(self):
+    def test_key_in_the_data_and_option_of_at_most_nine_characters(self):
         self.assertIn("session.planted_in_rodata", self.found)
-
-    def test_option_of_at_most_nine_characters(self):
         self.assertIn("OpenVINOExecutionProvider", self.found["plantedxr"])
 
     def test_key_that_the_compiler_split(self):
@@ -184,32 +173,20 @@ class TestExpectedNames(unittest.TestCase):
 
 
 class TestGluedTexts(unittest.TestCase):
-    NAMES = (
-        "session.use_ort_model_bytes_directly",
-        "session.load_model_format",
-        "load_config",
-        "num_streams",
-        "layout",
-    )
-
-    def test_pieces_of_known_names(self):
-        for text in (
-            "session.use_ort_model_bytes_diresession.load_mod",  # constants of 16 bytes, side by side
-            "session.load_modoad_model_format",  # the last constant overlaps the one before
-            "load_conams",  # from the code: load_con and the end of num_streams
+    def test_texts(self):
+        keys = ("session.use_ort_model_bytes_directly", "session.load_model_format")
+        for text, glued in (
+            ("session.use_ort_model_bytes_diresession.load_mod", True),  # constants of 16 bytes, side by side
+            ("session.load_modoad_model_format", True),  # the last constant overlaps the one before
+            ("load_conams", True),  # from the code: load_con and the end of num_streams
+            ("session.load_model_format", False),
+            ("session.use_ort_model_bytes_planted", False),
+            ("session.use_ort_plantedx", False),
+            ("load_conx", False),
+            ("layout", False),
+            ("planted", False),
         ):
-            self.assertTrue(is_glued(text, self.NAMES), text)
-
-    def test_anything_else_is_a_name(self):
-        for text in (
-            "session.load_model_format",
-            "session.use_ort_model_bytes_planted",
-            "session.use_ort_plantedx",
-            "load_conx",
-            "layout",
-            "planted",
-        ):
-            self.assertFalse(is_glued(text, self.NAMES), text)
+            self.assertEqual(is_glued(text, (*keys, "load_config", "num_streams", "layout")), glued, text)
 
 
 class TestMachO(unittest.TestCase):

@@ -30,6 +30,7 @@ ORTS_TESTS = {"helper.py", "onnx_backend_test_series.py", "requirements.txt", "o
 ORTS_TESTS |= {"onnxruntime_test_python.py", "onnxruntime_test_python_backend_mlops.py"}
 
 # The lines of ORT's build files that the patches replace, between others.
+REPLACED = [f"{patch.BACKEND}/{name}.py" for name in ("__init__", "backend", "backend_rep")]
 CMAKE = f"""\
 if (onnxruntime_ENABLE_TRAINING)
 endif()
@@ -57,6 +58,16 @@ def packages_of(setup: str) -> list[str]:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "packages"
     ]
     return value
+
+
+def build_and_check(tree: Path, out: Path) -> None:
+    with contextlib.redirect_stdout(io.StringIO()):
+        patch.build(tree, out, tests=False)
+    patch.check(tree, out)
+
+
+def changed(tree: Path) -> list[str]:
+    return patch.git(tree, "diff", "--name-only", "--diff-filter=M", "stock", "main").split()
 
 
 @unittest.skipUnless(shutil.which("git") and (patch.ROOT / ".git").exists(), "needs git and a checkout")
@@ -113,20 +124,15 @@ class CheckoutTest(unittest.TestCase):
         """Write and check the patches for a checkout, and return the tree in which they are made."""
         checkout, tree, out = (cls.folder / name / part for part in ("checkout", "tree", "out"))
         tree.mkdir(parents=True)
-        files = {f"{patch.BACKEND}/{file}.py": "stock\n" for file in ("__init__", "backend", "backend_rep")}
-        for file, content in {patch.CMAKE: cmake, patch.SETUP: setup, **files}.items():
+        for file, content in {patch.CMAKE: cmake, patch.SETUP: setup, **dict.fromkeys(REPLACED, "stock\n")}.items():
             (checkout / file).parent.mkdir(parents=True, exist_ok=True)
             (checkout / file).write_text(content)
         patch.start(tree, checkout / patch.BACKEND, checkout)
-        with contextlib.redirect_stdout(io.StringIO()):
-            patch.build(tree, out, tests=False)
-        patch.check(tree, out)
+        build_and_check(tree, out)
         return tree
 
     def test_five_files_are_replaced(self) -> None:
-        changed = patch.git(self.tree, "diff", "--name-only", "--diff-filter=M", "stock", "main").split()
-        backend = [f"{patch.BACKEND}/{name}.py" for name in ("__init__", "backend", "backend_rep")]
-        self.assertEqual(changed, [patch.CMAKE, *backend, patch.SETUP])
+        self.assertEqual(changed(self.tree), [patch.CMAKE, *REPLACED, patch.SETUP])
         self.assertEqual(len(list((self.tree.parent / "out" / "series").iterdir())), len(patch.STEPS))
 
     def test_each_step_lists_its_folders_as_packages(self) -> None:
@@ -189,11 +195,8 @@ class StockTest(unittest.TestCase):
             tree, out = Path(folder, "tree"), Path(folder, "out")
             tree.mkdir()
             patch.start(tree, Path(package, "backend"))
-            with contextlib.redirect_stdout(io.StringIO()):
-                patch.build(tree, out, tests=False)
-            patch.check(tree, out)
-            changed = patch.git(tree, "diff", "--name-only", "--diff-filter=M", "stock", "main").split()
-            self.assertEqual(changed, [f"{patch.BACKEND}/{name}.py" for name in ("__init__", "backend", "backend_rep")])
+            build_and_check(tree, out)
+            self.assertEqual(changed(tree), REPLACED)
 
 
 if __name__ == "__main__":

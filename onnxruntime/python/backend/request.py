@@ -77,7 +77,7 @@ def of_call(
     if of_cuda:
         settings.setdefault("provider_options", {CUDA: {}})
     request = Request(settings, attributes, name, index)
-    if environment and os.environ.get(ENVIRONMENT):
+    if environment:
         specified = of_environment()
         request.narrowing = narrowing(specified)
         add(request, specified, environment)
