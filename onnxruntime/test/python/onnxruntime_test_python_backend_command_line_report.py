@@ -26,11 +26,11 @@ def line(test: str, *models: dict, outcome: str = "passed", reason: str = "") ->
 
 
 class Page(HTMLParser):
-    """The cells of each table row, and everything that a browser would load."""
+    """The cells of each table row with their classes, and everything that a browser would load."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.rows, self.loads, self.tags, self.in_cell = [], [], set(), False
+        self.rows, self.classes, self.loads, self.tags, self.in_cell = [], [], [], set(), False
         self.feed(text)
 
     def handle_starttag(self, tag: str, attributes: list) -> None:
@@ -38,8 +38,10 @@ class Page(HTMLParser):
         self.loads += [value for name, value in attributes if name in ("src", "href", "style", "onclick")]
         if tag == "tr":
             self.rows.append([])
+            self.classes.append([])
         if tag in ("td", "th"):
             self.rows[-1].append("")
+            self.classes[-1] += [value for name, value in attributes if name == "class"]
         self.in_cell = tag in ("td", "th")
 
     def handle_endtag(self, tag: str) -> None:
@@ -108,14 +110,27 @@ class ReportTest(CommandTest):
         self.show("report", *self.files(), "--html", path)
         page = Page(path.read_text(encoding="utf-8"))
         for row in (
-            ["", "first", "x=y", "board"],
+            ["Number of tests", "first", "x=y", "board"],
+            ["onnxruntime", "1.2.3", "1.2.3", "?"],
+            ["mixed: passed, some nodes on the CPU EP", "1", "0", "0"],
+            ["failed: did not pass", "1", "0", "1"],
+            ["Operator", "first", "x=y", "board"],
             ["Conv", "Other 3", "", ""],
             ["Relu", "CPU 2", "CPU 1", ""],
-            ["T::a", "CPU 1", "CPU 1", "failed"],
-            ["T::b", "Other 3, CPU 1", "", ""],
-            ["T::c", "<script>alert(1)</script> & more", "", "unknown"],
+            ["Test", "first", "x=y", "board"],
+            ["T::a", "cpu: CPU 1", "cpu: CPU 1", "failed"],
+            ["T::b", "mixed: Other 3, CPU 1", "", ""],
+            ["T::c", "failed: <script>alert(1)</script> & more", "", "unknown"],
         ):
             self.assertIn(row, page.rows)
+        classes = dict(zip(map(tuple, page.rows), page.classes, strict=True))
+        for row, expected in (
+            (("onnxruntime", "1.2.3", "1.2.3", "?"), ["", "", ""]),
+            (("mixed: passed, some nodes on the CPU EP", "1", "0", "0"), ["mixed", "", ""]),
+            (("Conv", "Other 3", "", ""), ["ep", "", ""]),
+            (("T::a", "cpu: CPU 1", "cpu: CPU 1", "failed"), ["cpu", "cpu", "failed"]),
+        ):
+            self.assertEqual(classes[row], expected)
         self.assertEqual(page.loads, [])
         self.assertTrue(page.tags.isdisjoint({"link", "img", "iframe", "object"}))
 

@@ -26,7 +26,7 @@ _OF_PASSED = {
     "none": "passed, no node left after ORT's optimizations",
     "unknown": "passed, ORT has no record of the nodes",
 }
-_RESULTS = {**_OF_PASSED, "failed": "failed", "skipped": "skipped"}
+_RESULTS = {**_OF_PASSED, "failed": "did not pass", "skipped": "did not run"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,11 +63,14 @@ def _read(text: str) -> tuple[str, dict[str, str], dict[str, dict]]:
         content = Path(path).read_text(encoding="utf-8")
         for line in _of_scoreboard(content) if path.endswith(".json") else map(json.loads, content.splitlines()):
             nodes: dict[str, Counter] = {}
+            eps = set() if line["models"] else {""}
             for model in line["models"]:
                 for ep, counts in model["operators"].items():
                     nodes.setdefault(ep, Counter()).update(counts)
-            outcomes = {"passed": _place(line["models"]), "failed": "failed"}
-            result = outcomes.get(line["outcome"], "skipped")
+                if not model["operators"]:
+                    eps.add(CPU if ON_ANY_DEVICE.issuperset(model["providers"]) else "")
+            eps.update(ep for ep, counts in nodes.items() if counts)
+            result = {"passed": _place(eps), "failed": "failed"}.get(line["outcome"], "skipped")
             found[str(line["test"])] = {"result": result, "nodes": nodes, "reason": str(line["reason"])}
             versions = {package: str(line.get(package, "")) for package in versions}
     except OSError as error:
@@ -83,15 +86,9 @@ def _of_scoreboard(content: str) -> list[dict[str, object]]:
     return [{"test": test, "outcome": kind, "reason": "", "models": []} for kind, tests in outcomes for test in tests]
 
 
-def _place(models: list[dict]) -> str:
-    """Return the result of a test that passed with these models."""
-    nodes = Counter()
-    for model in models:
-        if not model["operators"]:
-            nodes[CPU if ON_ANY_DEVICE.issuperset(model["providers"]) else ""] += 1
-        nodes.update({ep: sum(counts.values()) for ep, counts in model["operators"].items()})
-    eps = {ep for ep, count in nodes.items() if count}
-    if not models or "" in eps:
+def _place(eps: set[str]) -> str:
+    """Return the result of a test that passed with nodes on these EPs; ``""`` is an unknown EP."""
+    if "" in eps:
         return "unknown"
     return ("mixed" if CPU in eps else "ep") if eps - {CPU} else "cpu" if eps else "none"
 
@@ -108,11 +105,13 @@ def show(result: dict, page: Page) -> None:
             page.add(f"{one['name']}: operators on the CPU EP alone: {', '.join(on_cpu)}")
 
 
-_STYLE = """body{font:14px/1.4 system-ui,sans-serif;margin:2em}table{border-collapse:collapse;margin:1em 0}
-th,td{padding:.2em .6em;border:1px solid #ccc;text-align:left;vertical-align:top;overflow-wrap:anywhere}
-thead th{position:sticky;top:0;background:#eee}tbody th{font-weight:normal;min-width:16em}
-.ep{background:#b7e4c0}.mixed{background:#fbe7a1}.cpu{background:#cfe0f5}.none,.unknown{background:#e8e8e8}
-.failed{background:#f6c1bd}.skipped{color:#666}input{font:inherit;width:30em;max-width:100%}"""
+# The colors let the background of a light or a dark page through.
+_STYLE = """:root{color-scheme:light dark}body{font:14px/1.4 system-ui,sans-serif;margin:1.5em}
+table{border-collapse:collapse;margin:1em 0}th,td{padding:.2em .6em;border:1px solid #8888;text-align:left;
+vertical-align:top;overflow-wrap:anywhere;min-width:6em}tbody th{font-weight:normal;min-width:max(11em,28vw)}
+thead th{position:sticky;top:0;background:Canvas}.ep{background:#2a46}.mixed{background:#eb06}
+.cpu{background:#38e4}.none,.unknown{background:#8884}.failed{background:#e436}
+input{font:inherit;width:30em;max-width:100%;box-sizing:border-box}"""
 _SCRIPT = """for(const input of document.querySelectorAll("input"))input.oninput=()=>{
 for(const row of input.nextElementSibling.tBodies[0].rows)
 row.hidden=!row.textContent.toLowerCase().includes(input.value.toLowerCase())}"""
@@ -120,39 +119,43 @@ row.hidden=!row.textContent.toLowerCase().includes(input.value.toLowerCase())}""
 
 def _page(result: dict) -> str:
     """Return an HTML page that loads nothing."""
-    names = [one["name"] for one in result["configurations"]]
-    totals, operators, tests = {}, {}, {}
-    for one in result["configurations"]:
-        title = f"{one['name']}: ONNX Runtime {one['onnxruntime'] or '?'}, onnx {one['onnx'] or '?'}"
-        totals[title] = [(kind, one[kind]) for kind in _RESULTS]
+    configurations, operators, tests = result["configurations"], {}, {}
+    names = [one["name"] for one in configurations]
+    totals = {package: [("", one[package] or "?") for one in configurations] for package in ("onnxruntime", "onnx")}
+    for kind, description in _RESULTS.items():
+        totals[f"{kind}: {description}"] = [(kind if one[kind] else "", str(one[kind])) for one in configurations]
     for operator, by_name in result["operators"].items():
-        counted = [{ep: {operator: count} for ep, count in by_name.get(name, {}).items()} for name in names]
-        operators[operator] = [(_place([{"operators": one}]) if one else "", _counts(one)) for one in counted]
+        counted = [by_name.get(name, {}) for name in names]
+        operators[operator] = [(_place({*counts}) if counts else "", _counts(counts)) for counts in counted]
     for test, by_name in result["tests"].items():
-        found = [by_name.get(name, {"result": "", "nodes": {}, "reason": ""}) for name in names]
-        tests[test] = [(one["result"], one["reason"] or _counts(one["nodes"]) or one["result"]) for one in found]
-    legend = " ".join(f'<span class="{kind}">{kind}: {text}.</span>' for kind, text in _OF_PASSED.items())
+        tests[test] = [_of_test(by_name[name]) if name in by_name else ("", "") for name in names]
     search = '<input type="search" placeholder="Show rows that contain" aria-label="Show rows that contain">'
     return f"""<!DOCTYPE html>
-<html lang="en"><meta charset="utf-8"><title>Tests and execution providers</title><style>{_STYLE}</style>
-<h1>Tests and execution providers</h1>{_table([*_RESULTS], totals)}<p>{legend}</p>
-<h2>Operators</h2><p>The number of nodes on each execution provider, in tests that passed.</p>
-{search}{_table(names, operators)}
-<h2>Tests</h2><p>The number of nodes on each execution provider, or the reason of the failure.</p>
-{search}{_table(names, tests)}<script>{_SCRIPT}</script></html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Tests and execution providers</title><style>{_STYLE}</style>
+<h1>Tests and execution providers (EPs)</h1>{_table("Number of tests", names, totals)}
+<h2>Operators</h2><p>The number of nodes on each EP, in tests that passed.</p>{search}
+{_table("Operator", names, operators)}
+<h2>Tests</h2><p>The number of nodes on each EP, or the reason why the test did not pass.</p>{search}
+{_table("Test", names, tests)}<script>{_SCRIPT}</script></html>
 """
 
 
-def _counts(nodes: dict[str, dict[str, int]]) -> str:
+def _of_test(one: dict) -> tuple[str, str]:
+    text = one["reason"] or _counts({ep: counts.total() for ep, counts in one["nodes"].items()})
+    return one["result"], f"{one['result']}: {text}" if text else one["result"]
+
+
+def _counts(counts: dict[str, int]) -> str:
     """Return the number of nodes on each EP, the CPU EP last."""
-    totals = [(ep.replace("ExecutionProvider", ""), sum(nodes[ep].values())) for ep in sorted(nodes, key=CPU.__eq__)]
-    return ", ".join(f"{ep} {count}" for ep, count in totals if count)
+    ordered = sorted(counts, key=CPU.__eq__)
+    return ", ".join(f"{ep.replace('ExecutionProvider', '')} {counts[ep]}" for ep in ordered if counts[ep])
 
 
-def _table(titles: list[str], rows: dict[str, list[tuple[str, object]]]) -> str:
-    head = "".join(f"<th>{escape(title)}</th>" for title in ("", *titles))
+def _table(title: str, names: list[str], rows: dict[str, list[tuple[str, str]]]) -> str:
+    head = "".join(f"<th>{escape(text)}</th>" for text in (title, *names))
     lines = [f"<table><thead><tr>{head}</tr></thead><tbody>"]
     for name, cells in rows.items():
-        row = "".join(f'<td class="{kind}">{escape(str(text))}</td>' for kind, text in cells)
+        row = "".join(f'<td class="{kind}">{escape(text)}</td>' for kind, text in cells)
         lines.append(f"<tr><th>{escape(name)}</th>{row}</tr>")
     return "\n".join([*lines, "</tbody></table>"])
