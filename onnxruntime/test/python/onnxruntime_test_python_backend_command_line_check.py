@@ -320,17 +320,20 @@ class CheckTest(CommandTest):
                 self.show("check", '{"session_options": {"use_per_session_threads": false}}', warns="thread_pool")
 
     def test_libraries_of_the_command_line_are_in_the_environment(self) -> None:
-        for before in (None, '{"run_config": {}}', '{"extensions": ["a"]}', '{"permit": {}}'):
-            environment = mock.patch.dict(os.environ, {VARIABLE: before} if before else {})
-            with self.subTest(before), environment:
-                with self.assertRaises(ZeroDivisionError), configurations.with_libraries({"extensions": ["b"]}):
-                    config = {key: value for key, value in json.loads(before or "{}").items() if key != "permit"}
-                    expected = config | {"extensions": [*config.get("extensions", []), "b"]}
-                    self.assertEqual(json.loads(os.environ[VARIABLE]), expected)
+        given = {"run_config": {"a": 1}, "extensions": ["a"], "permit": {}}
+        for before, keywords, settings in (
+            (None, configuration.KEYWORDS, {"extensions": ["b"]}),
+            ("", (), {"extensions": ["b"]}),
+            (json.dumps(given), configuration.KEYWORDS, {"run_config": {"a": 1}, "extensions": ["a", "b"]}),
+            (json.dumps(given), (), {"extensions": ["a", "b"]}),
+        ):
+            with (
+                self.subTest(before),
+                mock.patch.dict(os.environ, {} if before is None else {VARIABLE: before}),
+            ):
+                with self.assertRaises(ZeroDivisionError), configurations.environment({"extensions": ["b"]}, keywords):
+                    self.assertEqual(json.loads(os.environ[VARIABLE]), {"plugins": [], **settings})
                     raise ZeroDivisionError
-                self.assertEqual(os.environ.get(VARIABLE), before)
-                with configurations.with_libraries({"extensions": []}):
-                    self.assertEqual("permit" in os.environ.get(VARIABLE, ""), False)
                 self.assertEqual(os.environ.get(VARIABLE), before)
 
 

@@ -22,8 +22,8 @@ from backend_test_command_line import ABSENT, CPU, VARIABLE, CommandTest, Ran, e
 from backend_test_models import two_nodes
 
 import onnxruntime
-from onnxruntime.backend.command_line import info, providers
-from onnxruntime.backend.session import plugins
+from onnxruntime.backend.command_line import configurations, info, main
+from onnxruntime.backend.session import plugins, presence
 from onnxruntime.backend.session.failures import SESSION_VARIABLES
 
 AZURE = "AzureExecutionProvider"
@@ -178,9 +178,9 @@ class ProvidersTest(CommandTest):
         device = mock.Mock(ep_name="UnheardOfExecutionProvider", ep_metadata={"library_path": "x.so"})
         device.device = SimpleNamespace(type=SimpleNamespace(name="GPU"), vendor="Maker")
         with mock.patch.object(onnxruntime, "get_ep_devices", lambda: [device]):
-            self.assertEqual(providers.kinds()["UnheardOfExecutionProvider"], "plugin")
-            self.assertEqual(providers.kinds()[CPU], "built-in")
-            self.assertEqual(providers.full_name("unheardof"), device.ep_name)
+            self.assertEqual(presence.kinds()["UnheardOfExecutionProvider"], "plugin")
+            self.assertEqual(presence.kinds()[CPU], "built-in")
+            self.assertEqual(configurations.full_name("unheardof"), device.ep_name)
             (table,) = json.loads(self.show("options", device.ep_name, "--json"))["tables"]  # no table contains it
             self.assertEqual(table, {"title": device.ep_name, "provider": device.ep_name, "entries": [], "others": 0})
             with mock.patch.object(info, "in_child", lambda *_: ({}, "x")):
@@ -220,7 +220,7 @@ class ProvidersTest(CommandTest):
         with environment, registers as register, warnings.catch_warnings(action="ignore"):
             with mock.patch.dict(plugins._registered):
                 self.assertEqual(
-                    providers.register(["A=x.so"], True), [f"A={os.path.abspath('x.so')}", config["plugins"][1]]
+                    main._register(["A=x.so"], True), [f"A={os.path.abspath('x.so')}", config["plugins"][1]]
                 )
             self.assertEqual(register.call_count, 2)
             for command, calls in ((["check", "{}"], 2), (["options", "run"], 2)):

@@ -19,8 +19,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import onnxruntime
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.command_line import info, inspect, main, providers
+from onnxruntime.backend.command_line import info, inspect, main
 from onnxruntime.backend.command_line.output import MistakeError
+from onnxruntime.backend.session import presence
 
 
 @mock.patch.object(info, "in_child", execute_here)
@@ -109,7 +110,7 @@ class InspectTest(CommandTest):
             page = self.show("inspect", self.put("model.onnx", made))
             self.assertIn(f"{CPU} (built-in): {count}\n", page)
 
-    @mock.patch.object(providers, "kinds", lambda: {CPU: "built-in", ABSENT: "built-in"})
+    @mock.patch.object(presence, "kinds", lambda: {CPU: "built-in", ABSENT: "built-in"})
     def test_an_ep_that_fails(self) -> None:
         with mock.patch.object(info, "in_child", lambda *_: ({}, "no device")):
             page = self.show("inspect", self.put("model.onnx", two_nodes()))
@@ -154,7 +155,7 @@ class InspectTest(CommandTest):
 
     def test_flags_of_the_run_command(self) -> None:
         path = self.put("a model.onnx", two_nodes())
-        with mock.patch.object(main.providers, "register", lambda plugins, _: plugins):
+        with mock.patch.object(main, "_register", lambda plugins, _: plugins):
             found = json.loads(self.show("inspect", path, "--json", "--plugin", "a", "--plugin", "b c=d"))["run"]
         flags = ["--plugin a", "--plugin 'b c=d'"]
         self.assertEqual(found["parts"], ["python -m onnxruntime.backend run", shlex.quote(str(path)), *flags])

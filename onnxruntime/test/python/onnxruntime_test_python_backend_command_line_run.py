@@ -34,9 +34,11 @@ from backend_test_observable_models import CONTRADICTORY, GELU
 from onnx import TensorProto, helper
 
 import onnxruntime
+from onnxruntime.backend import backend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import info, main, run
 
+RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
 AZURE = "AzureExecutionProvider"  # in each desktop build; it takes no node of ordinary models
 APPROXIMATED = ("--provider-option", "CPU", "--session-config", "optimization.enable_gelu_approximation=1")
 
@@ -188,6 +190,18 @@ class ReportTest(CommandTest):
         figures = {"p50": 1000.0, "p90": 1000.0, "p99": 1000.0}
         self.assertEqual(latency, {**figures, "runs": 2, "warm_up": 3, "ratio_to_first": 1.0})
 
+    def test_the_default_number_of_runs(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        for seconds, runs in ((0.0, 10), (60.0, 1000)):
+            with mock.patch.object(run, "_SECONDS", seconds):
+                found = json.loads(self.show("run", path, "--json"))
+            self.assertEqual(found["configurations"][0]["latency_ms"]["runs"], runs)
+        clock = mock.patch.object(run.time, "perf_counter", itertools.count().__next__)  # a second for each call
+        with clock, mock.patch.object(run, "_SECONDS", 30):
+            found = json.loads(self.show("run", path, "--json", "--config", "{}", "--config", "{}"))
+        # For each run of a configuration two calls, and one for each round.
+        self.assertEqual([one["latency_ms"]["runs"] for one in found["configurations"]], [14, 14])
+
     def test_a_session_without_runs(self) -> None:
         path = self.put("open.onnx", two_nodes((None, 3)))
         found = json.loads(self.show("run", path, "--repeat", "0", "--json"))["configurations"][0]
@@ -242,20 +256,22 @@ class ConfigurationTest(CommandTest):
         self.assertEqual(found["session_config"], {run.RECORD_ASSIGNMENT: "1"})
 
     def test_a_release_that_records_no_nodes(self) -> None:
-        chosen = main._parser().parse_args(["run", str(self.put("two_nodes.onnx", two_nodes()))])
+        path = self.put("two_nodes.onnx", two_nodes())
         recording = mock.Mock(spec=["get_provider_graph_assignment_info"])
         for owner, config in ((recording, {"session_config": {run.RECORD_ASSIGNMENT: "1"}}), (object, {})):
             session = mock.patch.object(onnxruntime, "InferenceSession", owner)
             with session, mock.patch.object(run.backend, "prepare") as prepare:
                 prepare.return_value.providers = ()
-                run.prepare(chosen, {"run_config": {}}, {})
-            prepare.assert_called_once_with(chosen.model, None, run_config={}, **config)
+                run.prepare(path, {"run_config": {}, "extensions": []})
+            prepare.assert_called_once_with(path, None, run_config={}, **config)
 
     def test_options_of_eps_add_to_those_of_config(self) -> None:
         config = {"provider_options": {"CUDAExecutionProvider": {"use_tf32": 0}}}
-        chosen = main._parser().parse_args(["run", "x.onnx", "--provider-option", "CUDA.device_id=1"])
-        specified = run._configured(chosen, json.dumps(config)).specified
-        self.assertEqual(specified["provider_options"], {"CUDAExecutionProvider": {"use_tf32": 0, "device_id": "1"}})
+        words = ["CUDA.device_id=1", "CUDA.a=True", "CUDA.b=FALSE", "CUDA.c=d=e", "CUDA.f=", "CPU"]
+        chosen = main._parser().parse_args(["run", "m", *(f"--provider-option={word}" for word in words)])
+        cuda = {"use_tf32": 0, "device_id": "1", "a": True, "b": False, "c": "d=e", "f": ""}
+        specified = run._configured(chosen, json.dumps(config)).specified["provider_options"]
+        self.assertEqual(specified, {"CUDAExecutionProvider": cuda, CPU: {}})
 
     def test_several_configurations(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
@@ -343,10 +359,6 @@ class ConfigurationTest(CommandTest):
         ):
             self.assertEqual(run._provider_and_option(given), expected)
 
-    def test_values_of_entries(self) -> None:
-        for text, value in (("true", True), ("True", True), ("FALSE", False), ("1", "1"), ("b=c", "b=c"), ("", "")):
-            self.assertEqual(run._entry("--flag", "KEY=VALUE", f"key={text}", ""), ("key", value))
-
     def test_a_name_in_the_wrong_place(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
         for flag, entry, right in (
@@ -369,16 +381,25 @@ class CompareTest(CommandTest):
     def test_the_reference_has_no_configuration(self) -> None:
         found = self.run_one(self.put("gelu.onnx", GELU), *APPROXIMATED, "--compare")
         self.assertGreater(found["outputs"][0]["difference"]["absolute"], 1e-6)
-        with mock.patch.dict(os.environ, {VARIABLE: '{"session_config": {"session.disable_prepacking": 3}}'}):
-            reference = run._reference(str(self.folder / "gelu.onnx"), [])
-        self.assertEqual((dict(reference.session_config), reference.providers), ({}, (CPU,)))
+        environment = {"session_config": {"optimization.enable_gelu_approximation": 1}}
+        with mock.patch.dict(os.environ, {VARIABLE: json.dumps(environment)}):
+            found = self.run_one(self.folder / "gelu.onnx", "--compare")
+        self.assertGreater(found["outputs"][0]["difference"]["absolute"], 1e-6)
+
+    @unittest.skipUnless(RELEASE >= (1, 32), "requires ORT 1.32, whose key specifies whether opsets are released")
+    def test_the_reference_accepts_the_opsets_of_the_configuration(self) -> None:
+        path = self.put("two_nodes.onnx", two_nodes())
+        variable = mock.patch.dict(os.environ, {"ALLOW_RELEASED_ONNX_OPSET_ONLY": "no"})  # ORT accepts 0 and 1 only
+        with variable, mock.patch.object(backend.OnnxRuntimeBackend, "allowReleasedOpsetsOnly", False):
+            self.assertEqual(self.run_one(path, "--compare")["error"], None)
 
     def test_without_a_reference(self) -> None:
         path = self.put("two_nodes.onnx", two_nodes())
         found = self.run_json(path)
         self.assertIsNone(found["tolerance"])
         self.assertNotIn("difference", found["configurations"][0]["outputs"][0])
-        with mock.patch.object(run, "_reference", side_effect=RuntimeError):
+        right = run.backend.prepare
+        with mock.patch.object(run.backend, "prepare", side_effect=[right(str(path)), RuntimeError("e")]):
             self.assertIn("--compare: ", self.mistake("run", path, "--compare", "--repeat", "1"))
 
     def test_a_configuration_whose_runs_fail(self) -> None:

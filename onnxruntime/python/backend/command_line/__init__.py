@@ -2,4 +2,8 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The command line. In a command's module, ``execute`` returns result and status, and ``show`` lays out the result."""
+"""The command line.
+
+In a command's module, ``execute`` returns result and status, and ``show`` lays out the result. The docstring is the
+description in ``--help``.
+"""

@@ -2,7 +2,12 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The ``check`` command: validates a configuration without a model."""
+"""Validate a configuration without a model, for this ORT version and this machine.
+
+The EPs do not have to be available. The command does not import or load packages and libraries that the configuration
+contains. It prints each problem on one line. If there are problems, the exit status is 1. To validate the environment
+variable, run: check "$ORT_ONNX_BACKEND_CONFIG".
+"""
 
 from __future__ import annotations
 
@@ -15,12 +20,6 @@ from onnxruntime.backend import configuration
 from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import MistakeError, Page
 from onnxruntime.backend.errors import name_of
-
-HELP = "validate a configuration without a model"
-DESCRIPTION = """Validate a configuration for this ORT version and this machine. No model is needed, and the EPs
-do not have to be available. The command does not import or load packages and libraries that the
-configuration contains. It prints each problem on one line. If there are problems, the exit status is 1. To
-validate the environment variable, run: check "$ORT_ONNX_BACKEND_CONFIG"."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

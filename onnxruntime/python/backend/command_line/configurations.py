@@ -10,12 +10,13 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import onnxruntime
 from onnxruntime.backend import configuration, request
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
+from onnxruntime.backend.allowlist.refusals.suggestions import provider_named
 from onnxruntime.backend.command_line.output import MistakeError, one_line
 from onnxruntime.backend.configuration import KEYWORDS, LIBRARIES, PERMIT
 from onnxruntime.backend.errors import InputError, NotPermittedError, name_of, show, warn
@@ -24,6 +25,11 @@ from onnxruntime.backend.session import extensions, plugins, presence
 HELP = """an object such as '{"session_config": {"session.intra_op.allow_spinning": false}}', which can contain
 provider_options, session_config, run_config, session_options, free_dimension_overrides, extensions, plugins and permit;
 or a file that contains one, or - for stdin"""
+
+
+def full_name(text: str) -> str:
+    """Return the EP with a short name such as ``cuda``; the text itself if there is none."""
+    return provider_named(text, presence.kinds()) or text
 
 
 def load(text: str) -> dict[str, object]:
@@ -43,11 +49,11 @@ def load(text: str) -> dict[str, object]:
 
 
 def read(text: str) -> dict[str, object]:
-    """Return a configuration with ``None`` for each missing keyword; see :func:`load`."""
+    """Return a configuration in which the lists of libraries are complete; see :func:`load`."""
     config = load(text)
     for _, _, fault in configuration.faults(config):
         raise MistakeError(fault)
-    return {**dict.fromkeys(KEYWORDS), **{keyword: [] for keyword in LIBRARIES}, **config}
+    return {**{keyword: [] for keyword in LIBRARIES}, **config}
 
 
 def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[str, object]]]:
@@ -148,22 +154,23 @@ def _remove(specified: dict[str, object], refusal: NotPermittedError) -> None:
 
 
 @contextlib.contextmanager
-def with_libraries(libraries: dict[str, list[str]]) -> Iterator[None]:
-    """Add libraries by keyword to the environment's configuration, the only place that can specify them.
+def environment(config: Mapping[str, object], keywords: Iterable[str] = KEYWORDS) -> Iterator[None]:
+    """Add the libraries of a configuration to the environment, the only place that can specify them.
 
-    The configuration does not narrow the settings of the command line, which are trusted.
+    The environment's ``permit`` does not narrow the settings of the command line, which are trusted.
+
+    :param keywords: the other settings of the environment that count.
     """
-    before, config = os.environ.get(request.ENVIRONMENT), request.of_environment()
-    changed = config.pop(PERMIT, None) is not None or any(libraries.values())
-    if changed:
-        for keyword, names in libraries.items():
-            # On the command line, the path of a file can be relative.
-            absolute = [os.path.abspath(name) if os.path.isfile(name) else name for name in names]
-            config[keyword] = [*config.get(keyword, []), *absolute]
-        os.environ[request.ENVIRONMENT] = json.dumps(config)
+    before, specified = os.environ.get(request.ENVIRONMENT), request.of_environment()
+    changed = {keyword: specified[keyword] for keyword in keywords if keyword in specified}
+    for keyword in LIBRARIES:
+        # On the command line, the path of a file can be relative.
+        given = [os.path.abspath(name) if os.path.isfile(name) else name for name in config.get(keyword, ())]
+        changed[keyword] = [*specified.get(keyword, ()), *given]
+    os.environ[request.ENVIRONMENT] = json.dumps(changed)
     try:
         yield
     finally:
-        if changed:
-            os.environ.pop(request.ENVIRONMENT)
-            os.environ.update({request.ENVIRONMENT: before} if before else {})
+        del os.environ[request.ENVIRONMENT]
+        if before is not None:
+            os.environ[request.ENVIRONMENT] = before

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The ``info`` command: shows versions and the EPs of this process. Runs a small model with each EP."""
+"""Show versions, the execution providers of this process, and whether a small model runs with each of them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,15 +22,13 @@ from onnx import parser
 
 import onnxruntime
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.command_line import configurations, providers
+from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import MistakeError, Page
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import AZURE
 from onnxruntime.backend.request import ENVIRONMENT
 from onnxruntime.backend.session import failures, presence
 
-HELP = "show versions and the available execution providers"
-DESCRIPTION = "Show versions and the EPs of this process, and run a small model with each EP."
 _SECONDS = 120  # enough to load an EP's libraries from a slow disk
 _VARIABLES = (ENVIRONMENT, "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS", "ORT_LOAD_CONFIG_FROM_MODEL")
 _VARIABLES += ("ALLOW_RELEASED_ONNX_OPSET_ONLY", *failures.SESSION_VARIABLES)
@@ -49,16 +48,15 @@ def _wheels() -> list[str]:
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
-    kinds = providers.kinds()
+    kinds = presence.kinds()
     try:
         _, problems = configurations.validate(configurations.load(os.environ.get(ENVIRONMENT) or "{}"))
     except MistakeError as mistake:
         problems = [configurations.problem(mistake)]
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=4) as workers:
+    with tempfile.TemporaryDirectory() as folder:
         model = Path(folder, "model.onnx")
         model.write_bytes(parser.parse_model(_TWO_NODES).SerializeToString())
-        words = ["run", str(model), "--repeat", "1", "--provider-option"]
-        reasons = dict(workers.map(lambda ep: (ep, in_child([*words, ep], chosen.plugin)[1]), kinds))
+        tried = on_each(kinds, [str(model), "--repeat", "1"], chosen.plugin)
     wheels = _wheels()
     if len(wheels) > 1:
         warn(f"Several bases in one environment overwrite each other: {', '.join(wheels)}. Uninstall all, install one")
@@ -80,13 +78,20 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
                 "devices": [
                     {"type": one.device.type.name, "vendor": one.device.vendor} for one in presence.plugin_devices(name)
                 ],
-                "works": not reasons[name],
-                "reason": reasons[name],
+                "works": not tried[name][1],
+                "reason": tried[name][1],
             }
             for name, kind in kinds.items()
         ],
         "not_in_this_process": [name for name in PROVIDERS if name not in kinds],
     }, 0
+
+
+def on_each(eps: Iterable[str], arguments: list[str], plugins: list[str]) -> dict[str, tuple[dict, str]]:
+    """Return the result of ``run`` on each EP, and the reason if it fails."""
+    with ThreadPoolExecutor(max_workers=4) as workers:
+        words = [["run", *arguments, "--provider-option", ep] for ep in eps]
+        return dict(zip(eps, workers.map(lambda one: in_child(one, plugins), words), strict=True))
 
 
 def in_child(arguments: list[str], plugins: list[str]) -> tuple[dict, str]:

@@ -2,7 +2,10 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The ``inspect`` command: shows a model's inputs, outputs and EPs, and a ``run`` command that works."""
+"""Show a model's inputs, outputs, nodes on each execution provider, and a run command for it.
+
+To find valid input shapes, the command tries shapes on the CPU EP for at most 20 s.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,18 @@ import argparse
 import math
 import shlex
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import onnx
 
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.command_line import info, inputs, providers, run
+from onnxruntime.backend.command_line import info, inputs, run
 from onnxruntime.backend.command_line.output import MistakeError, Page, one_line
 from onnxruntime.backend.provider_names import AZURE, CPU
 from onnxruntime.backend.request import of_environment
 from onnxruntime.backend.runs import tensors
+from onnxruntime.backend.session import presence
 
-HELP = "show a model's inputs, outputs and execution providers, and a run command for it"
-DESCRIPTION = """Show the inputs and outputs of a model, the number of nodes that ORT assigns to each EP, and a run
-command for the model. To find valid input shapes, the command tries shapes on the CPU EP for at most 20 s."""
 # Sizes to try for free dimensions, and the time for all tries in seconds.
 _SIZES, _SECONDS = (1, 2, 16, 32, 64, 128, 224, 256, 512, 640, 1024), 20.0
 
@@ -35,15 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
-    rep = run.prepare(chosen, {"provider_options": {CPU: {}}}, {"extensions": chosen.extension})
+    rep = run.prepare(chosen.model, {"provider_options": {CPU: {}}, "extensions": chosen.extension})
     libraries = [*chosen.extension, *of_environment().get("extensions", [])]
-    words = ["run", chosen.model, "--repeat", "0", *(word for name in libraries for word in ("--extension", name))]
-    kinds = providers.kinds()
-    others = [name for name in kinds if name != CPU]
-    with ThreadPoolExecutor(max_workers=4) as workers:
-        found = list(workers.map(lambda ep: info.in_child([*words, "--provider-option", ep], chosen.plugin), others))
+    words = [chosen.model, "--repeat", "0", *(word for name in libraries for word in ("--extension", name))]
+    kinds = presence.kinds()
     nodes = {CPU: {"nodes": (rep.node_assignment or {}).get(CPU), "error": ""}}
-    for name, (result, error) in zip(others, found, strict=True):
+    for name, (result, error) in info.on_each([name for name in kinds if name != CPU], words, chosen.plugin).items():
         counts = result["configurations"][0]["nodes"] if result else None
         nodes[name] = {"nodes": counts and counts.get(name, 0), "error": error}
     return {

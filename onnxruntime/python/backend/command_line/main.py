@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import os
 import sys
@@ -16,10 +17,13 @@ from typing import NoReturn
 
 import onnxruntime
 from onnxruntime.backend.allowlist.refusals import suggestions
-from onnxruntime.backend.command_line import check, info, inspect, options, output, providers, report, run, schema
+from onnxruntime.backend.command_line import check, info, inspect, options, output, report, run, schema
 from onnxruntime.backend.command_line.configurations import problem
 from onnxruntime.backend.command_line.output import MistakeError, Page, columns, one_line
-from onnxruntime.backend.errors import nearest
+from onnxruntime.backend.errors import nearest, warn
+from onnxruntime.backend.provider_names import CUDA
+from onnxruntime.backend.request import FROM_ENVIRONMENT, of_environment
+from onnxruntime.backend.session import plugins
 
 _MODULES = (info, options, check, inspect, run, schema, report)
 PROGRAM = "python -m onnxruntime.backend"
@@ -66,8 +70,8 @@ def main(arguments: list[str] | None = None) -> int:
     page = Page(columns())  # before result_stream changes stdout
     with output.result_stream() as out:
         try:
-            providers.preload()
-            chosen.plugin = providers.register(chosen.plugin, chosen.command in (info, inspect, run))
+            _preload()
+            chosen.plugin = _register(chosen.plugin, chosen.command in (info, inspect, run))
             result, status = chosen.command.execute(chosen)
             if chosen.json:
                 out.write(json.dumps(result, indent=2, allow_nan=False) + "\n")
@@ -106,10 +110,9 @@ def _parser() -> _Parser:
     parser.set_defaults(parser=parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog=PROGRAM)
     for module in _MODULES:
-        command = commands.add_parser(
-            module.__name__.rpartition(".")[2], help=module.HELP, description=module.DESCRIPTION
-        )
-        command.epilog = getattr(module, "EPILOG", None)
+        description = (module.__doc__ or "").strip()  # none with python -OO
+        purpose = description[:1].lower() + description[1:].partition(".")[0]
+        command = commands.add_parser(module.__name__.rpartition(".")[2], help=purpose, description=description)
         if hasattr(module, "add_arguments"):
             module.add_arguments(command)
         positional = [action.metavar for action in command._actions if not action.option_strings]
@@ -120,3 +123,32 @@ def _parser() -> _Parser:
         command.add_argument("--log", action="store_true", help="print the warnings and errors in ORT's log")
         command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON object")
     return parser
+
+
+def _preload() -> None:
+    """Load the CUDA libraries of NVIDIA's packages, as ``onnxruntime.preload_dlls`` does, if the build has CUDA."""
+    if CUDA in onnxruntime.get_available_providers():
+        # If a library is missing, the EP's own error is more specific than the function's output.
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Exception):
+            onnxruntime.preload_dlls()
+
+
+def _register(specified: list[str], use_environment: bool) -> list[str]:
+    """Register the plugins of the command line and of the environment, and return those that are registered.
+
+    A mistake in the environment is only a warning: ``prepare`` raises it, too.
+    """
+    parts = [plugin.partition("=") for plugin in specified]
+    names = [f"{ep}={os.path.abspath(library)}" if library else ep for ep, _, library in parts]
+    try:
+        plugins.register(names)
+    except RuntimeError as error:
+        raise MistakeError(error) from None
+    with contextlib.suppress(RuntimeError):
+        for name in of_environment().get("plugins", []) if use_environment else ():
+            try:
+                plugins.register([name])
+                names.append(name)
+            except RuntimeError as error:
+                warn(f"{error}{FROM_ENVIRONMENT}")
+    return names

@@ -6,22 +6,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import numpy as np
-
-# The default number of measured runs: as many as fit into this time, within these bounds.
-_SECONDS, _FEWEST, _MOST = 2.0, 10, 1000
-
-
-def rounds(count: int | None, configurations: int) -> Iterator[int]:
-    """Count rounds. In each round, every configuration runs once. The default is two seconds for each configuration."""
-    started = time.perf_counter()
-    for index in range(_MOST if count is None else count):
-        if count is None and index >= _FEWEST and time.perf_counter() - started > _SECONDS * configurations:
-            return
-        yield index
 
 
 def percentiles(samples: list[float]) -> dict[str, float]:

@@ -2,23 +2,20 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The ``options`` command: lists permitted options with their values, and refused options with the reason."""
+"""List permitted options with their values, default and effect, or refused options with the reasons."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from onnxruntime.backend.allowlist import ort_options, refusals
-from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.refusals.suggestions import similar_provider
 from onnxruntime.backend.allowlist.rules import Rule
-from onnxruntime.backend.command_line import providers
+from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import MistakeError, Page
-
-HELP = "list permitted options and their values, or refused options and the reasons"
-DESCRIPTION = "List options with their values, default and effect."
+from onnxruntime.backend.session import presence
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
     text, found = chosen.search.lower(), []
-    for title, provider, rules in _tables(chosen.scope):
+    for _, title, provider, rules in _tables(chosen.scope):
         described = [_described(name, rule) for name, rule in sorted(rules.items())]
         matching = [entry for entry in described if text in " ".join([entry["name"], *_sentences(entry)]).lower()]
         entries = [entry for entry in matching if entry["permitted"] is not chosen.refused]
@@ -39,29 +36,28 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
     return {"scope": chosen.scope, "search": chosen.search, "listed": listed, "tables": found}, 0
 
 
-def _tables(scope: str | None) -> Iterator[tuple[str, str, Mapping[str, Rule | refusals.Refused]]]:
-    """Return title, EP (or ``""``) and entries of each table in a scope; ``None`` is the scope of all tables."""
-    scope = {"session_config": "session", "session_options": "session", "run_config": "run"}.get(scope, scope)
-    if scope in (None, "session"):
-        yield "session_config", "", ort_options.SESSION_CONFIG | refusals.SESSION_CONFIG
-        yield "keyword arguments of prepare", "", ort_options.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
-    if scope in (None, "run"):
-        yield "run_config", "", ort_options.RUN_CONFIG | refusals.RUN_CONFIG
-        yield "keyword arguments of run", "", ort_options.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
-    if scope in ("session", "run"):
-        return
-    name = scope and providers.full_name(scope)
-    if name and name not in PROVIDERS:
-        if name not in providers.kinds():
-            search = f"To search all tables, use --search {shlex.quote(scope)}"
-            expected = f"Expected session, run or an EP{similar_provider(scope)}"
-            raise MistakeError(f"unknown scope {scope!a}. {search}. {expected}")
-        yield name, name, {}
-    for known, kinds in refusals.provider_tables().items():
-        for kind in ("built-in", "plugin"):
-            if name in (None, known) and kind in kinds:
-                rules = {**refusals.EVERY_PROVIDER, **kinds[kind]} if scope else kinds[kind]
-                yield f"{known} ({kind})", known, rules
+def _tables(scope: str | None) -> list[tuple[str, str, str, Mapping[str, Rule | refusals.Refused]]]:
+    """Return scope, title, EP (or ``""``) and entries of each table in a scope; ``None`` is the scope of all tables."""
+    tables = [
+        ("session", "session_config", "", ort_options.SESSION_CONFIG | refusals.SESSION_CONFIG),
+        ("session", "keyword arguments of prepare", "", ort_options.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES),
+        ("run", "run_config", "", ort_options.RUN_CONFIG | refusals.RUN_CONFIG),
+        ("run", "keyword arguments of run", "", ort_options.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES),
+    ]
+    for name, kinds in refusals.provider_tables().items():
+        of_every = refusals.EVERY_PROVIDER if scope else {}
+        tables += [(name, f"{name} ({kind})", name, {**of_every, **rules}) for kind, rules in kinds.items()]
+    if scope is None:
+        return tables
+    name = {"session_config": "session", "session_options": "session", "run_config": "run"}.get(scope)
+    name = name or configurations.full_name(scope)
+    if found := [table for table in tables if table[0] == name]:
+        return found
+    if name in presence.kinds():  # a plugin EP without a table
+        return [(name, name, name, {})]
+    search = f"To search all tables, use --search {shlex.quote(scope)}"
+    expected = f"Expected session, run or an EP{similar_provider(scope)}"
+    raise MistakeError(f"unknown scope {scope!a}. {search}. {expected}")
 
 
 def _described(name: str, rule: Rule | refusals.Refused) -> dict[str, object]:

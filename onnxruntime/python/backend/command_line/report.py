@@ -2,7 +2,11 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The ``report`` command: summarizes the files of the pytest plugin ``conformance``, and compares them by name."""
+"""Summarize on which execution providers the tests of a suite ran, and compare configurations test by test.
+
+A file is a report of the pytest plugin onnxruntime.backend.conformance, or the report.json of an ONNX Backend
+Scoreboard run.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,6 @@ from pathlib import Path
 from onnxruntime.backend.command_line.output import MistakeError, Page
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE
 
-HELP = "summarize on which EPs the tests of a suite ran, and compare configurations"
-DESCRIPTION = """Summarize files that the pytest plugin onnxruntime.backend.conformance wrote: the number of tests that
-passed on other EPs entirely, in part, and on the CPU EP alone. With several files, compare the configurations test by
-test. A file can also be the report.json of an ONNX Backend Scoreboard run."""
 _OF_PASSED = {
     "ep": "passed, no node on the CPU EP",
     "mixed": "passed, some nodes on the CPU EP",

@@ -2,16 +2,21 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The ``run`` command: runs a model with one or more configurations, and reports the applied settings."""
+"""Run a model with a configuration, and show the applied settings, the outputs and the latency.
+
+With several --config options, their runs alternate, and each latency is compared with the first. Inputs without --input
+get random values that are the same in every invocation: floats from 0 to 1, integers 0 or 1, strings 'text'. Options on
+the command line override --config, and both override ORT_ONNX_BACKEND_CONFIG. The exit status is 1 if a configuration
+fails or outputs differ with --compare.
+"""
 
 from __future__ import annotations
 
 import argparse
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 
 import onnxruntime
@@ -19,36 +24,34 @@ from onnxruntime.backend import backend
 from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.command_line import configurations, inputs, measure, providers
+from onnxruntime.backend.command_line import configurations, inputs, measure
 from onnxruntime.backend.command_line.output import MistakeError, Page
-from onnxruntime.backend.configuration import LIBRARIES
+from onnxruntime.backend.configuration import KEYWORDS, LIBRARIES
 from onnxruntime.backend.provider_names import AZURE, CPU
-from onnxruntime.backend.request import FROM_ENVIRONMENT, of_environment
-from onnxruntime.backend.session import extensions, presence
+from onnxruntime.backend.request import FROM_ENVIRONMENT
+from onnxruntime.backend.session import presence
 
-HELP = "run a model with a configuration and show the settings that ORT applied"
-DESCRIPTION = """Run a model with a configuration, and show the applied settings, the types and shapes of the outputs,
-and the latency. With several --config options, their runs alternate, and each latency is compared with the first."""
-EPILOG = """Inputs without --input get random values that are the same in every invocation: floats from 0 to 1,
-integers 0 or 1, strings 'text'. Options on the command line override --config, and both override
-ORT_ONNX_BACKEND_CONFIG. The exit status is 1 if a configuration fails or outputs differ with --compare."""
 _WARM_UP = 3
+# The default number of measured runs: as many as fit into this time, within these bounds.
+_SECONDS, _FEWEST, _MOST = 2.0, 10, 1000
 # Keyword argument to flag, metavariable, and help.
 _FLAGS = {
+    "provider_options": (
+        "--provider-option",
+        "EP.OPTION=VALUE",
+        "use EP with this option; EP alone uses the defaults of all options",
+    ),
     "session_config": ("--session-config", "KEY=VALUE", "set a session config entry"),
     "run_config": ("--run-config", "KEY=VALUE", "set a run config entry"),
     "session_options": ("--session-option", "NAME=VALUE", "set a SessionOptions attribute"),
     "free_dimension_overrides": ("--free-dimension", "NAME=SIZE", "set the size of a named free dimension"),
 }
-_FLAG_OF = {"provider_options": "--provider-option"} | {keyword: flag for keyword, (flag, *_) in _FLAGS.items()}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add, several = parser.add_argument, {"action": "append", "default": []}
     add("model", metavar="MODEL", help="an ONNX or ORT file")
     add("--device", metavar="DEVICE", help="request DEVICE, such as CPU or CUDA:1 (default: the device of the wheel)")
-    use = "use EP with this option; EP alone uses the defaults of all options"
-    add("--provider-option", metavar="EP.OPTION=VALUE", help=use, **several)
     for keyword, (flag, form, use) in _FLAGS.items():
         add(flag, metavar=form, dest=keyword, help=use, **several)
     add_extension(parser)
@@ -88,7 +91,6 @@ class _Tried:
 
     label: str
     specified: dict[str, object]
-    libraries: dict[str, list[str]]
     rep: OnnxRuntimeBackendRep | None = None
     outputs: list[object] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
@@ -112,7 +114,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
         raise MistakeError("--compare requires outputs, and --repeat 0 computes none. Omit one of the two options")
     tried = [_configured(chosen, text) for text in chosen.config or ["{}"]]
     for one in tried:
-        one.rep = one.attempt(lambda one=one: prepare(chosen, one.specified, one.libraries, chosen.device))
+        one.rep = one.attempt(lambda one=one: prepare(chosen.model, one.specified, chosen.device))
     opened = [one for one in tried if one.rep is not None]
     feeds: list[object] = []
     if opened and chosen.repeat != 0:
@@ -136,64 +138,61 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
 def _configured(chosen: argparse.Namespace, config: str) -> _Tried:
     """Return a configuration with the options of the command line."""
     specified = configurations.read(config)
-    for text in chosen.provider_option:
-        name, option = _provider_and_option(text)
-        if not name:
-            raise MistakeError(f"--provider-option: invalid value {text!a}. Expected EP.OPTION=VALUE")
-        specified["provider_options"] = specified["provider_options"] or {}
-        options = specified["provider_options"].setdefault(name, {})
-        if option:
-            options.update([_entry("--provider-option", "EP.OPTION=VALUE", option, text)])
+    specified["extensions"] = [*chosen.extension, *specified["extensions"]]
     for keyword, (flag, form, _) in _FLAGS.items():
         for text in getattr(chosen, keyword):
-            specified[keyword] = {**(specified[keyword] or {}), **dict([_entry(flag, form, text, text)])}
-    libraries = {keyword: specified.pop(keyword) for keyword in LIBRARIES}
-    libraries["extensions"] = [*chosen.extension, *libraries["extensions"]]
-    return _Tried(config, specified, libraries)
+            settings, name, entry = specified.setdefault(keyword, {}), keyword, text
+            if keyword == "provider_options":
+                name, entry = _provider_and_option(text)
+                settings = settings.setdefault(name, {})
+            key, equals, value = entry.partition("=")
+            if name and key and equals:
+                settings[key] = {"true": True, "false": False}.get(value.lower(), value)
+            elif entry or not name:
+                raise MistakeError(f"{flag}: invalid value {text!a}. Expected {form}")
+    return _Tried(config, specified)
 
 
 def _provider_and_option(text: str) -> tuple[str, str]:
     """Split EP.OPTION=VALUE into the EP and the rest, which may be empty."""
-    known = {*PROVIDERS, *providers.kinds()}
+    known = {*PROVIDERS, *presence.kinds()}
     dots = [index for index, character in enumerate(f"{text.partition('=')[0]}.") if character == "."]
     for dot in reversed(dots):  # the name of an EP can contain a dot
-        name = providers.full_name(text[:dot])
+        name = configurations.full_name(text[:dot])
         if name in known:
             return name, text[dot + 1 :]
     return text[: dots[0]], text[dots[0] + 1 :]
 
 
-def _entry(flag: str, form: str, text: str, whole: str) -> tuple[str, object]:
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise MistakeError(f"{flag}: invalid value {whole!a}. Expected {form}")
-    return key, {"true": True, "false": False}.get(value.lower(), value)
-
-
 def prepare(
-    chosen: argparse.Namespace, specified: dict[str, object], libraries: dict[str, list], device: str | None = None
+    model: str, config: dict[str, object], device: str | None = None, inherited: Iterable[str] = KEYWORDS
 ) -> OnnxRuntimeBackendRep:
-    """Prepare the model, with a record of node assignments and the best reason if that fails."""
-    if not Path(chosen.model).is_file():
-        raise MistakeError(f"no such file: {chosen.model}")
+    """Prepare a model, with a record of node assignments and the best reason if that fails."""
+    if not Path(model).is_file():
+        raise MistakeError(f"no such file: {model}")
+    specified = {keyword: value for keyword, value in config.items() if keyword not in LIBRARIES}
     if hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info"):
-        recorded = {RECORD_ASSIGNMENT: "1", **(specified.get("session_config") or {})}
-        specified = {**specified, "session_config": recorded}
+        specified["session_config"] = {RECORD_ASSIGNMENT: "1", **specified.get("session_config", {})}
     try:
-        with configurations.with_libraries(libraries):
-            rep = backend.prepare(chosen.model, device, **specified)
+        with configurations.environment(config, inherited):
+            return backend.prepare(model, device, **specified)
     except Exception as error:
-        named = [flag for keyword, flag in _FLAG_OF.items() if keyword in getattr(error, "reason", "")]
+        named = [flag for keyword, (flag, *_) in _FLAGS.items() if keyword in getattr(error, "reason", "")]
         custom = "is not a registered function/op" in str(error) and ". Use --extension to register custom operators"
         hint = custom or (f" (on the command line: {', '.join(named)})" if named else "")
         # The command puts its own libraries into the environment's configuration.
-        text = str(error).removesuffix(FROM_ENVIRONMENT) if chosen.extension else error
+        text = str(error).removesuffix(FROM_ENVIRONMENT) if config.get("extensions") else error
         raise MistakeError(f"{text}{hint}") from error
-    return rep
 
 
 def _measure(repeat: int | None, opened: list[_Tried], feeds: list[object]) -> None:
-    for index in chain(range(-_WARM_UP, 0), measure.rounds(repeat, len(opened))):
+    """Run the configurations in turns. The default is two seconds for each, but not fewer or more runs than allowed."""
+    most, enough = (_MOST, _SECONDS * len(opened)) if repeat is None else (repeat, math.inf)
+    for index in range(-_WARM_UP, most):
+        if index <= 0:
+            begun = time.perf_counter()
+        elif index >= _FEWEST and time.perf_counter() - begun > enough:
+            break
         for one in opened:
             started = time.perf_counter()
             one.outputs = one.attempt(lambda one=one: one.rep.run(feeds))
@@ -202,8 +201,10 @@ def _measure(repeat: int | None, opened: list[_Tried], feeds: list[object]) -> N
 
 
 def _compare(chosen: argparse.Namespace, opened: list[_Tried], feeds: list[object]) -> None:
+    """Compare the outputs with those of the CPU EP, with custom operator libraries and no other setting."""
+    default = {"provider_options": {CPU: {}}, "extensions": opened[0].specified["extensions"]}
     try:
-        reference = _reference(chosen.model, opened[0].libraries["extensions"]).run(feeds)
+        reference = prepare(chosen.model, default, inherited=()).run(feeds)
     except Exception as error:
         raise MistakeError(f"--compare: the CPU EP in its default configuration fails: {error}") from error
     for one in opened:
@@ -214,19 +215,12 @@ def _compare(chosen: argparse.Namespace, opened: list[_Tried], feeds: list[objec
             ]
 
 
-def _reference(model: str, libraries: list[str]) -> OnnxRuntimeBackendRep:
-    """Return the model on the CPU EP, with custom operator libraries and no other setting of the environment."""
-    options = onnxruntime.SessionOptions()
-    extensions.register(options, [*of_environment().get("extensions", []), *libraries])
-    return OnnxRuntimeBackendRep(onnxruntime.InferenceSession(model, options, providers=[CPU]))
-
-
 def _result(one: _Tried, first: _Tried) -> dict[str, object]:
     if one.error is not None:
         return {"configuration": one.label, "error": configurations.problem(one.error, one.specified)}
     rep = one.rep
     session_config = dict(rep.session_config)
-    if RECORD_ASSIGNMENT not in (one.specified["session_config"] or {}):
+    if RECORD_ASSIGNMENT not in one.specified.get("session_config", {}):
         session_config.pop(RECORD_ASSIGNMENT, None)
     ran = zip(rep.session.get_outputs(), one.outputs, strict=True) if one.seconds else ()
     outputs = [{"name": node.name, **inputs.described(value)} for node, value in ran]
@@ -313,14 +307,14 @@ def _verdict(found: dict) -> str:
 
 def _show_table(result: dict, page: Page) -> None:
     """Add one row for each configuration."""
-    rows = [("", "p50 ms", "p90 ms", "p99 ms", "ratio", *(["outputs"] if result["tolerance"] else []))]
+    titles = ["p50 ms", "p90 ms", "p99 ms", "ratio", *(["outputs"] if result["tolerance"] else [])]
+    rows = [["", *titles]]
     for index, found in enumerate(result["configurations"], 1):
-        latency = None if found["error"] else found["latency_ms"]
-        if latency is None:
-            rows.append((str(index), "failed" if found["error"] else "-", *"-" * (len(rows[0]) - 2)))
-            continue
-        ratio = "-" if latency["ratio_to_first"] is None else f"{latency['ratio_to_first']:.2f}"
-        figures = [f"{latency[name]:.3g}" for name in ("p50", "p90", "p99")]
-        same = all(output["difference"]["within"] for output in found["outputs"]) if result["tolerance"] else None
-        rows.append((str(index), *figures, ratio, *([] if same is None else ["match" if same else "DIFFER"])))
+        cells = ["failed" if found["error"] else "-", *"-" * (len(titles) - 1)]
+        if latency := found.get("latency_ms"):
+            ratio = "-" if latency["ratio_to_first"] is None else f"{latency['ratio_to_first']:.2f}"
+            cells = [*(f"{latency[name]:.3g}" for name in ("p50", "p90", "p99")), ratio]
+            if result["tolerance"]:
+                cells.append("match" if all(one["difference"]["within"] for one in found["outputs"]) else "DIFFER")
+        rows.append([str(index), *cells])
     page.table(rows)

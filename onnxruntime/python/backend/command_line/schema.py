@@ -2,7 +2,10 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The ``schema`` command: a JSON Schema of the allowlist, without conditions on release, machine and other entries."""
+"""Print a JSON Schema for configurations, as check, --config and ORT_ONNX_BACKEND_CONFIG accept them.
+
+The schema is generated from the allowlist, without conditions on release, machine and other settings.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,6 @@ from onnxruntime.backend.allowlist.rules import Family, Rule
 from onnxruntime.backend.command_line.options import conditions
 from onnxruntime.backend.configuration import KEYWORDS, LIBRARIES, PERMIT
 from onnxruntime.backend.request import MOST_ENTRIES
-
-HELP = "print a JSON Schema for configurations"
-DESCRIPTION = """Print a JSON Schema of the configurations that check, --config and ORT_ONNX_BACKEND_CONFIG
-accept, generated from the allowlist."""
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
