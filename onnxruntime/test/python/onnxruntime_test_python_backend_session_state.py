@@ -188,11 +188,11 @@ class StateTest(unittest.TestCase):
     def test_set_providers_ends_a_check(self) -> None:
         session = self.session()
         kept = state.of(session)
-        self.assertIsNone(kept.unread_inputs(session))
-        kept.checked_for_capture(session, frozenset("U"))
-        self.assertEqual(kept.unread_inputs(session), {"U"})
+        self.assertFalse(kept.is_checked(session))
+        kept.checked_for_capture(session)
+        self.assertTrue(kept.is_checked(session))
         session.set_providers(["CPUExecutionProvider"])
-        self.assertIsNone(kept.unread_inputs(session))
+        self.assertFalse(kept.is_checked(session))
 
     def test_a_session_goes_with_its_last_user(self) -> None:
         session = self.session()

@@ -45,21 +45,20 @@ _MOST_BYTES = 64 * 2**20
 
 def open_session(
     model: str | bytes, options: SessionOptions, granted: Mapping[str, Mapping[str, Setting]], **arguments: object
-) -> tuple[InferenceSession, frozenset[str] | None]:
-    """Create a session. If it captures, check its final graph, and return the inputs on the CPU that no node reads."""
+) -> tuple[InferenceSession, bool]:
+    """Create a session. If it captures, check its final graph. Return the session and whether it was checked."""
     # Skip TensorRT: ORT cannot save a graph that contains nodes compiled by an EP.
     switches = {ep: granted.get(ep, {}).get(CAPTURE_SWITCHES[ep]) for ep in (WEBGPU, CUDA)}
     ep = next((ep for ep, switch in switches.items() if switch is not None and switch.value), None)
     if ep is None:
-        return InferenceSession(model, options, **arguments), None
+        return InferenceSession(model, options, **arguments), False
     entry = _entry(options, "optimization.disable_specified_optimizers")  # the argument replaces the entry
     disabled = [*filter(None, entry.split(";")), *DISABLED_OPTIMIZERS]
     with written(options) as path:
         session = InferenceSession(model, options, disabled_optimizers=disabled, **arguments)
-        reason, unread = check(session, ep, path)
-        if reason:
+        if reason := check(session, ep, path):
             reject(f"{reason}. Prepare the model without graph capture", "provider_options", ep, CAPTURE_SWITCHES[ep])
-    return session, unread
+    return session, True
 
 
 @contextmanager
@@ -84,31 +83,24 @@ def written(options: SessionOptions) -> Iterator[Path]:
             options.optimized_model_filepath = ""  # the session's own copy still contains the path
 
 
-def check(session: InferenceSession, ep: str, path: Path) -> tuple[str, frozenset[str]]:
-    """Return why a replay of the final graph at ``path`` may differ from a run without capture; empty if it cannot.
-
-    Return the inputs on the CPU that no node reads, too.
-    """
+def check(session: InferenceSession, ep: str, path: Path) -> str:
+    """Return why a replay of the final graph at ``path`` may differ from a run without capture; empty if it cannot."""
     try:
         size = path.stat().st_size
         if size > _MOST_BYTES:
-            return f"the final graph has {size} bytes, too many to check", frozenset()
+            return f"the final graph has {size} bytes, too many to check"
         final = onnx.load_model(path, load_external_data=False)
     except (OSError, DecodeError) as error:
-        return f"the final graph cannot be read: {show(str(error))}", frozenset()
-    unread = frozenset(_on_cpu(session) - _read(final))
+        return f"the final graph cannot be read: {show(str(error))}"
     unknown = _unknown_release() or _unknown(final) if ep == WEBGPU else ""
-    return unknown or _not_repeatable(final) or _read_on_cpu(session, unread), unread
+    return unknown or _not_repeatable(final) or _read_on_cpu(session, final)
 
 
-def _on_cpu(session: InferenceSession) -> set[str]:
+def _read_on_cpu(session: InferenceSession, final: onnx.ModelProto | None = None) -> str:
+    """Return which input on the CPU a node of the final graph reads; empty if none. Without a graph, it may be any."""
     memories = zip(session.get_inputs(), session.get_input_memory_infos(), strict=True)
-    return {value.name for value, memory in memories if memory.name == "Cpu"}
-
-
-def _read_on_cpu(session: InferenceSession, unread: frozenset[str]) -> str:
-    """Return which input on the CPU a node reads, or may read; empty if none."""
-    names = sorted(_on_cpu(session) - unread)
+    on_cpu = {value.name for value, memory in memories if memory.name == "Cpu"}
+    names = sorted(on_cpu if final is None else on_cpu & _read(final))
     where = "is read on the CPU (as a shape or a slice is), which a replay does not repeat"
     return f"input {show(names[0])} {where}. Make it a constant of the model" if names else ""
 
@@ -133,11 +125,8 @@ def _entry(options: SessionOptions, key: str) -> str:
         return ""
 
 
-def problem(session: InferenceSession, eps: list[str], unread: frozenset[str] | None = None) -> str:
-    """Return why a session cannot capture on these EPs; empty if it can.
-
-    ``unread`` is a result of :func:`check`, or ``None`` for a session that was not checked, such as a caller's.
-    """
+def problem(session: InferenceSession, eps: list[str], checked: bool) -> str:
+    """Return why a session cannot capture on these EPs; empty if it can. A caller's session was not checked."""
     if len(eps) > 1:
         return f"{' and '.join(eps)} both capture, and ORT replays the graph of one: leave it to one of them"
     if is_on(_entry(session.get_session_options(), "session.use_env_allocators")):
@@ -149,13 +138,12 @@ def problem(session: InferenceSession, eps: list[str], unread: frozenset[str] | 
             return f"graph capture needs outputs that a node computes; {value.name!a} is an input, or is listed twice"
         if tensors.number_dtype(value.type) is None:
             return f"graph capture needs tensors of numbers that numpy has; {value.name!a} is {value.type}"
-    if unread is None:
-        if WEBGPU in eps:
-            return "graph capture on WebGPU leaves out some operators, and only models that prepare opens are checked"
-        opened = _as_opened(session)
-        if opened is not None and (found := _not_repeatable(opened)):
-            return found
-    return _read_on_cpu(session, unread or frozenset())
+    if checked:
+        return ""
+    if WEBGPU in eps:
+        return "graph capture on WebGPU leaves out some operators, and only models that prepare opens are checked"
+    opened = _as_opened(session)
+    return (opened is not None and _not_repeatable(opened)) or _read_on_cpu(session)
 
 
 def _as_opened(session: InferenceSession) -> onnx.ModelProto | None:

@@ -26,6 +26,7 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from weakref import proxy
 
 import numpy as np
@@ -43,17 +44,22 @@ _RUN_WITH_IOBINDING = InferenceSession.run_with_iobinding
 _WAY_OUT = f"run with run_config={{'{GRAPH_ID}': {ORDINARY}}}, or prepare the model without graph capture"
 
 
+def _with_id(call: RunSettings, graph_id: str) -> RunSettings:
+    return RunSettings(call.attributes, {**call.entries, GRAPH_ID: graph_id})
+
+
 class Graph:
     """A captured graph. When it ends, its attributes are released under the lock. Nothing else may own its binding."""
 
     def __init__(self, graph_id: str, session: InferenceSession, lock: locks.SessionLock) -> None:
-        self._id, self._lock = graph_id, lock
+        self._lock = lock
+        #: Returns the options of a run of this graph, and keeps the last.
+        self.options = lru_cache(maxsize=1)(lambda call: _with_id(call, graph_id).options)
         self.binding = session.io_binding()
         self.inner_binding = self.binding._iobinding
         self.inputs: list[tuple[str, OrtValue]] = []
         #: The number of runs that have begun, in a list for functions that may not refer to this object.
         self.begun = [0]
-        self._last: tuple[RunSettings | None, RunOptions | None] = (None, None)
         # The inner session that captured the graph, which set_providers replaces. It is released last.
         self.inner = session._sess
 
@@ -61,33 +67,17 @@ class Graph:
         if not is_finalizing():
             self._lock.put_aside(vars(self))
 
-    def bind_input(self, name: str, buffer: OrtValue) -> None:
-        self.inputs.append((name, buffer))
-        self.binding.bind_ortvalue_input(name, buffer)
-
-    def options(self, call: RunSettings) -> RunOptions:
-        """Return the options of a run of this graph."""
-        last, options = self._last
-        if last is not call:
-            options = RunSettings(call.attributes, {**call.entries, GRAPH_ID: self._id}).options
-            self._last = call, options
-        return options
-
 
 class Capture:
     """The captured graphs of one session. Any number of threads and prepared models may call :meth:`run`."""
 
     def __init__(
-        self,
-        session: InferenceSession,
-        switched_on: list[str],
-        lock: locks.SessionLock,
-        unread: frozenset[str] | None = None,
+        self, session: InferenceSession, switched_on: list[str], lock: locks.SessionLock, checked: bool
     ) -> None:
-        """Use the EPs that capture, and the inputs that no node reads if :func:`eligibility.check` determined them."""
+        """Use the EPs that capture, and whether :func:`eligibility.check` has checked the session."""
         ep = switched_on[0]
         self._session = proxy(session)  # the session refers to this object
-        self.inner = fast_path.inner_of(session)
+        self.inner = fast_path.inner_of(session)  # whose id is the key of this object
         self._lock = lock
         self._on_webgpu = ep == WEBGPU
         # TensorRT captures one graph, in the second run of the session, whatever the id.
@@ -101,7 +91,7 @@ class Capture:
         self._on_cpu = {name for name, memory in zip(names, memories, strict=True) if memory.name == "Cpu"}
         # If everything is on the CPU, there is nothing to capture.
         self._nothing = self._on_cpu.issuperset(names)
-        self.problem = "" if self._nothing else eligibility.problem(session, switched_on, unread)
+        self.problem = "" if self._nothing else eligibility.problem(session, switched_on, checked)
         self._ids = GraphIds(self._once, self._on_webgpu)
         self.claim, self.lend = self._ids.claim, self._ids.lend
         self._threads = Threads(self._lock, self._device_id, common=self._on_webgpu, worker=self._once)
@@ -116,29 +106,27 @@ class Capture:
         """Return whether a run with these run config entries captures or replays a graph."""
         return not (self._nothing or entries.get(GRAPH_ID) == ORDINARY)
 
-    def run(self, feeds: _Feeds, call: RunSettings, limited: bool = False) -> list[np.ndarray]:
-        """Return the outputs. A run with limits, which only ``call.options`` can end, is not captured."""
+    def ordinary(self, call: RunSettings) -> RunSettings:
+        """Return the settings of a run without capture."""
+        return call if call.entries.get(GRAPH_ID) == ORDINARY else _with_id(call, ORDINARY)
+
+    def run(self, feeds: _Feeds, call: RunSettings) -> list[np.ndarray]:
+        """Return the outputs. The options of :meth:`ordinary` settings can end the run."""
         if self._lock.failure:
             raise RuntimeError(self._lock.failure)
         graphs, call_on_thread = self._threads.of_a_run()
         graph_id = call.entries.get(GRAPH_ID)
-        if self.replays(call.entries) and not self.problem:
-            feeds = self._checked(feeds)
-            shapes = [
-                value.shape if isinstance(value, np.ndarray) else tuple(value.shape()) for value in feeds.values()
-            ]
-            return self._replay_or_capture(graphs, (graph_id, *shapes), feeds, call, call_on_thread)
-        if self._once and not self._nothing:
-            raise RuntimeError(self.problem or ONE_GRAPH)
-        if self.problem and graph_id != ORDINARY:
-            raise RuntimeError(f"{self.problem}: {_WAY_OUT}, or bind and run rep.session with rep.run_options()")
-        # Alone: ORT may give the run memory into which graphs replay.
-        with self._lock.alone(call.options if limited else None):
-            return call_on_thread(self._ordinary, feeds, call, limited)
-
-    def _replay_or_capture(
-        self, graphs: dict[tuple, Graph], key: tuple, feeds: _Feeds, call: RunSettings, call_on_thread: Callable
-    ) -> list[np.ndarray]:
+        if self.problem or not self.replays(call.entries):
+            if self._once and not self._nothing:
+                raise RuntimeError(self.problem or ONE_GRAPH)
+            if self.problem and graph_id != ORDINARY:
+                raise RuntimeError(f"{self.problem}: {_WAY_OUT}, or bind and run rep.session with rep.run_options()")
+            # Alone: ORT may give the run memory into which graphs replay.
+            with self._lock.alone(call.options):
+                return call_on_thread(self._ordinary, feeds, call)
+        feeds = self._checked(feeds)
+        shapes = (value.shape if isinstance(value, np.ndarray) else tuple(value.shape()) for value in feeds.values())
+        key = (graph_id, *shapes)
         if key in graphs:
             return self._lock.replay(self._turn, call_on_thread, self._replay, graphs[key], feeds, call)
         with self._lock.alone():
@@ -250,14 +238,8 @@ class Capture:
             if graph.begun[0] == begun:
                 return outputs
 
-    def _ordinary(self, feeds: _Feeds, call: RunSettings, limited: bool = False) -> list[np.ndarray]:
-        """Run without capture."""
-        if call.entries.get(GRAPH_ID) != ORDINARY:
-            if limited:
-                call.options.add_run_config_entry(GRAPH_ID, ORDINARY)  # of this run alone, which they can end
-            else:
-                call = RunSettings(call.attributes, {**call.entries, GRAPH_ID: ORDINARY})
-        return self._session.run(self._output_names, feeds, call.options)
+    def _ordinary(self, feeds: _Feeds, call: RunSettings) -> list[np.ndarray]:
+        return self._session.run(self._output_names, feeds, self.ordinary(call).options)
 
     def _capture(self, graphs: dict[tuple, Graph], key: tuple, feeds: _Feeds, call: RunSettings) -> list[np.ndarray]:
         """Capture and compare the graph of a key. If that fails, nothing replays the graph."""
@@ -292,7 +274,9 @@ class Capture:
         graph = Graph(graph_id, self._session, self._lock)
         self._begun.append(graph)
         for (name, dtype, _), shape in zip(self._slots, shapes, strict=True):
-            graph.bind_input(name, self._buffer(name, shape, dtype))
+            buffer = self._buffer(name, shape, dtype)
+            graph.inputs.append((name, buffer))
+            graph.binding.bind_ortvalue_input(name, buffer)
         for name, output in zip(self._output_names, outputs, strict=True):
             graph.binding.bind_ortvalue_output(name, self._buffer(name, output.shape, output.dtype))
         return graph

@@ -74,10 +74,10 @@ def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> Infere
         return create_session()[0]
     of_openvino = not OF_OPENVINO.isdisjoint(permit.providers)
     origin = replacement.Origin(model, create_session) if of_openvino else None  # before ORT reads the files
-    session, unread = locks.while_opening(permit.providers, create_session)
+    session, checked = locks.while_opening(permit.providers, create_session)
     session_state = state.of(session)
-    if unread is not None:
-        session_state.checked_for_capture(session, unread)
+    if checked:
+        session_state.checked_for_capture(session)
     session_state.lock_of(session)
     capture = session_state.capture_of(session)
     if capture is not None and capture.problem:
@@ -89,7 +89,7 @@ def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> Infere
 
 def _create_with_available(
     model: str | bytes, options: SessionOptions, permit: Permit
-) -> tuple[InferenceSession, frozenset[str] | None]:
+) -> tuple[InferenceSession, bool]:
     # A build with TensorRT's EP lists it on a machine without TensorRT, too.
     without_tensorrt = [name for name in permit.providers if name != TENSORRT]
     session = _create_if_usable(model, options, permit, list(permit.providers))
@@ -99,7 +99,7 @@ def _create_with_available(
         session = InferenceSession(model, options, providers=without_tensorrt, enable_fallback=1)
     # A run that fails must fail, not run on another EP: the API's first use is testing.
     session.disable_fallback()
-    return session, None
+    return session, False
 
 
 def _create_if_usable(
@@ -115,16 +115,16 @@ def _create_if_usable(
 
 def _create_with_specified(
     model: str | bytes, options: SessionOptions, permit: Permit, providers: list[tuple[str, dict]] | None
-) -> tuple[InferenceSession, frozenset[str] | None]:
-    """Return a session, and the inputs on the CPU that no node reads if the session was checked for capture."""
-    specified, names, unread = list(permit.providers), ", ".join(permit.providers), None
+) -> tuple[InferenceSession, bool]:
+    """Return a session, and whether it was checked for capture."""
+    specified, names, checked = list(permit.providers), ", ".join(permit.providers), False
     try:
         if ON_ANY_DEVICE.issuperset(specified):
             session = InferenceSession(model, options, providers=providers, enable_fallback=0)
         else:
             from onnxruntime.backend.capture import eligibility  # only for EPs on a device  # noqa: PLC0415
 
-            session, unread = eligibility.open_session(
+            session, checked = eligibility.open_session(
                 model, options, permit.providers, providers=providers, enable_fallback=0
             )
     except NotPermittedError:
@@ -140,7 +140,7 @@ def _create_with_specified(
         advice = failures.missing(name for name in specified if name not in got)
         text = f"ORT created the session with {', '.join(got)}, but provider_options specifies {names}, in this order"
         raise RuntimeError(f"{text}. {advice}")
-    return session, unread
+    return session, checked
 
 
 def _attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] | None:

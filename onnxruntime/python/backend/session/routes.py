@@ -120,12 +120,12 @@ class Runs:
                 self.settings_cache[key] = settings
         return settings
 
-    def compute(self, inputs: object, call: RunSettings, limited: bool = False) -> list:
-        """Run without the fast path. Only a run with limits has run options that can end it."""
+    def compute(self, inputs: object, call: RunSettings) -> list:
+        """Run without the fast path."""
         feeds = self.inputs.feeds(inputs)
         try:
             if self.capture is not None:
-                return self.capture.run(feeds, call, limited)
+                return self.capture.run(feeds, call)
             guard = self.lock or self.order
             if guard is None:
                 outputs = self._run(feeds, call.options)
@@ -160,12 +160,15 @@ class Runs:
     ) -> list:
         """Run within limits, with separate run options and without the fast path."""
         call, _ = self.settings.overridden_by(self.circumstances, run_config, attributes)
+        replays = self.capture is not None and self.capture.replays(call.entries)
+        if self.capture is not None:
+            call = self.capture.ordinary(call)
         limited = Limited(call.options, timeout, cancellation)
-        if self.capture is not None and self.capture.replays(call.entries):
+        if replays:
             limit = "cancellation" if timeout is None else "timeout"
             reject("a replay cannot be ended. Add run_config={'gpu_graph_id': -1} for a run without capture", limit)
         with limited:
-            return self.compute(inputs, call, limited=True)
+            return self.compute(inputs, call)
 
 
 NOT_READY = Runs(object())

@@ -43,7 +43,7 @@ class SessionState:
     def __init__(self) -> None:
         #: The settings of ``prepare``, until its prepared model takes them.
         self.applied: Applied | None = None
-        self._checked: tuple[object, frozenset[str]] = (None, frozenset())
+        self._checked: object = None
         self._orders: dict[None, RunOrder] = {}
         self._captures: dict[int, Capture] = {}
         self._lock: locks.SessionLock | None = None
@@ -75,14 +75,13 @@ class SessionState:
 
     __del__ = _end
 
-    def checked_for_capture(self, session: InferenceSession, unread: frozenset[str]) -> None:
-        """Keep the inputs on the CPU that no node of a session reads, whose final graph ``prepare`` has checked."""
-        self._checked = fast_path.inner_of(session), unread
+    def checked_for_capture(self, session: InferenceSession) -> None:
+        """Note that ``prepare`` has checked the final graph of a session, until set_providers replaces the graph."""
+        self._checked = fast_path.inner_of(session)
 
-    def unread_inputs(self, session: InferenceSession) -> frozenset[str] | None:
-        """Return the inputs on the CPU that no node reads; ``None`` for an inner session without a check."""
-        inner, unread = self._checked
-        return unread if inner is fast_path.inner_of(session) else None
+    def is_checked(self, session: InferenceSession) -> bool:
+        """Return whether ``prepare`` has checked the final graph of a session."""
+        return self._checked is fast_path.inner_of(session)
 
     def capture_of(self, session: InferenceSession) -> Capture | None:
         """Return the captured graphs of a session, which all its runs share; ``None`` if it does not capture."""
@@ -96,10 +95,10 @@ class SessionState:
         switched_on = eligibility.switched_on(session)
         if not switched_on:
             return None
-        lock, unread = self.lock_of(session), self.unread_inputs(session)
+        lock, checked = self.lock_of(session), self.is_checked(session)
         # Several threads may create an object for the first run. One operation of the dict chooses the one for all.
         return self._captures.get(id(inner)) or self._captures.setdefault(
-            id(inner), graphs.Capture(session, switched_on, lock, unread)
+            id(inner), graphs.Capture(session, switched_on, lock, checked)
         )
 
     def order_of(self, session: InferenceSession) -> RunOrder | None:
