@@ -29,7 +29,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from onnx import ModelProto, TensorProto, helper, load_model, numpy_helper
+from backend_test_models import model
+from onnx import ModelProto, TensorProto, helper, load_model
 
 import onnxruntime
 from onnxruntime import GraphOptimizationLevel, InferenceSession, OrtValue, RunOptions, SessionOptions
@@ -231,36 +232,28 @@ class Variants:
                 (feeds if i < len(shapes) else fixed)[f"A{i}"] = array
         names = [f"Y{i}" for i in range(outputs)]
         node = helper.make_node(operator, inputs, names, domain=domain, **attributes)
-        types = (*kinds, *[TensorProto.FLOAT] * (outputs - len(kinds)))
-        name = " ".join(
-            map(str, [*(a.shape for a in feeds.values()), *(c.tolist() for c in fixed.values() if c.size < 9)])
-        )
-        graph = helper.make_graph(
-            [node],
-            "variant",
-            [
-                helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
-                for n, a in feeds.items()
-            ],
-            [helper.make_tensor_value_info(n, kind, None) for n, kind in zip(names, types, strict=True)],
-            [numpy_helper.from_array(array, n) for n, array in fixed.items()],
-        )
-        imports = [helper.make_opsetid("", opset), helper.make_opsetid(MICROSOFT, 1)]
-        made = helper.make_model(graph, opset_imports=imports, ir_version=10)
-        self.all.append(Variant(operator, f"{name} {attributes}", made, feeds))
+        shown = [*(array.shape for array in feeds.values()), *(c.tolist() for c in fixed.values() if c.size < 9)]
+        shapes = {name: array.shape for name, array in feeds.items()}
+        made = model([node], shapes, dict.fromkeys(names), fixed, opset=opset, extra_domains=[MICROSOFT])
+        for value, array in zip(made.graph.input, feeds.values(), strict=True):
+            value.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+        for value, kind in zip(made.graph.output, kinds, strict=False):
+            value.type.tensor_type.elem_type = kind
+        self.all.append(Variant(operator, " ".join(map(str, [*shown, attributes])), made, feeds))
 
 
-_SHAPES = ((6,), (3, 4), (1,), (), (1, 3, 1, 4), (2, 3, 4, 4), (0, 4), (5, 7), (3, 700))
-_PAIRS = (
-    ((3, 4), (3, 4)),
-    ((3, 4), (4,)),
-    ((3, 1), (1, 4)),
-    ((3, 4), ()),
-    ((1,), (1,)),
-    ((0, 4), (4,)),
-    ((3, 500), (1, 500)),
-    ((1, 1, 4), (1, 4)),
-)
+def sizes_of(text: str) -> tuple[int, ...]:
+    """Return the shape of a text such as ``3x4``; ``-`` is a scalar."""
+    return () if text == "-" else tuple(map(int, text.split("x")))
+
+
+def rows(text: str) -> list[tuple[tuple[int, ...], ...]]:
+    """Return rows of shapes: a comma ends a row."""
+    return [tuple(map(sizes_of, row.split())) for row in text.split(",")]
+
+
+_SHAPES = [shape for (shape,) in rows("6, 3x4, 1, -, 1x3x1x4, 2x3x4x4, 0x4, 5x7, 3x700")]
+_PAIRS = rows("3x4 3x4, 3x4 4, 3x1 1x4, 3x4 -, 1 1, 0x4 4, 3x500 1x500, 1x1x4 1x4")
 _UNARY = (
     "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish LeakyRelu Log Neg "
     "Reciprocal Relu Sigmoid Sin Sinh Softplus Sqrt Tan Tanh ThresholdedRelu Clip Identity"
@@ -283,9 +276,8 @@ def _elementwise(v: Variants) -> None:
         v.add(operator, (a, b))
         v.add(operator, (a,), np.ones(b, np.float32))
         v.add(operator, (a,), np.zeros(b, np.float32))
-    for operator in ["Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"]:
-        for a, b in _PAIRS:
-            v.add(operator, (np.round(v.floats(*a)), np.round(v.floats(*b))), kinds=(_BOOL,))
+    for operator, (a, b) in itertools.product(["Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"], _PAIRS):
+        v.add(operator, (np.round(v.floats(*a)), np.round(v.floats(*b))), kinds=(_BOOL,))
     for a, b in _PAIRS:
         v.add("And", (v.floats(*a) > 0, v.floats(*b) > 0), kinds=(_BOOL,))
         v.add("Where", (v.floats(*a) > 0, a, b))
@@ -293,82 +285,59 @@ def _elementwise(v: Variants) -> None:
         v.add(operator, ((3, 4),) * count)
         v.add(operator, ((),) * count)
     types = {np.float32: 1, np.int32: 6, np.uint32: 12, np.int64: _I64, np.bool_: _BOOL}
-    for (source, _), (_, kind) in itertools.product(types.items(), types.items()):
-        for shape in ((3, 4), (1,), (), (0, 4)):
-            v.add("Cast", (np.asarray(v.floats(*shape) * 3, source),), kinds=(kind,), to=kind)
+    for source, kind, (shape,) in itertools.product(types, types.values(), rows("3x4, 1, -, 0x4")):
+        v.add("Cast", (np.asarray(v.floats(*shape) * 3, source),), kinds=(kind,), to=kind)
 
 
 def _moving(v: Variants) -> None:
     for opset, (shape, target) in itertools.product(
-        (13, 21),
-        (((3, 4), (-1,)), ((3, 4), (3, 4)), ((3, 4), (1, 3, 4)), ((1,), (1, 1)), ((0, 4), (0, 2, 2)), ((1,), ())),
+        (13, 21), (("3x4", (-1,)), ("3x4", (3, 4)), ("3x4", (1, 3, 4)), ("1", (1, 1)), ("0x4", (0, 2, 2)), ("1", ()))
     ):
-        v.add("Reshape", (shape,), np.array(target, np.int64), opset=opset)
+        v.add("Reshape", (sizes_of(shape),), _ints(*target), opset=opset)
     for axis in (0, 1, 2):
         v.add("Flatten", ((2, 3),), axis=axis)
         v.add("Flatten", ((2, 1, 4),), axis=axis)
-    for shape, axes in (((1, 3, 1), (0,)), ((1, 3, 1), (0, 2)), ((1, 1), (0, 1))):
+    for shape, axes in rows("1x3x1 0, 1x3x1 0x2, 1x1 0x1"):
         v.add("Squeeze", (shape,), _ints(*axes))
-    for shape, axes in (((3, 4), (0, 2)), ((), (0,)), ((1,), (0,))):
+    for shape, axes in rows("3x4 0x2, - 0, 1 0"):
         v.add("Unsqueeze", (shape,), _ints(*axes))
-    for shape in ((3, 4), (1, 4), (4, 1), (1, 1), (0, 4), (64, 48)):
-        for perm in ((1, 0), (0, 1)):
-            v.add("Transpose", (shape,), perm=perm)
-    for shape in ((2, 3, 4, 5), (2, 1, 4, 5), (2, 3, 1, 1), (1, 1, 1, 1), (130, 5, 3, 3)):
-        for perm in ((0, 2, 3, 1), (0, 3, 1, 2), (0, 1, 2, 3), (3, 2, 1, 0)):
-            v.add("Transpose", (shape,), perm=perm)
+    for (shape,), perm in itertools.product(rows("3x4, 1x4, 4x1, 1x1, 0x4, 64x48"), ((1, 0), (0, 1))):
+        v.add("Transpose", (shape,), perm=perm)
+    four, perms = rows("2x3x4x5, 2x1x4x5, 2x3x1x1, 1x1x1x1, 130x5x3x3"), rows("0x2x3x1, 0x3x1x2, 0x1x2x3, 3x2x1x0")
+    for (shape,), (perm,) in itertools.product(four, perms):
+        v.add("Transpose", (shape,), perm=perm)
     v.add("Transpose", ((5,),), perm=(0,))
     v.add("Transpose", ((5,),))
-    for a, b, axis in (
-        ((3, 4), (2, 4), 0),
-        ((3, 4), (3, 2), 1),
-        ((3, 4), (0, 4), 0),
-        ((0, 4), (3, 4), 0),
-        ((1, 3), (1, 3), 0),
-    ):
+    for a, b, (axis,) in rows("3x4 2x4 0, 3x4 3x2 1, 3x4 0x4 0, 0x4 3x4 0, 1x3 1x3 0"):
         v.add("Concat", (a, b), axis=axis)
     for count in (1, 3, 9, 20):
         v.add("Concat", ((2, 4),) * count, axis=-1)
-    for shape, target in (
-        ((3, 1), (3, 4)),
-        ((3, 4), (3, 4)),
-        ((3, 4), (1, 3, 4)),
-        ((1,), (1,)),
-        ((), (4,)),
-        ((1, 8), (4, 8)),
-    ):
-        v.add("Expand", (shape,), np.array(target, np.int64))
-    for shape, repeats in (((3, 4), (2, 1)), ((3, 4), (1, 1)), ((1,), (1,)), ((1,), (5,)), ((1, 2, 3), (2, 2, 2))):
-        v.add("Tile", (shape,), np.array(repeats, np.int64))
+    for shape, target in rows("3x1 3x4, 3x4 3x4, 3x4 1x3x4, 1 1, - 4, 1x8 4x8"):
+        v.add("Expand", (shape,), _ints(*target))
+    for shape, repeats in rows("3x4 2x1, 3x4 1x1, 1 1, 1 5, 1x2x3 2x2x2"):
+        v.add("Tile", (shape,), _ints(*repeats))
     for count in (1, 2, 5):
         v.add("Split", ((5, 4),), axis=0, outputs=count, num_outputs=count)
         v.add("Split", ((1, 5),), axis=1, outputs=count, num_outputs=count)
     v.add("Split", ((3, 5),), _ints(2, 3), axis=1, outputs=2)
     v.add("Split", ((3, 4),), _ints(0, 4), axis=1, outputs=2)
-    for shape, start, end, axis, step in (
-        ((3, 4), 0, 99, 1, 1),
-        ((3, 4), 1, 3, 1, 1),
-        ((4, 3), 1, 3, 0, 1),
-        ((3, 4), -1, -99, 1, -1),
-        ((3, 8), 0, 8, 1, 2),
-        ((3, 4), 2, 2, 1, 1),
-        ((1,), 0, 1, 0, 1),
+    for row in (
+        "3x4 0 99 1 1",
+        "3x4 1 3 1 1",
+        "4x3 1 3 0 1",
+        "3x4 -1 -99 1 -1",
+        "3x8 0 8 1 2",
+        "3x4 2 2 1 1",
+        "1 0 1 0 1",
     ):
-        v.add("Slice", (shape,), *map(_ints, (start, end, axis, step)))
-    for mode, (shape, pads) in itertools.product(
-        ("constant", "reflect", "edge"),
-        (((3, 4), (1, 0, 0, 2)), ((3, 4), (0,) * 4), ((1,), (0, 0)), ((1, 2, 3, 4), (0,) * 8)),
-    ):
-        v.add("Pad", (shape,), _ints(*pads), mode=mode)
+        shape, *start_end_axis_step = row.split()
+        v.add("Slice", (sizes_of(shape),), *(_ints(int(number)) for number in start_end_axis_step))
+    pads = (("3x4", (1, 0, 0, 2)), ("3x4", (0,) * 4), ("1", (0, 0)), ("1x2x3x4", (0,) * 8))
+    for mode, (shape, amounts) in itertools.product(("constant", "reflect", "edge"), pads):
+        v.add("Pad", (sizes_of(shape),), _ints(*amounts), mode=mode)
     v.add("Pad", ((0, 4),), _ints(1, 0, 1, 0))
-    for axis, indices in (
-        (0, _ints(0, 1, 2)),
-        (1, _ints(0, 1, 2, 3)),
-        (0, np.array(1)),
-        (0, _ints(2, 0)),
-        (0, _ints()),
-    ):
-        v.add("Gather", ((3, 4),), indices, axis=axis)
+    for axis, indices in ((0, [0, 1, 2]), (1, [0, 1, 2, 3]), (0, 1), (0, [2, 0]), (0, [])):
+        v.add("Gather", ((3, 4),), np.array(indices, np.int64), axis=axis)
     v.add("Gather", ((5, 4), np.array([[2, 0], [1, 4]])))
     v.add("Gather", ((1,),), _ints(0))
     v.add("GatherElements", ((3, 4), np.array([[3, 2, 1, 0]] * 3)), axis=1)
@@ -377,50 +346,35 @@ def _moving(v: Variants) -> None:
     v.add("GatherND", ((3, 4),), np.array([[0], [1], [2]]))
     v.add("GatherND", ((3, 4), np.array([[0, 1], [2, 3]])))
     v.add("GatherND", ((1,),), np.array([[0]]))
-    for upper, shape in itertools.product((0, 1), ((3, 4), (1, 1), (2, 4, 4))):
+    for upper, (shape,) in itertools.product((0, 1), rows("3x4, 1x1, 2x4x4")):
         v.add("Trilu", (shape,), upper=upper)
         v.add("Trilu", (shape,), np.array(5), upper=upper)
         v.add("Trilu", (shape,), np.array(-5), upper=upper)
-    for shape, axis in (((3, 4), 0), ((3, 4), 1), ((1,), 0), ((3, 1), 1)):
+    for shape, (axis,) in rows("3x4 0, 3x4 1, 1 0, 3x1 1"):
         v.add("CumSum", (shape,), np.array(axis))
         v.add("CumSum", (shape,), np.array(axis), exclusive=1, reverse=1)
-    for shape, count, axis in (((3, 8), 3, 1), ((3, 8), 8, 1), ((1,), 1, 0), ((4, 3), 2, 0), ((2, 300), 5, 1)):
+    for shape, (count,), (axis,) in rows("3x8 3 1, 3x8 8 1, 1 1 0, 4x3 2 0, 2x300 5 1"):
         v.add("TopK", (shape,), _ints(count), outputs=2, kinds=(TensorProto.FLOAT, _I64), axis=axis)
-    for equation, shapes in (
-        ("ij->ij", ((3, 4),)),
-        ("ij->ji", ((3, 4),)),
-        ("ij->i", ((3, 4),)),
-        ("ij,jk->ik", ((3, 4), (4, 5))),
-        ("bij,bjk->bik", ((2, 3, 4), (2, 4, 5))),
-        ("ii->i", ((3, 3),)),
-        ("i->i", ((1,),)),
-    ):
+    equations = ("ij->ij", "ij->ji", "ij->i", "ij,jk->ik", "bij,bjk->bik", "ii->i", "i->i")
+    inputs = rows("3x4, 3x4, 3x4, 3x4 4x5, 2x3x4 2x4x5, 3x3, 1")
+    for equation, shapes in zip(equations, inputs, strict=True):
         v.add("Einsum", shapes, equation=equation)
-    for shape, mode in itertools.product(((1, 1, 3, 4), (1, 2, 3, 4), (3, 4)), ("nearest", "linear", "cubic")):
+    for (shape,), mode in itertools.product(rows("1x1x3x4, 1x2x3x4, 3x4"), ("nearest", "linear", "cubic")):
         for coordinates, last in itertools.product(("half_pixel", "asymmetric", "align_corners"), (1, 2)):
             scales = np.array([*[1] * (len(shape) - 1), last], np.float32)
             v.add("Resize", (shape,), None, scales, mode=mode, coordinate_transformation_mode=coordinates)
         v.add("Resize", (shape,), None, None, _ints(*shape), mode=mode)
-    rows = np.array([[0], [2]])
-    v.add("ScatterND", ((3, 4), rows, (2, 4)))
-    v.add("ScatterND", ((3, 4),), rows, np.zeros((2, 4), np.float32))
+    indices = np.array([[0], [2]])
+    v.add("ScatterND", ((3, 4), indices, (2, 4)))
+    v.add("ScatterND", ((3, 4),), indices, np.zeros((2, 4), np.float32))
     v.add("ScatterElements", ((3, 4), np.array([[0, 1]]), (1, 2)), axis=1)
 
 
 def _reducing(v: Variants) -> None:
+    reductions = rows("3x4 1, 3x4 0, 3x4 0x1, 3x1 1, 1x3x1x4 0x2, 1 0, 2x3000 1, 2x3x4 -2, 3x0 1")
     for name in ["Max", "Min", "Mean", "Sum", "Prod", "L1", "L2", "LogSum", "SumSquare", "LogSumExp"]:
         operator = f"Reduce{name}"
-        for shape, axes in (
-            ((3, 4), (1,)),
-            ((3, 4), (0,)),
-            ((3, 4), (0, 1)),
-            ((3, 1), (1,)),
-            ((1, 3, 1, 4), (0, 2)),
-            ((1,), (0,)),
-            ((2, 3000), (1,)),
-            ((2, 3, 4), (-2,)),
-            ((3, 0), (1,)),
-        ):
+        for shape, axes in reductions:
             for keep in (0, 1):
                 v.add(operator, (shape,), _ints(*axes), keepdims=keep)
                 v.add(operator, (shape,), _ints(*axes), keepdims=keep, noop_with_empty_axes=1)
@@ -429,22 +383,15 @@ def _reducing(v: Variants) -> None:
             v.add(operator, ((3, 4),), noop_with_empty_axes=empty)
             v.add(operator, ((3, 4),), _ints(), noop_with_empty_axes=empty)
             v.add(operator, ((),), noop_with_empty_axes=empty)
-    for operator, shape, axis in itertools.product(("ArgMax", "ArgMin"), ((3, 40), (3, 1), (1, 1), (2, 3, 4)), (0, 1)):
+    shapes = rows("3x40, 3x1, 1x1, 2x3x4")
+    for operator, (shape,), axis in itertools.product(("ArgMax", "ArgMin"), shapes, (0, 1)):
         v.add(operator, (shape,), axis=axis, kinds=(_I64,))
         v.add(operator, (shape,), axis=axis, kinds=(_I64,), keepdims=0, select_last_index=1)
-    for shape, axis in (
-        ((2, 3, 4), 0),
-        ((2, 3, 4), 1),
-        ((2, 3, 4), -1),
-        ((3, 1), 1),
-        ((1, 3), 0),
-        ((0, 4), 1),
-        ((2, 2000), 1),
-    ):
+    for shape, (axis,) in rows("2x3x4 0, 2x3x4 1, 2x3x4 -1, 3x1 1, 1x3 0, 0x4 1, 2x2000 1"):
         v.add("Softmax", (shape,), axis=axis)
         v.add("Softmax", (shape,), axis=axis, opset=11)
         v.add("LpNormalization", (shape,), axis=axis, p=2)
-    for shape in ((2, 3, 8), (1, 1), (3, 1), (2, 3, 5)):
+    for (shape,) in rows("2x3x8, 1x1, 3x1, 2x3x5"):
         last = shape[-1:]
         v.add("LayerNormalization", (shape, last, last))
         v.add("LayerNormalization", (shape,), v.floats(*last))
@@ -454,32 +401,20 @@ def _reducing(v: Variants) -> None:
     for operator, behind in (("SkipLayerNormalization", 2), ("SkipSimplifiedLayerNormalization", 1)):
         for skip, bias in itertools.product(((2, 3, 8), (1, 3, 8)), (0, 1)):
             v.add(operator, ((2, 3, 8), skip, *((8,),) * (behind + bias)), domain=MICROSOFT)
-    for shape in ((2, 3, 4), (1, 3, 5, 5), (2, 3, 1, 1), (1, 1, 1, 1)):
+    for (shape,) in rows("2x3x4, 1x3x5x5, 2x3x1x1, 1x1x1x1"):
         channels = shape[1:2]
         v.add("InstanceNormalization", (shape, channels, channels))
         v.add("InstanceNormalization", (shape,), v.floats(*channels), v.floats(*channels))
         four = [v.floats(*channels) for _ in range(3)]
         v.add("BatchNormalization", (shape,), *four, np.abs(v.floats(*channels)) + 1)
-    for shape in ((1, 8, 1), (1, 8, 2), (2, 4, 1)):
+    for (shape,) in rows("1x8x1, 1x8x2, 2x4x1"):
         v.add("DFT", (shape,), None, np.array(1), opset=20)
         v.add("DFT", (shape,), None, np.array(1), opset=20, onesided=int(shape[-1] == 1))
 
 
 def _products(v: Variants) -> None:
-    for a, b in (
-        ((3, 4), (4, 5)),
-        ((1, 1), (1, 1)),
-        ((1, 4), (4, 1)),
-        ((2, 3, 4), (2, 4, 5)),
-        ((2, 3, 4), (4, 5)),
-        ((4,), (4, 5)),
-        ((3, 4), (4,)),
-        ((0, 4), (4, 5)),
-        ((32, 64), (64, 32)),
-        ((1, 4096), (4096, 8)),
-        ((8, 8192), (8192, 8)),
-        ((2, 1, 3, 4), (3, 4, 8)),
-    ):
+    matrices = "3x4 4x5, 1x1 1x1, 1x4 4x1, 2x3x4 2x4x5, 2x3x4 4x5, 4 4x5, 3x4 4, 0x4 4x5, 32x64 64x32, "
+    for a, b in rows(matrices + "1x4096 4096x8, 8x8192 8192x8, 2x1x3x4 3x4x8"):
         v.add("MatMul", (a, b))
         v.add("MatMul", (a,), v.floats(*b))
         if len(a) == len(b) == 2:
@@ -487,35 +422,33 @@ def _products(v: Variants) -> None:
             v.add("Gemm", (a,), v.floats(*b), v.floats(*b[1:]))
             v.add("Gemm", (a[::-1], b[::-1]), transA=1, transB=1, alpha=0.5)
             v.add("Gemm", (a, b, b[1:]), beta=0.0)
-    for shape, weights, attributes in (
-        ((1, 3, 8, 8), (4, 3, 3, 3), {}),
-        ((1, 3, 8, 8), (4, 3, 1, 1), {}),
-        ((1, 1, 1, 1), (1, 1, 1, 1), {}),
-        ((2, 4, 6, 6), (4, 1, 3, 3), {"group": 4}),
-        ((2, 4, 6, 6), (8, 2, 3, 3), {"group": 2}),
-        ((1, 3, 8, 8), (4, 3, 8, 8), {}),
-        ((1, 3, 8, 8), (4, 3, 3, 3), {"pads": [1, 1, 1, 1], "strides": [2, 2], "dilations": [2, 2]}),
-        ((1, 3, 9), (4, 3, 3), {}),
-        ((1, 512, 3, 3), (16, 512, 3, 3), {"pads": [1, 1, 1, 1]}),
+    for row, attributes in (
+        ("1x3x8x8 4x3x3x3, 1x3x8x8 4x3x1x1, 1x1x1x1 1x1x1x1", {}),
+        ("2x4x6x6 4x1x3x3", {"group": 4}),
+        ("2x4x6x6 8x2x3x3", {"group": 2}),
+        ("1x3x8x8 4x3x8x8", {}),
+        ("1x3x8x8 4x3x3x3", {"pads": [1, 1, 1, 1], "strides": [2, 2], "dilations": [2, 2]}),
+        ("1x3x9 4x3x3", {}),
+        ("1x512x3x3 16x512x3x3", {"pads": [1, 1, 1, 1]}),
     ):
-        v.add("Conv", (shape,), v.floats(*weights), **attributes)
-        v.add("Conv", (shape, weights, weights[:1]), **attributes)
-    for shape, weights, attributes in (
-        ((1, 3, 4, 4), (3, 4, 3, 3), {}),
-        ((1, 3, 4, 4), (3, 4, 1, 1), {}),
-        ((1, 4, 4, 4), (4, 1, 2, 2), {"group": 4, "strides": [2, 2]}),
+        for shape, weights in rows(row):
+            v.add("Conv", (shape,), v.floats(*weights), **attributes)
+            v.add("Conv", (shape, weights, weights[:1]), **attributes)
+    for row, attributes in (
+        ("1x3x4x4 3x4x3x3, 1x3x4x4 3x4x1x1", {}),
+        ("1x4x4x4 4x1x2x2", {"group": 4, "strides": [2, 2]}),
     ):
-        v.add("ConvTranspose", (shape,), v.floats(*weights), **attributes)
-        v.add("ConvTranspose", (shape, weights), **attributes)
-    for shape, kernel in itertools.product(((1, 3, 5, 5), (2, 4, 4, 4), (1, 1, 1, 1)), (1, 2, 3)):
+        for shape, weights in rows(row):
+            v.add("ConvTranspose", (shape,), v.floats(*weights), **attributes)
+            v.add("ConvTranspose", (shape, weights), **attributes)
+    for (shape,), kernel in itertools.product(rows("1x3x5x5, 2x4x4x4, 1x1x1x1"), (1, 2, 3)):
         for operator in ("MaxPool", "AveragePool"):
             v.add(operator, (shape,), kernel_shape=[kernel] * 2, auto_pad="SAME_UPPER")
             v.add(operator, (shape,), kernel_shape=[kernel] * 2, strides=[2, 2], auto_pad="SAME_UPPER")
         for operator in ("GlobalAveragePool", "GlobalMaxPool"):
             v.add(operator, (shape,))
-    for mode, (shape, size) in itertools.product(
-        ("DCR", "CRD"), (((1, 4, 2, 3), 1), ((1, 4, 2, 3), 2), ((1, 8, 1, 1), 2))
-    ):
+    blocks = rows("1x4x2x3 1, 1x4x2x3 2, 1x8x1x1 2")
+    for mode, (shape, (size,)) in itertools.product(("DCR", "CRD"), blocks):
         v.add("DepthToSpace", (shape,), blocksize=size, mode=mode)
 
 

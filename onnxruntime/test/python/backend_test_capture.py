@@ -9,7 +9,9 @@ from __future__ import annotations
 import gc
 import threading
 import warnings
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from unittest import mock
 
 import numpy as np
@@ -87,17 +89,17 @@ class Expected:
         return self._session.run(None, dict(zip(self._names, inputs, strict=True)))
 
 
-def captured_ids(rep):
-    """Return a context that collects the graph id of every run with an IO binding."""
+@contextmanager
+def captured_ids(rep) -> Iterator[list[int]]:
+    """Collect the graph id of every run with an IO binding."""
     ids = []
 
     def watched(binding, options):
         ids.append(int(options.get_run_config_entry("gpu_graph_id")))
         return type(rep.session).run_with_iobinding(rep.session, binding, options)
 
-    patch = mock.patch.object(rep.session, "run_with_iobinding", watched)
-    patch.ids = ids
-    return patch
+    with mock.patch.object(rep.session, "run_with_iobinding", watched):
+        yield ids
 
 
 def capture_of(session: InferenceSession) -> graphs.Capture | None:
@@ -105,22 +107,8 @@ def capture_of(session: InferenceSession) -> graphs.Capture | None:
     return state.of(session).capture_of(session)
 
 
-class CaptureBehaviour:
-    """The tests. A class inherits them together with ``unittest.TestCase``, and prepares models."""
-
-    # Whether each thread has its own graphs.
-    by_thread = False
-
-    # The lock of the EP's sessions.
-    lock: locks.SessionLock
-
-    def prepare(self, made: ModelProto, **keywords):
-        """Prepare a model with graph capture."""
-        raise NotImplementedError
-
-    def ordinary(self, made: ModelProto):
-        """Prepare a model without graph capture."""
-        raise NotImplementedError
+class Checks:
+    """Methods for tests that compare outputs with those of the CPU EP."""
 
     def check(self, got, expected) -> None:
         self.assertEqual(len(got), len(expected))
@@ -131,15 +119,29 @@ class CaptureBehaviour:
     def data(self, seed: int, *shape: int) -> np.ndarray:
         return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
+    def check_run(self, rep, expected: Expected, *inputs: np.ndarray, **keywords) -> None:
+        self.check(rep.run([*inputs], **keywords), expected(*inputs))
+
+
+class CaptureBehaviour(Checks):
+    """The tests. A class inherits them together with ``unittest.TestCase``.
+
+    It has a method ``prepare``, which prepares a model with graph capture, and ``ordinary``, which does without.
+    """
+
+    # Whether each thread has its own graphs.
+    by_thread = False
+
+    # The lock of the EP's sessions.
+    lock: locks.SessionLock
+
     def test_every_run_has_its_own_inputs(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
-        watch = captured_ids(rep)
-        with watch:
+        with captured_ids(rep) as ids:
             for i in range(200):
-                x = self.data(i, 3, 4)
-                self.check(rep.run([x]), expected(x))
-        self.assertEqual(set(watch.ids), {graph_keys.FIRST_AUTOMATIC_ID})
-        self.assertLess(len(watch.ids), 210)
+                self.check_run(rep, expected, self.data(i, 3, 4))
+        self.assertEqual(set(ids), {graph_keys.FIRST_AUTOMATIC_ID})
+        self.assertLess(len(ids), 210)
 
     def interrupt(self, rep, x: np.ndarray, error: type[BaseException] = KeyboardInterrupt, **keywords) -> None:
         """Interrupt a run while ORT captures, or immediately afterwards."""
@@ -148,13 +150,12 @@ class CaptureBehaviour:
 
     def test_an_interrupted_first_run(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
-        watch = captured_ids(rep)
         x = self.data(0, 3, 4)
         self.interrupt(rep, x)
-        with watch:
+        with captured_ids(rep) as ids:
             for model in (rep, onnxruntime.backend.prepare(rep.session)):
                 self.check(model.run([x]), expected(x))
-        self.assertEqual(set(watch.ids), {1025})  # a graph captured under the first id is never replayed
+        self.assertEqual(set(ids), {1025})  # a graph captured under the first id is never replayed
         self.interrupt(rep, x, run_config={"gpu_graph_id": 5})
         for _ in range(2):
             with self.assertRaisesRegex(RuntimeError, "first run with gpu_graph_id=5 failed. Choose another id"):
@@ -198,12 +199,10 @@ class CaptureBehaviour:
 
     def test_shapes_alternate(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
-        watch = captured_ids(rep)
-        with watch:
+        with captured_ids(rep) as ids:
             for i in range(40):
-                x = self.data(i, (1, 3, 2)[i % 3], 4)
-                self.check(rep.run([x]), expected(x))
-        self.assertEqual(set(watch.ids), {1024, 1025, 1026})
+                self.check_run(rep, expected, self.data(i, (1, 3, 2)[i % 3], 4))
+        self.assertEqual(set(ids), {1024, 1025, 1026})
 
     def test_array_likes(self) -> None:
         class Like:
@@ -292,12 +291,11 @@ class CaptureBehaviour:
     def test_an_input_that_no_node_reads(self) -> None:
         made = model([helper.make_node("Neg", ["X"], ["Y"])], {"U": (3,), "X": ("N", 4)}, {"Y": ("N", 4)})
         rep, expected = self.prepare(made), Expected(made)
-        watch = captured_ids(rep)
-        with watch:
+        with captured_ids(rep) as ids:
             for i in range(6):
                 unread, x = self.data(9 + i, 3), self.data(i, 1 + i % 2, 4)
                 self.check(rep.run([unread, x]), expected(unread, x))
-        self.assertEqual(set(watch.ids), {1024, 1025})
+        self.assertEqual(set(ids), {1024, 1025})
         with self.assertRaisesRegex(onnxruntime.backend.InputError, "U"):
             rep.run([unread[:2], x])
 
@@ -330,23 +328,20 @@ class CaptureBehaviour:
 
     def test_several_graph_ids(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
-        watch = captured_ids(rep)
-        with watch:
+        with captured_ids(rep) as ids:
             for i in range(30):
                 graph_id = (0, 1, 7, 1023, None)[i % 5]
                 x = self.data(i, 2 if graph_id == 7 else 3, 4)
                 config = {} if graph_id is None else {"gpu_graph_id": graph_id}
                 self.check(rep.run([x], run_config=config), expected(x))
-        self.assertEqual(set(watch.ids), {0, 1, 7, 1023, 1028})
+        self.assertEqual(set(ids), {0, 1, 7, 1023, 1028})
 
     def test_prepared_graph_id(self) -> None:
         rep, expected = self.prepare(chain(), run_config={"gpu_graph_id": 5}), Expected(chain())
-        watch = captured_ids(rep)
-        with watch:
+        with captured_ids(rep) as ids:
             for i in range(3):
-                x = self.data(i, 3, 4)
-                self.check(rep.run([x]), expected(x))
-        self.assertEqual(set(watch.ids), {5})
+                self.check_run(rep, expected, self.data(i, 3, 4))
+        self.assertEqual(set(ids), {5})
 
     def test_graph_id_with_other_shapes(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
@@ -359,16 +354,13 @@ class CaptureBehaviour:
 
     def test_without_capture(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
-        watch = captured_ids(rep)
-        with watch:
+        with captured_ids(rep) as ids:
             for i in range(12):
-                x = self.data(i, 3, 4)
-                self.check(rep.run([x], run_config={"gpu_graph_id": -1}), expected(x))
-            self.assertEqual(watch.ids, [])
+                self.check_run(rep, expected, self.data(i, 3, 4), run_config={"gpu_graph_id": -1})
+            self.assertEqual(ids, [])
             for i in range(12):
-                x = self.data(i, 3, 4)
-                self.check(rep.run([x], run_config={"gpu_graph_id": -1} if i % 2 else None), expected(x))
-        self.check(self.prepare(chain(), run_config={"gpu_graph_id": -1}).run([x]), expected(x))
+                self.check_run(rep, expected, self.data(i, 3, 4), run_config={"gpu_graph_id": -1} if i % 2 else None)
+        self.check_run(self.prepare(chain(), run_config={"gpu_graph_id": -1}), expected, self.data(0, 3, 4))
 
     def test_eight_threads(self) -> None:
         rep, expected = self.prepare(chain(20)), Expected(chain(20))
@@ -377,15 +369,13 @@ class CaptureBehaviour:
         def work(thread: int) -> None:
             start.wait()
             for i in range(25):
-                x = self.data(100 * thread + i, 1 + thread % 2, 4)
-                self.check(rep.run([x]), expected(x))
+                self.check_run(rep, expected, self.data(100 * thread + i, 1 + thread % 2, 4))
 
-        watch = captured_ids(rep)
-        with watch, ThreadPoolExecutor(8) as pool:
+        with captured_ids(rep) as ids, ThreadPoolExecutor(8) as pool:
             for done in [pool.submit(work, thread) for thread in range(8)]:
                 done.result()
         # Two shapes make two graphs, or each thread has one.
-        self.assertEqual(set(watch.ids), set(range(1024, 1032 if self.by_thread else 1026)))
+        self.assertEqual(set(ids), set(range(1024, 1032 if self.by_thread else 1026)))
 
     def test_two_prepared_models_on_one_session(self) -> None:
         first, expected = self.prepare(chain(20)), Expected(chain(20))
@@ -402,13 +392,12 @@ class CaptureBehaviour:
                     x = x[:1]
                 self.check(rep.run([x]), expected(x))
 
-        watch = captured_ids(first)
-        with watch, ThreadPoolExecutor(3) as pool:
+        with captured_ids(first) as ids, ThreadPoolExecutor(3) as pool:
             reps = ((first, 0), (second, 1000), (third, 2001))
             for done in [pool.submit(work, rep, seed) for rep, seed in reps]:
                 done.result()
-        self.assertEqual(len(set(watch.ids)), 7 if self.by_thread else 4)
-        self.assertIn(9, watch.ids)
+        self.assertEqual(len(set(ids)), 7 if self.by_thread else 4)
+        self.assertIn(9, ids)
 
     def test_two_sessions_in_two_threads(self) -> None:
         expected = Expected(chain(20))
@@ -419,8 +408,7 @@ class CaptureBehaviour:
             for _ in range(3):
                 rep = self.prepare(chain(20))
                 for i in range(40):
-                    x = self.data(100 * thread + i, 3, 4)
-                    self.check(rep.run([x]), expected(x))
+                    self.check_run(rep, expected, self.data(100 * thread + i, 3, 4))
                 del rep
                 gc.collect()
 
@@ -483,19 +471,18 @@ class CaptureBehaviour:
         for _ in range(2):
             with self.assertRaisesRegex(onnxruntime.backend.InputError, "X"):
                 rep.run([self.data(0, 4, 3)])
-        x = self.data(0, 4, 4)
-        self.check(rep.run([x]), expected(x))
+        self.check_run(rep, expected, self.data(0, 4, 4))
 
     def test_live_graphs_are_bounded(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
-        watch = captured_ids(rep)
-        with mock.patch.object(graph_keys, "MOST_GRAPHS", 3), watch, warnings.catch_warnings(record=True) as caught:
+        most, recording = mock.patch.object(graph_keys, "MOST_GRAPHS", 3), warnings.catch_warnings(record=True)
+        with most, captured_ids(rep) as ids, recording as caught:
             warnings.simplefilter("always")
             for i in range(24):
                 x = self.data(i, 1 + i % 6, 4)
                 config = {"gpu_graph_id": 40} if i % 6 == 5 else None
                 self.check(rep.run([x], run_config=config), expected(x))
-        self.assertEqual(set(watch.ids), {1024, 1025, 1026})
+        self.assertEqual(set(ids), {1024, 1025, 1026})
         self.assertEqual([warning.category for warning in caught], [RuntimeWarning])
         self.assertIn("3 graphs", str(caught[0].message))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import unittest
 
 import numpy as np
+from backend_test_capture import Checks
 from onnx import ModelProto, TensorProto
 
 import onnxruntime
@@ -56,7 +57,7 @@ def open_session(made: ModelProto, options: dict | None = None, config: dict | N
         return InferenceSession(made.SerializeToString(), asked, providers=[(CUDA, options)])
 
 
-class OnCuda(unittest.TestCase):
+class OnCuda(Checks, unittest.TestCase):
     """Methods that the classes for CUDA share."""
 
     def prepare(self, made: ModelProto, device_id: int = 0, **keywords):
@@ -65,12 +66,6 @@ class OnCuda(unittest.TestCase):
 
     def ordinary(self, made: ModelProto):
         return onnxruntime.backend.prepare(made, provider_options={CUDA: {}})
-
-    def data(self, seed: int, *shape: int) -> np.ndarray:
-        return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-    def close(self, got: np.ndarray, want: np.ndarray) -> None:
-        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
     def same(self, got, want) -> None:
         self.assertEqual(len(got), len(want))

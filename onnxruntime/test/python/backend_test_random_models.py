@@ -2,277 +2,267 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Random models for graph capture: many operators, inputs of any batch size, outputs on the device and on the CPU.
+"""Random models for graph capture on CUDA and WebGPU: many operators, inputs of any batch size.
 
-For CUDA, :func:`random_model` makes models. The function :func:`refused_variant` changes a model so that it may not
-capture.
+The function :func:`refused_variant` changes a model so that it may not capture.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from math import prod
 
 import numpy as np
+from backend_test_models import model
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-FLOAT = TensorProto.FLOAT
+FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
+_UNARY = (
+    "Relu",
+    "Sigmoid",
+    "Tanh",
+    "Neg",
+    "Abs",
+    "Softplus",
+    "HardSigmoid",
+    "Erf",
+    "Cos",
+    "Gelu",
+    "Floor",
+    "Elu",
+    "Identity",
+)
+_BINARY = ("Add", "Sub", "Mul", "Max", "Min", "PRelu")
+_REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin")
+_CASTS = (INT32, INT64, TensorProto.FLOAT16, TensorProto.BOOL)
+_LARGEST = 64  # of the tensors that nodes read, without the batch
+Sizes = tuple[int, ...]
 
 
-class Value(NamedTuple):
-    """A tensor of floats whose first axis is the batch: its name and its other sizes."""
-
-    name: str
-    sizes: tuple[int, ...]
-
-
-class Builder:
+class _Builder:
     """A model that grows by one node or a few at a time, each of which reads earlier values."""
 
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng(seed)
         self.nodes: list = []
         self.constants: dict[str, np.ndarray] = {}
-        # X and Z may be joined. I selects rows of a table.
-        self.values = [Value("X", (8,)), Value("Z", (8,)), Value("V", (3, 4))]
+        # The tensors of floats whose first axis is the batch, and their other sizes.
+        self.values: dict[str, Sizes] = {"X": (8,), "Z": (8,), "V": (3, 4)}
 
-    def constant(self, array: np.ndarray) -> str:
+    def constant(self, values: object, dtype: type = np.float32) -> str:
         name = f"c{len(self.constants)}"
-        self.constants[name] = array
+        self.constants[name] = np.asarray(values, dtype)
         return name
-
-    def weights(self, *shape: int) -> str:
-        return self.constant(self.random.uniform(-0.5, 0.5, shape).astype(np.float32))
 
     def integers(self, *numbers: int) -> str:
-        return self.constant(np.array(numbers, np.int64))
+        return self.constant(numbers, np.int64)
 
-    def add(self, operator: str, inputs: list[str], **attributes) -> str:
-        """Append a node with one output; returns its name."""
+    def weights(self, *shape: int) -> str:
+        return self.constant(self.random.uniform(-0.5, 0.5, shape))
+
+    def add(self, operator: str, inputs: list[str], sizes: Sizes | None = None, **attributes) -> str:
+        """Append a node with one output, which later nodes may read if its sizes are given; return the name."""
         name = f"t{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, inputs, [name], name=f"{operator}_{name}", **attributes))
+        if sizes is not None:
+            self.values[name] = sizes
         return name
 
-    def pick(self, rank: int | None = None) -> Value:
-        fitting = [value for value in self.values if rank is None or len(value.sizes) == rank]
+    def choice(self, choices):
+        return choices[self.random.integers(len(choices))]
+
+    def pick(self, rank: int | None = None) -> tuple[str, Sizes]:
+        fitting = [
+            one for one in self.values.items() if len(one[1]) == (rank or len(one[1])) and prod(one[1]) <= _LARGEST
+        ]
         # Mostly the last values, so that a model is deep.
         return fitting[-1 - min(int(self.random.exponential(2)), len(fitting) - 1)]
 
-    def keep(self, name: str, *sizes: int) -> None:
-        self.values.append(Value(name, sizes))
+    def partner(self, sizes: Sizes) -> str:
+        """Return a tensor of the same shape."""
+        return self.choice([name for name, other in self.values.items() if other == sizes])
 
-    def partner(self, value: Value) -> str:
-        """A tensor of the same shape: another one, or one made from it."""
-        same = [other for other in self.values if other.sizes == value.sizes]
-        return same[self.random.integers(len(same))].name
 
-    # ---- the nodes that a step may add ----
+# The nodes that a step may add: functions of the builder, a value and its sizes.
 
-    def unary(self) -> None:
-        x = self.pick()
-        operators = ("Relu", "Sigmoid", "Tanh", "Neg", "Abs", "Softsign", "Erf", "Gelu", "Floor", "Elu", "Identity")
-        self.keep(self.add(str(self.random.choice(operators)), [x.name]), *x.sizes)
 
-    def binary(self) -> None:
-        x = self.pick()
-        others = [self.partner(x), self.weights(*x.sizes), self.weights(x.sizes[-1]), self.weights(1)]
-        operator = str(self.random.choice(("Add", "Sub", "Mul", "Max", "Min")))
-        self.keep(self.add(operator, [x.name, others[self.random.integers(4)]]), *x.sizes)
+def _binary(b: _Builder, x: str, s: Sizes) -> None:
+    b.add(b.choice(_BINARY), [x, b.choice([b.partner(s), b.weights(*s), b.weights(s[-1]), b.weights(1)])], s)
 
-    def matmul(self) -> None:
-        x, width = self.pick(), int(self.random.integers(2, 9))
-        self.keep(self.add("MatMul", [x.name, self.weights(x.sizes[-1], width)]), *x.sizes[:-1], width)
 
-    def concat(self) -> None:
-        x = self.pick()
-        y = next(value for value in self.values if value.sizes[:-1] == x.sizes[:-1])
-        if x.sizes[-1] + y.sizes[-1] <= 32:
-            joined = self.add("Concat", [x.name, y.name], axis=-1)
-            self.keep(joined, *x.sizes[:-1], x.sizes[-1] + y.sizes[-1])
+def _concat(b: _Builder, x: str, s: Sizes) -> None:
+    y, t = b.choice([(name, other) for name, other in b.values.items() if other[:-1] == s[:-1]])
+    b.add("Concat", [x, y], (*s[:-1], s[-1] + t[-1]), axis=-1)
 
-    def split(self) -> None:
-        x = self.pick()
-        if x.sizes[-1] < 2:
-            return
-        first = int(self.random.integers(1, x.sizes[-1]))
-        sizes = (first, x.sizes[-1] - first)
-        names = [f"t{len(self.nodes)}_{i}" for i in range(2)]
-        axis = len(x.sizes)
-        self.nodes.append(helper.make_node("Split", [x.name, self.integers(*sizes)], names, axis=axis))
-        for name, size in zip(names, sizes, strict=True):
-            self.keep(name, *x.sizes[:-1], size)
 
-    def gather(self) -> None:
-        x, count = self.pick(), int(self.random.integers(1, 9))
-        places = self.integers(*self.random.integers(-x.sizes[-1], x.sizes[-1], count))
-        self.keep(self.add("Gather", [x.name, places], axis=len(x.sizes)), *x.sizes[:-1], count)
+def _split(b: _Builder, x: str, s: Sizes) -> None:
+    first = int(b.random.integers(1, max(s[-1], 2)))
+    sizes = [size for size in (first, s[-1] - first) if size]
+    names = [f"t{len(b.nodes)}_{i}" for i in range(len(sizes))]
+    b.nodes.append(helper.make_node("Split", [x, b.integers(*sizes)], names, axis=len(s)))
+    b.values |= {name: (*s[:-1], size) for name, size in zip(names, sizes, strict=True)}
 
-    def look_up(self) -> None:
-        self.keep(self.add("Gather", [self.weights(7, 8), "I"]), 8)
 
-    def scatter(self) -> None:
-        x = self.pick(1)
-        updates = self.weights(1, *x.sizes)
-        self.keep(self.add("ScatterND", [x.name, self.constant(np.array([[0]], np.int64)), updates]), *x.sizes)
+def _gather(b: _Builder, x: str, s: Sizes) -> None:
+    places = b.integers(*b.random.integers(-s[-1], s[-1], 3))
+    b.add("Gather", [x, places], (*s[:-1], 3), axis=len(s))
 
-    def transpose(self) -> None:
-        x = self.pick(2)
-        self.keep(self.add("Transpose", [x.name], perm=[0, 2, 1]), x.sizes[1], x.sizes[0])
 
-    def reshape(self) -> None:
-        x = self.pick()
-        if len(x.sizes) == 2:
-            self.keep(self.add("Flatten", [x.name]), x.sizes[0] * x.sizes[1])
-        elif x.sizes[0] % 2 == 0:
-            self.keep(self.add("Reshape", [x.name, self.integers(0, 2, -1)]), 2, x.sizes[0] // 2)
+def _transpose(b: _Builder, x: str, s: Sizes) -> None:
+    x, s = b.pick(2)
+    b.add("Transpose", [x], s[::-1], perm=[0, 2, 1])
 
-    def reshape_like(self) -> None:
-        """Through the shape of another tensor, which nodes on the CPU compute."""
-        x = self.pick()
-        flat = self.add("Reshape", [x.name, self.integers(-1)])
-        self.keep(self.add("Reshape", [flat, self.add("Shape", [x.name])]), *x.sizes)
 
-    def expand_like(self) -> None:
-        x = self.pick()
-        filled = self.add("Expand", [self.weights(x.sizes[-1]), self.add("Shape", [x.name])])
-        self.keep(self.add("Add", [x.name, filled]), *x.sizes)
+def _reshape(b: _Builder, x: str, s: Sizes) -> None:
+    flat = b.add("Flatten", [x], (prod(s),))
+    b.add("Reshape", [flat, b.integers(0, s[-1], -1)], (s[-1], prod(s[:-1])))
 
-    def softmax(self) -> None:
-        x = self.pick()
-        self.keep(self.add(str(self.random.choice(("Softmax", "LogSoftmax"))), [x.name], axis=-1), *x.sizes)
 
-    def layer_norm(self) -> None:
-        x = self.pick()
-        inputs = [x.name, self.weights(x.sizes[-1]), self.weights(x.sizes[-1])]
-        self.keep(self.add("LayerNormalization", inputs, axis=-1), *x.sizes)
+def _reduce(b: _Builder, x: str, s: Sizes) -> None:
+    axis = int(b.random.integers(1, len(s) + 1))
+    reduced = b.add(b.choice(_REDUCTIONS), [x, b.integers(axis)], (*s[: axis - 1], 1, *s[axis:]), keepdims=1)
+    b.add("Sub", [x, reduced], s)
 
-    def reduce(self) -> None:
-        x = self.pick()
-        operator = str(self.random.choice(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin")))
-        reduced = self.add(operator, [x.name, self.integers(-1)], keepdims=1)
-        self.keep(self.add("Sub", [x.name, reduced]), *x.sizes)
 
-    def cast(self) -> None:
-        x = self.pick()
-        to = int(self.random.choice((TensorProto.INT32, TensorProto.INT64, TensorProto.FLOAT16, TensorProto.BOOL)))
-        self.keep(self.add("Cast", [self.add("Cast", [x.name], to=to)], to=FLOAT), *x.sizes)
+def _where(b: _Builder, x: str, s: Sizes) -> None:
+    b.add("Where", [b.add("Greater", [x, b.constant(0.3)]), x, b.partner(s)], s)
 
-    def where(self) -> None:
-        x = self.pick()
-        above = self.add("Greater", [x.name, self.constant(np.zeros((), np.float32))])
-        self.keep(self.add("Where", [above, x.name, self.partner(x)]), *x.sizes)
 
-    def slice(self) -> None:
-        x = self.pick()
-        if x.sizes[-1] > 2:
-            bounds = [self.integers(1), self.integers(x.sizes[-1]), self.integers(len(x.sizes))]
-            self.keep(self.add("Slice", [x.name, *bounds]), *x.sizes[:-1], x.sizes[-1] - 1)
+def _unsqueeze(b: _Builder, x: str, s: Sizes) -> None:
+    b.add("Squeeze", [b.add("Unsqueeze", [x, b.integers(2)]), b.integers(2)], s)
 
-    def clip(self) -> None:
-        x = self.pick()
-        ends = [self.constant(np.array(end, np.float32)) for end in (-1, 1)]
-        self.keep(self.add("Clip", [x.name, *ends]), *x.sizes)
 
-    def attention(self) -> None:
-        x = self.pick(2)
-        scores = self.add("MatMul", [x.name, self.add("Transpose", [x.name], perm=[0, 2, 1])])
-        self.keep(self.add("MatMul", [self.add("Softmax", [scores], axis=-1), x.name]), *x.sizes)
+def _attention(b: _Builder, x: str, s: Sizes) -> None:
+    x, s = b.pick(2)
+    scores = b.add("MatMul", [x, b.add("Transpose", [x], perm=[0, 2, 1])])
+    b.add("MatMul", [b.add("Softmax", [scores], axis=-1), x], s)
 
-    def convolution(self) -> None:
-        x = self.pick(1)
-        widened = self.add("MatMul", [x.name, self.weights(x.sizes[0], 16)])
-        image = self.add("Reshape", [widened, self.integers(0, 1, 4, 4)])
-        image = self.add("Conv", [image, self.weights(2, 1, 3, 3), self.weights(2)], pads=[1, 1, 1, 1])
-        image = self.add("MaxPool", [self.add("Relu", [image])], kernel_shape=[2, 2], strides=[2, 2])
-        self.keep(self.add("Flatten", [image]), 8)
 
-    STEPS: tuple[Callable[[Builder], None], ...] = (
-        *(unary,) * 4,
-        *(binary,) * 4,
-        *(matmul,) * 2,
-        *(concat, split, gather, look_up, scatter, transpose, reshape, reshape_like, expand_like, softmax),
-        *(layer_norm, reduce, cast, where, slice, clip, attention, convolution),
+def _convolution(b: _Builder, x: str, s: Sizes) -> None:
+    x, s = b.pick(1)
+    image = b.add("Reshape", [b.add("MatMul", [x, b.weights(s[0], 16)]), b.integers(0, 1, 4, 4)])
+    image = b.add("Conv", [image, b.weights(2, 1, 3, 3), b.weights(2)], pads=[1, 1, 1, 1])
+    image = b.add("MaxPool", [b.add("Relu", [image])], kernel_shape=[2, 2], strides=[2, 2])
+    b.add("Flatten", [image], (8,))
+
+
+def _cast(b: _Builder, x: str, s: Sizes, to: int = INT32) -> None:
+    b.add("Cast", [b.add("Cast", [x], to=to)], s, to=FLOAT)
+
+
+def _reshape_like(b: _Builder, x: str, s: Sizes) -> None:
+    flat = b.add("Reshape", [x, b.integers(-1)])
+    b.add("Reshape", [flat, b.add("Shape", [x])], s)
+
+
+def _expand_like(b: _Builder, x: str, s: Sizes) -> None:
+    b.add("Add", [x, b.add("Expand", [b.weights(s[-1]), b.add("Shape", [x])])], s)
+
+
+_Step = Callable[[_Builder, str, Sizes], object]
+_STEPS: tuple[_Step, ...] = (
+    *(lambda b, x, s: b.add(b.choice(_UNARY), [x], s),) * 4,
+    *(_binary,) * 4,
+    *(lambda b, x, s: b.add("MatMul", [x, b.weights(s[-1], 6)], (*s[:-1], 6)),) * 2,
+    lambda b, x, s: b.add("LayerNormalization", [x, b.weights(s[-1]), b.weights(s[-1])], s, axis=-1),
+    lambda b, x, s: b.add("CumSum", [x, b.constant(len(s), np.int64)], s),
+    lambda b, x, s: b.add("Clip", [x, b.constant(-1), b.constant(1)], s),
+    lambda b, x, s: b.add(
+        "Slice", [x, b.integers(s[-1] > 2), b.integers(99), b.integers(len(s))], (*s[:-1], s[-1] - (s[-1] > 2))
+    ),
+    lambda b, x, s: b.add("Pad", [x, b.integers(*[0] * len(s), 1, *[0] * (len(s) + 1))], (*s[:-1], s[-1] + 1)),
+    lambda b, x, s: b.add("Tile", [x, b.integers(*[1] * len(s), 2)], (*s[:-1], 2 * s[-1])),
+    lambda b, x, s: b.add("Expand", [x, b.integers(1, *s)], s),
+    lambda b, x, s: b.add("Gather", [b.weights(7, 8), "I"], (8,)),
+    *(_concat, _split, _gather, _transpose, _reshape, _reduce, _where, _unsqueeze, _attention, _convolution, _cast),
+)
+_OF_WEBGPU: tuple[_Step, ...] = (lambda b, x, s: b.add("Softmax", [x], s, axis=int(b.random.integers(1, len(s) + 1))),)
+# WebGPU refuses these nodes, because they always copy.
+_COPYING: tuple[_Step, ...] = (
+    lambda b, x, s: b.add("ScatterND", [x, b.constant([[0]], np.int64), b.weights(1, *s)], s),
+    lambda b, x, s: b.add("Max", [x], s),
+    lambda b, x, s: b.add("Min", [x], s),
+    lambda b, x, s: b.add("ReduceSum", [x], s, noop_with_empty_axes=1),
+    lambda b, x, s: b.add("ReduceMax", [x, b.integers()], s, noop_with_empty_axes=1),
+    lambda b, x, s: b.add(
+        "ScatterElements", [x, b.constant(np.zeros([1] * (len(s) + 1)), np.int64), b.weights(*[1] * (len(s) + 1))], s
+    ),
+)
+# These have types that WebGPU refuses, or nodes on the CPU, which compute shapes.
+_OF_CUDA: tuple[_Step, ...] = (
+    lambda b, x, s: b.add("Softsign", [x], s),
+    # The software CUDA does not have the kernel into which ORT fuses an Add and a Softmax of another axis.
+    lambda b, x, s: b.add(b.choice(("Softmax", "LogSoftmax")), [x], s, axis=-1),
+    lambda b, x, s: _cast(b, x, s, b.choice(_CASTS)),
+    _reshape_like,
+    _expand_like,
+)
+
+
+def random_model(seed: int, *, on_cuda: bool) -> ModelProto:
+    """Return a model of 3 to about 60 nodes.
+
+    Inputs: X and Z float (N, 8), V float (N, 3, 4), I indices (N,), P int64 (N, 2), whose rows are pairs of indices.
+    Outputs: values that no node reads, and a few others. For some seeds on CUDA, a shape, a size, and a constant, which
+    ORT keeps on the CPU. For WebGPU, every third model has nodes that always copy.
+    """
+    builder = _Builder(seed)
+    random, add = builder.random, builder.add
+    steps, copies = (
+        (_STEPS + _COPYING[:1] + _OF_CUDA, 0.0) if on_cuda else (_STEPS + _OF_WEBGPU, 0.15 * (seed % 3 == 0))
     )
-
-
-def random_model(seed: int, nodes: int) -> ModelProto:
-    """
-    Make a model of at least ``nodes`` nodes, and few more.
-
-    Inputs: X and Z float (N, 8), V float (N, 3, 4), I int64 (N,), P int64 (N, 2), whose rows are pairs of indices.
-    Outputs: the last value, up to two others, and for some seeds a shape, a size, and a constant, which ORT keeps on
-    the CPU.
-
-    :param seed: determines the model
-    :param nodes: the least number of nodes
-    """
-    builder = Builder(seed)
-    while len(builder.nodes) < nodes:
-        Builder.STEPS[builder.random.integers(len(Builder.STEPS))](builder)
-    made = [value.name for value in builder.values[3:]] or [builder.add("Neg", ["X"])]
-    outputs = dict.fromkeys([made[-1], *(str(builder.random.choice(made)) for _ in range(2))])
-    kept = dict.fromkeys(outputs, FLOAT)
-    if seed % 3 == 0:
-        kept[builder.add("Shape", [made[0]])] = kept[builder.add("Size", [made[-1]])] = TensorProto.INT64
-    if seed % 5 == 0:
-        kept[builder.add("Identity", [builder.weights(3)])] = FLOAT
-    # Every input is read.
-    kept[builder.add("Add", ["X", "Z"])] = kept[builder.add("Neg", ["V"])] = FLOAT
-    kept[builder.add("Gather", [builder.weights(7, 2), "I"])] = FLOAT
+    while len(builder.nodes) < 3 + seed * 17 % 58:
+        builder.choice(_COPYING if random.random() < copies else steps)(builder, *builder.pick())
+    read = {name for made in builder.nodes for name in made.input}
+    made = [name for name in builder.values if name not in "XZV"]
+    ends = dict.fromkeys([*(name for name in made if name not in read), *(builder.choice(made) for _ in range(2))])
+    # Most go through a last node: on WebGPU, a view there copies.
+    kept = [name if random.random() < 0.1 else add("Neg", [name]) for name in ends]
+    kept += [add("Add", ["X", "Z"]), add("Neg", ["V"]), add("Gather", [builder.weights(7, 2), "I"])]
     # An index that is exchanged with the other of its pair is out of range.
-    kept[builder.add("GatherND", [builder.weights(2, 500), "P"])] = FLOAT
-    inputs = [
-        helper.make_tensor_value_info("X", FLOAT, ("N", 8)),
-        helper.make_tensor_value_info("Z", FLOAT, ("N", 8)),
-        helper.make_tensor_value_info("V", FLOAT, ("N", 3, 4)),
-        helper.make_tensor_value_info("I", TensorProto.INT64, ("N",)),
-        helper.make_tensor_value_info("P", TensorProto.INT64, ("N", 2)),
-    ]
-    graph = helper.make_graph(
-        builder.nodes,
-        f"random_{seed}",
-        inputs,
-        [helper.make_tensor_value_info(name, kind, None) for name, kind in kept.items()],
-        [numpy_helper.from_array(array, name) for name, array in builder.constants.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    kept.append(add("GatherND", [builder.weights(2, 500), "P"]))
+    sizes = [add("Shape", [made[0]]), add("Size", [made[-1]])] if on_cuda and seed % 3 == 0 else []
+    kept += [add("Identity", [builder.weights(3)])] if on_cuda and seed % 5 == 0 else []
+    inputs = {"X": ("N", 8), "Z": ("N", 8), "V": ("N", 3, 4), "I": ("N",), "P": ("N", 2)}
+    graph = model(builder.nodes, inputs, dict.fromkeys([*kept, *sizes]), builder.constants)
+    types = {"I": INT32 if seed % 2 else INT64, "P": INT64, **dict.fromkeys(sizes, INT64)}
+    for value in (*graph.graph.input, *graph.graph.output):
+        value.type.tensor_type.elem_type = types.get(value.name, FLOAT)
+    return graph
 
 
-def random_inputs(seed: int, batch: int) -> dict[str, np.ndarray]:
-    """Inputs for :func:`random_model`."""
+def random_inputs(made: ModelProto, seed: int, batch: int) -> dict[str, np.ndarray]:
+    """Return inputs for a :func:`random_model`."""
     random = np.random.default_rng(seed)
-    return {
-        "X": random.standard_normal((batch, 8)).astype(np.float32),
-        "Z": random.standard_normal((batch, 8)).astype(np.float32),
-        "V": random.standard_normal((batch, 3, 4)).astype(np.float32),
-        "I": random.integers(-7, 7, batch),
-        "P": random.integers((0, 400), (2, 500), (batch, 2)),
-    }
+    shapes = {"X": (batch, 8), "Z": (batch, 8), "V": (batch, 3, 4)}
+    feeds = {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    indices = helper.tensor_dtype_to_np_dtype(made.graph.input[3].type.tensor_type.elem_type)
+    return {**feeds, "I": random.integers(-7, 7, batch, indices), "P": random.integers((0, 400), (2, 500), (batch, 2))}
 
 
 def refused_variant(made: ModelProto, seed: int) -> tuple[str, ModelProto]:
     """Change a model with a float input X so that graph capture must be refused; return the reason, and the model."""
-    changed = ModelProto()
-    changed.CopyFrom(made)
+    changed = ModelProto.FromString(made.SerializeToString())
     graph, reason = changed.graph, ("random", "function", "dropout", "twice", "initializer")[seed % 5]
-    value = helper.make_tensor_value_info("refused", FLOAT, None)
-    flags = {"refused_ratio": np.array(0.5, np.float32), "refused_training": np.array(True)}
     if reason == "twice":
         graph.output.append(graph.output[0])
         return reason, changed
+    nodes, constants = [], {}
     if reason == "initializer":
-        graph.initializer.append(numpy_helper.from_array(np.ones(1, np.float32), "refused_constant"))
-        graph.output.append(helper.make_tensor_value_info("refused_constant", FLOAT, [1]))
-        graph.node.append(helper.make_node("Add", ["X", "refused_constant"], ["refused"]))
+        constants["constant"] = np.ones(1, np.float32)
+        graph.output.append(helper.make_tensor_value_info("constant", FLOAT, [1]))
+        nodes.append(helper.make_node("Add", ["X", "constant"], ["refused"]))
     elif reason == "dropout":
-        graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in flags.items())
-        graph.node.append(helper.make_node("Dropout", ["X", *flags], ["refused"]))
+        constants |= {"ratio": np.array(0.5, np.float32), "training": np.array(True)}
+        nodes.append(helper.make_node("Dropout", ["X", *constants], ["refused"]))
     else:
         nodes = [helper.make_node("RandomNormalLike", ["X"], ["noise"]), helper.make_node("Mul", ["X", "noise"], ["M"])]
         if reason == "function":
             changed.opset_import.append(helper.make_opsetid("own", 1))
             changed.functions.append(helper.make_function("own", "Noisy", ["X"], ["M"], nodes, changed.opset_import))
             nodes = [helper.make_node("Noisy", ["X"], ["M"], domain="own")]
-        graph.node.extend([*nodes, helper.make_node("Neg", ["M"], ["refused"])])
-    graph.output.append(value)
+        nodes.append(helper.make_node("Neg", ["M"], ["refused"]))
+    graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+    graph.node.extend(nodes)
+    graph.output.append(helper.make_tensor_value_info("refused", FLOAT, None))
     return reason, changed

@@ -67,7 +67,7 @@ class OwnRunsTest(OnCuda):
                 source.update_inplace(x)
                 rep.session.run_with_iobinding(binding, options)
             rep.run([self.data(50 + i, 2, 4)])
-            self.close(target.numpy(), expected(x)[0])
+            self.check([target.numpy()], expected(x))
 
     def test_ordinary_bindings_and_captures_exclude_each_other(self) -> None:
         x = self.data(0, 2, 4)
@@ -88,8 +88,7 @@ class OwnRunsTest(OnCuda):
         session = open_session(chain())
         rep, expected = onnxruntime.backend.prepare(session), Expected(chain())
         for i in range(10):
-            x = self.data(i, 1 + i % 2, 4)
-            self.close(rep.run([x])[0], expected(x)[0])
+            self.check_run(rep, expected, self.data(i, 1 + i % 2, 4))
 
     def test_a_callers_session_is_taken_whatever_it_captures(self) -> None:
         shared = open_session(chain(), config={"session.use_env_allocators": "1"})
@@ -120,11 +119,11 @@ class OwnRunsTest(OnCuda):
         for i in range(18):
             x = self.data(i, 1 + i % 4, 4)
             rep = reps[i % 3]
-            self.close(rep.run([x])[0], expected(x)[0])
+            self.check(rep.run([x]), expected(x))
             with locks.CUDA.alone():
                 value = OrtValue.ortvalue_from_numpy(x, "cuda", (i + 1) % 2)
-            self.close(rep.run([value])[0], expected(x)[0])
-            self.close(rep.run([x], run_config=ORDINARY)[0], expected(x)[0])
+            self.check(rep.run([value]), expected(x))
+            self.check(rep.run([x], run_config=ORDINARY), expected(x))
 
 
 def as_tensorrt(session: InferenceSession) -> InferenceSession:
@@ -163,7 +162,7 @@ class TensorrtTest(OnCuda):
             for i in range(6):
                 x = self.data(i, 3, 4)
                 which = rep.run if i % 2 else lambda inputs: pool.submit(rep.run, inputs).result()
-                self.close(which([x])[0], expected(x)[0])
+                self.check(which([x]), expected(x))
         self.assertEqual(plain, ["-1"])  # a second would be captured, in memory that is gone after it
         self.assertEqual(set(options), {"0"})
         self.assertEqual(len(threads), 1)

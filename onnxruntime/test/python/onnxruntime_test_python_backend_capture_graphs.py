@@ -48,17 +48,11 @@ TENSORRT = "TensorrtExecutionProvider"
 
 
 @needs_cuda
-class CudaCaptureTest(CaptureBehaviour, OnCuda):
+class CudaCaptureTest(OnCuda, CaptureBehaviour):
     """The tests of every EP that captures."""
 
     by_thread = True
     lock = locks.CUDA
-
-    def ordinary(self, made: ModelProto):
-        return OnCuda.ordinary(self, made)
-
-    def prepare(self, made: ModelProto, **keywords):
-        return OnCuda.prepare(self, made, **keywords)
 
     def test_it_captures(self) -> None:
         rep = self.prepare(chain())
@@ -145,9 +139,7 @@ class OutputsOnTheCpuTest(OnCuda):
         self.assertGreater(assignment[CPU], 0)  # it is about nodes on the CPU
         expected = Expected(made)
         for i in range(20):
-            x = self.data(i, (2, 5, 3)[i % 3], 6)
-            for have, want in zip(rep.run([x]), expected(x), strict=True):
-                self.close(have, want)
+            self.check_run(rep, expected, self.data(i, (2, 5, 3)[i % 3], 6))
 
     def test_values_that_the_cpu_reads_are_refused(self) -> None:
         def integers(made: ModelProto, *inputs: int) -> ModelProto:
@@ -195,7 +187,7 @@ class ShrinkingTest(OnCuda):
                     made.with_run_config(name)
                 with refused():
                     onnxruntime.backend.prepare(made.session, run_config=name)
-            self.close(made.run([x], run_config={self.SHRINK: "cpu:0"})[0], Expected(chain())(x)[0])
+            self.check(made.run([x], run_config={self.SHRINK: "cpu:0"}), Expected(chain())(x))
         ordinary = self.ordinary(chain())
         ordinary.run([x], run_config=shrink)
 
@@ -304,8 +296,8 @@ class SetProvidersTest(OnCuda):
                         with locks.CUDA.alone():
                             rep.session.set_providers(providers)
                     x = self.data(i, 3, 4)
-                    self.close(rep.run([x])[0], expected(x)[0])
-                    self.close(other.run([x], run_config=config)[0], expected(x)[0])
+                    self.check(rep.run([x]), expected(x))
+                    self.check(other.run([x], run_config=config), expected(x))
                 captures = capturing in providers
                 self.assertEqual(capture_of(rep.session) is not None, captures)
                 self.assertEqual(rep._ready().capture is not None, captures)
@@ -410,7 +402,7 @@ class FailingCaptureTest(OnCuda):
             ):
                 rep.run([x], run_config=config)
             for _ in range(3):
-                self.close(rep.run([x], run_config=again)[0], expected(x)[0])
+                self.check(rep.run([x], run_config=again), expected(x))
         with self.assertRaisesRegex(RuntimeError, "first run with gpu_graph_id=5 failed. Choose another id"):
             rep.run([x], run_config={"gpu_graph_id": 5})
 

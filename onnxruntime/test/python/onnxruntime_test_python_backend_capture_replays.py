@@ -45,8 +45,7 @@ class BesideOthersTest(OnCuda):
             while time.monotonic() < until:
                 rep = self.prepare(chain())
                 for rows in (1, 2, 1, 500):
-                    x = self.data(seed + rows, rows, 4)
-                    self.close(rep.run([x])[0], expected(x)[0])
+                    self.check_run(rep, expected, self.data(seed + rows, rows, 4))
 
         def other() -> None:
             while time.monotonic() < until:
@@ -62,8 +61,7 @@ class BesideOthersTest(OnCuda):
         def work() -> None:
             nonlocal rows
             rows = rows % 400 + 7  # other sizes, so that memory is allocated
-            x = self.data(rows, rows, 4)
-            self.close(rep.run([x])[0], expected(x)[0])
+            self.check_run(rep, expected, self.data(rows, rows, 4))
 
         self.beside_captures(work)
 
@@ -89,7 +87,7 @@ class BesideOthersTest(OnCuda):
                 rep.session.run_with_iobinding(binding, rep.run_options())
                 got = binding.copy_outputs_to_cpu()[0]
                 del value, binding
-            self.close(got, expected(x)[0])
+            self.check([got], expected(x))
 
         self.beside_captures(work)
 
@@ -97,8 +95,7 @@ class BesideOthersTest(OnCuda):
         rep, expected = self.prepare(chain()), Expected(chain())
 
         def work() -> None:
-            x = self.data(0, 3, 4)
-            self.close(rep.run([x])[0], expected(x)[0])
+            self.check_run(rep, expected, self.data(0, 3, 4))
 
         self.beside_captures(work)
 
@@ -119,7 +116,7 @@ class BesideOthersTest(OnCuda):
             self.assertFalse(ordinary.done())
             go_on.set()
             running.result()
-            self.close(ordinary.result()[0], Expected(chain())(x)[0])
+            self.check(ordinary.result(), Expected(chain())(x))
 
     def check_nobody_is_alone(self, inside: threading.Event, go_on: threading.Event, run) -> None:
         got = []
@@ -183,20 +180,20 @@ class BesideOthersTest(OnCuda):
         """In the middle of a replay, too, and while another thread is alone."""
         rep, expected, stop, handled = self.prepare(chain()), Expected(chain()), threading.Event(), []
         x, other = self.data(0, 3, 4), self.data(1, 3, 4)
-        want, want_other = expected(x)[0], expected(other)[0]
-        self.close(rep.run([x])[0], want)
+        want, want_other = expected(x), expected(other)
+        self.check(rep.run([x]), want)
 
         def handle(*_) -> None:
             number = len(handled)
             handled.append(number)
             config = ORDINARY if number % 3 == 1 else {"gpu_graph_id": 5} if number == 2 else None
-            self.close(rep.run([other], run_config=config)[0], want_other)
+            self.check(rep.run([other], run_config=config), want_other)
             if not stop.is_set():
                 signal.setitimer(signal.ITIMER_REAL, 0.0005 + 0.00001 * (number % 50))
 
         def run_alone() -> None:
             while not stop.is_set():
-                self.close(rep.run([other], run_config=ORDINARY)[0], want_other)
+                self.check(rep.run([other], run_config=ORDINARY), want_other)
 
         previous = signal.signal(signal.SIGALRM, handle)
         self.addCleanup(signal.signal, signal.SIGALRM, previous)
@@ -206,8 +203,8 @@ class BesideOthersTest(OnCuda):
                 signal.setitimer(signal.ITIMER_REAL, 0.0005)
                 end = time.monotonic() + 3
                 while time.monotonic() < end:
-                    self.close(rep.run([x])[0], want)
-                    self.close(rep.run([x], logid="slow")[0], want)
+                    self.check(rep.run([x]), want)
+                    self.check(rep.run([x], logid="slow"), want)
             finally:
                 stop.set()
                 signal.setitimer(signal.ITIMER_REAL, 0)

@@ -27,7 +27,6 @@ import numpy as np
 from backend_test_capture import (
     Expected,
     capture_of,
-    captured_ids,
     chain,
 )
 from backend_test_capture_cuda import CUDA, DEVICES, ORDINARY, OnCuda, needs_cuda
@@ -67,18 +66,17 @@ class ThreadTest(OnCuda):
 
     def test_more_threads_than_have_graphs_of_their_own(self) -> None:
         rep, expected = self.prepare(chain(10)), Expected(chain(10))
-        watch, threads = captured_ids(rep), set()
+        threads = set()
 
         def work(k: int) -> None:
             for i in range(10):
                 x = self.data(100 * k + i, 1 + k % 2, 4)
-                self.close(rep.run([x])[0], expected(x)[0])
+                self.check(rep.run([x]), expected(x))
                 config = {"gpu_graph_id": 3 + k % 2}
-                self.close(rep.run([x], run_config=config)[0], expected(x)[0])
+                self.check(rep.run([x], run_config=config), expected(x))
             threads.add(threading.get_ident())
 
-        with watch:
-            self.in_threads(20, work)
+        self.in_threads(20, work)
         self.assertEqual(len(threads), 20)
         # Each of the first eight threads has two graphs, the others together have four.
         self.assertEqual(len(capture_of(rep.session)._begun), 2 * graph_keys.MOST_THREADS + 4)
@@ -91,7 +89,7 @@ class ThreadTest(OnCuda):
             x = self.data(i, 3, 4)
             try:
                 for config in (None, {"gpu_graph_id": 5}, ORDINARY):
-                    self.close(rep.run([x], run_config=config)[0], expected(x)[0])
+                    self.check(rep.run([x], run_config=config), expected(x))
             except BaseException as error:
                 failed.append(error)
 
@@ -118,7 +116,7 @@ class ThreadTest(OnCuda):
                 rep.run([self.data(0, 4, 3)])
             expected, x = Expected(chain()), self.data(0, 3, 4)
             for config in (None, None, ORDINARY):
-                self.close(rep.run([x], run_config=config)[0], expected(x)[0])
+                self.check(rep.run([x], run_config=config), expected(x))
 
     def test_the_session_goes_with_its_last_user(self) -> None:
         serve, serving = graph_keys._serve, []
@@ -172,7 +170,7 @@ class ThreadTest(OnCuda):
         def work(_: int) -> None:
             with locks.CUDA.alone():
                 for config in (None, ORDINARY, {"gpu_graph_id": 5}):
-                    self.close(rep.run([x], run_config=config)[0], expected(x)[0])
+                    self.check(rep.run([x], run_config=config), expected(x))
 
         self.in_threads(graph_keys.MOST_THREADS + 4, work)
 
@@ -184,7 +182,7 @@ class ThreadTest(OnCuda):
             def work(k: int) -> None:
                 for _ in range(30):
                     with locks.CUDA.alone() if k % 2 else nullcontext():
-                        self.close(rep.run([x])[0], expected(x)[0])
+                        self.check(rep.run([x]), expected(x))
 
             threads = [threading.Thread(target=work, args=(k,), daemon=True) for k in range(6)]
             for thread in threads:
@@ -294,7 +292,7 @@ class OtherDeviceTest(OnCuda):
             x = self.data(0, 3, 4)
             with ThreadPoolExecutor(3) as pool:
                 for done in [pool.submit(rep.run, [x], run_config=config) for config in (ORDINARY, None, None)]:
-                    self.close(done.result()[0], expected(x)[0])
+                    self.check(done.result(), expected(x))
 
     def test_the_thread_is_put_on_the_device(self) -> None:
         opened, here = [], threading.get_ident()
@@ -311,7 +309,7 @@ class OtherDeviceTest(OnCuda):
     def test_whoever_holds_the_lock(self) -> None:
         rep, x = self.prepare(chain(), 1), self.data(0, 3, 4)
         with locks.CUDA.alone():
-            self.close(rep.run([x])[0], Expected(chain())(x)[0])
+            self.check(rep.run([x]), Expected(chain())(x))
 
 
 if __name__ == "__main__":

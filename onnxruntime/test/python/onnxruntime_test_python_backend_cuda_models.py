@@ -22,9 +22,11 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from backend_test_captured_models import convolutional_net, transformer_block
 from backend_test_execution_providers import gpus
+from backend_test_models import model
 from backend_test_random_models import random_inputs, random_model, refused_variant
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, helper
 
 import onnxruntime
 import onnxruntime.backend
@@ -41,12 +43,12 @@ THREADS = 4
 DEVICES = gpus() if EP in onnxruntime.get_available_providers() else 0
 
 
-def prepare(model: ModelProto, capture: bool, device: int = 0):
+def prepare(made: ModelProto, capture: bool, device: int = 0):
     options = {"device_id": device, "use_tf32": False, **({"enable_cuda_graph": True} if capture else {})}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of nodes that ORT keeps on the CPU
         # As bytes, so that ORT infers the shapes of the outputs.
-        return onnxruntime.backend.prepare(model.SerializeToString(), provider_options={EP: options})
+        return onnxruntime.backend.prepare(made.SerializeToString(), provider_options={EP: options})
 
 
 def replays() -> int:
@@ -62,12 +64,13 @@ def resident_kib() -> int:
 class Pair:
     """A model prepared with capture and without."""
 
-    def __init__(self, model: ModelProto, device: int = 0, by_set_providers: bool = False) -> None:
-        self.captured = prepare(model, not by_set_providers, device)
+    def __init__(self, made: ModelProto, device: int = 0, by_set_providers: bool = False) -> None:
+        self.made = made
+        self.captured = prepare(made, not by_set_providers, device)
         self.device = device
         if by_set_providers:
             self.switch(True)
-        self.ordinary = prepare(model, False, device)
+        self.ordinary = prepare(made, False, device)
         self.names = [output.name for output in self.captured.session.get_outputs()]
 
     def switch(self, capture: bool) -> None:
@@ -86,91 +89,12 @@ class Pair:
             with locks.CUDA.alone() if on_device else contextlib.nullcontext():
                 values.clear()
         for name, have, want in zip(self.names, got, expected, strict=True):
-            where = f"output {name} of {self.captured.session.get_modelmeta().graph_name}"
+            where = f"output {name}"
             assert (have.dtype, have.shape) == (want.dtype, want.shape), where
             if ON_SOFTWARE_CUDA:
                 assert have.tobytes() == want.tobytes(), f"{where}: {have.ravel()[:8]} is not {want.ravel()[:8]}"
             else:
                 np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5, err_msg=where)
-
-
-def model_of(nodes: list, inputs: dict, outputs: dict, constants: dict[str, np.ndarray], name: str) -> ModelProto:
-    def values(shapes: dict):
-        return [helper.make_tensor_value_info(key, TensorProto.FLOAT, shape) for key, shape in shapes.items()]
-
-    initializers = [numpy_helper.from_array(array, key) for key, array in constants.items()]
-    graph = helper.make_graph(nodes, name, values(inputs), values(outputs), initializers)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-
-
-def transformer_block(width: int = 16, heads: int = 4) -> ModelProto:
-    """Return a block with attention and a dense layer, both with a residual; X is (batch, tokens, width)."""
-    random = np.random.default_rng(7)
-    constants: dict[str, np.ndarray] = {
-        "split": np.array([width] * 3, np.int64),
-        "heads": np.array([0, 0, heads, width // heads], np.int64),
-        "joined": np.array([0, 0, width], np.int64),
-        "scale": np.array((width // heads) ** -0.5, np.float32),
-    }
-    nodes: list = []
-
-    def add(operator: str, *inputs: str, **attributes) -> str:
-        nodes.append(helper.make_node(operator, list(inputs), [f"t{len(nodes)}"], **attributes))
-        return f"t{len(nodes) - 1}"
-
-    def weights(*shape: int) -> str:
-        name = f"w{len(constants)}"
-        constants[name] = random.uniform(-0.3, 0.3, shape).astype(np.float32)
-        return name
-
-    def dense(x: str, inside: int, outside: int) -> str:
-        return add("Add", add("MatMul", x, weights(inside, outside)), weights(outside))
-
-    def normalized(x: str) -> str:
-        return add("LayerNormalization", x, weights(width), weights(width), axis=-1)
-
-    def split_heads(x: str, order: list[int]) -> str:
-        return add("Transpose", add("Reshape", x, "heads"), perm=order)
-
-    both = dense(normalized("X"), width, 3 * width)
-    nodes.append(helper.make_node("Split", [both, "split"], ["q", "k", "v"], axis=-1))
-    scores = add("MatMul", split_heads("q", [0, 2, 1, 3]), split_heads("k", [0, 2, 3, 1]))
-    picked = add("MatMul", add("Softmax", add("Mul", scores, "scale"), axis=-1), split_heads("v", [0, 2, 1, 3]))
-    attended = dense(add("Reshape", add("Transpose", picked, perm=[0, 2, 1, 3]), "joined"), width, width)
-    residual = add("Add", attended, "X")
-    wide = add("Gelu", dense(normalized(residual), width, 4 * width))
-    nodes.append(helper.make_node("Add", [dense(wide, 4 * width, width), residual], ["Y"]))
-    shape = ("batch", "tokens", width)
-    return model_of(nodes, {"X": shape}, {"Y": shape}, constants, "transformer block")
-
-
-def convolutional_net() -> ModelProto:
-    """Return convolutions with Relu, a residual, normalization and pooling, and a classifier; X is (batch, 3, 8, 8)."""
-    random = np.random.default_rng(7)
-
-    def weights(*shape: int) -> np.ndarray:
-        return random.uniform(-0.4, 0.4, shape).astype(np.float32)
-
-    constants = {"w1": weights(8, 3, 3, 3), "b1": weights(8), "w2": weights(8, 8, 3, 3), "b2": weights(8)}
-    constants |= {"w3": weights(8, 1, 3, 3), "scale": weights(8), "bias": weights(8), "mean": weights(8)}
-    constants |= {"variance": np.abs(weights(8)), "w4": weights(8, 5), "b4": weights(5)}
-    padded = {"pads": [1, 1, 1, 1]}
-    nodes = [
-        helper.make_node("Conv", ["X", "w1", "b1"], ["c1"], **padded),
-        helper.make_node("Relu", ["c1"], ["r1"]),
-        helper.make_node("Conv", ["r1", "w2", "b2"], ["c2"], **padded),
-        helper.make_node("Add", ["c2", "r1"], ["a2"]),
-        helper.make_node("Relu", ["a2"], ["r2"]),
-        helper.make_node("MaxPool", ["r2"], ["p2"], kernel_shape=[2, 2], strides=[2, 2]),
-        helper.make_node("Conv", ["p2", "w3"], ["c3"], group=8, strides=[2, 2], **padded),
-        helper.make_node("Sigmoid", ["c3"], ["s3"]),
-        helper.make_node("BatchNormalization", ["s3", "scale", "bias", "mean", "variance"], ["n3"]),
-        helper.make_node("GlobalAveragePool", ["n3"], ["p3"]),
-        helper.make_node("Flatten", ["p3"], ["f3"]),
-        helper.make_node("Gemm", ["f3", "w4", "b4"], ["g4"]),
-        helper.make_node("Softmax", ["g4"], ["Y"]),
-    ]
-    return model_of(nodes, {"X": ("N", 3, 8, 8)}, {"Y": ("N", 5)}, constants, "convolutional net")
 
 
 def at_once(work, count: int = THREADS) -> None:
@@ -192,13 +116,13 @@ class CapturedModelsTest(unittest.TestCase):
         gc.collect()
 
     def model(self, seed: int) -> ModelProto:
-        return random_model(seed, 3 + seed * 17 % 58)
+        return random_model(seed, on_cuda=True)
 
     def runs(self, pair: Pair, seed: int, count: int = RUNS) -> None:
         """Runs on new data each, of a few batch sizes in any order; a fifth have inputs in device memory."""
         random = np.random.default_rng(seed)
         for i in range(count):
-            inputs = random_inputs(1000 * seed + i, int(random.integers(1, 4)))
+            inputs = random_inputs(pair.made, 1000 * seed + i, int(random.integers(1, 4)))
             on_device = (
                 frozenset(name for name in inputs if random.random() < 0.5) if i % 5 == seed % 5 else frozenset()
             )
@@ -225,7 +149,7 @@ class CapturedModelsTest(unittest.TestCase):
                     prepare(variant, True)
                 if reason != "twice":
                     self.assertIsInstance(raised.exception, onnxruntime.backend.NotPermittedError)
-                self.assertTrue(prepare(variant, False).run(random_inputs(seed, 2)))
+                self.assertTrue(prepare(variant, False).run(random_inputs(variant, seed, 2)))
 
     def test_set_providers_between_runs(self) -> None:
         for seed in range(MODELS):
@@ -243,7 +167,7 @@ class CapturedModelsTest(unittest.TestCase):
             nodes.append(helper.make_node("Softmax", [f"a{i}"], [f"b{i}"], axis=-1))
             last = f"b{i}"
         nodes.append(helper.make_node("Add", [last, "X"], ["Y"]))
-        pair = Pair(model_of(nodes, {"X": shape}, {"Y": shape}, {}, "long"))
+        pair = Pair(model(nodes, {"X": shape}, {"Y": shape}))
 
         def runs(i: int) -> None:
             random = np.random.default_rng(i)
@@ -268,19 +192,17 @@ class CapturedModelsTest(unittest.TestCase):
 
         at_once(work)
 
-    def test_a_transformer_block(self) -> None:
+    def test_known_models(self) -> None:
         random = np.random.default_rng(0)
-        pair = Pair(transformer_block())
-        with self.all_replayed():
-            for i in range(RUNS):
-                pair.check({"X": random.standard_normal((1 + i % 2, 3 + i % 3, 16)).astype(np.float32)})
-
-    def test_a_convolutional_net(self) -> None:
-        random = np.random.default_rng(0)
-        pair = Pair(convolutional_net())
-        with self.all_replayed():
-            for i in range(RUNS):
-                pair.check({"X": random.standard_normal((1 + i % 3, 3, 8, 8)).astype(np.float32)})
+        for made, shape in (
+            (transformer_block(joined=True), lambda i: (1 + i % 2, 3 + i % 3, 16)),
+            (transformer_block(joined=False), lambda i: (1 + i % 2, 3 + i % 3, 16)),
+            (convolutional_net(), lambda i: (1 + i % 3, 3, 8, 8)),
+        ):
+            pair = Pair(made)
+            with self.all_replayed():
+                for i in range(RUNS):
+                    pair.check({"X": random.standard_normal(shape(i)).astype(np.float32)})
 
     @unittest.skipUnless(os.path.exists("/proc/self/statm"), "requires /proc/self/statm of Linux")
     def test_nothing_grows(self) -> None:

@@ -89,8 +89,7 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
         made.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
         rep, expected = self.prepare(made), Expected(made)
         for i in range(6):
-            x = self.data(i, 1 + i % 2, 4)
-            self.check(rep.run([x]), expected(x))
+            self.check_run(rep, expected, self.data(i, 1 + i % 2, 4))
 
     def test_a_session_that_the_caller_opened(self) -> None:
         # Its graph was not checked: it runs without capture, or with a binding of the caller.
@@ -113,8 +112,7 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
             i = 0
             while not stop.is_set():
                 i += 1
-                x = self.data(i, 3, 4)
-                self.check(which.run([x]), expected(x))
+                self.check_run(which, expected, self.data(i, 3, 4))
 
         with ThreadPoolExecutor(2) as pool:
             runs = [pool.submit(run, which) for which in (rep, ordinary)]
