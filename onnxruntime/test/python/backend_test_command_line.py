@@ -22,6 +22,7 @@ from types import ModuleType
 from unittest import mock
 
 import onnx
+from backend_test_models import two_nodes
 
 import onnxruntime
 from onnxruntime.backend.command_line import main
@@ -90,6 +91,8 @@ class CommandTest(unittest.TestCase):
         cls.folder = Path(folder.name)
         without = {name: value for name, value in os.environ.items() if name != VARIABLE}
         cls.enterClassContext(mock.patch.dict(os.environ, without | {"COLUMNS": "80"}, clear=True))
+        cls.path = cls.folder / "two_nodes.onnx"
+        cls.path.write_bytes(two_nodes().SerializeToString())
 
     def put(self, name: str, content: onnx.ModelProto | bytes | str) -> Path:
         path = self.folder / name

@@ -19,7 +19,6 @@ from unittest import mock
 import numpy as np
 import onnx
 from backend_test_command_line import ABSENT, CPU, VARIABLE, CommandTest, Ran, execute_here, page_of
-from backend_test_models import two_nodes
 
 import onnxruntime
 from onnxruntime.backend.command_line import configurations, info, main
@@ -134,8 +133,7 @@ class InfoTest(CommandTest):
 
 class ChildTest(CommandTest):
     def run_with(self, ep: str) -> tuple[dict, str]:
-        path = self.put("two_nodes.onnx", two_nodes())
-        return info.in_child(["run", str(path), "--provider-option", ep, "--repeat", "1"], [])
+        return info.in_child(["run", str(self.path), "--provider-option", ep, "--repeat", "1"], [])
 
     def test_an_ep_that_works_and_one_that_does_not(self) -> None:
         self.assertIn(ABSENT, self.run_with(ABSENT)[1])
@@ -190,17 +188,16 @@ class ProvidersTest(CommandTest):
 
     @mock.patch.object(info, "in_child", execute_here)
     def test_a_plugin_without_a_device(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
         registers = mock.patch.object(onnxruntime, "register_execution_provider_library")
         with registers:
             self.show("info", "--plugin", f"{ABSENT}=x.so", warns=ABSENT)
-            self.show("run", path, "--repeat", "1", "--plugin", f"{ABSENT}=x.so", warns=ABSENT)
+            self.show("run", self.path, "--repeat", "1", "--plugin", f"{ABSENT}=x.so", warns=ABSENT)
             # A built-in EP of the same name must not pass for the plugin EP.
             for plugin, option in (
                 (ABSENT, ["--provider-option", ABSENT]),
                 (CPU, ["--provider-option", CPU]),
             ):
-                ran = Ran("run", path, "--plugin", f"{plugin}=x.so", *option)
+                ran = Ran("run", self.path, "--plugin", f"{plugin}=x.so", *option)
                 self.assertEqual(ran.status, 1)
                 self.assertRegex(ran.err, rf"\Awarning: .*{plugin}=.*x.so.*\nerror: .*{plugin}.*\n\Z")
 

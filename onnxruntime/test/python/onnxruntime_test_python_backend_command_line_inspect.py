@@ -12,10 +12,10 @@ import unittest
 from unittest import mock
 
 import numpy as np
-import onnx
+import onnx.parser
 from backend_test_command_line import ABSENT, CPU, CommandTest, Ran, execute_here, page_of
 from backend_test_models import two_nodes
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
 
 import onnxruntime
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
@@ -30,30 +30,19 @@ class InspectTest(CommandTest):
         self.show("inspect", self.put("model.onnx", model))
         return json.loads(self.show("inspect", self.folder / "model.onnx", "--json"))
 
-    def made(self, nodes: list, shapes: dict, **initializers: np.ndarray) -> onnx.ModelProto:
-        """Return a model with float32 inputs, and int64 inputs if their name begins with ``i``; its output is ``Y``."""
-        inputs = [
-            helper.make_tensor_value_info(name, TensorProto.INT64 if name[0] == "i" else TensorProto.FLOAT, shape)
-            for name, shape in shapes.items()
-        ]
-        output = helper.make_tensor_value_info("Y", TensorProto.FLOAT, None)
-        constants = [numpy_helper.from_array(array, name) for name, array in initializers.items()]
-        graph = helper.make_graph(nodes, "test", inputs, [output], constants)
-        opsets = [helper.make_opsetid("", 21), helper.make_opsetid("a", 1)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    def made(self, inputs: str, node: str, **initializers: np.ndarray) -> onnx.ModelProto:
+        """Return a model of one node, whose output is ``Y``."""
+        header = '<ir_version: 10, opset_import: ["": 21, "a": 1]>'
+        made = onnx.parser.parse_model(f"{header} test ({inputs}) => (float Y) {{ Y = {node} }}")
+        made.graph.output[0].type.tensor_type.ClearField("shape")
+        made.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in initializers.items())
+        return made
 
-    def matmul(self, shape: list, size: int) -> onnx.ModelProto:
-        return self.made([helper.make_node("MatMul", ["X", "W"], ["Y"])], {"X": shape}, W=np.ones((size, 1), "f"))
-
-    def conv(self, shape: list) -> onnx.ModelProto:
-        return self.made([helper.make_node("Conv", ["X", "W"], ["Y"])], {"X": shape}, W=np.ones((1, 3, 9, 9), "f"))
-
-    def concat(self, *shapes: list) -> onnx.ModelProto:
-        node = helper.make_node("Concat", ["A", "B"], ["Y"], axis=1)
-        return self.made([node], dict(zip("AB", shapes, strict=True)))
+    def matmul(self, shape: str, size: int) -> onnx.ModelProto:
+        return self.made(f"float[{shape}] X", "MatMul (X, W)", W=np.ones((size, 1), "f"))
 
     def test_facts(self) -> None:
-        found = self.inspect(self.matmul(["batch", 3], 3))
+        found = self.inspect(self.matmul("batch, 3", 3))
         self.assertEqual(found["inputs"], [{"name": "X", "type": "float32", "shape": ["batch", 3]}])
         self.assertEqual(found["outputs"], [{"name": "Y", "type": "float32", "shape": ["batch", 1]}])
         self.assertEqual((found["ir_version"], found["opsets"], found["parameters"]), (10, {"ai.onnx": 21, "a": 1}, 3))
@@ -105,7 +94,7 @@ class InspectTest(CommandTest):
         self.assertEqual(page[1:3], ["size      12,345 bytes", start[3]])
 
     def test_the_number_of_nodes(self) -> None:
-        one = self.made([helper.make_node("Neg", ["X"], ["Y"])], {"X": [1]})
+        one = self.made("float[1] X", "Neg (X)")
         for made, count in ((one, "1 node"), (two_nodes(), "2 nodes")):
             page = self.show("inspect", self.put("model.onnx", made))
             self.assertIn(f"{CPU} (built-in): {count}\n", page)
@@ -123,11 +112,11 @@ class InspectTest(CommandTest):
     def test_the_run_command_works(self) -> None:
         for made, shapes in (
             (two_nodes(), []),
-            (self.made([helper.make_node("Neg", ["X"], ["Y"])], {"X": []}), []),
-            (self.matmul([None, None], 64), ["X=1x64"]),
-            (self.matmul(["N", 3, "K"], 64), ["X=1x3x64"]),
-            (self.conv([None, 3, None, None]), ["X=1x3x16x16"]),
-            (self.concat(["batch", 3], ["batch", 2]), ["A=1x3", "B=1x2"]),
+            (self.made("float[] X", "Neg (X)"), []),
+            (self.matmul("?, ?", 64), ["X=1x64"]),
+            (self.matmul("N, 3, K", 64), ["X=1x3x64"]),
+            (self.made("float[?, 3, ?, ?] X", "Conv (X, W)", W=np.ones((1, 3, 9, 9), "f")), ["X=1x3x16x16"]),
+            (self.made("float[batch, 3] A, float[batch, 2] B", "Concat <axis = 1> (A, B)"), ["A=1x3", "B=1x2"]),
         ):
             with self.subTest(shapes):
                 found = self.inspect(made)["run"]
@@ -137,7 +126,7 @@ class InspectTest(CommandTest):
                 self.assertEqual(Ran(*words[3:], "--repeat", "1").status, 0)
 
     def test_the_error_is_that_of_the_first_shape(self) -> None:
-        path, errors = self.put("model.onnx", self.matmul(["N", "K"], 3)), (RuntimeError(str(n)) for n in range(99))
+        path, errors = self.put("model.onnx", self.matmul("N, K", 3)), (RuntimeError(str(n)) for n in range(99))
         with mock.patch.object(OnnxRuntimeBackendRep, "run", side_effect=errors) as run:
             found = json.loads(self.show("inspect", path, "--json"))["run"]
         self.assertEqual((found["error"], found["unknown"]), ("0", ["shape of X: float32[N, K]"]))
@@ -163,17 +152,17 @@ class InspectTest(CommandTest):
 
     def test_the_printed_command_can_be_copied(self) -> None:
         for length in (40, 90):  # also with a path that is longer than a line
-            path = self.put(f"{'m' * length}.onnx", self.matmul([None, None], 64))
+            path = self.put(f"{'m' * length}.onnx", self.matmul("?, ?", 64))
             command = self.show("inspect", path).partition("inputs:\n")[2].replace("\\\n", " ")
             self.assertEqual(len(command.splitlines()), 1)
             self.assertEqual(Ran(*shlex.split(command)[3:], "--repeat", "1").status, 0)
 
     def test_inputs_that_it_cannot_determine(self) -> None:
-        reshape = self.made([helper.make_node("Reshape", ["X", "i"], ["Y"])], {"X": [2, 3], "i": [1]})
+        reshape = self.made("float[2, 3] X, int64[1] i", "Reshape (X, i)")
         found = self.inspect(reshape)["run"]
         self.assertNotEqual(found["error"], "")
         self.assertEqual(found["unknown"], ["value of i: int64[1]"])
-        wide = self.matmul(["N", "K"], 77)
+        wide = self.matmul("N, K", 77)
         found = self.inspect(wide)["run"]
         self.assertNotEqual(found["error"], "")
         self.assertEqual(found["unknown"], ["shape of X: float32[N, K]"])

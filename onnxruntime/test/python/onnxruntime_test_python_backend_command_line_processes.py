@@ -61,14 +61,12 @@ class ProcessTest(CommandTest):
         return list(zip(map(int, outs[1::2]), outs[::2], errs[::2], strict=True))
 
     def test_result_and_status(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
-        ran = self.start("run", path, "--json")
+        ran = self.start("run", self.path, "--json")
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
         self.assertEqual(json.loads(ran.stdout)["inputs"][0]["name"], "X")
 
     def test_stdout_holds_the_result_alone(self) -> None:
         """ORT prints "EP Error", and libraries of EPs print lines, some of them when the process ends."""
-        path = self.put("two_nodes.onnx", two_nodes())
         noise = """
 import atexit, ctypes, os, runpy, sys
 import onnxruntime
@@ -83,7 +81,7 @@ onnxruntime.InferenceSession.get_inputs = noisy
 atexit.register(lambda: print("good bye", flush=True))
 runpy.run_module("onnxruntime.backend", run_name="__main__")
 """
-        command = [sys.executable, "-c", noise, "run", str(path), "--json"]
+        command = [sys.executable, "-c", noise, "run", str(self.path), "--json"]
         ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=self.folder)
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assertEqual(len(json.loads(ran.stdout)["configurations"]), 1)
@@ -153,13 +151,12 @@ runpy.run_module("onnxruntime.backend", run_name="__main__")
 
     @unittest.skipUnless(os.name == "posix", "requires POSIX: the test closes file descriptors of a child")
     def test_closed_streams(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
         check = ["check", "{}"]
         for arguments, closed in (
             (check, (0,)),
             (check, (1,)),
             (check, (2,)),
-            (["run", path, "--repeat", "1"], (0, 1, 2)),
+            (["run", self.path, "--repeat", "1"], (0, 1, 2)),
         ):
             streams = [None if number in closed else subprocess.PIPE for number in (1, 2)]
             with self.subTest(arguments, closed=closed):
@@ -182,8 +179,7 @@ runpy.run_module("onnxruntime.backend", run_name="__main__")
         self.assertRegex(ran.stderr, r"\Aerror: [^\n]*No space left on device\n\Z")
 
     def test_a_mistake_as_json(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
-        commands = ["run", path, "--session-config", "x=1"], ["run", "no.onnx"], ["check", "{]"]
+        commands = ["run", self.path, "--session-config", "x=1"], ["run", "no.onnx"], ["check", "{]"]
         results = self.start_all(*([*words, "--json"] for words in commands))
         for (command, *_), (status, out, err) in zip(commands, results, strict=True):
             answer = json.loads(out)

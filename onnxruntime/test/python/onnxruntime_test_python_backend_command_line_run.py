@@ -16,6 +16,7 @@ import unittest
 from unittest import mock
 
 import numpy as np
+import onnx.parser
 from backend_test_command_line import (
     ABSENT,
     CPU,
@@ -45,10 +46,18 @@ APPROXIMATED = ("--provider-option", "CPU", "--session-config", "optimization.en
 
 class ReportTest(CommandTest):
     def test_page(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
         shrinking = "memory.enable_memory_arena_shrinkage=cpu:0"
         out = self.show(
-            *("run", path, "--provider-option", "cpu", "--session-config", f"{SPINNING}=False", "--device", "CPU"),
+            *(
+                "run",
+                self.path,
+                "--provider-option",
+                "cpu",
+                "--session-config",
+                f"{SPINNING}=False",
+                "--device",
+                "CPU",
+            ),
             *("--run-config", shrinking, "--repeat", "3", "--compare"),
         )
         for line in (
@@ -64,18 +73,16 @@ class ReportTest(CommandTest):
 
     @unittest.skipUnless(AZURE in onnxruntime.get_available_providers(), f"requires a build with {AZURE}")
     def test_eps_without_nodes(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
-        out = self.show("run", path, "--provider-option", AZURE, "--repeat", "1", warns=AZURE)
+        out = self.show("run", self.path, "--provider-option", AZURE, "--repeat", "1", warns=AZURE)
         self.assertIn(f"\nnodes             0 on {AZURE}, 2 on {CPU}\n{' ' * 18}{AZURE} takes no node", out)
-        out = self.show("run", path, "--provider-option", CPU, "--repeat", "1")
+        out = self.show("run", self.path, "--provider-option", CPU, "--repeat", "1")
         self.assertIn(f"\nnodes             2 on {CPU}\n", out)
         self.assertNotIn("takes no node", out)
-        out = " ".join(self.show("run", path, "--repeat", "1").split())
+        out = " ".join(self.show("run", self.path, "--repeat", "1").split())
         self.assertEqual(out.count("no data leaves"), 1)
 
     def test_json(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
-        found = self.run_json(path, "--session-config", f"{PREPACKING}=1", "--compare")
+        found = self.run_json(self.path, "--session-config", f"{PREPACKING}=1", "--compare")
         (only,) = found["configurations"]
         latency = only.pop("latency_ms")
         self.assertTrue(0 < latency.pop("p50") <= latency.pop("p90") <= latency.pop("p99"))
@@ -86,7 +93,7 @@ class ReportTest(CommandTest):
         self.assertEqual(
             found,
             {
-                "model": str(path),
+                "model": str(self.path),
                 "inputs": [{"name": "X", "type": "float32", "shape": [2, 3]}],
                 "tolerance": {"relative": 1e-3, "absolute": 1e-5},
                 "configurations": [
@@ -181,24 +188,22 @@ class ReportTest(CommandTest):
         self.assertEqual(page_of(run, result)[-7:], [line[:35].rstrip() for line in table])
 
     def test_latency(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
         clock = mock.patch.object(run.time, "perf_counter", itertools.count().__next__)  # a second for each call
         runs = mock.patch.object(OnnxRuntimeBackendRep, "run", autospec=True, side_effect=OnnxRuntimeBackendRep.run)
         with clock, runs as ran:
-            latency = self.run_one(path)["latency_ms"]
+            latency = self.run_one(self.path)["latency_ms"]
         self.assertEqual(ran.call_count, 5)
         figures = {"p50": 1000.0, "p90": 1000.0, "p99": 1000.0}
         self.assertEqual(latency, {**figures, "runs": 2, "warm_up": 3, "ratio_to_first": 1.0})
 
     def test_the_default_number_of_runs(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
         for seconds, runs in ((0.0, 10), (60.0, 1000)):
             with mock.patch.object(run, "_SECONDS", seconds):
-                found = json.loads(self.show("run", path, "--json"))
+                found = json.loads(self.show("run", self.path, "--json"))
             self.assertEqual(found["configurations"][0]["latency_ms"]["runs"], runs)
         clock = mock.patch.object(run.time, "perf_counter", itertools.count().__next__)  # a second for each call
         with clock, mock.patch.object(run, "_SECONDS", 30):
-            found = json.loads(self.show("run", path, "--json", "--config", "{}", "--config", "{}"))
+            found = json.loads(self.show("run", self.path, "--json", "--config", "{}", "--config", "{}"))
         # For each run of a configuration two calls, and one for each round.
         self.assertEqual([one["latency_ms"]["runs"] for one in found["configurations"]], [14, 14])
 
@@ -234,36 +239,32 @@ class ConfigurationTest(CommandTest):
             self.assertIn(why, self.mistake("run", path, *arguments))
 
     def test_options_override_config_and_both_the_environment(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
         config = {"provider_options": {CPU: {}}, "session_config": {SPINNING: 0, PREPACKING: 1}}
         environment = {"session_config": {SPINNING: 1}, "run_config": SHRINKING}
         with mock.patch.dict(os.environ, {VARIABLE: json.dumps(environment)}):
-            found = self.run_one(path, "--config", json.dumps(config), "--session-config", f"{PREPACKING}=false")
+            found = self.run_one(self.path, "--config", json.dumps(config), "--session-config", f"{PREPACKING}=false")
         self.assertEqual([one["name"] for one in found["providers"]], [CPU])
         self.assertEqual(found["session_config"], {SPINNING: "0", PREPACKING: "0"})
         self.assertEqual(found["run_config"], SHRINKING)
 
     def test_a_setting_without_effect(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
-        found = self.run_one(path, "--run-config", "gpu_graph_id=3", warns="gpu_graph_id")
+        found = self.run_one(self.path, "--run-config", "gpu_graph_id=3", warns="gpu_graph_id")
         self.assertEqual(found["run_config"], {"gpu_graph_id": "3"})
         (warning,) = found["warnings"]
         self.assertIn("gpu_graph_id", warning)
 
     def test_a_record_of_nodes_that_the_caller_specifies(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
-        found = self.run_one(path, "--session-config", f"{run.RECORD_ASSIGNMENT}=1")
+        found = self.run_one(self.path, "--session-config", f"{run.RECORD_ASSIGNMENT}=1")
         self.assertEqual(found["session_config"], {run.RECORD_ASSIGNMENT: "1"})
 
     def test_a_release_that_records_no_nodes(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
         recording = mock.Mock(spec=["get_provider_graph_assignment_info"])
         for owner, config in ((recording, {"session_config": {run.RECORD_ASSIGNMENT: "1"}}), (object, {})):
             session = mock.patch.object(onnxruntime, "InferenceSession", owner)
             with session, mock.patch.object(run.backend, "prepare") as prepare:
                 prepare.return_value.providers = ()
-                run.prepare(path, {"run_config": {}, "extensions": []})
-            prepare.assert_called_once_with(path, None, run_config={}, **config)
+                run.prepare(self.path, {"run_config": {}, "extensions": []})
+            prepare.assert_called_once_with(self.path, None, run_config={}, **config)
 
     def test_options_of_eps_add_to_those_of_config(self) -> None:
         config = {"provider_options": {"CUDAExecutionProvider": {"use_tf32": 0}}}
@@ -274,11 +275,10 @@ class ConfigurationTest(CommandTest):
         self.assertEqual(specified, {"CUDAExecutionProvider": cuda, CPU: {}})
 
     def test_several_configurations(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
         configs = [{}, {"session_config": {SPINNING: 0}}, {"session_config": {WRITES: "x"}}]
         configs.append({"provider_options": {ABSENT: {}}})
         arguments = [word for config in configs for word in ("--config", json.dumps(config))]
-        ran = Ran("run", path, *arguments, "--compare", "--repeat", "2")
+        ran = Ran("run", self.path, *arguments, "--compare", "--repeat", "2")
         self.assertEqual((ran.status, ran.err), (1, ""))
         self.check_lines(ran.out, 80)
         number = r"[\d.e+-]+"
@@ -290,7 +290,7 @@ class ConfigurationTest(CommandTest):
             r"4 +failed +- +- +- +-$",
         ):
             self.assertRegex(ran.out, rf"(?m)^{line}")
-        found = json.loads(Ran("run", path, *arguments, "--json", "--repeat", "2").out)["configurations"]
+        found = json.loads(Ran("run", self.path, *arguments, "--json", "--repeat", "2").out)["configurations"]
         self.assertEqual(
             [one["error"] and one["error"]["keyword"] for one in found][:3], [None, None, "session_config"]
         )
@@ -298,40 +298,37 @@ class ConfigurationTest(CommandTest):
         self.assertEqual(found[3]["error"]["provider"], ABSENT)
         self.assertGreater(found[1]["latency_ms"]["ratio_to_first"], 0)
         # Without a latency of the first configuration, the ratio is null.
-        found = json.loads(Ran("run", path, *arguments[6:], *arguments[:2], "--json", "--repeat", "2").out)
+        found = json.loads(Ran("run", self.path, *arguments[6:], *arguments[:2], "--json", "--repeat", "2").out)
         self.assertIsNone(found["configurations"][1]["latency_ms"]["ratio_to_first"])
-        failed = Ran("run", path, *arguments[4:])
+        failed = Ran("run", self.path, *arguments[4:])
         self.assertEqual((failed.status, failed.err), (1, ""))
         self.assertEqual(len(re.findall(r"\nerror {13}\S", failed.out)), 2)
-        self.assertIn("--config -: ", self.mistake("run", path, "--config", "-", "--config", "-"))
+        self.assertIn("--config -: ", self.mistake("run", self.path, "--config", "-", "--config", "-"))
 
     def test_extensions_of_one_configuration_do_not_reach_another(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
         for configs in (["{}", '{"extensions": ["nope_pkg"]}'], ['{"extensions": ["nope_pkg"]}', "{}"]):
             arguments = [word for config in configs for word in ("--config", config)]
-            found = json.loads(Ran("run", path, *arguments, "--json", "--repeat", "1").out)["configurations"]
+            found = json.loads(Ran("run", self.path, *arguments, "--json", "--repeat", "1").out)["configurations"]
             self.assertEqual([bool(one["error"]) for one in found], ["nope_pkg" in config for config in configs])
             self.assertNotIn(VARIABLE, os.environ)
 
     def test_the_settings_of_callers_do_not_narrow_a_command(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
         with mock.patch.dict(os.environ, {VARIABLE: '{"permit": {}, "session_options": {"logid": "a"}}'}):
-            found = self.run_one(path, "--session-config", f"{PREPACKING}=1")
+            found = self.run_one(self.path, "--session-config", f"{PREPACKING}=1")
             self.assertEqual((found["session_config"], found["session_options"]), ({PREPACKING: "1"}, {"logid": "a"}))
-            self.show("inspect", path)
-        self.assertIn(VARIABLE, self.mistake("run", path, "--config", '{"permit": {}}'))
+            self.show("inspect", self.path)
+        self.assertIn(VARIABLE, self.mistake("run", self.path, "--config", '{"permit": {}}'))
 
     @mock.patch.object(info, "in_child", execute_here)
     def test_extensions(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
         for arguments in (["--extension", "no_such_package"], ["--config", '{"extensions": ["no_such_package"]}']):
-            mistake = self.mistake("run", path, *arguments)
+            mistake = self.mistake("run", self.path, *arguments)
             self.assertIn("'no_such_package'", mistake)
             if arguments[0] == "--extension":
                 self.assertNotIn(VARIABLE, mistake)
         library = self.put("relative.so", "")
         with contextlib.chdir(self.folder):
-            self.assertIn(os.path.realpath(library), self.mistake("run", path, "--extension", library.name))
+            self.assertIn(os.path.realpath(library), self.mistake("run", self.path, "--extension", library.name))
         if importlib.util.find_spec("onnxruntime_extensions") is None:
             self.skipTest("the package onnxruntime-extensions has operators")
         node = helper.make_node("StringUpper", ["X"], ["Y"], domain="ai.onnx.contrib")
@@ -360,14 +357,13 @@ class ConfigurationTest(CommandTest):
             self.assertEqual(run._provider_and_option(given), expected)
 
     def test_a_name_in_the_wrong_place(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
         for flag, entry, right in (
             ("--session-config", "intra_op_num_threads=2", "--session-option"),
             ("--session-option", f"{SPINNING}=0", "--session-config"),
             ("--session-config", "gpu_graph_id=1", "--run-config"),
             ("--session-config", "use_tf32=0", "--provider-option"),
         ):
-            self.assertIn(right, self.mistake("run", path, flag, entry))
+            self.assertIn(right, self.mistake("run", self.path, flag, entry))
 
 
 class CompareTest(CommandTest):
@@ -388,19 +384,17 @@ class CompareTest(CommandTest):
 
     @unittest.skipUnless(RELEASE >= (1, 32), "requires ORT 1.32, whose key specifies whether opsets are released")
     def test_the_reference_accepts_the_opsets_of_the_configuration(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
         variable = mock.patch.dict(os.environ, {"ALLOW_RELEASED_ONNX_OPSET_ONLY": "no"})  # ORT accepts 0 and 1 only
         with variable, mock.patch.object(backend.OnnxRuntimeBackend, "allowReleasedOpsetsOnly", False):
-            self.assertEqual(self.run_one(path, "--compare")["error"], None)
+            self.assertEqual(self.run_one(self.path, "--compare")["error"], None)
 
     def test_without_a_reference(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
-        found = self.run_json(path)
+        found = self.run_json(self.path)
         self.assertIsNone(found["tolerance"])
         self.assertNotIn("difference", found["configurations"][0]["outputs"][0])
         right = run.backend.prepare
-        with mock.patch.object(run.backend, "prepare", side_effect=[right(str(path)), RuntimeError("e")]):
-            self.assertIn("--compare: ", self.mistake("run", path, "--compare", "--repeat", "1"))
+        with mock.patch.object(run.backend, "prepare", side_effect=[right(str(self.path)), RuntimeError("e")]):
+            self.assertIn("--compare: ", self.mistake("run", self.path, "--compare", "--repeat", "1"))
 
     def test_a_configuration_whose_runs_fail(self) -> None:
         right = OnnxRuntimeBackendRep.run
@@ -410,10 +404,9 @@ class CompareTest(CommandTest):
                 raise RuntimeError("e")
             return right(rep, feeds)
 
-        path = self.put("two_nodes.onnx", two_nodes())
         configs = ["--config", json.dumps({"run_config": SHRINKING}), "--config", "{}"]
         with mock.patch.object(OnnxRuntimeBackendRep, "run", run_without_config):
-            ran = Ran("run", path, *configs, "--compare", "--repeat", "1", "--json")
+            ran = Ran("run", self.path, *configs, "--compare", "--repeat", "1", "--json")
         failed, other = json.loads(ran.out)["configurations"]
         self.assertEqual((ran.status, ran.err, failed["error"]["message"]), (1, "", "e"))
         self.assertTrue(other["outputs"][0]["difference"]["within"])
@@ -422,7 +415,6 @@ class CompareTest(CommandTest):
 
 class MistakeTest(CommandTest):
     def test_mistakes(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
         np.save(self.folder / "pickled.npy", np.array([{"a": 1}], object), allow_pickle=True)
         np.save(self.folder / "double.npy", np.zeros((2, 3)))
         np.savez(self.folder / "several", a=np.zeros(3))
@@ -433,55 +425,54 @@ class MistakeTest(CommandTest):
             ([self.put("text.onnx", "no model")], "text.onnx"),
             ([self.put("empty.onnx", "")], "empty.onnx"),
             ([self.put("contradictory.onnx", CONTRADICTORY), "--provider-option", "CPU", "--input", "x=[1]"], "x"),
-            ([path, "--device", "CDUA"], "CDUA"),
-            ([path, "--provider-option", "NoSuch"], "NoSuch"),
-            ([path, "--provider-option", f"{ABSENT}.enable_cann_graph=1"], ABSENT),
+            ([self.path, "--device", "CDUA"], "CDUA"),
+            ([self.path, "--provider-option", "NoSuch"], "NoSuch"),
+            ([self.path, "--provider-option", f"{ABSENT}.enable_cann_graph=1"], ABSENT),
             (
-                [path, "--provider-option", "CPU.x"],
+                [self.path, "--provider-option", "CPU.x"],
                 "--provider-option: invalid value 'CPU.x'. Expected EP.OPTION=VALUE\n",
             ),
-            ([path, "--provider-option", "CPU.x=1"], f"provider_options['{CPU}']['x']"),
+            ([self.path, "--provider-option", "CPU.x=1"], f"provider_options['{CPU}']['x']"),
             (
-                [path, "--provider-option", ".x=1"],
+                [self.path, "--provider-option", ".x=1"],
                 "--provider-option: invalid value '.x=1'. Expected EP.OPTION=VALUE\n",
             ),
-            ([path, "--session-config", "x"], "--session-config: invalid value 'x'. Expected KEY=VALUE\n"),
-            ([path, "--run-config", "=x"], "--run-config: invalid value '=x'. Expected KEY=VALUE\n"),
-            ([path, "--session-option", "x"], "--session-option: invalid value 'x'. Expected NAME=VALUE\n"),
-            ([path, "--free-dimension", "x"], "--free-dimension: invalid value 'x'. Expected NAME=SIZE\n"),
-            ([path, "--session-config", f"{PREPACKING}=yes"], "'yes'"),
-            ([path, "--session-config", f"{WRITES}={self.folder}/stats"], WRITES),
-            ([path, "--run-config", "gpu_graph_id=-2"], "gpu_graph_id"),
-            ([path, "--config", "{]"], "JSON"),
-            ([path, "--config", '{"x": {}}'], "'x'"),
-            ([path, "--input", "X"], "--input: invalid value 'X'. Expected NAME=VALUE\n"),
-            ([path, "--input", f"X={'[' * 100_000}"], "--input X"),
-            ([path, "--shape", "X"], "--shape: invalid value 'X'. Expected NAME=1x3x224x224\n"),
-            ([path, "--input", "Z=random"], "'Z'"),
-            ([path, "--input", "X=no-such.npy"], "no-such.npy"),
-            ([path, "--input", f"X={self.folder}/pickled.npy"], "pickled.npy"),
-            ([path, "--input", f"X={self.folder}/several.npy"], "several.npy"),
-            ([path, "--input", f"X={self.put('empty.npy', '')}"], "empty.npy"),
-            ([path, "--input", f"X={self.folder}/double.npy"], "X"),
-            ([path, "--input", 'X={"a": 1}'], "--input X"),
-            ([path, "--input", "X=[[1], [2, 3]]"], "--input X"),
-            ([path, "--input", "X=[1,2]"], "X"),
-            ([path, "--shape", "X=2x"], "'2x'"),
-            ([path, "--shape", "X=-2x3"], "'-2x3'"),
-            ([path, "--shape", "X=100000000000x3"], "'100000000000x3'"),
-            ([path, "--shape", "X=2x4"], "X"),
-            ([path, "--shape", "Z=2x3"], "'Z'"),
-            ([path, "--shape", "X=2x3", "--input", "X=[1]"], "--shape X"),
+            ([self.path, "--session-config", "x"], "--session-config: invalid value 'x'. Expected KEY=VALUE\n"),
+            ([self.path, "--run-config", "=x"], "--run-config: invalid value '=x'. Expected KEY=VALUE\n"),
+            ([self.path, "--session-option", "x"], "--session-option: invalid value 'x'. Expected NAME=VALUE\n"),
+            ([self.path, "--free-dimension", "x"], "--free-dimension: invalid value 'x'. Expected NAME=SIZE\n"),
+            ([self.path, "--session-config", f"{PREPACKING}=yes"], "'yes'"),
+            ([self.path, "--session-config", f"{WRITES}={self.folder}/stats"], WRITES),
+            ([self.path, "--run-config", "gpu_graph_id=-2"], "gpu_graph_id"),
+            ([self.path, "--config", "{]"], "JSON"),
+            ([self.path, "--config", '{"x": {}}'], "'x'"),
+            ([self.path, "--input", "X"], "--input: invalid value 'X'. Expected NAME=VALUE\n"),
+            ([self.path, "--input", f"X={'[' * 100_000}"], "--input X"),
+            ([self.path, "--shape", "X"], "--shape: invalid value 'X'. Expected NAME=1x3x224x224\n"),
+            ([self.path, "--input", "Z=random"], "'Z'"),
+            ([self.path, "--input", "X=no-such.npy"], "no-such.npy"),
+            ([self.path, "--input", f"X={self.folder}/pickled.npy"], "pickled.npy"),
+            ([self.path, "--input", f"X={self.folder}/several.npy"], "several.npy"),
+            ([self.path, "--input", f"X={self.put('empty.npy', '')}"], "empty.npy"),
+            ([self.path, "--input", f"X={self.folder}/double.npy"], "X"),
+            ([self.path, "--input", 'X={"a": 1}'], "--input X"),
+            ([self.path, "--input", "X=[[1], [2, 3]]"], "--input X"),
+            ([self.path, "--input", "X=[1,2]"], "X"),
+            ([self.path, "--shape", "X=2x"], "'2x'"),
+            ([self.path, "--shape", "X=-2x3"], "'-2x3'"),
+            ([self.path, "--shape", "X=100000000000x3"], "'100000000000x3'"),
+            ([self.path, "--shape", "X=2x4"], "X"),
+            ([self.path, "--shape", "Z=2x3"], "'Z'"),
+            ([self.path, "--shape", "X=2x3", "--input", "X=[1]"], "--shape X"),
         ):
             with self.subTest([str(argument) for argument in arguments]):
                 self.assertIn(why, self.mistake("run", *arguments))
         self.assertFalse((self.folder / "stats").exists())
 
     def test_json_describes_the_input_of_an_error(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
         np.save(self.folder / "double.npy", np.zeros((2, 3)))
         for value, got in ((f"{self.folder}/double.npy", "float64[2, 3]"), ("[[1],[2,3]]", "a list of lists")):
-            ran = Ran("run", path, "--input", f"X={value}", "--json")
+            ran = Ran("run", self.path, "--input", f"X={value}", "--json")
             found = json.loads(ran.out)
             found = found["error"] if "error" in found else found["configurations"][0]["error"]
             self.assertEqual((found["input"], ran.status), ("X", 1))
@@ -489,52 +480,35 @@ class MistakeTest(CommandTest):
             self.assertTrue(found["got"].startswith(got), found)
 
     @mock.patch.object(info, "in_child", execute_here)
-    def test_inputs_that_are_not_tensors(self) -> None:
-        sequence = helper.make_tensor_sequence_value_info("X", TensorProto.FLOAT, [2])
-        length = helper.make_tensor_value_info("Y", TensorProto.INT64, [])
-        graph = helper.make_graph([helper.make_node("SequenceLength", ["X"], ["Y"])], "test", [sequence], [length])
-        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-        path = self.put("sequence.onnx", made)
-        self.assertIn("seq(float32)", self.mistake("run", path))
-        self.assertEqual(self.run_one(path, "--input", "X=[[1, 2], [3, 4]]")["outputs"][0]["shape"], [])
-        self.assertIn("--input X='[[1]]'", self.mistake("run", path))
-        found = json.loads(self.show("inspect", path, "--json"))["run"]
+    def test_sequences_maps_optional_values_and_texts(self) -> None:
+        for kind, output, node, value in (
+            ("seq(float[2])", "int64", "SequenceLength (X)", "[[1, 2], [3, 4]]"),
+            ("map(string, float)", "float[N]", 'ai.onnx.ml.DictVectorizer <string_vocabulary=["a"]> (X)', '{"a": 1}'),
+            ("map(int64, float)", "float[N]", "ai.onnx.ml.CastMap (X)", '{"-1": 0, "1": 1}'),
+            ("optional(float)", "bool", "OptionalHasElement (X)", "null"),
+            ("string[N]", "string[N]", "Identity (X)", '["text"]'),
+        ):
+            header = '<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 3]>'
+            made = onnx.parser.parse_model(f"{header} test ({kind} X) => ({output} Y) {{ Y = {node} }}")
+            path = self.put("made.onnx", made)
+            with self.subTest(kind):
+                self.assertEqual(len(self.run_one(path, "--input", f"X={value}")["outputs"]), 1)
+                self.assertIn("JSON", self.mistake("run", path, "--input", "X=text"))
+        sequence = self.put(
+            "sequence.onnx",
+            onnx.parser.parse_model(f"""{header}
+            test (seq(float[2]) X) => (int64 Y) {{ Y = SequenceLength (X) }}"""),
+        )
+        mistake = self.mistake("run", sequence)
+        self.assertIn("seq(float32)", mistake)
+        self.assertIn("--input X='[[1]]'", mistake)
+        found = json.loads(self.show("inspect", sequence, "--json"))["run"]
         self.assertIn("seq(float32)", found["error"])
         self.assertEqual(found["unknown"], ["value of X: seq(float32)"])
 
-    def test_maps_optional_values_and_texts(self) -> None:
-        number = helper.make_tensor_type_proto(TensorProto.FLOAT, [])
-        for kind, node, value in (
-            (
-                helper.make_map_type_proto(TensorProto.STRING, number),
-                helper.make_node("DictVectorizer", ["X"], ["Y"], domain="ai.onnx.ml", string_vocabulary=["a", "b"]),
-                '{"a": 1}',
-            ),
-            (
-                helper.make_map_type_proto(TensorProto.INT64, number),
-                helper.make_node("CastMap", ["X"], ["Y"], domain="ai.onnx.ml"),
-                '{"-1": 0, "1": 1}',
-            ),
-            (helper.make_optional_type_proto(number), helper.make_node("OptionalHasElement", ["X"], ["Y"]), "null"),
-            (
-                helper.make_tensor_type_proto(TensorProto.STRING, ["N"]),
-                helper.make_node("Identity", ["X"], ["Y"]),
-                '["text"]',
-            ),
-        ):
-            element = {"OptionalHasElement": TensorProto.BOOL, "Identity": TensorProto.STRING}
-            output = helper.make_tensor_value_info("Y", element.get(node.op_type, TensorProto.FLOAT), None)
-            graph = helper.make_graph([node], "test", [helper.make_value_info("X", kind)], [output])
-            opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 3)]
-            path = self.put("made.onnx", helper.make_model(graph, opset_imports=opsets, ir_version=10))
-            with self.subTest(node.op_type):
-                self.assertEqual(len(self.run_one(path, "--input", f"X={value}")["outputs"]), 1)
-                self.assertIn("JSON", self.mistake("run", path, "--input", "X=text"))
-
     def test_a_flag_for_an_attribute(self) -> None:
-        path = self.put("two_nodes.onnx", two_nodes())
         for flag in ("--intra-op-num-threads=2", "--threads=2"):
-            self.assertIn("--session-option intra_op_num_threads", self.mistake("run", path, flag))
+            self.assertIn("--session-option intra_op_num_threads", self.mistake("run", self.path, flag))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import sys
 import onnxruntime
 from onnxruntime.backend import configuration
 from onnxruntime.backend.command_line import configurations
-from onnxruntime.backend.command_line.output import MistakeError, Page
+from onnxruntime.backend.command_line.output import Page
 from onnxruntime.backend.errors import name_of
 
 
@@ -27,11 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
-    try:
-        # As in the environment variable, empty text is an empty configuration.
-        settings, problems = configurations.validate(configurations.load(chosen.configuration or "{}"))
-    except MistakeError as mistake:
-        settings, problems = {}, [configurations.problem(mistake)]
+    settings, problems = configurations.validate(chosen.configuration)
     release = {"onnxruntime": onnxruntime.__version__, "machine": platform.machine()}
     result = {"permitted": not problems, "problems": problems, "warnings": [], **release, **settings}
     return result, 1 if problems else 0

@@ -56,11 +56,15 @@ def read(text: str) -> dict[str, object]:
     return {**{keyword: [] for keyword in LIBRARIES}, **config}
 
 
-def validate(config: dict[str, object]) -> tuple[dict[str, object], list[dict[str, object]]]:
-    """Return the settings that ORT would receive for a JSON object, by keyword, with warnings; and all problems.
+def validate(text: str) -> tuple[dict[str, object], list[dict[str, object]]]:
+    """Return the settings that ORT would receive for a configuration, by keyword, with warnings; and all problems.
 
-    The environment's configuration does not count. The function removes invalid parts from the object.
+    The environment's configuration does not count. Empty text is an empty configuration, as in the environment.
     """
+    try:
+        config = load(text or "{}")
+    except MistakeError as mistake:
+        return {}, [problem(mistake)]
     problems = []
     for keyword, provider, text in list(configuration.faults(config)):
         parts = config[keyword] if provider else config

@@ -23,7 +23,7 @@ from onnx import parser
 import onnxruntime
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.command_line import configurations
-from onnxruntime.backend.command_line.output import MistakeError, Page
+from onnxruntime.backend.command_line.output import Page
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import AZURE
 from onnxruntime.backend.request import ENVIRONMENT
@@ -49,10 +49,6 @@ def _wheels() -> list[str]:
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
     kinds = presence.kinds()
-    try:
-        _, problems = configurations.validate(configurations.load(os.environ.get(ENVIRONMENT) or "{}"))
-    except MistakeError as mistake:
-        problems = [configurations.problem(mistake)]
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder, "model.onnx")
         model.write_bytes(parser.parse_model(_TWO_NODES).SerializeToString())
@@ -69,7 +65,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
         "machine": platform.machine(),
         "device": onnxruntime.get_device(),
         "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
-        "problems": problems,
+        "problems": configurations.validate(os.environ.get(ENVIRONMENT, ""))[1],
         "providers": [
             {
                 "name": name,

@@ -25,17 +25,13 @@ from onnxruntime.backend.provider_names import CUDA
 from onnxruntime.backend.request import FROM_ENVIRONMENT, of_environment
 from onnxruntime.backend.session import plugins
 
-_MODULES = (info, options, check, inspect, run, schema, report)
 PROGRAM = "python -m onnxruntime.backend"
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports a mistake in one line, and accepts no abbreviated flags."""
+    """Reports a mistake in one line."""
 
     json = False  # whether the arguments contain --json: a script then reads errors from stdout
-
-    def __init__(self, **keywords: object) -> None:
-        super().__init__(**keywords, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         if _Parser.json:
@@ -99,6 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> _Parser:
     parser = _Parser(
         prog=PROGRAM,
+        allow_abbrev=False,
         usage="%(prog)s COMMAND ...",
         description="List the options that callers may set, validate configurations, and run models with them.",
         epilog="""EP means execution provider. Except in JSON, you can shorten its name: CPU means
@@ -109,10 +106,11 @@ def _parser() -> _Parser:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(parser=parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog=PROGRAM)
-    for module in _MODULES:
+    for module in (info, options, check, inspect, run, schema, report):
         description = (module.__doc__ or "").strip()  # none with python -OO
         purpose = description[:1].lower() + description[1:].partition(".")[0]
-        command = commands.add_parser(module.__name__.rpartition(".")[2], help=purpose, description=description)
+        name = module.__name__.rpartition(".")[2]
+        command = commands.add_parser(name, help=purpose, description=description, allow_abbrev=False)
         if hasattr(module, "add_arguments"):
             module.add_arguments(command)
         positional = [action.metavar for action in command._actions if not action.option_strings]

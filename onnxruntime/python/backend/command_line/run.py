@@ -222,8 +222,13 @@ def _result(one: _Tried, first: _Tried) -> dict[str, object]:
     session_config = dict(rep.session_config)
     if RECORD_ASSIGNMENT not in one.specified.get("session_config", {}):
         session_config.pop(RECORD_ASSIGNMENT, None)
-    ran = zip(rep.session.get_outputs(), one.outputs, strict=True) if one.seconds else ()
-    outputs = [{"name": node.name, **inputs.described(value)} for node, value in ran]
+    outputs, latency = [], None
+    if one.seconds:
+        pairs = zip(rep.session.get_outputs(), one.outputs, strict=True)
+        outputs = [{"name": node.name, **inputs.described(value)} for node, value in pairs]
+        figures = measure.percentiles(one.seconds)
+        ratio = None if first.error else figures["p50"] / measure.percentiles(first.seconds)["p50"]
+        latency = {**figures, "runs": len(one.seconds), "warm_up": _WARM_UP, "ratio_to_first": ratio}
     for output, found in zip(outputs, one.differences, strict=False):
         output["difference"] = found
     return {
@@ -239,16 +244,8 @@ def _result(one: _Tried, first: _Tried) -> dict[str, object]:
         "warnings": list(rep.warnings),
         "nodes": None if rep.node_assignment is None else dict(rep.node_assignment),
         "outputs": outputs,
-        "latency_ms": _latency(one, first),
+        "latency_ms": latency,
     }
-
-
-def _latency(one: _Tried, first: _Tried) -> dict[str, object] | None:
-    if not one.seconds:
-        return None
-    found = measure.percentiles(one.seconds)
-    ratio = None if first.error else found["p50"] / measure.percentiles(first.seconds)["p50"]
-    return {**found, "runs": len(one.seconds), "warm_up": _WARM_UP, "ratio_to_first": ratio}
 
 
 def show(result: dict, page: Page) -> None:

@@ -48,7 +48,7 @@ def schema() -> dict[str, object]:
                 "description": "Execution providers in order, each with its options.",
                 "type": "object",
                 "properties": {
-                    name: {"anyOf": [_table(f"{kind} EP", rules, _anchor(name, kind)) for kind, rules in kinds.items()]}
+                    name: {"anyOf": [_table_of(name, kind, rules) for kind, rules in kinds.items()]}
                     for name, kinds in PROVIDERS.items()
                 },
                 # The application can register a plugin EP under any other name.
@@ -74,10 +74,9 @@ def _pattern(family: Family) -> str:
     return f"^(?!(?:{known})$){re.escape(family.prefix)}{family.rest}$"
 
 
-def _anchor(provider: str, kind: str) -> str:
-    """Return the start of the anchors of an EP's options in the documents."""
-    short = provider.replace("ExecutionProvider", "").lower()
-    return f"provider-options.md#{short}{'-plugin' if kind == 'plugin' else ''}."
+def _table_of(provider: str, kind: str, rules: Mapping[str, Rule]) -> dict[str, object]:
+    document = provider.replace("ExecutionProvider", "").lower() + ("-plugin" if kind == "plugin" else "")
+    return _table(f"{kind} EP", rules, f"provider-options.md#{document}.")
 
 
 def _table(description: str, rules: Mapping[str, Rule], anchor: str) -> dict[str, object]:
