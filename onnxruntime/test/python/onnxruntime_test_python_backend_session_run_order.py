@@ -41,10 +41,10 @@ class FakeSession(onnxruntime.InferenceSession):
         self._providers = [object()]
 
 
-class SerialTest(unittest.TestCase):
-    """Runs of a model whose values decide whether a run fails."""
+class OneThreadTest(unittest.TestCase):
+    """A session that one thread uses, of a model whose values decide whether a run fails."""
 
-    parallel = False
+    parallel, two_threads = False, False
 
     def setUp(self) -> None:
         self.session = FakeSession()
@@ -54,7 +54,10 @@ class SerialTest(unittest.TestCase):
     def order_with(self, renew: Callable[[FakeSession], None]) -> RunOrder:
         """Return an order for which runs with the shapes of ``INPUTS`` have succeeded."""
         self.order = RunOrder(weakref.ref(self.session), renew, lambda session: self.parallel)
-        for _ in range(3):
+        self.run_one(self.computed_by)
+        if self.two_threads:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(self.run_one, self.computed_by).result(20)
             self.run_one(self.computed_by)
         return self.order
 
@@ -148,7 +151,9 @@ class SerialTest(unittest.TestCase):
                 ended = True
             sys.setprofile(None)
             with ThreadPoolExecutor(1) as pool:  # another thread, for which the lock must be free
-                self.assertNotIn(pool.submit(self.run_one, self.computed_by).result(20), failed)
+                for feeds in (INPUTS, OTHER):  # the run with other shapes waits until no thread runs
+                    inner = pool.submit(self.run_one, self.computed_by, feeds=feeds).result(20)
+                    self.assertNotIn(inner, failed)
             if ended:
                 return
         self.fail("200 moments were not enough")
@@ -257,6 +262,12 @@ class SerialTest(unittest.TestCase):
             with self.assertRaises(error):
                 self.run_one(compute)
         self.assert_replaced()
+
+
+class SerialTest(OneThreadTest):
+    """A session that two threads use."""
+
+    two_threads = True
 
 
 class ParallelTest(SerialTest):

@@ -18,8 +18,8 @@ The backend takes these locks for its own calls. An application must take them f
 
 A thread may wait for a lock only while it holds locks with lower numbers.
 
-1. ``RunOrder._turn``, one for each OpenVINO session. If its runs may be parallel, the session has a ``SessionLock`` of
-   its own instead (3 and 4).
+1. ``RunOrder._turn``, one for each OpenVINO session, for a run that is alone. The thread polls until no other thread
+   runs the session.
 2. ``Capture._turn``, one for each session that captures: its graphs share an arena, so one replay follows another.
 3. ``SessionLock._alone``, for a thread that is alone or waits until it is alone, and for the release of sessions.
 4. ``_Calls.running``: only its own thread takes it, so no thread waits for it. A thread that is alone closes the lock
@@ -79,14 +79,14 @@ def call_holding(lock: RLock, options: RunOptions | None, function: Callable, *a
     taken: list[bool] = []
     try:
         while not _take(lock, _FOR_A_MOMENT, taken):
-            _check_terminated(options)
+            check_terminated(options)
         return function(*arguments)
     finally:
         if True in taken:
             lock.release()
 
 
-def _check_terminated(options: RunOptions | None) -> None:
+def check_terminated(options: RunOptions | None) -> None:
     if options is not None and options.terminate:
         raise RuntimeError("the run was terminated while it waited for other sessions")
 
@@ -179,7 +179,7 @@ class SessionLock:
             with self._interrupted(calls):
                 try:
                     while not _take(self._alone, _FOR_A_MOMENT, taken):
-                        _check_terminated(options)
+                        check_terminated(options)
                     self._owner = self.calls()
                     with self._closed:
                         self._wait_for_calls(options)
@@ -220,7 +220,7 @@ class SessionLock:
         for reference in self._all_calls.copy():
             pause = 2e-5
             while (calls := reference()) and calls.running.locked() and not calls.waiting.locked():
-                _check_terminated(options)
+                check_terminated(options)
                 time.sleep(pause)
                 pause = min(2 * pause, 1e-3)
 
