@@ -80,7 +80,7 @@ def _prepare_with_log(model: bytes, config: Mapping[str, str]) -> None:
         onnxruntime.set_default_logger_severity(2)
 
 
-def _logs(phrase: str, model: bytes = models.RELU) -> Look:
+def _logs(phrase: str, model: bytes) -> Look:
     """Observe whether creating a session logs a phrase."""
 
     def look(config: Mapping[str, str]) -> bool:
@@ -210,89 +210,69 @@ class Observation(NamedTuple):
     beside: Mapping[str, str] = {}
 
 
+_OPTIMIZERS, _MINIMAL = "optimization.disable_specified_optimizers", "optimization.minimal_build_optimizations"
+_QDQ, _RELU, _NBITS = models.quantized_matmul(), models.RELU, _outputs(models.matmul_nbits(4), _VALUES)
+_UNFUSED, _QDQ_8 = {"session.disable_quant_qdq": "1"}, models.quantized_matmul(np.int8)
+_INTRA, _INTER = _spins(models.matmul(), intra_op_num_threads=4), _spins(models.matmul(3), **_PARALLEL)
+# Keys with a value, a phrase that ORT logs either with or without the value, the model, and config entries.
+_LOGGED = {
+    "optimization.constant_folding_max_output_size_in_bytes": ("8", "Skipping constant folding", models.FOLDABLE),
+    _OPTIMIZERS: ("ConstantFolding;MatMulAddFusion", "GraphTransformer ConstantFolding modified", _RELU),
+    "optimization.enable_gelu_approximation": ("1", "GraphTransformer GeluApproximation modified: 1", models.GELU),
+    _MINIMAL: ("apply", "GraphTransformer AttentionFusion modified", _RELU),
+    "session.disable_aot_function_inlining": ("1", "AOT inlining completed", models.FUNCTION),
+    "session.disable_prepacking": ("1", "SessionStateInitializer statically allocates", _QDQ),
+    "session.disable_qdq_constant_folding": ("1", "GraphTransformer ConstantFolding modified: 1", _QDQ, _UNFUSED),
+    "session.disable_quant_qdq": ("1", "GraphTransformer QDQSelectorActionTransformer modified: 1", _QDQ),
+    "session.dynamic_block_base": ("4", "Dynamic block base set to 4", _RELU),
+    "session.enable_dq_matmulnbits_fusion": ("1", "GraphTransformer DQMatMulNBitsFusion modified", _RELU),
+    "session.graph_optimizations_loop_level": ("2", "(Graph Optimizations Loop Level : 2)", _RELU),
+    "session.layer_assignment_settings": ("cpu(first,=second)", "Matched 2 out of 2 rules", _RELU),
+    "session.name_based_layer_assignment": ("cpu(first,second)", "Matched 2 out of 2 rules", _RELU),
+    "session.prepack.enable_parallel": ("1", "Pre-packing constant initializers using the intra-op", _QDQ),
+    # On Arm, the default is 1.
+    "session.qdqisint8allowed": ("01"[_X86_64], "GraphTransformer QDQS8ToU8Transformer modified: 1", _QDQ_8),
+    "session.x64quantprecision": ("1", "GraphTransformer Avx2WeightS8ToU8Transformer modified", _QDQ),
+}
+# Keys with a value, a phrase of the error with which ORT rejects a model because of the value, and the model.
+_REJECTED = {
+    "session.function_expansion_byte_limit": ("1", "cumulative protobuf expansion limit", models.FUNCTION),
+    "session.function_expansion_node_limit": ("1", "cumulative node expansion limit", models.FUNCTION),
+    "session.gqa_value_layout": ("BNHS", "session.gqa_value_layout", models.in_ort_format(_RELU)),
+    "session.strict_shape_type_inference": ("1", "ShapeInferenceError", models.CONTRADICTORY),
+    "session.strict_workspace_verification": (
+        "1",
+        "session.strict_workspace_verification",
+        models.in_ort_format(_RELU),
+    ),
+}
 OBSERVED: dict[str, Observation] = {
+    **{
+        key: Observation(value, _logs(phrase, model), *beside)
+        for key, (value, phrase, model, *beside) in _LOGGED.items()
+    },
+    **{key: Observation(value, _fails(phrase, model)) for key, (value, phrase, model) in _REJECTED.items()},
     "gpu_graph_id": Observation("none", _raw_run_fails),
     "memory.enable_memory_arena_shrinkage": Observation("cpu:0", _keeps_memory),
-    "mlas.disable_kleidiai": Observation("1", _outputs(models.matmul_nbits(4), _VALUES)),
+    "mlas.disable_kleidiai": Observation("1", _NBITS),
     "mlas.enable_gemm_fastmath_arm64_bfloat16": Observation(
         "1", _outputs(models.matmul(), np.random.default_rng(1).standard_normal((64, 512), np.float32))
     ),
-    "mlas.qnbit.force_fp32": Observation("1", _outputs(models.matmul_nbits(4), _VALUES)),
+    "mlas.qnbit.force_fp32": Observation("1", _NBITS),
     "mlas.use_lut_gemm": Observation("1", _outputs(models.matmul_nbits(2), _VALUES)),
-    "optimization.constant_folding_max_output_size_in_bytes": Observation(
-        "8", _logs("Skipping constant folding", models.FOLDABLE)
-    ),
-    "optimization.disable_specified_optimizers": Observation(
-        "ConstantFolding;MatMulAddFusion", _logs("GraphTransformer ConstantFolding modified")
-    ),
     "optimization.enable_cast_chain_elimination": Observation("1", _outputs(models.CASTS)),
-    "optimization.enable_gelu_approximation": Observation(
-        "1", _logs("GraphTransformer GeluApproximation modified: 1", models.GELU)
-    ),
-    "optimization.minimal_build_optimizations": Observation(
-        "apply", _logs("GraphTransformer AttentionFusion modified")
-    ),
-    "session.disable_aot_function_inlining": Observation("1", _logs("AOT inlining completed", models.FUNCTION)),
     "session.disable_double_qdq_remover": Observation("1", _outputs(models.TWO_QDQ_PAIRS)),
-    "session.disable_prepacking": Observation(
-        "1", _logs("SessionStateInitializer statically allocates", models.quantized_matmul())
-    ),
-    "session.disable_qdq_constant_folding": Observation(
-        "1",
-        _logs("GraphTransformer ConstantFolding modified: 1", models.quantized_matmul()),
-        {"session.disable_quant_qdq": "1"},
-    ),
-    "session.disable_quant_qdq": Observation(
-        "1", _logs("GraphTransformer QDQSelectorActionTransformer modified: 1", models.quantized_matmul())
-    ),
-    "session.dynamic_block_base": Observation("4", _logs("Dynamic block base set to 4")),
-    "session.enable_dq_matmulnbits_fusion": Observation("1", _logs("GraphTransformer DQMatMulNBitsFusion modified")),
     "session.enable_quant_qdq_cleanup": Observation("1", _outputs(models.QDQ_BETWEEN)),
-    "session.force_spinning_stop": Observation("1", _spins(models.matmul(), intra_op_num_threads=4)),
-    "session.function_expansion_byte_limit": Observation(
-        "1", _fails("cumulative protobuf expansion limit", models.FUNCTION)
-    ),
-    "session.function_expansion_node_limit": Observation(
-        "1", _fails("cumulative node expansion limit", models.FUNCTION)
-    ),
-    "session.gqa_value_layout": Observation(
-        "BNHS", _fails("session.gqa_value_layout", models.in_ort_format(models.RELU))
-    ),
-    "session.graph_optimizations_loop_level": Observation("2", _logs("(Graph Optimizations Loop Level : 2)")),
-    "session.inter_op.allow_spinning": Observation("0", _spins(models.matmul(3), **_PARALLEL)),
-    "session.inter_op.spin_backoff_max": Observation(
-        "65", _raw_session_logs("session.inter_op.spin_backoff_max is set to 65")
-    ),
-    "session.inter_op.spin_duration_us": Observation("0", _spins(models.matmul(3), **_PARALLEL)),
-    "session.intra_op.allow_spinning": Observation("0", _spins(models.matmul(), intra_op_num_threads=4)),
-    "session.intra_op.spin_backoff_max": Observation(
-        "65", _raw_session_logs("session.intra_op.spin_backoff_max is set to 65")
-    ),
-    "session.intra_op.spin_duration_us": Observation("0", _spins(models.matmul(), intra_op_num_threads=4)),
-    "session.layer_assignment_settings": Observation(
-        "cpu(first,=second)", _logs("LayeringIndex created. Matched 2 out of 2 rules")
-    ),
-    "session.name_based_layer_assignment": Observation(
-        "cpu(first,second)", _logs("LayeringIndex created. Matched 2 out of 2 rules")
-    ),
-    "session.prepack.enable_parallel": Observation(
-        "1", _logs("Pre-packing constant initializers using the intra-op", models.quantized_matmul())
-    ),
+    "session.force_spinning_stop": Observation("1", _INTRA),
+    "session.inter_op.allow_spinning": Observation("0", _INTER),
+    "session.inter_op.spin_backoff_max": Observation("65", _raw_session_logs("inter_op.spin_backoff_max is set to 65")),
+    "session.inter_op.spin_duration_us": Observation("0", _INTER),
+    "session.intra_op.allow_spinning": Observation("0", _INTRA),
+    "session.intra_op.spin_backoff_max": Observation("65", _raw_session_logs("intra_op.spin_backoff_max is set to 65")),
+    "session.intra_op.spin_duration_us": Observation("0", _INTRA),
     "session.qdq_matmulnbits_accuracy_level": Observation("0", _outputs(models.dequantized_matmul(block=32), _VALUES)),
     "session.qdq_matmulnbits_block_size": Observation("16", _outputs(models.dequantized_matmul(), _VALUES)),
-    "session.qdqisint8allowed": Observation(
-        # On Arm, the default is 1.
-        "1" if _X86_64 else "0",
-        _logs("GraphTransformer QDQS8ToU8Transformer modified: 1", models.quantized_matmul(np.int8)),
-    ),
     "session.record_ep_graph_assignment_info": Observation("1", _keeps_record),
-    "session.strict_shape_type_inference": Observation("1", _fails("ShapeInferenceError", models.CONTRADICTORY)),
-    "session.strict_workspace_verification": Observation(
-        "1", _fails("session.strict_workspace_verification", models.in_ort_format(models.RELU))
-    ),
-    "session.x64quantprecision": Observation(
-        "1", _logs("GraphTransformer Avx2WeightS8ToU8Transformer modified", models.quantized_matmul())
-    ),
 }
 
 # Keys whose accepted values have no observable effect on the CPU EP. The observation does without the backend, with a
@@ -303,32 +283,27 @@ PARSER_ONLY = {
     "session.intra_op.spin_backoff_max": "changes how spinning threads pause, at equal CPU time",
 }
 
-_OPTIMIZERS, _MINIMAL = "optimization.disable_specified_optimizers", "optimization.minimal_build_optimizations"
-# Entries that have no effect together with another entry with this value.
-CANCELED = (
-    ("session.intra_op.spin_duration_us", "session.intra_op.allow_spinning", "0"),
-    ("session.intra_op.spin_backoff_max", "session.intra_op.allow_spinning", "0"),
-    ("session.inter_op.spin_duration_us", "session.inter_op.allow_spinning", "0"),
-    ("session.inter_op.spin_backoff_max", "session.inter_op.allow_spinning", "0"),
-    ("optimization.enable_gelu_approximation", _OPTIMIZERS, "GeluApproximation"),
-    ("optimization.enable_gelu_approximation", _MINIMAL, "apply"),
-    ("optimization.enable_cast_chain_elimination", _OPTIMIZERS, "CastChainElimination"),
-    ("optimization.enable_cast_chain_elimination", _OPTIMIZERS, "Level1_RuleBasedTransformer"),
-    ("session.enable_dq_matmulnbits_fusion", _OPTIMIZERS, "DQMatMulNBitsFusion"),
-    ("session.enable_dq_matmulnbits_fusion", "session.disable_quant_qdq", "1"),
-    ("session.enable_quant_qdq_cleanup", _OPTIMIZERS, "QDQFinalCleanupTransformer"),
-    ("session.qdq_matmulnbits_accuracy_level", _OPTIMIZERS, "QDQSelectorActionTransformer"),
-    ("session.qdq_matmulnbits_accuracy_level", "session.disable_quant_qdq", "1"),
-    ("session.qdq_matmulnbits_block_size", _OPTIMIZERS, "QDQSelectorActionTransformer"),
-    ("session.qdq_matmulnbits_block_size", "session.disable_quant_qdq", "1"),
-    ("session.qdqisint8allowed", _OPTIMIZERS, "QDQS8ToU8Transformer"),
-    ("session.qdqisint8allowed", _MINIMAL, "apply"),
-    ("session.qdqisint8allowed", "session.disable_quant_qdq", "1"),
-    ("session.x64quantprecision", _OPTIMIZERS, "Avx2WeightS8ToU8Transformer"),
-    ("session.x64quantprecision", _MINIMAL, "apply"),
-    ("session.prepack.enable_parallel", "session.disable_prepacking", "1"),
-    ("mlas.use_lut_gemm", "session.disable_prepacking", "1"),
-)
+_GELU, _CASTS = "optimization.enable_gelu_approximation", "optimization.enable_cast_chain_elimination"
+_ACCURACY, _BLOCK = "session.qdq_matmulnbits_accuracy_level", "session.qdq_matmulnbits_block_size"
+_FUSED, _INT8, _X64 = "session.enable_dq_matmulnbits_fusion", "session.qdqisint8allowed", "session.x64quantprecision"
+# Entries, each with the keys that have no effect together with the entry.
+CANCELING = {
+    **{
+        (f"session.{pool}.allow_spinning", "0"): [f"session.{pool}.spin_{of}" for of in ("duration_us", "backoff_max")]
+        for pool in ("intra_op", "inter_op")
+    },
+    (_OPTIMIZERS, "GeluApproximation"): [_GELU],
+    (_OPTIMIZERS, "CastChainElimination"): [_CASTS],
+    (_OPTIMIZERS, "Level1_RuleBasedTransformer"): [_CASTS],
+    (_OPTIMIZERS, "DQMatMulNBitsFusion"): [_FUSED],
+    (_OPTIMIZERS, "QDQFinalCleanupTransformer"): ["session.enable_quant_qdq_cleanup"],
+    (_OPTIMIZERS, "QDQSelectorActionTransformer"): [_ACCURACY, _BLOCK],
+    (_OPTIMIZERS, "QDQS8ToU8Transformer"): [_INT8],
+    (_OPTIMIZERS, "Avx2WeightS8ToU8Transformer"): [_X64],
+    (_MINIMAL, "apply"): [_GELU, _INT8, _X64],
+    ("session.disable_quant_qdq", "1"): [_FUSED, _ACCURACY, _BLOCK, _INT8],
+    ("session.disable_prepacking", "1"): ["session.prepack.enable_parallel", "mlas.use_lut_gemm"],
+}
 
 # The keys that only some operators read: a value other than the default, and a model with such an operator.
 READ_BY = {
@@ -538,7 +513,7 @@ class TestWithoutEffect(unittest.TestCase):
 
     def test_entries_that_cancel_each_other(self):
         """Each pair is observed: with the second entry, the first entry changes nothing."""
-        for key, other, value in CANCELED:
+        for key, other, value in ((key, *entry) for entry, keys in CANCELING.items() for key in keys):
             rule, observation = SESSION_CONFIG[key], OBSERVED[key]
             # For keys whose observed value describes the session.
             asked = {"session.qdqisint8allowed": "0"}.get(key, observation.value)

@@ -22,37 +22,23 @@ from onnxruntime.backend.allowlist import look_up, refusals, value_kinds
 from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
 from onnxruntime.backend.allowlist.refusals import EVERY_PROVIDER, Refused, verdicts
 from onnxruntime.backend.allowlist.rules import Circumstances, Rule
-from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Names, Text, Threads
+from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Names, Text, Threads
 from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.provider_names import CANN, CPU, CUDA, MIGRAPHX, OPENVINO, OPENVINO_AUTO, TENSORRT, WEBGPU
+from onnxruntime.backend.provider_names import NV_TENSORRT_RTX as TENSORRT_RTX
 from onnxruntime.backend.request import of_call
 from onnxruntime.backend.session import presence
 
-CPU = "CPUExecutionProvider"
-CUDA = "CUDAExecutionProvider"
-CANN = "CANNExecutionProvider"
-TENSORRT = "TensorrtExecutionProvider"
-TENSORRT_RTX = "NvTensorRTRTXExecutionProvider"
-MIGRAPHX = "MIGraphXExecutionProvider"
-OPENVINO = "OpenVINOExecutionProvider"
-OPENVINO_AUTO = "OpenVINOExecutionProvider.AUTO"
-WEBGPU = "WebGpuExecutionProvider"
 HERE = NEWEST._replace(providers=())
 
 HAZARDS = {value for name, value in vars(verdicts).items() if name.isupper() and type(value) is str}
 
-# Permitted although the name sounds of files, libraries or addresses.
-HARMLESS_NAMES = {
-    "do_copy_in_default_stream",  # only on
-    "dump_om_model",  # only off
-    "num_streams",
-    "nv_persistent_context_memory",
-    "nv_use_sync_gpu_allocator",
-    "nv_weight_streaming_budget",
-    "qnn_context_priority",
-    "trt_auxiliary_streams",
-    "trt_context_memory_sharing_enable",
-    "use_ep_level_unified_stream",
-}
+# Permitted although the name sounds of files, libraries or addresses. The first is only on, the second only off.
+HARMLESS_NAMES = """
+    do_copy_in_default_stream dump_om_model num_streams nv_persistent_context_memory nv_use_sync_gpu_allocator
+    nv_weight_streaming_budget qnn_context_priority trt_auxiliary_streams trt_context_memory_sharing_enable
+    use_ep_level_unified_stream
+"""
 
 # Values that the kinds with their own grammar accept, and values that they reject.
 EXAMPLES = {
@@ -123,7 +109,7 @@ class TableTest(unittest.TestCase):
     def test_no_dangerous_name_is_permitted_unseen(self) -> None:
         suspicious = re.compile("path|lib|file|dump|dir|stream|alloc|cache|context|config|plugin|pointer")
         found = {option for *_, option, _ in rules(Rule) if suspicious.search(option.lower())}
-        self.assertEqual(found, HARMLESS_NAMES)
+        self.assertEqual(found, {*HARMLESS_NAMES.split()})
 
     def test_graph_capture_where_runs_are_made_for_it(self) -> None:
         captures = {
@@ -147,25 +133,18 @@ class TableTest(unittest.TestCase):
                 with self.assertRaisesRegex(ValueError, "replay"):
                     rule.kind.parse(True)
 
-    def test_graphs_that_nobody_can_compare_are_off(self) -> None:
-        for options in ({}, {"enable_cuda_graph": False}):
-            self.assertEqual(texts(TENSORRT_RTX, options, "plugin"), {"enable_cuda_graph": "0"})
+    def test_options_that_are_always_sent(self) -> None:
+        """TensorRT-RTX would capture graphs that nobody can compare, and CANN would write files."""
+        for name, kind, option in ((TENSORRT_RTX, "plugin", "enable_cuda_graph"), (CANN, "built-in", "dump_om_model")):
+            for options in ({}, {option: False}, {option: "0"}, {"device_id": 0}):
+                self.assertEqual(texts(name, options, kind), {option: "0", **dict.fromkeys(options, "0")})
 
     def test_what_ort_does_not_report(self) -> None:
-        for name in (OPENVINO, WEBGPU):
-            for option, rule in PROVIDERS[name]["built-in"].items():
-                self.assertFalse(rule.reported, option)
-        self.assertFalse(PROVIDERS[CUDA]["built-in"]["enable_skip_layer_norm_strict_mode"].reported)
-
-    def test_plugins_are_not_sent_options_they_ignore(self) -> None:
-        for section, name in (("CPU", OPENVINO), ("AUTO", OPENVINO_AUTO)):
-            table = PROVIDERS[name]["plugin"]
-            permitted = {*table}
-            self.assertEqual(permitted, {"device_id", "num_of_threads", "num_streams", "precision"})
-            for option in permitted - {"device_id"}:
-                self.assertFalse(table[option].reported)
-                value = "FP32" if option == "precision" else 2
-                self.assertEqual([*json.loads(texts(name, {option: value}, "plugin")["load_config"])], [section])
+        silent = {(name, kind) for name, kind, _, rule in rules(Rule) if kind == "plugin"}
+        silent |= {(OPENVINO, "built-in"), (WEBGPU, "built-in")}
+        for name, kind, option, rule in rules(Rule):
+            reported = (name, kind) not in silent and option != "enable_skip_layer_norm_strict_mode"
+            self.assertEqual(rule.reported, reported, f"{name} {kind} {option}")
 
 
 class NamesTest(unittest.TestCase):
@@ -182,71 +161,42 @@ class NamesTest(unittest.TestCase):
 class SpellingTest(unittest.TestCase):
     """Every value is sent in a spelling that its EP parses, and read back as the requested value."""
 
-    def assert_round_trip(self, rule: Rule, value: object) -> str:
-        parsed = rule.kind.parse(value)
-        text = rule.kind.render(parsed)
-        self.assertIs(type(text), str)
-        self.assertEqual(rule.kind.read(text), parsed)
-        return text
+    def spellings(self, name: str, kind: str, option: str, rule: Rule) -> tuple[dict, tuple]:
+        """Return the texts of a rule, each with the values that are sent so, and values that it refuses."""
+        if isinstance(rule.kind, Flag):
+            spelling = {TENSORRT: ("False", "True")}.get(name, ("0", "1"))
+            values = [value for value, said in ((0, "False"), (1, "True")) if said in rule.kind.accepts]
+            for value in values:  # TensorRT and MIGraphX report 0 and 1, whatever they were sent
+                self.assertIs(rule.kind.read(str(value)), bool(value))
+            return {spelling[value]: (bool(value), value, str(value)) for value in values}, ()
+        if type(rule.kind) is Integer:
+            low, high = map(int, re.fullmatch(r"an integer from (-?\d+) to (\d+)", rule.kind.accepts).groups())
+            self.assertGreaterEqual(low, -1)
+            return {str(number): (number, str(number)) for number in (low, high)}, (low - 1, high + 1, True)
+        if type(rule.kind) is Choice:
+            accepted = names_in(rule.kind.accepts)
+            sent = accepted if kind == "built-in" or option != "precision" else ["f32", "dynamic"]
+            others = [value.swapcase() for value in accepted]
+            return dict(zip(sent, zip(accepted, strict=True), strict=True)), (*others, "", "0", ",".join(accepted * 2))
+        if type(rule.kind) is Threads:
+            return {"2": (2, "2")}, (0, True)
+        self.assertIn(type(rule.kind), (Text, Names), option)
+        good, bad = EXAMPLES[name, option]
+        return {value: (value,) for value in good}, (*bad, 0, None, b"CPU", f"{good[0]}\0")
 
-    def assert_not_accepted(self, rule: Rule, *values: object) -> None:
-        for value in values:
-            with self.subTest(value), self.assertRaises(ValueError):
-                rule.kind.parse(value)
-
-    def test_every_kind_is_tested_here(self) -> None:
+    def test_values(self) -> None:
         for name, kind, option, rule in rules(Rule):
-            self.assertIn(type(rule.kind), (Flag, Fixed, Integer, Threads, Choice, Text, Names), option)
-            if type(rule.kind) in (Text, Names):
-                self.assertIn((name, option), EXAMPLES, kind)
-
-    def test_flags(self) -> None:
-        for name, kind, option, rule in rules(Rule):
-            if isinstance(rule.kind, Flag):
-                spelling = {TENSORRT: ("False", "True")}.get(name, ("0", "1"))
-                with self.subTest(f"{name} {kind} {option}"):
-                    values = [value for value, said in ((0, "False"), (1, "True")) if said in rule.kind.accepts]
-                    self.assertTrue(values)
-                    for value in values:
-                        for written in (bool(value), value, str(value)):
-                            self.assertEqual(self.assert_round_trip(rule, written), spelling[value])
-                        # TensorRT and MIGraphX report 0 and 1, whatever they were sent.
-                        self.assertIs(rule.kind.read(str(value)), bool(value))
-
-    def test_numbers(self) -> None:
-        for name, kind, option, rule in rules(Rule):
-            if type(rule.kind) is Integer:
-                with self.subTest(f"{name} {kind} {option}"):
-                    low, high = map(int, re.fullmatch(r"an integer from (-?\d+) to (\d+)", rule.kind.accepts).groups())
-                    self.assertGreaterEqual(low, -1)
-                    for number in (low, high):
-                        self.assertEqual(self.assert_round_trip(rule, number), str(number))
-                        self.assertEqual(self.assert_round_trip(rule, str(number)), str(number))
-                    self.assert_not_accepted(rule, low - 1, high + 1, str(high + 1), True)
-
-    def test_names(self) -> None:
-        for name, kind, option, rule in rules(Rule):
-            if type(rule.kind) is Choice:
-                with self.subTest(f"{name} {kind} {option}"):
-                    accepted = names_in(rule.kind.accepts)
-                    self.assertTrue(accepted)
-                    for value in accepted:
-                        text = self.assert_round_trip(rule, value)
-                        self.assertEqual(text == value, kind == "built-in" or option != "precision")
-                        self.assert_not_accepted(rule, value.swapcase())
-                    self.assert_not_accepted(rule, "", "0", ",".join(accepted * 2))
-
-    def test_no_caller_makes_the_cann_ep_write_files(self) -> None:
-        for options in ({}, {"dump_om_model": "0"}, {"device_id": 0}):
-            self.assertEqual(texts(CANN, options), {"dump_om_model": "0", **dict.fromkeys(options, "0")})
-
-    def test_grammars(self) -> None:
-        for (name, option), (good, bad) in EXAMPLES.items():
-            table = PROVIDERS[name].get("built-in") or PROVIDERS[name]["plugin"]
-            with self.subTest(f"{name} {option}"):
-                for value in good:
-                    self.assertEqual(self.assert_round_trip(table[option], value), value)
-                self.assert_not_accepted(table[option], *bad, 0, None, b"CPU", f"{good[0]}\0")
+            accepted, refused = self.spellings(name, kind, option, rule)
+            self.assertTrue(accepted)
+            for text, values in accepted.items():
+                for value in values:
+                    with self.subTest(f"{name} {kind} {option}", value=value):
+                        parsed = rule.kind.parse(value)
+                        self.assertEqual(rule.kind.render(parsed), text)
+                        self.assertEqual(rule.kind.read(text), parsed)
+            for value in refused:
+                with self.subTest(f"{name} {kind} {option}", value=value), self.assertRaises(ValueError):
+                    rule.kind.parse(value)
 
     def test_default_is_no_value_that_ep_would_refuse(self) -> None:
         for name, kind, option, rule in rules(Rule):
@@ -302,11 +252,6 @@ class LookUpTest(unittest.TestCase):
         self.assertEqual(texts(CUDA, sent | values | {"enable_cuda_graph": False}), sent)
         self.assertEqual(texts(CUDA, {"tunable_op_tuning_enable": False}), {"tunable_op_tuning_enable": "0"})
 
-    def test_older_ort(self) -> None:
-        older = HERE._replace(release=(1, 30))
-        with self.assertRaisesRegex(RuntimeError, r"it requires ORT 1\.31"):
-            permit(CUDA, {"enable_cudnn": 1}, "built-in", older)
-
     def test_options_that_depend_on_each_other(self) -> None:
         amd = {"migraphx_fp16_enable": 1}
         for name, kind, refused, options in (
@@ -342,6 +287,7 @@ class LookUpTest(unittest.TestCase):
         options = {"num_of_threads": 2, "num_streams": 1, "precision": "FP32"}
         properties = {"INFERENCE_NUM_THREADS": "2", "NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"}
         for name, section in ((OPENVINO, "CPU"), (OPENVINO_AUTO, "AUTO")):
+            self.assertEqual({*PROVIDERS[name]["plugin"]}, {"device_id", *options})  # it ignores others
             sent = texts(name, options, "plugin")
             self.assertEqual(list(sent), ["load_config"])
             self.assertEqual(json.loads(sent["load_config"]), {section: properties})
@@ -362,14 +308,17 @@ class LookUpTest(unittest.TestCase):
             with self.subTest(option), self.assertRaisesRegex(RuntimeError, "not permitted via the backend API"):
                 texts("SomePluginExecutionProvider", {option: 1}, "plugin")
 
-    def test_an_option_that_later_releases_ignore(self) -> None:
-        option = "enable_skip_layer_norm_strict_mode"
-        self.assertEqual(PROVIDERS[CUDA]["built-in"][option].until, (1, 28))
-        permit(CUDA, {option: 1}, "built-in", HERE._replace(release=(1, 27)))
-        for release in ((1, 28), NEWEST.release):
-            with self.assertRaises(NotPermittedError) as refused:
+    def test_options_of_some_releases(self) -> None:
+        for option, permitted, refused, reason in (
+            ("enable_skip_layer_norm_strict_mode", [(1, 27)], [(1, 28), NEWEST.release], "ignores it, as all releases"),
+            ("enable_cudnn", [(1, 31)], [(1, 30)], r"it requires ORT 1\.31"),
+        ):
+            for release in permitted:
                 permit(CUDA, {option: 1}, "built-in", HERE._replace(release=release))
-            self.assertEqual((refused.exception.provider, refused.exception.key), (CUDA, option))
+            for release in refused:
+                with self.assertRaisesRegex(NotPermittedError, reason) as raised:
+                    permit(CUDA, {option: 1}, "built-in", HERE._replace(release=release))
+                self.assertEqual((raised.exception.provider, raised.exception.key), (CUDA, option))
 
 
 class TestOpenVinoOnOneCore(unittest.TestCase):
