@@ -190,16 +190,15 @@ class TestSessionAndRunConfig(unittest.TestCase):
             with self.subTest(key=key, value=value):
                 self.assertEqual(session_config({key: value}, enough), {key: value})
                 self.assert_refused({key: value}, "it requires ", at=missing)
-        shrink = "memory.enable_memory_arena_shrinkage"
-        self.assertEqual(run_config({shrink: "cpu:0;gpu:0"}, cuda), {shrink: "cpu:0;gpu:0"})
-        self.assertEqual(run_config({shrink: "cpu:0"}, NEWEST), {shrink: "cpu:0"})
-        for value, at in (
-            ("gpu:0", NEWEST),
-            ("cpu:0;gpu:0", NEWEST),
-            ("cpu:0", NEWEST._replace(attributes={"enable_cpu_mem_arena": False})),
-            ("gpu:0;cpu:0", cuda._replace(attributes={"enable_cpu_mem_arena": False})),
+        shrink, no_arena = "memory.enable_memory_arena_shrinkage", {"attributes": {"enable_cpu_mem_arena": False}}
+        for value, enough, missing in (
+            ("cpu:0", NEWEST, NEWEST._replace(**no_arena)),
+            ("cpu:0;gpu:0", cuda, NEWEST),
+            ("gpu:0", cuda, NEWEST),
+            ("gpu:0;cpu:0", cuda, cuda._replace(**no_arena)),
         ):
-            self.assert_refused({shrink: value}, "a memory arena for each device", at=at, run=True)
+            self.assertEqual(run_config({shrink: value}, enough), {shrink: value})
+            self.assert_refused({shrink: value}, "a memory arena for each device", at=missing, run=True)
         for value in ("cpu", "cpu:", "cpu:1", "CPU:0", "cpu:0;", "cpu:0 ", "gpu:100", "", "disk:0"):
             self.assert_refused({shrink: value}, "invalid value", at=cuda, run=True)
 
@@ -244,8 +243,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
             "Session.intra_op.a",
         ):
             self.assert_refused({key: 1})
-
-    def test_a_family_does_not_permit_a_key_of_a_later_release(self):
+        # A family does not permit a key of a later release.
         self.assert_refused({_SPIN: 1}, "it requires ORT 1.26", at=NEWEST._replace(release=(1, 25)))
 
 

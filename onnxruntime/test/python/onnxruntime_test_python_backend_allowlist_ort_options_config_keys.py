@@ -21,6 +21,7 @@ import unittest
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
@@ -41,8 +42,9 @@ from onnxruntime.backend.errors import NotPermittedError
 
 _RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
 _X86_64 = platform.machine().lower() in ("x86_64", "amd64")
-_ARM64 = platform.machine().lower() in ("aarch64", "arm64")
+_RECORD = "session.record_ep_graph_assignment_info"
 _OPENVINO = "OpenVINOExecutionProvider"
+_PERMITTED = SESSION_CONFIG | RUN_CONFIG
 _CPU_ONLY = {"provider_options": {}}
 _MODEL, _INPUT = two_nodes((2, 4)), np.ones((2, 4), np.float32)
 _FLOATS = np.array([0.11, 0.22, 0.33, 0.4], np.float32)
@@ -66,99 +68,81 @@ def _log() -> Iterator[list[str]]:
             text.append(file.read().decode(errors="replace"))
 
 
-# --- Observations. Each function accepts a session config and returns a value that can be compared. ---
+# --- Observations. Each function accepts a session config as its last argument, and returns a value to compare. ---
 
 Look = Callable[[Mapping[str, str]], object]
 
 
-def _prepare_with_log(model: bytes, config: Mapping[str, str]) -> None:
-    """Prepare a model with more log lines. The application can set the severity; a caller of the backend cannot."""
+def _logs(phrase: str, model: bytes, config: Mapping[str, str]) -> bool:
+    """Return whether creating a session logs a phrase."""
+    return phrase in _log_of_prepare(model, config)
+
+
+def _log_of_prepare(model: bytes, config: Mapping[str, str]) -> str:
+    """Return more log lines. The application can set the severity; a caller of the backend cannot."""
     onnxruntime.set_default_logger_severity(1)
     try:
-        prepare(model, session_config=config, **_CPU_ONLY)
+        with _log() as text:
+            prepare(model, session_config=config, **_CPU_ONLY)
     finally:
         onnxruntime.set_default_logger_severity(2)
+    return text[0]
 
 
-def _logs(phrase: str, model: bytes) -> Look:
-    """Observe whether creating a session logs a phrase."""
-
-    def look(config: Mapping[str, str]) -> bool:
-        with _log() as text:
-            _prepare_with_log(model, config)
-        return phrase in text[0]
-
-    return look
-
-
-def _fails(phrase: str, model: bytes) -> Look:
-    """Observe whether ORT rejects a model with a phrase."""
-
-    def look(config: Mapping[str, str]) -> bool:
-        try:
-            with _log():
-                prepare(model, session_config=config, **_CPU_ONLY)
-        except Exception as error:
-            if phrase not in str(error):
-                raise
-            return True
-        return False
-
-    return look
+def _fails(phrase: str, call: Callable[[], object]) -> bool:
+    """Return whether a call raises an error with a phrase. Any other error is an error of the test."""
+    try:
+        with _log():
+            call()
+    except Exception as error:
+        if phrase not in str(error):
+            raise
+        return True
+    return False
 
 
-def _outputs(model: bytes, value: np.ndarray = _FLOATS) -> Look:
-    """Observe the bytes of a model's outputs."""
-
-    def look(config: Mapping[str, str]) -> list[bytes]:
-        rep = prepare(model, session_config=config, intra_op_num_threads=1, **_CPU_ONLY)
-        return [array.tobytes() for array in rep.run([value])]
-
-    return look
+def _rejects(phrase: str, model: bytes, config: Mapping[str, str]) -> bool:
+    """Return whether ORT rejects a model with a phrase."""
+    return _fails(phrase, lambda: prepare(model, session_config=config, **_CPU_ONLY))
 
 
-def _spins(model: bytes, **attributes: object) -> Look:
-    """Observe whether idle threads burn CPU time. Spinning threads burn over half of the time, others below 1 %."""
+def _outputs(model: bytes, value: np.ndarray, config: Mapping[str, str]) -> list[bytes]:
+    """Return the bytes of a model's outputs."""
+    rep = prepare(model, session_config=config, intra_op_num_threads=1, **_CPU_ONLY)
+    return [array.tobytes() for array in rep.run([value])]
 
-    def look(config: Mapping[str, str]) -> bool:
-        rep = prepare(model, session_config=config, **attributes, **_CPU_ONLY)
-        inputs = [np.zeros((64, 512), np.float32)]
-        burnt = idle = 0.0
-        for _ in range(12):
-            rep.run(inputs)
-            wall, cpu = time.monotonic(), time.process_time()
-            time.sleep(0.01)
-            burnt += time.process_time() - cpu
-            idle += time.monotonic() - wall
-        return burnt > idle / 20
 
-    return look
+def _spins(model: bytes, attributes: Mapping[str, object], config: Mapping[str, str]) -> bool:
+    """Return whether idle threads burn CPU time. Spinning threads burn over half of the time, others below 1 %."""
+    rep = prepare(model, session_config=config, **attributes, **_CPU_ONLY)
+    inputs = [np.zeros((64, 512), np.float32)]
+    burnt = idle = 0.0
+    for _ in range(12):
+        rep.run(inputs)
+        wall, cpu = time.monotonic(), time.process_time()
+        time.sleep(0.01)
+        burnt += time.process_time() - cpu
+        idle += time.monotonic() - wall
+    return burnt > idle / 20
 
 
 def _keeps_record(config: Mapping[str, str]) -> bool:
     """Return whether a session records the nodes of each EP."""
-    try:
-        # Without provider_options: with them, the backend requests the record itself.
-        return bool(prepare(models.RELU, session_config=config)._session.get_provider_graph_assignment_info())
-    except Exception as error:
-        if "session.record_ep_graph_assignment_info" not in str(error):
-            raise
-        return False
+    # Without provider_options: with them, the backend requests the record itself.
+    session, record = prepare(models.RELU, session_config=config)._session, []
+    _fails(_RECORD, lambda: record.extend(session.get_provider_graph_assignment_info()))
+    return bool(record)
 
 
-def _raw_session_logs(phrase: str) -> Look:
+def _raw_session_logs(phrase: str, config: Mapping[str, str]) -> bool:
     """Observe a log line without the backend, for a value that ORT's parser logs and that the backend refuses."""
-
-    def look(config: Mapping[str, str]) -> bool:
-        options = onnxruntime.SessionOptions()
-        options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
-        for key, value in config.items():
-            options.add_session_config_entry(key, value)
-        with _log() as text:
-            onnxruntime.InferenceSession(models.RELU, options, providers=["CPUExecutionProvider"])
-        return phrase in text[0]
-
-    return look
+    options = onnxruntime.SessionOptions()
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
+    for key, value in config.items():
+        options.add_session_config_entry(key, value)
+    with _log() as text:
+        onnxruntime.InferenceSession(models.RELU, options, providers=["CPUExecutionProvider"])
+    return phrase in text[0]
 
 
 def _raw_run_fails(config: Mapping[str, str]) -> bool:
@@ -167,14 +151,7 @@ def _raw_run_fails(config: Mapping[str, str]) -> bool:
     options = onnxruntime.RunOptions()
     for key, value in config.items():
         options.add_run_config_entry(key, value)
-    try:
-        with _log():
-            session.run(None, {"x": _FLOATS}, options)
-    except Exception as error:
-        if "graph annotation id" not in str(error):
-            raise
-        return True
-    return False
+    return _fails("graph annotation id", lambda: session.run(None, {"x": _FLOATS}, options))
 
 
 def _resident() -> int:
@@ -198,41 +175,38 @@ def _keeps_memory(config: Mapping[str, str]) -> tuple[bool, ...]:
 
 
 class Observation(NamedTuple):
-    """The observation of a key's effect.
+    """The observation of a key's effect."""
 
-    :param value: a value other than the default.
-    :param look: the function that observes.
-    :param beside: config entries of both observations.
-    """
-
-    value: str
+    value: str  # other than the default
     look: Look
-    beside: Mapping[str, str] = {}
+    beside: Mapping[str, str] = {}  # config entries of both observations
 
 
 _OPTIMIZERS, _MINIMAL = "optimization.disable_specified_optimizers", "optimization.minimal_build_optimizations"
-_QDQ, _RELU, _NBITS = models.quantized_matmul(), models.RELU, _outputs(models.matmul_nbits(4), _VALUES)
+_QDQ, _RELU, _NBITS = models.quantized_matmul(), models.RELU, partial(_outputs, models.matmul_nbits(4), _VALUES)
+_DEQUANTIZED_32 = models.dequantized_matmul(block=32)
 _UNFUSED, _QDQ_8 = {"session.disable_quant_qdq": "1"}, models.quantized_matmul(np.int8)
-_INTRA, _INTER = _spins(models.matmul(), intra_op_num_threads=4), _spins(models.matmul(3), **_PARALLEL)
+_INTRA = partial(_spins, models.matmul(), {"intra_op_num_threads": 4})
+_INTER = partial(_spins, models.matmul(3), _PARALLEL)
 # Keys with a value, a phrase that ORT logs either with or without the value, the model, and config entries.
 _LOGGED = {
-    "optimization.constant_folding_max_output_size_in_bytes": ("8", "Skipping constant folding", models.FOLDABLE),
-    _OPTIMIZERS: ("ConstantFolding;MatMulAddFusion", "GraphTransformer ConstantFolding modified", _RELU),
-    "optimization.enable_gelu_approximation": ("1", "GraphTransformer GeluApproximation modified: 1", models.GELU),
-    _MINIMAL: ("apply", "GraphTransformer AttentionFusion modified", _RELU),
-    "session.disable_aot_function_inlining": ("1", "AOT inlining completed", models.FUNCTION),
-    "session.disable_prepacking": ("1", "SessionStateInitializer statically allocates", _QDQ),
-    "session.disable_qdq_constant_folding": ("1", "GraphTransformer ConstantFolding modified: 1", _QDQ, _UNFUSED),
-    "session.disable_quant_qdq": ("1", "GraphTransformer QDQSelectorActionTransformer modified: 1", _QDQ),
-    "session.dynamic_block_base": ("4", "Dynamic block base set to 4", _RELU),
-    "session.enable_dq_matmulnbits_fusion": ("1", "GraphTransformer DQMatMulNBitsFusion modified", _RELU),
-    "session.graph_optimizations_loop_level": ("2", "(Graph Optimizations Loop Level : 2)", _RELU),
-    "session.layer_assignment_settings": ("cpu(first,=second)", "Matched 2 out of 2 rules", _RELU),
-    "session.name_based_layer_assignment": ("cpu(first,second)", "Matched 2 out of 2 rules", _RELU),
-    "session.prepack.enable_parallel": ("1", "Pre-packing constant initializers using the intra-op", _QDQ),
+    "optimization.constant_folding_max_output_size_in_bytes": ("8", ("Skipping constant folding", models.FOLDABLE)),
+    _OPTIMIZERS: ("ConstantFolding;MatMulAddFusion", ("GraphTransformer ConstantFolding modified", _RELU)),
+    "optimization.enable_gelu_approximation": ("1", ("GraphTransformer GeluApproximation modified: 1", models.GELU)),
+    _MINIMAL: ("apply", ("GraphTransformer AttentionFusion modified", _RELU)),
+    "session.disable_aot_function_inlining": ("1", ("AOT inlining completed", models.FUNCTION)),
+    "session.disable_prepacking": ("1", ("SessionStateInitializer statically allocates", _QDQ)),
+    "session.disable_qdq_constant_folding": ("1", ("GraphTransformer ConstantFolding modified: 1", _QDQ), _UNFUSED),
+    "session.disable_quant_qdq": ("1", ("GraphTransformer QDQSelectorActionTransformer modified: 1", _QDQ)),
+    "session.dynamic_block_base": ("4", ("Dynamic block base set to 4", _RELU)),
+    "session.enable_dq_matmulnbits_fusion": ("1", ("GraphTransformer DQMatMulNBitsFusion modified", _RELU)),
+    "session.graph_optimizations_loop_level": ("2", ("(Graph Optimizations Loop Level : 2)", _RELU)),
+    "session.layer_assignment_settings": ("cpu(first,=second)", ("Matched 2 out of 2 rules", _RELU)),
+    "session.name_based_layer_assignment": ("cpu(first,second)", ("Matched 2 out of 2 rules", _RELU)),
+    "session.prepack.enable_parallel": ("1", ("Pre-packing constant initializers using the intra-op", _QDQ)),
     # On Arm, the default is 1.
-    "session.qdqisint8allowed": ("01"[_X86_64], "GraphTransformer QDQS8ToU8Transformer modified: 1", _QDQ_8),
-    "session.x64quantprecision": ("1", "GraphTransformer Avx2WeightS8ToU8Transformer modified", _QDQ),
+    "session.qdqisint8allowed": ("01"[_X86_64], ("GraphTransformer QDQS8ToU8Transformer modified: 1", _QDQ_8)),
+    "session.x64quantprecision": ("1", ("GraphTransformer Avx2WeightS8ToU8Transformer modified", _QDQ)),
 }
 # Keys with a value, a phrase of the error with which ORT rejects a model because of the value, and the model.
 _REJECTED = {
@@ -247,32 +221,33 @@ _REJECTED = {
     ),
 }
 OBSERVED: dict[str, Observation] = {
-    **{
-        key: Observation(value, _logs(phrase, model), *beside)
-        for key, (value, phrase, model, *beside) in _LOGGED.items()
-    },
-    **{key: Observation(value, _fails(phrase, model)) for key, (value, phrase, model) in _REJECTED.items()},
+    **{key: Observation(value, partial(_logs, *look), *beside) for key, (value, look, *beside) in _LOGGED.items()},
+    **{key: Observation(value, partial(_rejects, *look)) for key, (value, *look) in _REJECTED.items()},
     "gpu_graph_id": Observation("none", _raw_run_fails),
     "memory.enable_memory_arena_shrinkage": Observation("cpu:0", _keeps_memory),
     "mlas.disable_kleidiai": Observation("1", _NBITS),
     "mlas.enable_gemm_fastmath_arm64_bfloat16": Observation(
-        "1", _outputs(models.matmul(), np.random.default_rng(1).standard_normal((64, 512), np.float32))
+        "1", partial(_outputs, models.matmul(), np.random.default_rng(1).standard_normal((64, 512), np.float32))
     ),
     "mlas.qnbit.force_fp32": Observation("1", _NBITS),
-    "mlas.use_lut_gemm": Observation("1", _outputs(models.matmul_nbits(2), _VALUES)),
-    "optimization.enable_cast_chain_elimination": Observation("1", _outputs(models.CASTS)),
-    "session.disable_double_qdq_remover": Observation("1", _outputs(models.TWO_QDQ_PAIRS)),
-    "session.enable_quant_qdq_cleanup": Observation("1", _outputs(models.QDQ_BETWEEN)),
+    "mlas.use_lut_gemm": Observation("1", partial(_outputs, models.matmul_nbits(2), _VALUES)),
+    "optimization.enable_cast_chain_elimination": Observation("1", partial(_outputs, models.CASTS, _FLOATS)),
+    "session.disable_double_qdq_remover": Observation("1", partial(_outputs, models.TWO_QDQ_PAIRS, _FLOATS)),
+    "session.enable_quant_qdq_cleanup": Observation("1", partial(_outputs, models.QDQ_BETWEEN, _FLOATS)),
     "session.force_spinning_stop": Observation("1", _INTRA),
     "session.inter_op.allow_spinning": Observation("0", _INTER),
-    "session.inter_op.spin_backoff_max": Observation("65", _raw_session_logs("inter_op.spin_backoff_max is set to 65")),
+    "session.inter_op.spin_backoff_max": Observation(
+        "65", partial(_raw_session_logs, "inter_op.spin_backoff_max is set to 65")
+    ),
     "session.inter_op.spin_duration_us": Observation("0", _INTER),
     "session.intra_op.allow_spinning": Observation("0", _INTRA),
-    "session.intra_op.spin_backoff_max": Observation("65", _raw_session_logs("intra_op.spin_backoff_max is set to 65")),
+    "session.intra_op.spin_backoff_max": Observation(
+        "65", partial(_raw_session_logs, "intra_op.spin_backoff_max is set to 65")
+    ),
     "session.intra_op.spin_duration_us": Observation("0", _INTRA),
-    "session.qdq_matmulnbits_accuracy_level": Observation("0", _outputs(models.dequantized_matmul(block=32), _VALUES)),
-    "session.qdq_matmulnbits_block_size": Observation("16", _outputs(models.dequantized_matmul(), _VALUES)),
-    "session.record_ep_graph_assignment_info": Observation("1", _keeps_record),
+    "session.qdq_matmulnbits_accuracy_level": Observation("0", partial(_outputs, _DEQUANTIZED_32, _VALUES)),
+    "session.qdq_matmulnbits_block_size": Observation("16", partial(_outputs, models.dequantized_matmul(), _VALUES)),
+    _RECORD: Observation("1", _keeps_record),
 }
 
 # Keys whose accepted values have no observable effect on the CPU EP. The observation does without the backend, with a
@@ -325,10 +300,6 @@ NOT_OBSERVED = {
 }
 
 
-def _permitted() -> dict[str, Rule]:
-    return SESSION_CONFIG | RUN_CONFIG
-
-
 def _acts_here(rule: Rule) -> bool:
     """Return whether a key has an effect on this CPU in this release. Otherwise, the backend must refuse it."""
     here = Circumstances.expected(())
@@ -355,13 +326,11 @@ class TestConfigKeys(unittest.TestCase):
         add = (
             f"each permitted key is in OBSERVED, or in NOT_OBSERVED with the reason; both are in {Path(__file__).name}"
         )
-        self.assertEqual({*_permitted()} - {*OBSERVED, *NOT_OBSERVED}, set(), add)
-        self.assertEqual(
-            {*OBSERVED, *NOT_OBSERVED} - {*_permitted()}, set(), "these keys are not permitted: remove them"
-        )
+        self.assertEqual({*_PERMITTED} - {*OBSERVED, *NOT_OBSERVED}, set(), add)
+        self.assertEqual({*OBSERVED, *NOT_OBSERVED} - {*_PERMITTED}, set(), "these keys are not permitted: remove them")
         self.assertEqual({*OBSERVED} & {*NOT_OBSERVED}, set(), add)
         self.assertLessEqual({*PARSER_ONLY}, {*OBSERVED})
-        here = sum(_acts_here(_permitted()[key]) for key in OBSERVED)
+        here = sum(_acts_here(_PERMITTED[key]) for key in OBSERVED)
         print(
             f"\npermitted config keys: {len(OBSERVED)} with an observation, {here} of them for this CPU and release; "
             f"{len(NOT_OBSERVED)} listed with the reason why not"
@@ -370,7 +339,7 @@ class TestConfigKeys(unittest.TestCase):
     def test_each_observed_key_has_an_effect(self):
         for key, observation in OBSERVED.items():
             with self.subTest(key=key):
-                if not _acts_here(_permitted()[key]):
+                if not _acts_here(_PERMITTED[key]):
                     with self.assertRaises(NotPermittedError):
                         prepare(models.RELU, session_config={key: observation.value})
                     continue
@@ -395,9 +364,7 @@ class TestConfigKeys(unittest.TestCase):
         key = "optimization.disable_specified_optimizers"
 
         def logged(config: Mapping[str, str]) -> set[str]:
-            with _log() as text:
-                _prepare_with_log(models.RELU, config)
-            return {*re.findall(r"GraphTransformer (\w+) modified", text[0])}
+            return {*re.findall(r"GraphTransformer (\w+) modified", _log_of_prepare(models.RELU, config))}
 
         everything = logged({})
         self.assertGreater(len(everything), 40)

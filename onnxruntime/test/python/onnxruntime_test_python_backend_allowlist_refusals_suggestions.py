@@ -113,19 +113,22 @@ class FormsOfOtherApisTest(unittest.TestCase):
             onnxruntime.backend.prepare(two_nodes())
 
     def test_lists_of_names_and_of_pairs(self) -> None:
-        for given, form in (
+        for given, form, *names in (
             (["CPUExecutionProvider"], {CPU: {}}),
+            (
+                [{"device_id": 1}, {}],
+                {"CUDAExecutionProvider": {"device_id": 1}, CPU: {}},
+                "CUDAExecutionProvider",
+                CPU,
+            ),
             (["cuda", CPU], {"CUDAExecutionProvider": {}, CPU: {}}),
             ([("CUDAExecutionProvider", {"device_id": 1}), CPU], {"CUDAExecutionProvider": {"device_id": 1}, CPU: {}}),
             ("CPU", {CPU: {}}),
             (("cuda", {"device_id": 1}), {"CUDAExecutionProvider": {"device_id": 1}}),
         ):
             with self.subTest(given):
-                self.assertIn(f"Use provider_options={form}", self.refusal(provider_options=given))
-
-    def test_options_as_a_second_list(self) -> None:
-        message = self.refusal(providers=["CUDAExecutionProvider", CPU], provider_options=[{"device_id": 1}, {}])
-        self.assertIn(f"Use provider_options={{'CUDAExecutionProvider': {{'device_id': 1}}, '{CPU}': {{}}}}", message)
+                message = self.refusal(provider_options=given, **({"providers": names} if names else {}))
+                self.assertIn(f"Use provider_options={form}", message)
 
     def test_no_suggestion_for_other_values(self) -> None:
         for given in ([], [1], [[1, 2, 3]], [CPU] * 99, 7, [("x" * 500, {})]):
@@ -199,7 +202,18 @@ class FormsOfOtherApisTest(unittest.TestCase):
             (warning,) = look_up.warn_unknown({Keyword("a"): 1, Keyword("b"): 1}, {"b"})
         self.assertIn("'a'", warning)
 
-    def test_unknown_keywords(self) -> None:
+
+class IgnoredKeywordTest(unittest.TestCase):
+    """Keyword arguments that the stock backend ignores silently cause a warning."""
+
+    def warned(self, call, *arguments: object, **keywords: object) -> list[str]:
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            self.result = call(*arguments, **keywords)
+        self.assertTrue(all(one.filename == __file__ for one in given))
+        return [str(one.message) for one in given if one.category is RuntimeWarning]
+
+    def test_in_prepare(self) -> None:
         for name, value, advice in (
             ("providers", ["cuda"], "provider_options={'CUDAExecutionProvider': {}}"),
             ("providers", 3, "provider_options={EP: {...}}"),
@@ -222,40 +236,17 @@ class FormsOfOtherApisTest(unittest.TestCase):
             ("use_tf32", True, "provider_options={'CUDAExecutionProvider': {'use_tf32': True}}"),
             ("output_names", ["y"], "returns all outputs"),
             ("OpenVINO", {"precision": "FP32"}, "{'OpenVINOExecutionProvider': {'precision': 'FP32'}}"),
+            ("providers", [CPU], f"Use provider_options={{'{CPU}': {{}}}}"),
+            ("only_execute_path_to_fetches", True, "Pass it to run"),
+            ("timeout", 1, "Pass it to run"),
+            ("session", 2, "' is unknown and is ignored. Did you mean session_config={...}, "),
+            # The last name is a part of one key that does not end the key.
+            *((name, 2, "' is unknown and is ignored\n") for name in ("something_else", "memory_arena")),
         ):
             with self.subTest(name, value=str(value)):
-                self.assertIn(advice, suggestions.ignored_keyword(name, value))
-        for name in ("something_else", "memory_arena"):  # a part of one key that does not end the key
-            self.assertTrue(suggestions.ignored_keyword(name, 1).endswith("is unknown and is ignored"))
-
-
-class IgnoredKeywordTest(unittest.TestCase):
-    """Keyword arguments that the stock backend ignores silently cause a warning."""
-
-    def warned(self, call, *arguments: object, **keywords: object) -> list[str]:
-        with warnings.catch_warnings(record=True) as given:
-            warnings.simplefilter("always")
-            self.result = call(*arguments, **keywords)
-        self.assertTrue(all(one.filename == __file__ for one in given))
-        return [str(one.message) for one in given if one.category is RuntimeWarning]
-
-    def test_in_prepare(self) -> None:
-        for keywords, advice in (
-            ({"providers": [CPU]}, f"Use provider_options={{'{CPU}': {{}}}}"),
-            ({"sess_options": onnxruntime.SessionOptions()}, "pass it as the model"),
-            ({"run_options": None}, "run_config={...}"),
-            ({"device_id": 1}, "device='CUDA:1'"),
-            ({"intra_op_num_thread": 2}, "Did you mean intra_op_num_threads=2"),
-            ({"provider_option": {}}, "Did you mean provider_options="),
-            ({"only_execute_path_to_fetches": True}, "Pass it to run"),
-            ({"timeout": 1}, "Pass it to run"),
-            ({"no_such_thing": 1}, "is ignored"),
-            ({"session": 2}, "is ignored"),
-        ):
-            with self.subTest(keywords):
-                (message,) = self.warned(onnxruntime.backend.prepare, two_nodes(), **keywords)
-                self.assertRegex(message, f"^Keyword argument '{next(iter(keywords))}' is (unknown and is )?ignored")
-                self.assertIn(advice, message)
+                (message,) = self.warned(onnxruntime.backend.prepare, two_nodes(), **{name: value})
+                self.assertRegex(message, f"^Keyword argument '{name}' is (unknown and is )?ignored")
+                self.assertIn(advice, f"{message}\n")
                 self.assertEqual(self.result.warnings, (message,))
 
     def test_an_existing_session(self) -> None:
