@@ -31,6 +31,8 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 
 import backend_test_observable_models as models
 import numpy as np
@@ -40,9 +42,11 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Member, Names, Text, Threads
+from onnxruntime.backend.allowlist.value_kinds import Kind, Names
+from onnxruntime.backend.provider_names import CPU, OPENVINO
 
-CPU, OPENVINO = "CPUExecutionProvider", "OpenVINOExecutionProvider"
+HAS_OPENVINO = OPENVINO in onnxruntime.get_available_providers()
+OBSERVABLE = {*config_keys.OBSERVED, *config_keys.NOT_OBSERVED}
 
 # Names whose permitted values make a model fail that is right, each with the reason.
 FAILING = {
@@ -76,16 +80,20 @@ LOWER = {
 STEPS = 0.051
 
 
+@dataclass(eq=False)
 class Trial:
-    """A model with an input, and its outputs in an unconfigured session."""
+    """A model with an input."""
 
-    def __init__(self, serialized: bytes, feed: np.ndarray, steps: float = 0.0, openvino: bool = True) -> None:
-        self.serialized = serialized
-        self.feed = feed
-        self.steps = steps
-        self.openvino = openvino
-        session = onnxruntime.InferenceSession(serialized, providers=[CPU])
-        self.outputs = session.run(None, {session.get_inputs()[0].name: feed})
+    serialized: bytes
+    feed: np.ndarray
+    steps: float = 0.0
+    openvino: bool = True
+
+    @cached_property
+    def outputs(self) -> list[np.ndarray]:
+        """The outputs in an unconfigured session."""
+        session = onnxruntime.InferenceSession(self.serialized, providers=[CPU])
+        return session.run(None, {session.get_inputs()[0].name: self.feed})
 
 
 def trials() -> list[Trial]:
@@ -110,21 +118,13 @@ def trials() -> list[Trial]:
 
 def drawn(kind: Kind, name: str, draw: random.Random) -> object:
     """A value that a kind accepts, in one of the ways to write it."""
-    if isinstance(kind, Flag):
-        return draw.choice(kind.schema["enum"])
-    if type(kind) is Integer:
-        return draw.choice((kind._values[0], kind._values[-1], draw.choice(kind._values)))
-    if type(kind) is Threads:
-        return draw.randint(kind._low, 6)
-    if type(kind) is Choice:
-        return draw.choice(list(kind._spelling))
-    if type(kind) is Member:
-        return draw.choice([*kind._by_name, *kind._by_name.values()])
+    if "anyOf" in kind.schema:  # an integer
+        bounds = kind.schema["anyOf"][0]
+        low, high = bounds["minimum"], bounds.get("maximum", 6)
+        return draw.choice((low, high, draw.randint(low, high)))
     if type(kind) is Names:
         return kind._separator.join(draw.sample(sorted(kind._known()), draw.randint(1, 3)))
-    if type(kind) is Text:
-        return draw.choice(TEXTS[name])
-    raise AssertionError(f"a kind that this fuzz does not know: {kind}")
+    return draw.choice(TEXTS[name] if name in TEXTS else kind.schema["enum"])
 
 
 def some(table: dict, draw: random.Random, most: int) -> dict[str, object]:
@@ -142,7 +142,7 @@ def request(draw: random.Random) -> dict[str, object]:
     keywords["session_config"] = some(SESSION_CONFIG, draw, 5)
     keywords["run_config"] = some(RUN_CONFIG, draw, 1)
     eps = [None, {}, {CPU: {}}]
-    if OPENVINO in onnxruntime.get_available_providers():
+    if HAS_OPENVINO:
         options = some(PROVIDERS[OPENVINO]["built-in"], draw, 3)
         eps += [{OPENVINO: options}, {OPENVINO: options, CPU: {}}, {OPENVINO: {**options, "device_type": "AUTO:CPU"}}]
     keywords["provider_options"] = draw.choice(eps)
@@ -152,18 +152,10 @@ def request(draw: random.Random) -> dict[str, object]:
 def tolerance(trial: Trial, keywords: dict) -> tuple[float, float]:
     """Relative and absolute tolerance: of the model, and of the precision that was asked for."""
     lower = max((LOWER.get(name, 0) for name in keywords["session_config"]), default=0)
-    named = keywords.get(
-        "provider_options", {OPENVINO: {}} if OPENVINO in onnxruntime.get_available_providers() else {}
-    )
-    options = named.get(OPENVINO)
+    options = keywords.get("provider_options", {OPENVINO: {}} if HAS_OPENVINO else {}).get(OPENVINO)
     if options is not None and options.get("device_type") and options.get("precision") not in ("FP32", "ACCURACY"):
         lower = max(lower, 3e-2)  # AUTO computes in bfloat16 on a CPU that has it
-    steps = trial.steps or 0.0
-    return max(1e-5, lower), max(1e-5, lower * (40 if trial.feed.size > 1000 else 4), steps)
-
-
-def observable(key: str) -> bool:
-    return key in config_keys.OBSERVED or key in config_keys.NOT_OBSERVED
+    return max(1e-5, lower), max(1e-5, lower * (40 if trial.feed.size > 1000 else 4), trial.steps)
 
 
 def check_echo(rep: onnxruntime.backend.backend_rep.OnnxRuntimeBackendRep, keywords: dict) -> None:
@@ -175,9 +167,8 @@ def check_echo(rep: onnxruntime.backend.backend_rep.OnnxRuntimeBackendRep, keywo
         asked = {key: table[key].kind.render(table[key].kind.parse(value)) for key, value in keywords[keyword].items()}
         expect(dict(echoed) == asked, f"{keyword} was {asked}, echoed is {dict(echoed)}")
         for key in asked:
-            expect(
-                observable(key) or key in unconfirmed.get(keyword, ()), f"{key} is neither observable nor unconfirmed"
-            )
+            known = key in OBSERVABLE or key in unconfirmed.get(keyword, ())
+            expect(known, f"{key} is neither observable nor unconfirmed")
     for name, options in keywords.get("provider_options", {}).items():
         for option, value in options.items():
             kind = PROVIDERS[name]["built-in"][option].kind
@@ -262,18 +253,15 @@ def main() -> int:
         everything = trials()
         # Libraries keep thread pools after first use. The pool of OpenVINO grows to the requested size.
         for _ in range(2):
-            for providers in (None, {}, *([{OPENVINO: {"num_of_threads": 6}}] if _has_openvino() else [])):
+            for providers in (None, {}, *([{OPENVINO: {"num_of_threads": 6}}] if HAS_OPENVINO else [])):
                 onnxruntime.backend.run(everything[-1].serialized, everything[-1].feed, provider_options=providers)
         gc.collect()
         before, most = state(), threads()
         for number in range(arguments.examples):
             draw = random.Random(f"{arguments.seed} {number}")
             trial, keywords, run_keywords = draw.choice(everything), request(draw), some(RUN_ATTRIBUTES, draw, 2)
-            if (
-                not trial.openvino
-                and OPENVINO in (keywords.get("provider_options") or {OPENVINO: {}})
-                and _has_openvino()
-            ):
+            on_openvino = HAS_OPENVINO and OPENVINO in (keywords.get("provider_options") or {OPENVINO: {}})
+            if on_openvino and not trial.openvino:
                 keywords["provider_options"] = {}
             try:
                 counts[example(trial, keywords, run_keywords)] += 1
@@ -289,10 +277,6 @@ def main() -> int:
         os.chdir("/")
     print(f"{arguments.examples} examples, {dict(counts)}, {failures} failures, seed {arguments.seed}")
     return int(failures > 0)
-
-
-def _has_openvino() -> bool:
-    return OPENVINO in onnxruntime.get_available_providers()
 
 
 def _wait_for(condition: Callable[[], bool], message: str) -> None:
