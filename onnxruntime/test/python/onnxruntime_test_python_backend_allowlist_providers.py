@@ -21,7 +21,7 @@ from onnxruntime.backend import provider_names
 from onnxruntime.backend.allowlist import look_up, refusals, value_kinds
 from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
 from onnxruntime.backend.allowlist.refusals import EVERY_PROVIDER, Refused, verdicts
-from onnxruntime.backend.allowlist.rules import Circumstances, Rule
+from onnxruntime.backend.allowlist.rules import Circumstances, Rule, Setting
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Names, Text, Threads
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CANN, CPU, CUDA, MIGRAPHX, OPENVINO, OPENVINO_AUTO, TENSORRT, WEBGPU
@@ -194,6 +194,8 @@ class SpellingTest(unittest.TestCase):
                         parsed = rule.kind.parse(value)
                         self.assertEqual(rule.kind.render(parsed), text)
                         self.assertEqual(rule.kind.read(text), parsed)
+                        plain = Setting(rule, parsed, text, ("provider_options", name, option)).plain
+                        self.assertEqual(rule.kind.parse(json.loads(json.dumps(plain))), parsed)
             for value in refused:
                 with self.subTest(f"{name} {kind} {option}", value=value), self.assertRaises(ValueError):
                     rule.kind.parse(value)
