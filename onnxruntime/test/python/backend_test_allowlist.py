@@ -40,5 +40,13 @@ def session_attributes(given: dict) -> dict:
     return dict(permit(attributes=given).attributes)
 
 
+def session_config(given: object, at: Circumstances = NEWEST) -> dict:
+    return dict(permit(at, session_config=given).session_config)
+
+
+def run_config(given: object, at: Circumstances = NEWEST) -> dict:
+    return dict(permit(at, run_config=given).run_config)
+
+
 def run_attributes(given: dict) -> dict:
     return look_up.attributes(RUN_ATTRIBUTES, given, NEWEST)[0]

@@ -11,7 +11,7 @@ import warnings
 from unittest import mock
 
 import numpy as np
-from backend_test_allowlist import NEWEST, permit, run_attributes, session_attributes
+from backend_test_allowlist import NEWEST, permit, run_attributes, run_config, session_attributes, session_config
 from backend_test_hostile_values import Int, Loud, NumpyInt, NumpyStr, Str
 
 from onnxruntime import ExecutionMode, RunOptions, SessionOptions
@@ -23,14 +23,6 @@ from onnxruntime.backend.allowlist.value_kinds import Integer, Member, Text, Thr
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 
 _SPIN = "session.intra_op.spin_duration_us"
-
-
-def session_config(given: object, at: Circumstances) -> dict:
-    return dict(permit(at, session_config=given).session_config)
-
-
-def run_config(given: object, at: Circumstances) -> dict:
-    return dict(permit(at, run_config=given).run_config)
 
 
 class TestAttributes(unittest.TestCase):

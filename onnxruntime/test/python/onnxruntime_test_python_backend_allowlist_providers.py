@@ -22,7 +22,7 @@ from onnxruntime.backend.allowlist import look_up, refusals, value_kinds
 from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
 from onnxruntime.backend.allowlist.refusals import EVERY_PROVIDER, Refused, verdicts
 from onnxruntime.backend.allowlist.rules import Circumstances, Rule, Setting
-from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Names, Text, Threads
+from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Threads
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CANN, CPU, CUDA, MIGRAPHX, OPENVINO, OPENVINO_AUTO, TENSORRT, WEBGPU
 from onnxruntime.backend.provider_names import NV_TENSORRT_RTX as TENSORRT_RTX
@@ -86,6 +86,26 @@ def texts(name: str, options: dict, kind: str = "built-in") -> dict[str, str]:
 
 def names_in(accepts: str) -> list[str]:
     return re.findall(r"'([^']*)'", accepts)
+
+
+def spellings(name: str, kind: str, option: str, rule: Rule) -> tuple[dict, tuple]:
+    """Return the texts of a rule, each with the values that are sent so, and values that it refuses."""
+    if isinstance(rule.kind, Flag):
+        spelling = {TENSORRT: ("False", "True")}.get(name, ("0", "1"))
+        values = [value for value, said in ((0, "False"), (1, "True")) if said in rule.kind.accepts]
+        return {spelling[value]: (bool(value), value, str(value)) for value in values}, ()
+    if type(rule.kind) is Integer:
+        low, high = map(int, re.fullmatch(r"an integer from (-1|\d+) to (\d+)", rule.kind.accepts).groups())
+        return {str(number): (number, str(number)) for number in (low, high)}, (low - 1, high + 1, True)
+    if type(rule.kind) is Choice:
+        accepted = names_in(rule.kind.accepts)
+        sent = accepted if kind == "built-in" or option != "precision" else ["f32", "dynamic"]
+        others = [value.swapcase() for value in accepted]
+        return dict(zip(sent, zip(accepted, strict=True), strict=True)), (*others, "", "0", ",".join(accepted * 2))
+    if type(rule.kind) is Threads:
+        return {"2": (2, "2")}, (0, True)
+    good, bad = EXAMPLES[name, option]
+    return {value: (value,) for value in good}, (*bad, 0, None, b"CPU", f"{good[0]}\0")
 
 
 class TableTest(unittest.TestCase):
@@ -161,32 +181,9 @@ class NamesTest(unittest.TestCase):
 class SpellingTest(unittest.TestCase):
     """Every value is sent in a spelling that its EP parses, and read back as the requested value."""
 
-    def spellings(self, name: str, kind: str, option: str, rule: Rule) -> tuple[dict, tuple]:
-        """Return the texts of a rule, each with the values that are sent so, and values that it refuses."""
-        if isinstance(rule.kind, Flag):
-            spelling = {TENSORRT: ("False", "True")}.get(name, ("0", "1"))
-            values = [value for value, said in ((0, "False"), (1, "True")) if said in rule.kind.accepts]
-            for value in values:  # TensorRT and MIGraphX report 0 and 1, whatever they were sent
-                self.assertIs(rule.kind.read(str(value)), bool(value))
-            return {spelling[value]: (bool(value), value, str(value)) for value in values}, ()
-        if type(rule.kind) is Integer:
-            low, high = map(int, re.fullmatch(r"an integer from (-?\d+) to (\d+)", rule.kind.accepts).groups())
-            self.assertGreaterEqual(low, -1)
-            return {str(number): (number, str(number)) for number in (low, high)}, (low - 1, high + 1, True)
-        if type(rule.kind) is Choice:
-            accepted = names_in(rule.kind.accepts)
-            sent = accepted if kind == "built-in" or option != "precision" else ["f32", "dynamic"]
-            others = [value.swapcase() for value in accepted]
-            return dict(zip(sent, zip(accepted, strict=True), strict=True)), (*others, "", "0", ",".join(accepted * 2))
-        if type(rule.kind) is Threads:
-            return {"2": (2, "2")}, (0, True)
-        self.assertIn(type(rule.kind), (Text, Names), option)
-        good, bad = EXAMPLES[name, option]
-        return {value: (value,) for value in good}, (*bad, 0, None, b"CPU", f"{good[0]}\0")
-
     def test_values(self) -> None:
         for name, kind, option, rule in rules(Rule):
-            accepted, refused = self.spellings(name, kind, option, rule)
+            accepted, refused = spellings(name, kind, option, rule)
             self.assertTrue(accepted)
             for text, values in accepted.items():
                 for value in values:
@@ -194,6 +191,8 @@ class SpellingTest(unittest.TestCase):
                         parsed = rule.kind.parse(value)
                         self.assertEqual(rule.kind.render(parsed), text)
                         self.assertEqual(rule.kind.read(text), parsed)
+                        if isinstance(rule.kind, Flag):  # TensorRT and MIGraphX report 0 and 1, whatever they were sent
+                            self.assertIs(rule.kind.read(f"{parsed:d}"), parsed)
                         plain = Setting(rule, parsed, text, ("provider_options", name, option)).plain
                         self.assertEqual(rule.kind.parse(json.loads(json.dumps(plain))), parsed)
             for value in refused:
@@ -209,21 +208,10 @@ class SpellingTest(unittest.TestCase):
 class LookUpTest(unittest.TestCase):
     """Options of a caller are converted to settings."""
 
-    def sample(self, name: str, option: str, rule: Rule) -> object:
-        if (name, option) in EXAMPLES:
-            return EXAMPLES[name, option][0][0]
-        if type(rule.kind) is Choice:
-            return names_in(rule.kind.accepts)[0]
-        if type(rule.kind) is Integer:
-            return int(rule.kind.accepts.split()[-1])
-        if type(rule.kind) is Threads:
-            return 2
-        return "True" in rule.kind.accepts
-
     def test_every_permitted_option(self) -> None:
         for name, kind, option, rule in rules(Rule):
             with self.subTest(f"{name} {kind} {option}"):
-                value = self.sample(name, option, rule)
+                *_, (value, *_) = spellings(name, kind, option, rule)[0].values()
                 if rule.until and rule.until <= HERE.release:
                     with self.assertRaisesRegex(RuntimeError, "ignores it, as all releases from"):
                         texts(name, {option: value}, kind)
@@ -240,20 +228,6 @@ class LookUpTest(unittest.TestCase):
                     with self.assertRaisesRegex(RuntimeError, "it requires "):
                         texts(name, {option: value}, kind)
 
-    def test_cuda(self) -> None:
-        sent = {
-            "device_id": "1",
-            "gpu_mem_limit": "2147483648",
-            "arena_extend_strategy": "kSameAsRequested",
-            "cudnn_conv_algo_search": "HEURISTIC",
-            "do_copy_in_default_stream": "1",
-            "enable_cuda_graph": "0",
-            "use_tf32": "0",
-        }
-        values = {"device_id": 1, "gpu_mem_limit": 2 * 1024**3, "do_copy_in_default_stream": True, "use_tf32": 0}
-        self.assertEqual(texts(CUDA, sent | values | {"enable_cuda_graph": False}), sent)
-        self.assertEqual(texts(CUDA, {"tunable_op_tuning_enable": False}), {"tunable_op_tuning_enable": "0"})
-
     def test_options_that_depend_on_each_other(self) -> None:
         amd = {"migraphx_fp16_enable": 1}
         for name, kind, refused, options in (
@@ -268,6 +242,7 @@ class LookUpTest(unittest.TestCase):
             (OPENVINO, "built-in", "num_of_threads", {"device_type": "GPU", "num_of_threads": 2}),
             (OPENVINO, "built-in", "model_priority", {"device_type": "AUTO:GPU,CPU", "model_priority": "LOW"}),
             (OPENVINO, "plugin", "precision", {"precision": "FP16"}),
+            (CUDA, "built-in", "", {"tunable_op_tuning_enable": 0, "gpu_mem_limit": 2**31, "use_tf32": 0}),
             (MIGRAPHX, "built-in", "", amd | {"migraphx_bf16_enable": 0}),
             (MIGRAPHX, "built-in", "migraphx_fp16_enable", amd | {"migraphx_bf16_enable": 1}),
             # Copies on another stream are a race.
