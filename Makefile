@@ -63,7 +63,7 @@ ENVIRONMENTS := cpu openvino webgpu-plugin webgpu plugins cuda
 EXAMPLES := scale-out
 ALONE := webgpu-plugin webgpu plugins cuda
 # Tests of this repository's files and tools. They create no session, so the default base runs them for all bases.
-ONCE := architecture benchmarks mutants names_in_prose new_release patch upstream_tests
+ONCE := architecture benchmarks mutants names_in_prose new_release patch scoreboard upstream_tests
 # pytest runs one process for each CPU, and all tests of a file in the same process. The longest files begin first.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 LONGEST := documents command_line_processes allowlist_properties option_drift packaging stock_comparison runs_inputs patch
@@ -130,8 +130,11 @@ NOT_EVERYWHERE := $(foreach name,$(ENVIRONMENTS),$(call tests_only_in,$(name)))
 # The accepted minor releases of ORT, for the drift check.
 RELEASES ?= $(addprefix onnxruntime==,1.24.4 1.25.1 1.26.0 1.27.0 1.28.0 1.29.0 1.30.0 1.31.1 1.32.0)
 
-# The stock wheel, with which the benchmark and the tests compare.
-STOCK := stock-$(call digest,Makefile constraints.txt setup.py,$(BASE_cpu))
+# The stock wheels, with which the benchmark, the tests and the scoreboard compare.
+STOCKS := stock stock-openvino
+BASE_stock := $(BASE_cpu)
+BASE_stock-openvino := $(BASE_openvino)
+STOCK := stock-$(call digest,Makefile constraints.txt setup.py,$(BASE_cpu) $(BASE_openvino))
 
 .PHONY: environments demo scale-out test try patch campaign-cuda bench bench-openvino bench-capture fuzz mutants drift new-release document lint clean $(ENVIRONMENTS:%=test-%) environment-python test-python conformance conformance-cpu conformance-openvino \
 	conformance-webgpu conformance-keys conformance-numbers upstream-tests scoreboard captured-operators parallel-operators $(ONNX:%=numbers-%)
@@ -201,14 +204,14 @@ conformance-numbers: $(ONNX:%=numbers-%)
 $(ONNX:%=numbers-%): numbers-%: .venv-onnx-%/$(READY)
 	.venv-onnx-$*/bin/python -W ignore tests/onnx_series_numbers.py .venv-onnx-$*/stock/bin/python
 
-# The environments of the scoreboard's runs, next to the stock wheel.
+# The environments of the scoreboard's runs, next to the stock wheels.
 BOARD := cpu openvino plugins webgpu-plugin
-scoreboard: .venv-stock/$(STOCK) $(BOARD:%=.venv-%/$(READY))
-	for name in $(BOARD) stock; do .venv-$$name/bin/python -m pip install --quiet --constraint constraints.txt \
+scoreboard: $(STOCKS:%=.venv-%/$(STOCK)) $(BOARD:%=.venv-%/$(READY))
+	for name in $(BOARD) $(STOCKS); do .venv-$$name/bin/python -m pip install --quiet --constraint constraints.txt \
 		pytest pytest-xdist tabulate jinja2 || exit; done
 	.venv-cpu/bin/python tests/scoreboard.py \
 		"$(or $(CHECKOUT),$(error scoreboard requires CHECKOUT=FOLDER, the source tree of onnx/backend-scoreboard))" \
-		.venv-stock/bin/python $(foreach name,$(BOARD),$(name)=.venv-$(name)/bin/python) $(TEST)
+		$(foreach name,$(STOCKS) $(BOARD),$(name)=.venv-$(name)/bin/python) $(TEST)
 
 upstream-tests: .venv-onnx-$(ONNX_UPSTREAM)/$(READY)
 	.venv-onnx-$(ONNX_UPSTREAM)/bin/python tests/upstream_tests.py \
@@ -292,7 +295,7 @@ clean:
 	rm -rf .venv-* .pytest_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(patsubst %,.venv-%/$(MADE),$(ENVIRONMENTS) $(EXAMPLES) stock): .venv-%/$(MADE):
+$(patsubst %,.venv-%/$(MADE),$(ENVIRONMENTS) $(EXAMPLES) $(STOCKS)): .venv-%/$(MADE):
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=...")'
 	rm -rf .venv-$*
 	$(PYTHON) -m venv .venv-$*
@@ -319,9 +322,9 @@ $(patsubst %,.venv-%/$(READY),$(ENVIRONMENTS) $(EXAMPLES)): .venv-%/$(READY): .v
 		--target .venv-$*/models $(MODELS)
 	touch $@
 
-.venv-stock/$(STOCK): .venv-stock/$(MADE)
-	rm -f .venv-stock/stock-*
-	.venv-stock/bin/python -m pip install --quiet --constraint constraints.txt \
-		"$$($(PYTHON) -c 'import setup; print("==".join(setup.requested_base("$(BASE_cpu)")))')" onnx
-	.venv-stock/bin/python -m pip install --quiet --constraint constraints.txt --no-deps magika
+$(STOCKS:%=.venv-%/$(STOCK)): .venv-%/$(STOCK): .venv-%/$(MADE)
+	rm -f .venv-$*/stock-*
+	.venv-$*/bin/python -m pip install --quiet --constraint constraints.txt \
+		"$$($(PYTHON) -c 'import setup; print("==".join(setup.requested_base("$(BASE_$*)")))')" onnx
+	$(if $(filter stock,$*),.venv-stock/bin/python -m pip install --quiet --constraint constraints.txt --no-deps magika)
 	touch $@

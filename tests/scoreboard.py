@@ -4,13 +4,13 @@
 # --------------------------------------------------------------------------
 """Runs the tests of the ONNX Backend Scoreboard, unchanged, on several EPs, and compares them with the stock wheel.
 
-Run ``python tests/scoreboard.py CHECKOUT STOCK NAME=PYTHON...``, with a checkout of onnx/backend-scoreboard, the Python
-of an environment with the stock wheel, and those of environments with this backend. Environment variables alone
-configure each run. For each run, ``build/scoreboard`` contains a folder with the files of the scoreboard, a report of
-the EPs, and the log. The folder also contains a page that compares the runs, and the website of the scoreboard.
+Run ``python tests/scoreboard.py CHECKOUT NAME=PYTHON...``, with a checkout of onnx/backend-scoreboard, and the Python
+of each environment in ``RUNS``. Environment variables alone configure each run. For each run, ``build/scoreboard``
+contains a folder with the files of the scoreboard, a report of the EPs, and the log. The folder also contains a page
+that compares the runs, and the website of the scoreboard.
 
-The exit status is 1 if a test passes with the stock wheel and not with this backend on the CPU EP. A run whose EP is
-not available is left out, with the reason. Other arguments are those of pytest, such as ``-k relu``.
+The exit status is 1 if a test passes with a stock wheel and not with this backend on the same EPs. A plugin EP without
+a device is left out, with the reason. Other arguments are those of pytest, such as ``-k relu``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import NamedTuple
 
 from onnx import parser
 
@@ -30,16 +32,27 @@ OUT = ROOT / "build" / "scoreboard"
 SOFTWARE_GPU = ROOT / "onnxruntime" / "test" / "python" / "with_software_gpu.sh"
 # The default precision of the plugin EP is bfloat16 if the CPU supports it, which is not precise enough for the tests.
 FLOAT32 = {"OpenVINOExecutionProvider": {"precision": "FP32"}}
-# Each run with its environment and its configuration. "cpu" is compared with the stock wheel.
+
+
+class Run(NamedTuple):
+    """The environment of a run, and how it is configured."""
+
+    environment: str
+    config: dict | None = None  # None: a stock wheel
+    stock: str = ""  # the run of the stock wheel with the same EPs
+
+
 RUNS = {
-    "cpu": ("cpu", {"provider_options": {"CPUExecutionProvider": {}}}),
-    "openvino": ("openvino", {"provider_options": {"OpenVINOExecutionProvider": {}}}),
-    "openvino-plugin": ("plugins", {"plugins": ["onnxruntime_ep_openvino"], "provider_options": FLOAT32}),
-    "qnn-plugin": (
+    "stock": Run("stock"),
+    "cpu": Run("cpu", {"provider_options": {"CPUExecutionProvider": {}}}, "stock"),
+    "stock-openvino": Run("stock-openvino"),
+    "openvino": Run("openvino", {"provider_options": {"OpenVINOExecutionProvider": {}}}, "stock-openvino"),
+    "openvino-plugin": Run("plugins", {"plugins": ["onnxruntime_ep_openvino"], "provider_options": FLOAT32}),
+    "qnn-plugin": Run(
         "plugins",
         {"plugins": ["onnxruntime_qnn"], "provider_options": {"QNNExecutionProvider": {"backend_type": "htp"}}},
     ),
-    "webgpu-plugin": (
+    "webgpu-plugin": Run(
         "webgpu-plugin",
         {"plugins": ["onnxruntime_ep_webgpu"], "provider_options": {"WebGpuExecutionProvider": {}}},
     ),
@@ -49,7 +62,7 @@ two_nodes (float[1, 4] X) => (float[1, 4] Y) { Z = Neg(X) Y = Abs(Z) }"""
 
 
 def environment(name: str, config: dict | None) -> dict[str, str]:
-    """Return the environment of a run, which is all that configures it; ``None`` for the stock wheel."""
+    """Return the environment of a run, which is all that configures it; ``None`` for a stock wheel."""
     folder = str(OUT / name)
     variables = {"RESULTS_DIR": folder, "CSVDIR": folder, "ONNX_MODELS": str(OUT / "models")}
     if config is not None:
@@ -71,7 +84,9 @@ def problem(command: list[str], variables: dict[str, str]) -> str:
     return "" if ran.returncode == 0 else (ran.stderr.strip().splitlines() or ["no error"])[-1]
 
 
-def run(checkout: Path, name: str, command: list[str], variables: dict[str, str], arguments: list[str]) -> set[str]:
+def run_tests(
+    checkout: Path, name: str, command: list[str], variables: dict[str, str], arguments: list[str]
+) -> set[str]:
     """Run the scoreboard's tests as its Dockerfiles do, and return the passed ones.
 
     If a test ends the process, run them again with pytest-xdist, which makes it one failure. The scoreboard writes its
@@ -107,34 +122,48 @@ def website(checkout: Path, names: list[str]) -> None:
     subprocess.run([sys.executable, str(generator), "--config", str(config)], cwd=checkout, check=True)
 
 
+def compare(passed: dict[str, set[str]]) -> int:
+    """Print how many tests each run passes beside its stock wheel, and return 1 if it lacks a test, else 0."""
+    print(f"\n{'':16}{'passed':>8}{'stock':>8}{'with stock only':>17}{'here only':>11}")
+    lost = []
+    for name, run in RUNS.items():
+        if name in passed and run.stock:
+            here, stock = passed[name], passed[run.stock]
+            print(f"{name:16}{len(here):8}{len(stock):8}{len(stock - here):17}{len(here - stock):11}")
+            lost += [f"FAILED {name}: {test} passes with the stock wheel" for test in sorted(stock - here)]
+        elif name in passed and run.config:
+            print(f"{name:16}{len(passed[name]):8}  the stock backend cannot use a plugin EP")
+    print("\n".join(lost))
+    return 1 if lost else 0
+
+
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("checkout", type=Path, help="a checkout of onnx/backend-scoreboard")
-    arguments.add_argument("stock", help="the Python of an environment with the stock wheel")
-    arguments.add_argument("pythons", metavar="NAME=PYTHON", nargs="+", help="the Pythons with this backend")
+    arguments.add_argument("pythons", metavar="NAME=PYTHON", nargs="+", help="the Python of each environment")
     chosen, of_pytest = arguments.parse_known_args()
     checkout, pythons = chosen.checkout.resolve(), dict(one.split("=", 1) for one in chosen.pythons)
     shutil.rmtree(OUT, ignore_errors=True)
     passed: dict[str, set[str]] = {}
-    for name, (python, config) in {"stock": ("", None), **RUNS}.items():
+    for name, (python, config, _) in RUNS.items():
+        begun = time.monotonic()
         variables = environment(name, config)
-        command = [os.path.abspath(pythons[python] if python else chosen.stock)]
+        command = [os.path.abspath(pythons[python])]
         if python == "webgpu-plugin":
             command = ["sh", str(SOFTWARE_GPU), *command]
         (OUT / name).mkdir(parents=True)
-        if config and (reason := problem(command, variables)):
-            print(f"{name} is left out: {reason}")
+        if config and "plugins" in config and (reason := problem(command, variables)):
+            print(f"{name} is left out: {reason}", flush=True)
             shutil.rmtree(OUT / name)
             continue
-        passed[name] = run(checkout, name, command, variables, of_pytest)
-    files = [f"{name}={OUT / name / (f'{name}.jsonl' if name in RUNS else 'report.json')}" for name in passed]
+        passed[name] = run_tests(checkout, name, command, variables, of_pytest)
+        print(f"{name}: {len(passed[name])} tests passed, in {time.monotonic() - begun:.0f} s", flush=True)
+    files = [f"{name}={OUT / name / (f'{name}.jsonl' if RUNS[name].config else 'report.json')}" for name in passed]
     page = OUT / "index.html"
     subprocess.run([sys.executable, "-m", "onnxruntime.backend", "report", *files, "--html", str(page)], check=True)
     website(checkout, [*passed])
     print(f"See {page} and {OUT / 'website' / 'index.html'}")
-    for test in sorted(passed["stock"] - passed["cpu"]):
-        print(f"FAILED {test}: it passes with the stock wheel")
-    return 1 if passed["stock"] - passed["cpu"] else 0
+    return compare(passed)
 
 
 if __name__ == "__main__":
