@@ -259,9 +259,11 @@ def encode(value: object) -> object:
         return {str(key): encode(item) for key, item in value.items()}
     if isinstance(value, list):
         return [encode(item) for item in value]
-    if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind in "biuOSU":
-        return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
-    numbers = value.astype(np.float64)
+    if not isinstance(value, (float, np.ndarray, np.generic)):  # float: of a map
+        return value
+    if np.asarray(value).dtype.kind in "biuOSU":
+        return value.tolist()
+    numbers = np.asarray(value, np.float64)
     values = numbers.astype(object)
     for text, chosen in (("NaN", np.isnan), ("Infinity", np.isposinf), ("-Infinity", np.isneginf)):
         values[chosen(numbers)] = text

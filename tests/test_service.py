@@ -229,6 +229,16 @@ class TestService(unittest.TestCase):
         status, answer = self.service.answer(request({"X": array([[np.nan, np.inf, 1], [0, 0, -2]])}))
         self.assertEqual((status, answer), (200, {"outputs": {"Y": [["NaN", "Infinity", 1.0], [0.0, 0.0, 2.0]]}}))
 
+    def test_values_of_maps(self) -> None:
+        node = helper.make_node("ZipMap", ["X"], ["Y"], domain="ai.onnx.ml", classlabels_int64s=[7, 8, 9])
+        proto = model([node], {"X": [2, 3]}, {}, extra_domains=["ai.onnx.ml"])
+        scores = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
+        proto.graph.output.append(helper.make_value_info("Y", helper.make_sequence_type_proto(scores)))
+        status, answer = self.service_of(proto).answer(request({"X": array([[np.nan, np.inf, 1], [0, 0, -2]])}))
+        json.dumps(answer, allow_nan=False)
+        expected = [{"7": "NaN", "8": "Infinity", "9": 1.0}, {"7": 0.0, "8": 0.0, "9": -2.0}]
+        self.assertEqual((status, answer), (200, {"outputs": {"Y": expected}}))
+
     def test_the_message_about_base64(self) -> None:
         for name, wrong in (
             ("not base64", "base64: expected"),
