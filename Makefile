@@ -186,8 +186,7 @@ campaign-cuda: .venv-cuda/$(READY)
 conformance: conformance-cpu
 
 conformance-cpu conformance-openvino conformance-webgpu: conformance-%: .venv-%/$(READY)
-	PYTHONPATH=$(CURDIR)/tests/kept_series $(UNDER_$*) .venv-$*/bin/python -m pytest -q -rX $(if $(UNDER_$*),,-n auto) \
-		tests/onnx_series.py
+	$(UNDER_$*) .venv-$*/bin/python -m pytest -q -rX $(if $(UNDER_$*),,-n auto) tests/onnx_series.py
 
 captured-operators: .venv-webgpu-plugin/$(READY)
 	$(UNDER_webgpu-plugin) .venv-webgpu-plugin/bin/python onnxruntime/test/python/backend_captured_operators.py

@@ -66,13 +66,10 @@ def environment(name: str, config: dict | None) -> dict[str, str]:
     folder = str(OUT / name)
     variables = {"RESULTS_DIR": folder, "CSVDIR": folder, "ONNX_MODELS": str(OUT / "models")}
     if config is not None:
-        report = {
-            "PYTEST_PLUGINS": "onnxruntime.backend.conformance",
-            "ORT_ONNX_BACKEND_REPORT": f"{folder}/{name}.jsonl",
-        }
-        variables |= report | {"ORT_ONNX_BACKEND_CONFIG": json.dumps(config)}
-    paths = [str(ROOT / "tests" / "kept_series"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, **variables, "PYTHONPATH": os.pathsep.join(paths)}
+        variables["PYTEST_PLUGINS"] = "onnxruntime.backend.conformance"
+        variables["ORT_ONNX_BACKEND_REPORT"] = f"{folder}/{name}.jsonl"
+        variables["ORT_ONNX_BACKEND_CONFIG"] = json.dumps(config)
+    return {**os.environ, **variables}
 
 
 def problem(command: list[str], variables: dict[str, str]) -> str:
