@@ -18,8 +18,8 @@ from collections import Counter
 import onnx
 
 import onnxruntime
-from onnxruntime import InferenceSession
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
+from onnxruntime.backend.session import verification
 
 _PROPERTY = "onnxruntime.backend"  # the user property of pytest's reports that contains the models of a test
 _models: list[dict[str, object]] = []  # that the current test has prepared
@@ -49,26 +49,17 @@ def pytest_runtest_teardown(item) -> None:
 
 def _described(rep: OnnxRuntimeBackendRep) -> dict[str, object]:
     applied = rep._applied  # some properties of a prepared model choose how it runs, which is too early
+    nodes = verification.recorded_nodes(rep.session)
     return {
         "providers": list(rep.providers),
-        "operators": _operators(rep.session),
+        "operators": {
+            ep: Counter(f"{node.domain}:{node.op_type}".removeprefix(":") for node in of_ep)
+            for ep, of_ep in nodes.items()
+        },
         "configuration": applied.configuration,
         "unconfirmed": applied.unconfirmed,
         "warnings": applied.warnings,
     }
-
-
-def _operators(session: InferenceSession) -> dict[str, Counter[str]]:
-    """Return the number of nodes of each operator that each EP of a session took, ``{}`` if ORT has no record."""
-    try:
-        subgraphs = session.get_provider_graph_assignment_info()
-    except Exception:  # ORT raises its own Fail if the record is off
-        return {}
-    counts = {name: Counter() for name in session.get_providers()}
-    for subgraph in subgraphs:
-        nodes = (f"{node.domain}:{node.op_type}".removeprefix(":") for node in subgraph.get_nodes())
-        counts.setdefault(subgraph.ep_name, Counter()).update(nodes)
-    return counts
 
 
 class _Writer:
@@ -88,12 +79,9 @@ class _Writer:
         models = json.loads(dict(report.user_properties).get(_PROPERTY, "[]"))
         versions = {"onnxruntime": onnxruntime.__version__, "onnx": onnx.__version__}
         text = json.dumps({**self._unfinished.pop(report.nodeid), "models": models, **versions}) + "\n"
-        # One write for each line, because several processes can write to one file.
-        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-        try:
-            os.write(file, text.encode())
-        finally:
-            os.close(file)
+        # One write for each line, because several processes can append to one file.
+        with open(self._path, "ab", buffering=0) as file:
+            file.write(text.encode())
 
 
 def _reason(failure: object) -> str:

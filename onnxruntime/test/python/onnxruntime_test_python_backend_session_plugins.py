@@ -13,6 +13,7 @@ import sys
 import threading
 import unittest
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from unittest import mock
 
@@ -27,6 +28,7 @@ from onnxruntime.backend.session import plugins
 
 CPU, NEW, CUDA = "CPUExecutionProvider", "FakedExecutionProvider", "CUDAExecutionProvider"
 LIBRARY = os.path.realpath("libep.so")
+PLUGIN = f"{NEW}={LIBRARY}"
 PACKAGE = f"get_ep_name = lambda: {NEW!r}\nget_library_path = lambda: {LIBRARY!r}\n"
 
 
@@ -56,7 +58,7 @@ class RegistrationTest(unittest.TestCase):
     def test_a_library_is_registered_once(self) -> None:
         with modules(my_ep=PACKAGE):
             for _ in range(2):
-                self.prepare("my_ep", f"{NEW}={LIBRARY}", "my_ep")
+                self.prepare("my_ep", PLUGIN, "my_ep")
             plugins.register(["my_ep"])
         self.prepare()
         self.register.assert_called_once_with(NEW, LIBRARY)
@@ -71,43 +73,30 @@ class RegistrationTest(unittest.TestCase):
     def test_two_threads(self) -> None:
         start = threading.Barrier(4)
         self.register.side_effect = lambda *_: [threading.Event().wait(0.05), self.found.append(mock.Mock())]
-        plugin = f"{NEW}={LIBRARY}"
-        threads = [threading.Thread(target=lambda: [start.wait(), plugins.register([plugin])]) for _ in range(4)]
-        for step in (threading.Thread.start, threading.Thread.join):
-            for thread in threads:
-                step(thread)
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: [start.wait(), plugins.register([PLUGIN])], range(4)))
         self.register.assert_called_once()
 
     @unittest.skipUnless(hasattr(os, "fork"), "the system has no fork")
     def test_a_fork_while_another_thread_registers(self) -> None:
-        taken, release = threading.Event(), threading.Event()
-
-        def hold(lock: threading.RLock) -> None:
-            with lock:
-                taken.set()
-                release.wait()
-
-        thread = threading.Thread(target=hold, args=(plugins._lock,))
-        thread.start()
-        taken.wait()
-        child = os.fork()
-        if not child:
-            signal.alarm(10)
-            plugins.register([f"{NEW}={LIBRARY}"])
-            os._exit(0 if self.register.called else 1)
-        release.set()
-        thread.join()
+        with ThreadPoolExecutor(1) as other:
+            other.submit(plugins._lock.acquire).result()
+            child = os.fork()
+            if not child:
+                signal.alarm(10)
+                plugins.register([PLUGIN])
+                os._exit(0 if self.register.called else 1)
+            other.submit(plugins._lock.release)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
 
     def test_a_plugin_without_a_device(self) -> None:
         self.devices = 0
-        plugin = f"{NEW}={LIBRARY}"
         with self.assertWarnsRegex(RuntimeWarning, NEW):
-            self.prepare(plugin)
-        self.prepare(plugin)  # the warning concerns the registration, and each process registers once
+            self.prepare(PLUGIN)
+        self.prepare(PLUGIN)  # the warning concerns the registration, and each process registers once
         self.assertTrue(plugins.lacks_device(NEW))
         with no_session_opens(), self.assertRaisesRegex(NotPermittedError, "found no device") as error:
-            self.prepare(plugin, provider_options={NEW: {}})
+            self.prepare(PLUGIN, provider_options={NEW: {}})
         self.assertEqual((error.exception.keyword, error.exception.provider), ("provider_options", NEW))
 
     def test_a_built_in_ep_does_not_replace_a_plugin_without_a_device(self) -> None:

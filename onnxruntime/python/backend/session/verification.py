@@ -88,7 +88,7 @@ def needs_of_operators(permit: Permit) -> dict[str, Need]:
 def _without_operators(session: InferenceSession, permit: Permit) -> dict[str, str]:
     """Return a sentence about each key that no operator of the model reads, if ORT has a record of the operators."""
     needs = needs_of_operators(permit)
-    recorded = _recorded_nodes(session) if needs else {}
+    recorded = recorded_nodes(session) if needs else {}
     have = {node.op_type for nodes in recorded.values() for node in nodes}
     return {
         key: f"{name_of('session_config', '', key)} has no effect in this session: it requires {need.what}"
@@ -126,11 +126,11 @@ def node_assignment(session: InferenceSession) -> Mapping[str, int] | None:
 
     ORT records nothing for a model in ORT format, for example.
     """
-    counts = {name: len(nodes) for name, nodes in _recorded_nodes(session).items()}
+    counts = {name: len(nodes) for name, nodes in recorded_nodes(session).items()}
     return MappingProxyType(counts) if any(counts.values()) else None
 
 
-def _recorded_nodes(session: InferenceSession) -> dict[str, list]:
+def recorded_nodes(session: InferenceSession) -> dict[str, list]:
     """Return the nodes of each EP, empty without a record. This takes time that grows with the model."""
     try:
         subgraphs = session.get_provider_graph_assignment_info()
@@ -166,7 +166,7 @@ def _fallback(session: InferenceSession, permit: Permit) -> Iterator[str]:
 def _without_nodes(session: InferenceSession, permit: Permit) -> Iterator[str]:
     """Return a warning for each specified EP without a node, which ORT permits silently."""
     others = [name for name in permit.providers if permit.explicit and name != CPU]
-    nodes = _recorded_nodes(session) if others else {}
+    nodes = recorded_nodes(session) if others else {}
     if not nodes:
         return
     # ORT's record is partial for WebGPU in NHWC layout; an input or output in the EP's own memory is proof too.
