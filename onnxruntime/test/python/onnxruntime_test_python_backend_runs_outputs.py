@@ -13,7 +13,7 @@ from unittest import mock
 import backend_test_models as models
 import numpy as np
 from backend_test_models import IR_VERSION, OPSET, model, same_array, two_nodes
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto, TensorProto, helper, parser
 
 import onnxruntime
 import onnxruntime.backend
@@ -46,27 +46,18 @@ def sharing(narrow: bool) -> ModelProto:
 
     :param narrow: whether the model also has an output of bfloat16, which a run returns as an ``OrtValue``.
     """
-    nodes = [
-        helper.make_node("Neg", ["X"], ["N"]),
-        helper.make_node("Identity", ["N"], ["M"]),
-        helper.make_node("Reshape", ["X", "shape"], ["R"]),
-        helper.make_node("If", ["yes"], ["I"], then_branch=_outer("X"), else_branch=_outer("W")),
-    ]
-    constants = {"W": W, "shape": np.array([2, 3]), "yes": np.array(True)}
-    outputs = dict.fromkeys(NAMES, (2, 3))
-    if narrow:
-        nodes.append(helper.make_node("Cast", ["X"], ["B"], to=TensorProto.BFLOAT16))
-        outputs["B"] = (2, 3)
-    proto = model(nodes, {"X": (2, 3)}, outputs, constants)
-    if narrow:
-        proto.graph.output[-1].type.tensor_type.elem_type = TensorProto.BFLOAT16
-    return proto
-
-
-def _outer(name: str):
-    """Return a graph whose only output is a value of the outer graph."""
-    output = helper.make_tensor_value_info("i", TensorProto.FLOAT, (2, 3))
-    return helper.make_graph([helper.make_node("Identity", [name], ["i"])], "branch", [], [output])
+    more = ", bfloat16[2, 3] B", "B = Cast <to = 16> (X)"
+    also, cast_too = more if narrow else ("", "")
+    return parser.parse_model(f"""<ir_version: {IR_VERSION}, opset_import: ["": {OPSET}]>
+    sharing (float[2, 3] X) => ({", ".join(f"float[2, 3] {name}" for name in NAMES)}{also})
+    <float[2, 3] W = {{7, 7, 7, 7, 7, 7}}, int64[2] shape = {{2, 3}}, bool yes = {{1}}> {{
+        N = Neg (X)
+        M = Identity (N)
+        R = Reshape (X, shape)
+        I = If (yes) <then_branch = a () => (float[2, 3] i) {{ i = Identity (X) }},
+                      else_branch = b () => (float[2, 3] j) {{ j = Identity (W) }}>
+        {cast_too}
+    }}""")
 
 
 @needs_narrow_types
@@ -102,14 +93,12 @@ class ElementTypesTest(unittest.TestCase):
             first[:] = 0
 
     def test_outputs_of_both_kinds(self) -> None:
-        nodes = [
-            helper.make_node("Cast", ["X"], ["H"], to=TensorProto.BFLOAT16),
-            helper.make_node("Neg", ["X"], ["N"]),
-            helper.make_node("Cast", ["N"], ["T"], to=TensorProto.STRING),
-        ]
-        proto = model(nodes, {"X": [2, 3]}, {"H": [2, 3], "N": [2, 3], "T": [2, 3]})
-        proto.graph.output[0].type.tensor_type.elem_type = TensorProto.BFLOAT16
-        proto.graph.output[2].type.tensor_type.elem_type = TensorProto.STRING
+        proto = parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+        both (float[2, 3] X) => (bfloat16[2, 3] H, float[2, 3] N, string[2, 3] T) {
+            H = Cast <to = 16> (X)
+            N = Neg (X)
+            T = Cast <to = 8> (N)
+        }""")
         half, negative, text = onnxruntime.backend.prepare(proto.SerializeToString(), provider_options={}).run([X])
         same_array(half, X.astype(BFLOAT16))
         same_array(negative, -X)
@@ -120,7 +109,6 @@ class ElementTypesTest(unittest.TestCase):
         with self.assertRaises(RuntimeError):
             rep.run([["1"]])
 
-    @needs_narrow_types
     def test_a_patched_run_with_ort_values_is_seen(self) -> None:
         rep, value = cast(TensorProto.BFLOAT16, TensorProto.BFLOAT16), X.astype(BFLOAT16)
         for target in (onnxruntime.InferenceSession, rep._session):
@@ -130,8 +118,13 @@ class ElementTypesTest(unittest.TestCase):
 
 
 class OwnedOutputsTest(unittest.TestCase):
-    def check(self, run: Callable[[object], list], given: Callable[[], object], look: Callable[[object], np.ndarray]):
+    def check(self, run: Callable[[object], list], given: Callable[[], object]) -> None:
         """Run twice, write to every output, and run again: nothing but that output may change."""
+
+        def look(value: object) -> np.ndarray:
+            value = value["X"] if isinstance(value, dict) else value[0] if isinstance(value, list) else value
+            return value.numpy() if isinstance(value, onnxruntime.OrtValue) else np.asarray(value)
+
         expected = [X, W, -X, -X, X, X]
         inputs = given()
         first = run(inputs)
@@ -158,15 +151,15 @@ class OwnedOutputsTest(unittest.TestCase):
             np.testing.assert_array_equal(output, right)
 
     def check_every_input(self, run: Callable[[object], list]) -> None:
-        for given, look in (
-            (lambda: [X.copy()], lambda inputs: inputs[0]),
-            (lambda: {"X": X.copy()}, lambda inputs: inputs["X"]),
-            (lambda: [np.asfortranarray(X)], lambda inputs: inputs[0]),
-            (lambda: [X.tolist()], lambda inputs: np.array(inputs[0], np.float32)),
-            (lambda: [onnxruntime.OrtValue.ortvalue_from_numpy(X.copy())], lambda inputs: inputs[0].numpy()),
+        for given in (
+            X.copy,
+            lambda: {"X": X.copy()},
+            lambda: np.asfortranarray(X),
+            lambda: [X.tolist()],
+            lambda: onnxruntime.OrtValue.ortvalue_from_numpy(X.copy()),
         ):
             with self.subTest(inputs=repr(given())):
-                self.check(run, given, look)
+                self.check(run, given)
 
     def prepared(self, narrow: bool) -> OnnxRuntimeBackendRep:
         return onnxruntime.backend.prepare(sharing(narrow).SerializeToString(), provider_options={})
@@ -197,9 +190,9 @@ class OwnedOutputsTest(unittest.TestCase):
             (helper.make_sequence_type_proto(tensor), lambda: [X.copy(), X.copy()]),
             (helper.make_optional_type_proto(tensor), X.copy),
         ):
-            value = helper.make_value_info("X", kind)
-            graph = helper.make_graph([], "test", [value], [value])
-            proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+            proto = model([], {}, {})
+            for values in (proto.graph.input, proto.graph.output):
+                values.append(helper.make_value_info("X", kind))
             rep = onnxruntime.backend.prepare(proto.SerializeToString(), provider_options={})
             for limits in ({}, {"timeout": 60}):
                 inputs = given()
