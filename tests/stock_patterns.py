@@ -25,6 +25,7 @@ import unittest
 import warnings
 import weakref
 from collections.abc import Callable, Iterable
+from functools import partial
 from unittest import mock
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
@@ -35,7 +36,7 @@ import onnx
 import onnx.backend.base
 import onnx.backend.test
 from backend_test_models import IR_VERSION, identity, model, one_node, tensor, three_inputs, two_nodes
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper, parser
 
 import onnxruntime
 import onnxruntime.backend
@@ -44,14 +45,10 @@ from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 
 CPU = "CPUExecutionProvider"
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
+ADDED = model([helper.make_node("Add", ["X", "W"], ["Y"])], {"X": [2, 3]}, {"Y": [2, 3]}, {"W": X})
 V = np.array([1, 2, 3, 4], np.float32)
 
 PATTERNS: dict[str, Callable[[], object]] = {}
-
-
-def pattern(function: Callable[[], object]) -> Callable[[], object]:
-    PATTERNS[function.__name__.replace("_", " ")] = function
-    return function
 
 
 def patterns(title: str, cases: dict[str, Callable[[], object]]) -> None:
@@ -63,14 +60,6 @@ def prepare(made, *arguments, **keywords) -> OnnxRuntimeBackendRep:
     return onnxruntime.backend.prepare(made, *arguments, **keywords)
 
 
-@contextlib.contextmanager
-def saved(made: ModelProto):
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model.onnx")
-        onnx.save(made, path)
-        yield path
-
-
 def session(**keywords) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU], **keywords)
 
@@ -78,25 +67,11 @@ def session(**keywords) -> onnxruntime.InferenceSession:
 # --- the forms of a model ---
 
 
-@pattern
-def a_path():
-    with saved(two_nodes()) as path:
-        return prepare(path).run([X])
-
-
-@pattern
-def a_path_object():
-    with saved(two_nodes()) as path:
-        return prepare(pathlib.Path(path)).run([X])
-
-
-@pattern
-def a_model_with_external_data():
-    made = model([helper.make_node("Add", ["X", "W"], ["Y"])], {"X": [2, 3]}, {"Y": [2, 3]}, {"W": X})
+def _a_file(kind: type, made: ModelProto, **keywords) -> list:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
-        onnx.save(made, path, save_as_external_data=True, size_threshold=0)
-        return prepare(path).run([X])
+        onnx.save(made, path, **keywords)
+        return prepare(kind(path)).run([X])
 
 
 def _a_session():
@@ -128,12 +103,7 @@ class Proxy:
         return self._inner.get_outputs()
 
     def run(self, names, feeds, options=None):
-        return self._inner.run(names, feeds, options)
-
-
-class _Wrapper(Proxy):
-    def run(self, names, feeds, options=None):
-        return ["wrapped", *super().run(names, feeds, options)]
+        return ["wrapped", *self._inner.run(names, feeds, options)]
 
 
 patterns(
@@ -141,10 +111,13 @@ patterns(
     {
         "ModelProto": lambda: prepare(two_nodes()).run([X]),
         "bytes": lambda: prepare(two_nodes().SerializeToString()).run([X]),
+        "path": lambda: _a_file(str, two_nodes()),
+        "path object": lambda: _a_file(pathlib.Path, two_nodes()),
+        "path, with external data": lambda: _a_file(str, ADDED, save_as_external_data=True, size_threshold=0),
         "session": _a_session,
         "rep": _a_rep,
         "session of a subclass": lambda: prepare(_Subclass(two_nodes().SerializeToString(), providers=[CPU])).run([X]),
-        "rep of a wrapper": lambda: OnnxRuntimeBackendRep(_Wrapper()).run([X]),
+        "rep of a wrapper": lambda: OnnxRuntimeBackendRep(Proxy()).run([X]),
         "session, options that it cannot take any more": lambda: prepare(session(), intra_op_num_threads=1).run([X]),
         "session, another device": lambda: prepare(session(), "CUDA").run([X]),
         "None": lambda: prepare(None),
@@ -175,50 +148,47 @@ def _proto(**versions) -> ModelProto:
     return made
 
 
-def _overridable(serialized: bool = True):
-    made = model([helper.make_node("Mul", ["X", "W"], ["Y"])], {"X": [2, 3], "W": [2, 3]}, {"Y": [2, 3]}, {"W": X})
-    return prepare(made.SerializeToString() if serialized else made)
+FORMS = {"ModelProto": copy.copy, "bytes": ModelProto.SerializeToString}
+# Each model runs in both forms, with these inputs.
+UNUSUAL = {
+    "without inputs": ("m () => (float[2] Y) { Y = Constant <value_floats = [1.0, -2.0]> () }", []),
+    "without inputs, surplus": ("m () => (float[2] Y) { Y = Constant <value_floats = [1.0, -2.0]> () }", [X]),
+    "surplus for an initializer": (
+        "m (float[2] X, float[2] W = {1, 2}) => (float[2] Y) { Y = Mul (X, W) }",
+        [X[0, :2]] * 2,
+    ),
+    "with an If": (
+        """m (float[2, 3] X) => (float[2, 3] Y) {
+            S = ReduceSum <keepdims = 0> (X)
+            C = Cast <to = 9> (S)
+            Y = If (C) <then_branch = a () => (float[2, 3] B) { B = Abs (X) },
+                        else_branch = b () => (float[2, 3] B) { B = Neg (X) }>
+        }""",
+        [X],
+    ),
+    "with a local function": (
+        """m (float[2, 3] X) => (float[2, 3] Y) { Y = mine.Twice (X) }
+        <domain: "mine", opset_import: ["": 21]> Twice (A) => (B) { B = Add (A, A) }""",
+        [X],
+    ),
+    "with a contrib operator": ("m (float[2, 3] X) => (float[2, 3] Y) { Y = com.microsoft.Gelu (X) }", [X]),
+    "two outputs": ("m (float[2, 3] X) => (float[1, 3] A, float[1, 3] B) { A, B = Split <num_outputs = 2> (X) }", [X]),
+    "an input that is an output": ("m (float[2, 3] X) => (float[2, 3] X, float[2, 3] Y) { Y = Neg (X) }", [X]),
+    "a classifier with ZipMap": (
+        """m (float[N, 3] X) => (int64[N] L, seq(map(int64, float)) Z) {
+            L, P = ai.onnx.ml.LinearClassifier <coefficients = [1.0, -1.0, 0.0, 0.5, 0.5, 0.5],
+                                                intercepts = [0.0, 1.0], classlabels_ints = [0, 1]> (X)
+            Z = ai.onnx.ml.ZipMap <classlabels_int64s = [0, 1]> (P)
+        }""",
+        X,
+    ),
+}
 
 
-def _constant() -> OnnxRuntimeBackendRep:
-    node = helper.make_node("Constant", [], ["Y"], value=numpy_helper.from_array(X))
-    return prepare(model([node], {}, {"Y": X.shape}))
-
-
-def _conditional() -> OnnxRuntimeBackendRep:
-    def branch(op: str) -> onnx.GraphProto:
-        return helper.make_graph(
-            [helper.make_node(op, ["X"], ["B"])], op, [], [helper.make_tensor_value_info("B", 1, [2, 3])]
-        )
-
-    made = model(
-        [
-            helper.make_node("ReduceSum", ["X"], ["S"], keepdims=0),
-            helper.make_node("Cast", ["S"], ["C"], to=TensorProto.BOOL),
-            helper.make_node("If", ["C"], ["Y"], then_branch=branch("Abs"), else_branch=branch("Neg")),
-        ],
-        {"X": [2, 3]},
-        {"Y": [2, 3]},
-    )
-    return prepare(made)
-
-
-def _gelu(serialized: bool):
-    made = model(
-        [helper.make_node("Gelu", ["X"], ["Y"], domain="com.microsoft")],
-        {"X": [2, 3]},
-        {"Y": [2, 3]},
-        extra_domains=["com.microsoft"],
-    )
-    return prepare(made.SerializeToString() if serialized else made)
-
-
-def _function() -> OnnxRuntimeBackendRep:
-    made = model([helper.make_node("Twice", ["X"], ["Y"], domain="mine")], {"X": [2, 3]}, {"Y": [2, 3]})
-    made.opset_import.add(domain="mine", version=1)
-    body = [helper.make_node("Add", ["A", "A"], ["B"])]
-    made.functions.append(helper.make_function("mine", "Twice", ["A"], ["B"], body, [helper.make_opsetid("", 21)]))
-    return prepare(made.SerializeToString())
+def _unusual(form: Callable, text: str, inputs: object) -> list:
+    versions = {"": 21, "mine": 1, "com.microsoft": 1, "ai.onnx.ml": 3}
+    opsets = ", ".join(f'"{domain}": {version}' for domain, version in versions.items() if domain in text)
+    return prepare(form(parser.parse_model(f"<ir_version: 10, opset_import: [{opsets}]> {text}"))).run(inputs)
 
 
 def _named(name: str) -> list:
@@ -231,35 +201,6 @@ def _same_dtype(element: int) -> list:
     return prepare(identity(tensor(element))).run([array])
 
 
-def _split() -> list:
-    made = model([helper.make_node("Split", ["X"], ["A", "B"], num_outputs=2)], {"X": [2, 3]}, {"A": None, "B": None})
-    return prepare(made.SerializeToString()).run([X])
-
-
-def _input_is_output() -> list:
-    return prepare(model([helper.make_node("Neg", ["X"], ["Y"])], {"X": [2, 3]}, {"X": [2, 3], "Y": [2, 3]})).run([X])
-
-
-def _classifier() -> list:
-    nodes = [
-        helper.make_node(
-            "LinearClassifier", ["X"], ["L", "P"], domain="ai.onnx.ml",
-            coefficients=[1.0, -1.0, 0.0, 0.5, 0.5, 0.5], intercepts=[0.0, 1.0], classlabels_ints=[0, 1],
-        ),
-        helper.make_node("ZipMap", ["P"], ["Z"], domain="ai.onnx.ml", classlabels_int64s=[0, 1]),
-    ]  # fmt: skip
-    of = helper.make_sequence_type_proto(helper.make_map_type_proto(TensorProto.INT64, tensor(TensorProto.FLOAT, [])))
-    graph = helper.make_graph(
-        nodes,
-        "pattern",
-        [helper.make_tensor_value_info("X", TensorProto.FLOAT, [None, 3])],
-        [helper.make_tensor_value_info("L", TensorProto.INT64, [None]), helper.make_value_info("Z", of)],
-    )
-    opsets = [helper.make_opsetid("", 15), helper.make_opsetid("ai.onnx.ml", 3)]
-    made = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    return prepare(made.SerializeToString()).run(X)
-
-
 SEQUENCE = helper.make_sequence_type_proto(tensor(TensorProto.FLOAT))
 OPTIONAL = helper.make_optional_type_proto(tensor(TensorProto.FLOAT))
 MAP = helper.make_map_type_proto(TensorProto.INT64, tensor(TensorProto.FLOAT))
@@ -267,14 +208,11 @@ MAP = helper.make_map_type_proto(TensorProto.INT64, tensor(TensorProto.FLOAT))
 patterns(
     "an unusual model",
     {
-        "without inputs": lambda: _constant().run([]),
-        "with an If": lambda: _conditional().run([X]),
-        "with a local function": lambda: _function().run([X]),
-        "with a contrib operator, as ModelProto": lambda: _gelu(False).run([X]),
-        "with a contrib operator, as bytes": lambda: _gelu(True).run([X]),
-        "two outputs": _split,
-        "an input that is an output": _input_is_output,
-        "a classifier with ZipMap": _classifier,
+        **{
+            f"{name}, as {form}": partial(_unusual, make, *case)
+            for name, case in UNUSUAL.items()
+            for form, make in FORMS.items()
+        },
         "input of another alphabet": lambda: _named("größe"),
         "input with spaces": lambda: _named("the input"),
         "any rank": lambda: prepare(identity(tensor(TensorProto.FLOAT))).run([X]),
@@ -322,70 +260,65 @@ FLOAT, INT64, STRING, BOOL = (
 
 CAST_MAP = one_node("CastMap", {"X": MAP}, tensor(TensorProto.FLOAT), "ai.onnx.ml", map_form="DENSE")
 
-patterns(
-    "values",
-    {
-        "an array": lambda: _run(two_nodes(), X),
-        "a list of one": lambda: _run(two_nodes(), [X]),
-        "three in a list": lambda: _run(three_inputs(), [V, V, V]),
-        "one array for three inputs": lambda: _run(three_inputs(), V),
-        "a tuple": lambda: _run(two_nodes(), (X,)),
-        "a mapping": lambda: _run(two_nodes(), {"X": X}),
-        "a mapping of another name": lambda: _run(two_nodes(), {"Z": X}),
-        "an iterator": lambda: _run(two_nodes(), iter([X])),
-        "too few": lambda: _run(three_inputs(), [V, V]),
-        "none": lambda: _run(two_nodes(), []),
-        "None": lambda: _run(two_nodes(), None),
-        "None in a list": lambda: _run(two_nodes(), [None]),
-        "surplus": lambda: _run(two_nodes(), [X, X]),
-        "surplus for a model without inputs": lambda: _constant().run([X]),
-        "surplus for an initializer": lambda: _overridable().run([X, X]),
-        "surplus for an initializer of a ModelProto": lambda: _overridable(False).run([X, X]),
-        "float64 for float": lambda: _run(two_nodes(), [X.astype(np.float64)]),
-        "int64 for float": lambda: _run(two_nodes(), [X.astype(np.int64)]),
-        "float16 for float": lambda: _run(two_nodes(), [X.astype(np.float16)]),
-        "float for text": lambda: _run(STRING, [X]),
-        "another shape": lambda: _run(two_nodes(), [X[:1]]),
-        "a lower rank": lambda: _run(two_nodes(), [X[0]]),
-        "a higher rank": lambda: _run(two_nodes(), [X[None]]),
-        "nested lists": lambda: _run(two_nodes(), [X.tolist()]),
-        "list of ints": lambda: _run(INT64, [[1, 2]]),
-        "list of bools": lambda: _run(BOOL, [[True, False]]),
-        "list of texts": lambda: _run(STRING, [["a", "b"]]),
-        "texts and numbers": lambda: _run(STRING, [["a", 1]]),
-        "numbers for text": lambda: _run(STRING, [[1]]),
-        "objects for text": lambda: _run(STRING, [np.array(["a", 1, None, 1.5], object)]),
-        "bytes for text": lambda: _run(STRING, [np.array([b"a"], object)]),
-        "array of fixed texts": lambda: _run(STRING, [np.array(["a", "bcd"])]),
-        "a ragged list": lambda: _run(FLOAT, [[[1], [2, 3]]]),
-        "a Python float": lambda: _run(FLOAT, [1.5]),
-        "a Python int": lambda: _run(INT64, [3]),
-        "a text for a number": lambda: _run(FLOAT, ["a"]),
-        "an object": lambda: _run(FLOAT, [object()]),
-        "np.void for text": lambda: _run(STRING, np.void(b"ab\0")),
-        "np.void in a list for text": lambda: _run(STRING, [np.void("é".encode())]),
-        "an array of np.void for text": lambda: _run(STRING, [np.array([b"a", b"bc"], "V2")]),
-        "np.void that is not UTF-8 for text": lambda: _run(STRING, [np.void(b"\xff")]),
-        "np.void of fields for text": lambda: _run(STRING, [np.void((1, 2), "i4,i4")]),
-        "with __array__": lambda: _run(FLOAT, [_Array()]),
-        "memoryview": lambda: _run(FLOAT, [memoryview(X)]),
-        "foreign byte order": lambda: _run(FLOAT, [X.astype(">f4")]),
-        "not contiguous": lambda: _run(FLOAT, [X.T]),
-        "reversed": lambda: _run(FLOAT, [X[::-1]]),
-        "Fortran order": lambda: _run(FLOAT, [np.asfortranarray(X)]),
-        "read only": lambda: _run(FLOAT, [np.frombuffer(X.tobytes(), np.float32)]),
-        "masked array": lambda: _run(FLOAT, [np.ma.array(X)]),
-        "OrtValue": lambda: _run(two_nodes(), [onnxruntime.OrtValue.ortvalue_from_numpy(X)]),
-        "OrtValue alone": lambda: _run(two_nodes(), onnxruntime.OrtValue.ortvalue_from_numpy(X)),
-        "sequence": lambda: _run(identity(SEQUENCE), [[X, X[0]]]),
-        "an array for a sequence": lambda: _run(identity(SEQUENCE), [X]),
-        "another type in a sequence": lambda: _run(identity(SEQUENCE), [[X.astype(np.float64)]]),
-        "optional": lambda: _run(identity(OPTIONAL), [X]),
-        "optional without a value": lambda: _run(identity(OPTIONAL), [None]),
-        "map": lambda: _run(CAST_MAP, {0: 1.5, 1: 2.0}),
-        "map in a list": lambda: _run(CAST_MAP, [{0: 1.5, 1: 2.0}]),
-    },
-)  # fmt: skip
+VALUES = {
+    "an array": (two_nodes(), X),
+    "a list of one": (two_nodes(), [X]),
+    "three in a list": (three_inputs(), [V, V, V]),
+    "one array for three inputs": (three_inputs(), V),
+    "a tuple": (two_nodes(), (X,)),
+    "a mapping": (two_nodes(), {"X": X}),
+    "a mapping of another name": (two_nodes(), {"Z": X}),
+    "an iterator": (two_nodes(), iter([X])),
+    "too few": (three_inputs(), [V, V]),
+    "none": (two_nodes(), []),
+    "None": (two_nodes(), None),
+    "None in a list": (two_nodes(), [None]),
+    "surplus": (two_nodes(), [X, X]),
+    "float64 for float": (two_nodes(), [X.astype(np.float64)]),
+    "int64 for float": (two_nodes(), [X.astype(np.int64)]),
+    "float16 for float": (two_nodes(), [X.astype(np.float16)]),
+    "float for text": (STRING, [X]),
+    "another shape": (two_nodes(), [X[:1]]),
+    "a lower rank": (two_nodes(), [X[0]]),
+    "a higher rank": (two_nodes(), [X[None]]),
+    "nested lists": (two_nodes(), [X.tolist()]),
+    "list of ints": (INT64, [[1, 2]]),
+    "list of bools": (BOOL, [[True, False]]),
+    "list of texts": (STRING, [["a", "b"]]),
+    "texts and numbers": (STRING, [["a", 1]]),
+    "numbers for text": (STRING, [[1]]),
+    "objects for text": (STRING, [np.array(["a", 1, None, 1.5], object)]),
+    "bytes for text": (STRING, [np.array([b"a"], object)]),
+    "array of fixed texts": (STRING, [np.array(["a", "bcd"])]),
+    "a ragged list": (FLOAT, [[[1], [2, 3]]]),
+    "a Python float": (FLOAT, [1.5]),
+    "a Python int": (INT64, [3]),
+    "a text for a number": (FLOAT, ["a"]),
+    "an object": (FLOAT, [object()]),
+    "np.void for text": (STRING, np.void(b"ab\0")),
+    "np.void in a list for text": (STRING, [np.void("é".encode())]),
+    "an array of np.void for text": (STRING, [np.array([b"a", b"bc"], "V2")]),
+    "np.void that is not UTF-8 for text": (STRING, [np.void(b"\xff")]),
+    "np.void of fields for text": (STRING, [np.void((1, 2), "i4,i4")]),
+    "with __array__": (FLOAT, [_Array()]),
+    "memoryview": (FLOAT, [memoryview(X)]),
+    "foreign byte order": (FLOAT, [X.astype(">f4")]),
+    "not contiguous": (FLOAT, [X.T]),
+    "reversed": (FLOAT, [X[::-1]]),
+    "Fortran order": (FLOAT, [np.asfortranarray(X)]),
+    "read only": (FLOAT, [np.frombuffer(X.tobytes(), np.float32)]),
+    "masked array": (FLOAT, [np.ma.array(X)]),
+    "OrtValue": (two_nodes(), [onnxruntime.OrtValue.ortvalue_from_numpy(X)]),
+    "OrtValue alone": (two_nodes(), onnxruntime.OrtValue.ortvalue_from_numpy(X)),
+    "sequence": (identity(SEQUENCE), [[X, X[0]]]),
+    "an array for a sequence": (identity(SEQUENCE), [X]),
+    "another type in a sequence": (identity(SEQUENCE), [[X.astype(np.float64)]]),
+    "optional": (identity(OPTIONAL), [X]),
+    "optional without a value": (identity(OPTIONAL), [None]),
+    "map": (CAST_MAP, {0: 1.5, 1: 2.0}),
+    "map in a list": (CAST_MAP, [{0: 1.5, 1: 2.0}]),
+}  # fmt: skip
+patterns("values", {name: partial(_run, *case) for name, case in VALUES.items()})
 
 SCALARS = (
     (FLOAT, (np.float32(2), np.float64(2), np.int64(2), np.bool_(True), np.str_("2"), np.timedelta64(2, "s"))),
@@ -516,48 +449,33 @@ def _attribute(name: str, value: object) -> object:
     return rep.run([X]), str(held) if name in SESSION and not callable(held) else ""
 
 
-for _name, _values in SESSION.items():
-    for _value in _values:
-        _case = f"{_name}={_value!r}"
-        PATTERNS[f"prepare: {_case}"] = lambda name=_name, value=_value: _attribute(name, value)
-for _name, _values in RUN.items():
-    for _value in _values:
-        _case = f"{_name}={_value!r}"
-        PATTERNS[f"rep.run: {_case}"] = lambda name=_name, value=_value: prepare(two_nodes()).run([X], **{name: value})
-        PATTERNS[f"run: {_case}"] = lambda name=_name, value=_value: onnxruntime.backend.run(
-            two_nodes(), [X], **{name: value}
-        )
-
-
-@pattern
-def run_with_everything_by_keyword():
-    return onnxruntime.backend.run(model=two_nodes(), inputs=[X], device="CPU", intra_op_num_threads=1, logid="a")
-
-
-@pattern
-def run_of_a_session_with_session_options():
-    return onnxruntime.backend.run(session(), [X], "CPU", enable_mem_pattern=False)
+for _call, _table, _pattern in (
+    ("prepare", SESSION, _attribute),
+    ("rep.run", RUN, lambda name, value: prepare(two_nodes()).run([X], **{name: value})),
+    ("run", RUN, lambda name, value: onnxruntime.backend.run(two_nodes(), [X], **{name: value})),
+):
+    cases = ((name, value) for name, values in _table.items() for value in values)
+    patterns(_call, {f"{name}={value!r}": partial(_pattern, name, value) for name, value in cases})
+patterns(
+    "run",
+    {
+        "everything by keyword": lambda: onnxruntime.backend.run(
+            model=two_nodes(), inputs=[X], device="CPU", intra_op_num_threads=1, logid="a"
+        ),
+        "of a session with session options": lambda: onnxruntime.backend.run(
+            session(), [X], "CPU", enable_mem_pattern=False
+        ),
+    },
+)
 
 
 # --- the environment ---
 
 
-@pattern
-def excluded_providers():
+def _excluded_providers() -> list[str]:
     available = [name for name in onnxruntime.get_available_providers() if name != CPU]
     with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": ",".join(["NoSuch", *available])}):
         return prepare(two_nodes())._session.get_providers()
-
-
-@pattern
-def providers_of_a_session():
-    return prepare(two_nodes())._session.get_providers() == onnxruntime.get_available_providers()
-
-
-@pattern
-def unreleased_opsets_on_request():
-    with mock.patch.object(OnnxRuntimeBackend, "allowReleasedOpsetsOnly", False):
-        return OnnxRuntimeBackend.is_opset_supported(_proto(opset=9999))[0], prepare(_proto(opset=9999))
 
 
 def _opset_gate(only: object, form: Callable[[ModelProto], object], assigned: bool) -> list:
@@ -569,22 +487,28 @@ def _opset_gate(only: object, form: Callable[[ModelProto], object], assigned: bo
         return (onnxruntime.backend.run if assigned else own.run_model)(form(proto), [X])
 
 
+def _unreleased_opset() -> tuple:
+    with mock.patch.object(OnnxRuntimeBackend, "allowReleasedOpsetsOnly", False):
+        return OnnxRuntimeBackend.is_opset_supported(_proto(opset=9999))[0], prepare(_proto(opset=9999))
+
+
 patterns(
-    "allowReleasedOpsetsOnly",
+    "the environment",
     {
-        f"{only!r}, {'assigned' if assigned else 'of a subclass'}, {name}": (
-            lambda only=only, form=form, assigned=assigned: _opset_gate(only, form, assigned)
-        )
-        for only in (True, False, 1, None, "0")
-        for name, form in (("ModelProto", lambda proto: proto), ("bytes", ModelProto.SerializeToString))
-        for assigned in (True, False)
+        "excluded providers": _excluded_providers,
+        "providers": lambda: prepare(two_nodes())._session.get_providers() == onnxruntime.get_available_providers(),
+        "unreleased opsets on request": _unreleased_opset,
+        "opsets": lambda: [OnnxRuntimeBackend.is_opset_supported(_proto(opset=of))[0] for of in (1, 7, 21, 9999)],
+        **{
+            f"allowReleasedOpsetsOnly={only!r}, {'assigned' if assigned else 'of a subclass'}, {form}": (
+                partial(_opset_gate, only, make, assigned)
+            )
+            for only in (True, False, 1, None, "0")
+            for form, make in FORMS.items()
+            for assigned in (True, False)
+        },
     },
 )
-
-
-@pattern
-def is_opset_supported():
-    return [OnnxRuntimeBackend.is_opset_supported(_proto(opset=opset))[0] for opset in (1, 7, 21, 9999)]
 
 
 # --- subclasses, hooks and what programs reach for ---
@@ -630,26 +554,16 @@ def _own_prepare():
 
 
 class _OwnRep(OnnxRuntimeBackendRep):
-    """Opens its session when it is first needed."""
-
-    def __init__(self) -> None:
-        self._session = session()
-
-    def run(self, inputs, **kwargs):
-        return ["own", *super().run(inputs, **kwargs)]
-
-
-class _CountingRep(OnnxRuntimeBackendRep):
-    runs = 0
+    def __init__(self, *sessions: onnxruntime.InferenceSession) -> None:
+        if sessions:
+            super().__init__(*sessions)
+        else:
+            self._session = session()
+        self.runs = 0
 
     def run(self, inputs, **kwargs):
         self.runs += 1
-        return super().run(inputs, **kwargs)
-
-
-def _counting_rep():
-    rep = _CountingRep(session())
-    return rep.run([X]), rep.run(X), rep.runs
+        return [self.runs, *super().run(inputs, **kwargs)]
 
 
 def _patched(target: object) -> object:
@@ -738,7 +652,7 @@ patterns(
         "own supports_device, yes": lambda: _own_answer("supports_device", True, "TPU"),
         "own supports_device, no": lambda: _own_answer("supports_device", False, "CPU"),
         "rep that sets its session itself": lambda: _OwnRep().run([X]),
-        "rep of a subclass": _counting_rep,
+        "rep of a subclass": lambda: _OwnRep(session()).run(X),
         "run patched on the class": lambda: _patched(onnxruntime.InferenceSession),
         "run patched on the session": lambda: _patched(session()),
         "run that returns a mapping": _mapping_outputs,
