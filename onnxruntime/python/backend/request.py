@@ -89,7 +89,9 @@ def of_call(
 
 def of_environment() -> dict[str, object]:
     """Return the configuration in the environment variable: JSON text, or ``@`` and the path of a JSON file."""
-    text = os.environ.get(ENVIRONMENT) or "{}"
+    text = os.environ.get(ENVIRONMENT)
+    if not text:
+        return {}
     try:
         return configuration.parse(configuration.text_of(text[1:]) if text.startswith("@") else text)
     except (OSError, ValueError) as error:
