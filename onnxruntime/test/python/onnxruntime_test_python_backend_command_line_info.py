@@ -29,18 +29,6 @@ AZURE = "AzureExecutionProvider"
 
 
 class InfoTest(CommandTest):
-    @mock.patch.object(info, "in_child", execute_here)
-    def test_page(self) -> None:
-        out = self.show("info")
-        self.assertIn(onnxruntime.__version__, out)
-        self.assertIn(onnx.__version__, out)
-        self.assertRegex(out, rf"\ndevice +{onnxruntime.get_device()}\n")
-        # The values of the first paragraph are in one column.
-        self.assertRegex(out.partition("\n\n")[0], r"\A(.{12} \S.*\n?)+\Z")
-        for name in onnxruntime.get_available_providers():
-            self.assertIn(f"\n  {name} (built-in)\n", out)
-        self.assertRegex(out, r"\nKnown, but not in this process\n .*CANN")
-
     def test_layout(self) -> None:
         devices = [{"type": "GPU", "vendor": "Maker"}, {"type": "NPU", "vendor": ""}]
         azure = {"name": AZURE, "kind": "built-in", "permitted_options": 0, "devices": []}

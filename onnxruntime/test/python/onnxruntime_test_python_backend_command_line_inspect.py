@@ -93,12 +93,6 @@ class InspectTest(CommandTest):
         page = page_of(inspect, result | {"parameters": None, "opsets": None})
         self.assertEqual(page[1:3], ["size      12,345 bytes", start[3]])
 
-    def test_the_number_of_nodes(self) -> None:
-        one = self.made("float[1] X", "Neg (X)")
-        for made, count in ((one, "1 node"), (two_nodes(), "2 nodes")):
-            page = self.show("inspect", self.put("model.onnx", made))
-            self.assertIn(f"{CPU} (built-in): {count}\n", page)
-
     @mock.patch.object(presence, "kinds", lambda: {CPU: "built-in", ABSENT: "built-in"})
     def test_an_ep_that_fails(self) -> None:
         with mock.patch.object(info, "in_child", lambda *_: ({}, "no device")):

@@ -60,11 +60,6 @@ class ProcessTest(CommandTest):
         self.assertEqual(outs[1::2], errs[1::2])
         return list(zip(map(int, outs[1::2]), outs[::2], errs[::2], strict=True))
 
-    def test_result_and_status(self) -> None:
-        ran = self.start("run", self.path, "--json")
-        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
-        self.assertEqual(json.loads(ran.stdout)["inputs"][0]["name"], "X")
-
     def test_stdout_holds_the_result_alone(self) -> None:
         """ORT prints "EP Error", and libraries of EPs print lines, some of them when the process ends."""
         noise = """
@@ -177,17 +172,6 @@ runpy.run_module("onnxruntime.backend", run_name="__main__")
             ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
         self.assertEqual(ran.returncode, 1)
         self.assertRegex(ran.stderr, r"\Aerror: [^\n]*No space left on device\n\Z")
-
-    def test_a_mistake_as_json(self) -> None:
-        commands = ["run", self.path, "--session-config", "x=1"], ["run", "no.onnx"], ["check", "{]"]
-        results = self.start_all(*([*words, "--json"] for words in commands))
-        for (command, *_), (status, out, err) in zip(commands, results, strict=True):
-            answer = json.loads(out)
-            with self.subTest(command):
-                if command == "check":  # its JSON contains all problems
-                    self.assertEqual((status, err, len(answer["problems"])), (1, "", 1))
-                else:
-                    self.assertEqual((status, err), (1, f"error: {answer['error']['message']}\n"))
 
     def test_names_that_no_terminal_can_show(self) -> None:
         path = self.folder / "mod\xe8le.onnx"

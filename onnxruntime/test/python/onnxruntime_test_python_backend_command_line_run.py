@@ -45,32 +45,6 @@ APPROXIMATED = ("--provider-option", "CPU", "--session-config", "optimization.en
 
 
 class ReportTest(CommandTest):
-    def test_page(self) -> None:
-        shrinking = "memory.enable_memory_arena_shrinkage=cpu:0"
-        out = self.show(
-            *(
-                "run",
-                self.path,
-                "--provider-option",
-                "cpu",
-                "--session-config",
-                f"{SPINNING}=False",
-                "--device",
-                "CPU",
-            ),
-            *("--run-config", shrinking, "--repeat", "3", "--compare"),
-        )
-        for line in (
-            f"providers         {CPU} (built-in)",
-            f"session_config    {SPINNING} = 0",
-            "run_config        memory.enable_memory_arena_shrinkage = cpu:0",
-            f"nodes             2 on {CPU}",
-            "input             X: float32 [2, 3]",
-            "output            Y: float32 [2, 3]",
-        ):
-            self.assertIn(f"\n{line}\n", out)
-        self.assertRegex(out, r"\nlatency           p50 \S+, p90 \S+, p99 \S+ ms \(3 runs, ")
-
     @unittest.skipUnless(AZURE in onnxruntime.get_available_providers(), f"requires a build with {AZURE}")
     def test_eps_without_nodes(self) -> None:
         out = self.show("run", self.path, "--provider-option", AZURE, "--repeat", "1", warns=AZURE)
@@ -82,14 +56,16 @@ class ReportTest(CommandTest):
         self.assertEqual(out.count("no data leaves"), 1)
 
     def test_json(self) -> None:
-        found = self.run_json(self.path, "--session-config", f"{PREPACKING}=1", "--compare")
+        found = self.run_json(
+            *(self.path, "--provider-option", "cpu", "--session-config", f"{PREPACKING}=1", "--device", "CPU"),
+            *("--run-config", "memory.enable_memory_arena_shrinkage=cpu:0", "--compare"),
+        )
         (only,) = found["configurations"]
         latency = only.pop("latency_ms")
         self.assertTrue(0 < latency.pop("p50") <= latency.pop("p90") <= latency.pop("p99"))
         self.assertEqual(latency, {"runs": 2, "warm_up": 3, "ratio_to_first": 1.0})
-        self.assertEqual(sum(only.pop("nodes").values()), 2)
+        self.assertEqual(only.pop("nodes"), {CPU: 2})
         same = {"within": True, "absolute": 0.0, "relative": 0.0, "note": ""}
-        built_in = [{"name": name, "kind": "built-in"} for name in onnxruntime.get_available_providers()]
         self.assertEqual(
             found,
             {
@@ -100,12 +76,12 @@ class ReportTest(CommandTest):
                     {
                         "configuration": "{}",
                         "error": None,
-                        "providers": built_in,
-                        "provider_options": {},
+                        "providers": [{"name": CPU, "kind": "built-in"}],
+                        "provider_options": {CPU: {}},
                         "unconfirmed": {},
                         "session_options": {},
                         "session_config": {PREPACKING: "1"},
-                        "run_config": {},
+                        "run_config": SHRINKING,
                         "extensions": [],
                         "warnings": [],
                         "outputs": [{"name": "Y", "type": "float32", "shape": [2, 3], "difference": same}],
@@ -232,7 +208,6 @@ class ConfigurationTest(CommandTest):
         self.assertIn(rows, out)
         for arguments, why in (
             (["--session-option", "x=1"], "session_options['x']"),
-            (["--session-option", "x"], "NAME=VALUE"),
             (["--free-dimension", "M=1"], "'N'"),
             (["--free-dimension", "N=x"], "'x'"),
         ):
@@ -281,15 +256,7 @@ class ConfigurationTest(CommandTest):
         ran = Ran("run", self.path, *arguments, "--compare", "--repeat", "2")
         self.assertEqual((ran.status, ran.err), (1, ""))
         self.check_lines(ran.out, 80)
-        number = r"[\d.e+-]+"
-        for line in (
-            r" +p50 ms +p90 ms +p99 ms +ratio +outputs$",
-            rf"1 +{number} +{number} +{number} +1.00 +match$",
-            rf"2 +{number} +{number} +{number} +{number} +match$",
-            r"3 +failed +- +- +- +-$",
-            r"4 +failed +- +- +- +-$",
-        ):
-            self.assertRegex(ran.out, rf"(?m)^{line}")
+        self.assertRegex(ran.out, r"\n1 .* match\n2 .* match\n3 +failed( +-){4}\n4 +failed( +-){4}\n\Z")
         found = json.loads(Ran("run", self.path, *arguments, "--json", "--repeat", "2").out)["configurations"]
         self.assertEqual(
             [one["error"] and one["error"]["keyword"] for one in found][:3], [None, None, "session_config"]
