@@ -14,12 +14,15 @@ import time
 import unittest
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
-from backend_test_models import model
+from backend_test_models import model, no_session_opens
 from onnx import ModelProto, TensorProto, helper
 
 import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend import NotPermittedError
 
 CPU = "CPUExecutionProvider"
 OPENVINO = "OpenVINOExecutionProvider"
@@ -116,6 +119,60 @@ def image(channels: int = 3, size: int = 16) -> np.ndarray:
 def on_cpu(made: ModelProto, array: np.ndarray) -> np.ndarray:
     session = onnxruntime.InferenceSession(made.SerializeToString(), providers=[CPU])
     return session.run(None, {"X": array})[0]
+
+
+class EpTests:
+    """Tests of an EP that computes a whole model. A class inherits them together with ``unittest.TestCase``."""
+
+    EP: str
+    OPTIONS: ClassVar[dict]
+    UNCONFIRMED: ClassVar[dict]  # the options as ORT receives them
+    REFUSED: tuple = ()  # options with a name or value that is not permitted
+    TOLERANCE = 1e-4
+
+    def prepare(self, options: dict, made: ModelProto | None = None, **keywords):
+        return onnxruntime.backend.prepare(made or convolutions(), provider_options={self.EP: options}, **keywords)
+
+    def test_it_takes_every_node_and_computes_right(self) -> None:
+        made, array = convolutions(), image()
+        rep = self.prepare(self.OPTIONS, made, session_config=NO_CPU)
+        self.assertEqual(rep.providers, (self.EP, CPU))
+        self.assertGreaterEqual(rep.node_assignment[self.EP], 11)
+        self.assertEqual(rep.node_assignment[CPU], 0)
+        single = onnxruntime.backend.run(made, [array], provider_options={self.EP: self.OPTIONS})
+        for (got,) in (rep.run([array]), single):
+            np.testing.assert_allclose(got, on_cpu(made, array), atol=self.TOLERANCE)
+        self.assertEqual(dict(rep.provider_options[self.EP]), {})
+        self.assertEqual(rep.unconfirmed[self.EP], self.UNCONFIRMED)
+
+    def test_bad_values_open_no_session(self) -> None:
+        for options in self.REFUSED:
+            with self.subTest(options), no_session_opens(), self.assertRaises(NotPermittedError):
+                self.prepare(options)
+
+    def test_leaving_nodes_to_the_cpu_can_be_an_error(self) -> None:
+        with self.assertWarnsRegex(RuntimeWarning, f"No node .*{self.EP}.*disable_cpu_ep_fallback"):
+            rep = self.prepare(self.OPTIONS, doubled_text())
+        self.assertEqual(dict(rep.node_assignment), {self.EP: 0, CPU: 1})
+        with self.assertRaisesRegex(Exception, "fallback to CPU EP has been explicitly disabled"):
+            self.prepare(self.OPTIONS, doubled_text(), session_config=NO_CPU)
+
+
+class ThreadTests:
+    """Tests of an EP with ``num_of_threads``. The class has a method for one thread, which the backend refuses."""
+
+    def test_num_of_threads_is_how_many_threads_work(self) -> None:
+        made, array = convolutions(16, 112), image(16, 112)
+        one = onnxruntime.InferenceSession(made.SerializeToString(), self.options_of_one_thread())
+        for rep, low, high in (
+            (onnxruntime.backend.prepare(one), 0.95, 1),
+            (self.prepare({"num_of_threads": 2}, made), 0, 0.92),
+        ):
+            for _ in range(3):  # a busy machine blurs it
+                share = share_of_busiest_thread(lambda rep=rep: rep.run([array]))
+                if low <= share <= high:
+                    break
+            self.assertTrue(low <= share <= high, f"{share}: this needs a machine with two cores or more")
 
 
 def share_of_busiest_thread(call: Callable[[], object], windows: int = 10) -> float:

@@ -29,7 +29,6 @@ from onnxruntime.backend.capture.operators import OPERATORS
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CPU, WEBGPU
 from onnxruntime.backend.runs import locks
-from onnxruntime.backend.session import state
 
 _MODELS = int(os.environ.get("ORT_BACKEND_CAPTURED_MODELS", "24"))
 _RUNS = 12
@@ -112,7 +111,6 @@ class ModelTest(unittest.TestCase):
     def test_an_input_that_nobody_reads(self) -> None:
         made = model([helper.make_node("Neg", ["X"], ["Y"])], {"X": ("N",), "U": (3,)}, {"Y": ("N",)})
         rep = prepare(made)
-        self.assertTrue(state.of(rep.session).is_checked(rep.session))
         for run in range(6):
             x = self.data(run, 2 + run % 2)
             np.testing.assert_array_equal(rep.run({"X": x, "U": self.data(run, 3)})[0], -x)
@@ -141,7 +139,6 @@ class ModelTest(unittest.TestCase):
     def test_a_session_that_its_caller_opened(self) -> None:
         made, x = convolutional_net(), self.data(0, 1, 3, 8, 8)
         session, _ = operators.open_session(made, GraphOptimizationLevel.ORT_ENABLE_ALL)
-        self.assertFalse(state.of(session).is_checked(session))
         rep = onnxruntime.backend.prepare(session)
         with self.assertRaisesRegex(RuntimeError, r"rep\.session.*rep\.run_options\(\)") as raised:
             rep.run([x])

@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import itertools
 import threading
 import unittest
 import weakref
@@ -16,36 +18,27 @@ from unittest import mock
 
 import numpy as np
 from backend_test_capture import chain
-from onnxruntime_test_python_backend_runs_locks import LATE, Held, in_alone, in_run
+from onnxruntime_test_python_backend_runs_locks import Held, in_alone, in_run
 
 import onnxruntime.backend
 from onnxruntime import InferenceSession
-from onnxruntime.backend.capture.graphs import Graph
+from onnxruntime.backend.capture import eligibility, graphs
 from onnxruntime.backend.runs import locks
 from onnxruntime.backend.runs.locks import SessionLock
 from onnxruntime.backend.session import state
 
-_references: list[weakref.ref] = []
-
-
-def inner_session(released: list, lock: SessionLock) -> object:
-    """Return a stub of an inner session that notes the thread that releases it, if the thread holds the lock."""
-
-    def note(reference: weakref.ref) -> None:
-        _references.remove(reference)
-        released.append(threading.get_ident() if lock._alone._is_owned() else "without the lock")
-
-    # Like ORT's inner session, an array ends with its last reference: the garbage collector does not track it.
-    inner = np.empty(0)
-    _references.append(weakref.ref(inner, note))
-    return inner
-
 
 class Session:
-    """A stub of a session on a device."""
+    """A stub of a session on a device. It notes the thread that releases it, if the thread holds the lock."""
 
     def __init__(self, released: list, lock: SessionLock) -> None:
-        self._sess = inner_session(released, lock)
+        # Like ORT's inner session, an array ends with its last reference: the garbage collector does not track it.
+        self._sess = np.empty(0)
+
+        def note() -> None:
+            released.append(threading.get_ident() if lock._alone._is_owned() else "without the lock")
+
+        weakref.finalize(self._sess, note)
 
     def get_providers(self) -> list[str]:
         return ["CUDAExecutionProvider"]
@@ -70,48 +63,31 @@ class ReleaseTest(unittest.TestCase):
                 self.assertIs(state.of(session).lock_of(session), lock)
         return session
 
-    def test_at_once_where_the_lock_is_free(self) -> None:
-        for side_by_side in (True, False):
-            session = self.session_of(SessionLock(side_by_side))
-            del session
-            self.assertEqual(self.released.pop(), threading.get_ident())
-
-    def test_by_whoever_is_alone(self) -> None:
-        for side_by_side in (True, False):
+    def test_which_thread_releases(self) -> None:
+        """The thread that is alone, or the one that ends the session, which may be the garbage collector's."""
+        for side_by_side, cycle, call in itertools.product((True, False), (False, True), (None, in_run, in_alone)):
             lock = SessionLock(side_by_side)
             session = self.session_of(lock)
-            holder = Held(in_alone(lock))
-            holder.entered.wait(LATE)
-            del session
-            self.assertEqual(self.released, [])
-            ident = holder.thread.ident
-            holder.let_go()
-            self.assertEqual(self.released.pop(), ident)
-
-    def test_a_session_that_refers_to_itself(self) -> None:
-        lock = SessionLock(side_by_side=True)
-        session = self.session_of(lock)
-        session.me = [session]
-        session.method = session.__init__
-        del session
-        self.assertEqual(self.released, [])
-        gc.collect()
-        self.assertEqual(self.released, [threading.get_ident()])
-
-    def test_a_session_that_refers_to_itself_beside_another_thread(self) -> None:
-        lock = SessionLock(side_by_side=True)
-        session = self.session_of(lock)
-        session.me, ended = session, weakref.ref(session)
-        holder = Held(in_alone(lock))
-        holder.entered.wait(LATE)
-        del session
-        gc.collect()
-        self.assertEqual(self.released, [])
-        ident = holder.thread.ident
-        holder.let_go()
-        gc.collect()
-        self.assertEqual(self.released, [ident])
-        self.assertIsNone(ended())
+            if cycle:
+                session.me, session.method = [session], session.__init__
+            ended, releases = weakref.ref(session), threading.get_ident()
+            with (
+                self.subTest(side_by_side=side_by_side, cycle=cycle, call=call),
+                Held(call(lock)) if call else contextlib.nullcontext() as holder,
+            ):
+                del session
+                if cycle:
+                    self.assertEqual(self.released, [])
+                    gc.collect()
+                if call is in_alone or (call is in_run and not side_by_side):
+                    self.assertEqual(self.released, [])
+                    releases = holder.thread.ident
+                else:
+                    self.assertEqual(self.released, [releases])
+            gc.collect()
+            self.assertIsNone(ended())
+            self.assertEqual(self.released, [releases])
+            self.released.clear()
 
     def test_not_in_the_middle_of_being_alone(self) -> None:
         lock = SessionLock(side_by_side=True)
@@ -122,23 +98,13 @@ class ReleaseTest(unittest.TestCase):
             self.assertEqual(self.released, [])
         self.assertEqual(self.released, [threading.get_ident()])
 
-    def test_beside_runs(self) -> None:
-        lock = SessionLock(side_by_side=True)
-        holder = Held(in_run(lock))
-        holder.entered.wait(LATE)
-        session = self.session_of(lock)
-        del session
-        self.assertEqual(self.released, [threading.get_ident()])
-        holder.let_go()
-
     def test_a_thread_that_waited_leaves_nothing(self) -> None:
         lock = SessionLock(side_by_side=True)
-        holder = Held(in_alone(lock))
-        holder.entered.wait(LATE)
-        waiting = [Held(in_run(lock)) for _ in range(3)]
-        session = self.session_of(lock)
-        del session
-        for held in (holder, *waiting):
+        with Held(in_alone(lock)):
+            waiting = [Held(in_run(lock)) for _ in range(3)]
+            session = self.session_of(lock)
+            del session
+        for held in waiting:
             held.let_go()
         self.assertEqual(len(self.released), 1)
         self.assertIsInstance(self.released[0], int)
@@ -147,7 +113,7 @@ class ReleaseTest(unittest.TestCase):
         for cycle in (False, True):
             lock, ended = SessionLock(side_by_side=True), []
             session = self.session_of(lock)
-            graph = Graph("0", session, lock)
+            graph = graphs.Graph("0", session, lock)
 
             def end(lock=lock, ended=ended) -> None:
                 ended.append(([*self.released], lock._alone._is_owned()))
@@ -188,11 +154,15 @@ class StateTest(unittest.TestCase):
     def test_set_providers_ends_a_check(self) -> None:
         session = self.session()
         kept = state.of(session)
-        self.assertFalse(kept.is_checked(session))
-        kept.checked_for_capture(session)
-        self.assertTrue(kept.is_checked(session))
-        session.set_providers(["CPUExecutionProvider"])
-        self.assertFalse(kept.is_checked(session))
+        with (
+            mock.patch.object(session, "get_providers", lambda: ["CUDAExecutionProvider"]),
+            mock.patch.object(eligibility, "switched_on", return_value=["CUDAExecutionProvider"]),
+            mock.patch.object(graphs, "Capture", lambda *_: SimpleNamespace(inner=session._providers, checked=_[-1])),
+        ):
+            for checked in (True, False):
+                self.assertTrue(kept.capture_of(session, checked).checked)
+            session.set_providers(["CPUExecutionProvider"])
+            self.assertFalse(kept.capture_of(session).checked)
 
     def test_a_session_goes_with_its_last_user(self) -> None:
         session = self.session()

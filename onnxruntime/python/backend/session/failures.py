@@ -105,11 +105,6 @@ def _is_onnx(domain: str) -> bool:
     return f"{domain}.".startswith("ai.onnx.") and domain != "ai.onnx.contrib"
 
 
-def is_of_plugin(error: Exception) -> bool:
-    """Return whether a plugin EP raised an error that ORT raises while it creates a session."""
-    return "PluginExecutionProviderFactory::CreateProvider" in str(error)
-
-
 def missing(names: Iterable[str]) -> str:
     """Return why these EPs fail, and the next step: the driver or a library is missing, or else the usual causes."""
     needing = [name for name in names if name not in ON_ANY_DEVICE]

@@ -70,16 +70,12 @@ def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> Infere
         create_session = partial(_create_with_specified, model, options, permit, _attach(options, permit))
     else:
         create_session = partial(_create_with_available, model, options, permit)
-    if ON_ANY_DEVICE.issuperset(permit.providers):
-        return create_session()[0]
     of_openvino = not OF_OPENVINO.isdisjoint(permit.providers)
     origin = replacement.Origin(model, create_session) if of_openvino else None  # before ORT reads the files
     session, checked = locks.while_opening(permit.providers, create_session)
     session_state = state.of(session)
-    if checked:
-        session_state.checked_for_capture(session)
     session_state.lock_of(session)
-    capture = session_state.capture_of(session)
+    capture = session_state.capture_of(session, checked)
     if capture is not None and capture.problem:
         raise RuntimeError(f"{capture.problem}. Prepare the model without graph capture")
     if origin is not None:
@@ -90,11 +86,18 @@ def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> Infere
 def _create_with_available(
     model: str | bytes, options: SessionOptions, permit: Permit
 ) -> tuple[InferenceSession, bool]:
+    def create_if_usable(providers: list[str]) -> InferenceSession | None:
+        try:
+            return InferenceSession(model, options, providers=providers, enable_fallback=0)
+        except (RuntimeError, ValueError) as error:
+            failures.reject_setting(error, permit.session_config)
+            return None
+
     # A build with TensorRT's EP lists it on a machine without TensorRT, too.
     without_tensorrt = [name for name in permit.providers if name != TENSORRT]
-    session = _create_if_usable(model, options, permit, list(permit.providers))
+    session = create_if_usable(list(permit.providers))
     if session is None and TENSORRT in permit.providers:
-        session = _create_if_usable(model, options, permit, without_tensorrt)
+        session = create_if_usable(without_tensorrt)
     if session is None:  # ORT's own fallback prints a banner
         session = InferenceSession(model, options, providers=without_tensorrt, enable_fallback=1)
     # A run that fails must fail, not run on another EP: the API's first use is testing.
@@ -102,36 +105,25 @@ def _create_with_available(
     return session, False
 
 
-def _create_if_usable(
-    model: str | bytes, options: SessionOptions, permit: Permit, providers: list[str]
-) -> InferenceSession | None:
-    """Return a session with these EPs, ``None`` if ORT cannot create it."""
-    try:
-        return InferenceSession(model, options, providers=providers, enable_fallback=0)
-    except (RuntimeError, ValueError) as error:
-        failures.reject_setting(error, permit.session_config)
-        return None
-
-
 def _create_with_specified(
     model: str | bytes, options: SessionOptions, permit: Permit, providers: list[tuple[str, dict]] | None
 ) -> tuple[InferenceSession, bool]:
-    """Return a session, and whether it was checked for capture."""
-    specified, names, checked = list(permit.providers), ", ".join(permit.providers), False
+    """Return a session, and whether its final graph was checked for capture."""
+    specified, names = list(permit.providers), ", ".join(permit.providers)
+    arguments = {"providers": providers, "enable_fallback": 0}
     try:
         if ON_ANY_DEVICE.issuperset(specified):
-            session = InferenceSession(model, options, providers=providers, enable_fallback=0)
+            session, checked = InferenceSession(model, options, **arguments), False
         else:
             from onnxruntime.backend.capture import eligibility  # only for EPs on a device  # noqa: PLC0415
 
-            session, checked = eligibility.open_session(
-                model, options, permit.providers, providers=providers, enable_fallback=0
-            )
+            session, checked = eligibility.open_session(model, options, permit.providers, **arguments)
     except NotPermittedError:
         raise
     except Exception as error:
         # ORT's own exceptions are neither class, and describe a fault of the model, or from 1.32 on of a plugin EP.
-        if not isinstance(error, (RuntimeError, ValueError)) and not failures.is_of_plugin(error):
+        of_plugin = "PluginExecutionProviderFactory::CreateProvider" in str(error)
+        if not of_plugin and not isinstance(error, (RuntimeError, ValueError)):
             raise
         advice = f"{failures.missing(specified)} ORT error: {error}"
         raise RuntimeError(f"ORT could not create a session with {names or 'the CPU EP'}. {advice}") from None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import marshal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from onnxruntime import InferenceSession, RunOptions
@@ -43,13 +42,13 @@ class Runs:
     settings: RunSettings | None = None  # the prepared ones, which those of a run override
     capture: Capture | None = None
     lock: SessionLock | None = None
-    order: RunOrder | None = None
+    guard: SessionLock | RunOrder | None = None  # the lock, or the order of runs on OpenVINO
     plain: bool = True  # whether numpy has the types of all outputs
     shared: frozenset[int] = frozenset()  # the outputs that can share memory with an input
     # The fast path, which returns None for inputs that it does not support.
     fast_run: Callable[[object, RunOptions], list | None] = lambda inputs, options: None
     settings_cache: dict[bytes, RunSettings] = field(default_factory=dict)  # the permitted settings of earlier runs
-    _circumstances: Circumstances | None = None
+    circumstances: Circumstances = field(default_factory=lambda: Circumstances.expected(()))
 
     @classmethod
     def of(cls, session: object, run_config: Mapping[str, str]) -> Runs:
@@ -63,17 +62,17 @@ class Runs:
     def _choose_route(self) -> None:
         session = self.session
         session_state = state.of(session)
+        self.circumstances = Circumstances.of_session(session, SESSION_ATTRIBUTES)
         self.capture, self.lock = session_state.capture_of(session), session_state.lock_of(session)
         if self.capture is not None:
             return
-        self.order = session_state.order_of(session)
+        self.guard = self.lock or session_state.order_of(session)
         self.plain = all(tensors.is_plain(node.type) for node in session.get_outputs())
         if self.plain:
             self.shared = self.inputs.returned_as(self.output_names)
         # A subclass of InferenceSession can override run.
         if self.plain and not self.shared and type(session) is InferenceSession:
-            guard = self.lock or self.order
-            self.fast_run = fast_path.of(session, self.inputs.slots, self.output_names, guard)
+            self.fast_run = fast_path.of(session, self.inputs.slots, self.output_names, self.guard)
 
     def are_of(self, session: object) -> bool:
         """Return whether these are the runs of a session as it is now."""
@@ -92,14 +91,6 @@ class Runs:
     def is_ort(self) -> bool:
         """Whether the session is ORT's, and not a mock or another object with ``get_inputs`` and ``run``."""
         return issubclass(type(self.session), InferenceSession)
-
-    @property
-    def circumstances(self) -> Circumstances:
-        # Not a cached_property: in Python 3.11, it has a lock, which a fork can leave taken.
-        if self._circumstances is None:
-            of_session = partial(Circumstances.of_session, self.session, SESSION_ATTRIBUTES)
-            self._circumstances = of_session() if self.is_ort else Circumstances.expected(())
-        return self._circumstances
 
     def settings_of(self, run_config: Mapping[str, object] | None, attributes: dict[str, object]) -> RunSettings:
         """Look up the settings of one run, or return those of an earlier run with the same arguments."""
@@ -126,11 +117,10 @@ class Runs:
         try:
             if self.capture is not None:
                 return self.capture.run(feeds, call)
-            guard = self.lock or self.order
-            if guard is None:
+            if self.guard is None:
                 outputs = self._run(feeds, call.options)
             else:
-                outputs = guard.run(call.options, self._run, feeds, call.options)
+                outputs = self.guard.run(call.options, self._run, feeds, call.options)
         except Exception as error:
             self.blame_inputs(error, feeds)
             raise

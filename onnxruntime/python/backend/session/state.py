@@ -43,7 +43,6 @@ class SessionState:
     def __init__(self) -> None:
         #: The settings of ``prepare``, until its prepared model takes them.
         self.applied: Applied | None = None
-        self._checked: object = None
         self._orders: dict[None, RunOrder] = {}
         self._captures: dict[int, Capture] = {}
         self._lock: locks.SessionLock | None = None
@@ -75,16 +74,11 @@ class SessionState:
 
     __del__ = _end
 
-    def checked_for_capture(self, session: InferenceSession) -> None:
-        """Note that ``prepare`` has checked the final graph of a session, until set_providers replaces the graph."""
-        self._checked = fast_path.inner_of(session)
+    def capture_of(self, session: InferenceSession, checked: bool = False) -> Capture | None:
+        """Return the captured graphs of a session, which all its runs share; ``None`` if it does not capture.
 
-    def is_checked(self, session: InferenceSession) -> bool:
-        """Return whether ``prepare`` has checked the final graph of a session."""
-        return self._checked is fast_path.inner_of(session)
-
-    def capture_of(self, session: InferenceSession) -> Capture | None:
-        """Return the captured graphs of a session, which all its runs share; ``None`` if it does not capture."""
+        :param checked: whether ``prepare`` has just created the session and checked its final graph.
+        """
         if not self._captures and ON_ANY_DEVICE.issuperset(session.get_providers()):
             return None
         from onnxruntime.backend.capture import eligibility, graphs  # only for EPs on a device  # noqa: PLC0415
@@ -95,7 +89,7 @@ class SessionState:
         switched_on = eligibility.switched_on(session)
         if not switched_on:
             return None
-        lock, checked = self.lock_of(session), self.is_checked(session)
+        lock = self.lock_of(session)
         # Several threads may create an object for the first run. One operation of the dict chooses the one for all.
         return self._captures.get(id(inner)) or self._captures.setdefault(
             id(inner), graphs.Capture(session, switched_on, lock, checked)
