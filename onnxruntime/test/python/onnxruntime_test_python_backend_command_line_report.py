@@ -28,7 +28,10 @@ def line(test: str, *models: dict, outcome: str = "passed", reason: str = "") ->
 
 def rows_of(page: str) -> dict[tuple[str, ...], list[str]]:
     """Return the class of each cell of each table row, by the row's texts."""
-    rows = [re.findall(r'<t[hd](?: class="(\w*)")?>(.*?)</t[hd]>', row) for row in re.findall("<tr>.*?</tr>", page)]
+    rows = [
+        re.findall(r'<t[hd](?: class="(\w*)")?>(?:<div>)?(.*?)(?:</div>)?</t[hd]>', row)
+        for row in re.findall("<tr>.*?</tr>", page)
+    ]
     return {tuple(html.unescape(text) for _, text in row): [kind for kind, _ in row] for row in rows}
 
 

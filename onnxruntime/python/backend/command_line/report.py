@@ -111,7 +111,7 @@ table{border-collapse:collapse;margin:1em 0}th,td{padding:.2em .6em;border:1px s
 vertical-align:top;overflow-wrap:anywhere;min-width:6em}tbody th{font-weight:normal;min-width:max(11em,28vw)}
 thead th{position:sticky;top:0;background:Canvas}.ep{background:#2a46}.mixed{background:#eb06}
 .cpu{background:#38e4}.none,.unknown{background:#8884}.failed{background:#e436}
-input{font:inherit;width:30em;max-width:100%;box-sizing:border-box}"""
+td div{max-height:7em;overflow:auto}input{font:inherit;width:30em;max-width:100%;box-sizing:border-box}"""
 _SCRIPT = """for(const input of document.querySelectorAll("input"))input.oninput=()=>{
 for(const row of input.nextElementSibling.tBodies[0].rows)
 row.hidden=!row.textContent.toLowerCase().includes(input.value.toLowerCase())}"""
@@ -156,6 +156,6 @@ def _table(title: str, names: list[str], rows: dict[str, list[tuple[str, str]]])
     head = "".join(f"<th>{escape(text)}</th>" for text in (title, *names))
     lines = [f"<table><thead><tr>{head}</tr></thead><tbody>"]
     for name, cells in rows.items():
-        row = "".join(f'<td class="{kind}">{escape(text)}</td>' for kind, text in cells)
+        row = "".join(f'<td class="{kind}"><div>{escape(text)}</div></td>' for kind, text in cells)
         lines.append(f"<tr><th>{escape(name)}</th>{row}</tr>")
     return "\n".join([*lines, "</tbody></table>"])
