@@ -131,7 +131,7 @@ def _has(*eps: str) -> Need:
 
 def _beside(key: str, *refused: str, what: str) -> Need:
     """Return the need that another entry does not have one of these values. Otherwise, the entry has no effect."""
-    return Need(what, lambda facts, _: facts.beside.get(key) not in refused, only_warns=True)
+    return _only_warns(what, lambda facts, _: facts.beside.get(key) not in refused)
 
 
 def _read_by(*operators: str) -> Need:
@@ -139,7 +139,7 @@ def _read_by(*operators: str) -> Need:
 
     ORT records the operators after ORT_ENABLE_BASIC. Its passes can remove operators whose keys they have read.
     """
-    return Need(f"a model with {' or '.join(operators)}", lambda facts, _: True, only_warns=True, operators=operators)
+    return _only_warns(f"a model with {' or '.join(operators)}", lambda *_: True, operators=operators)
 
 
 _NBITS = _read_by("MatMulNBits", "DequantizeLinear")
@@ -195,17 +195,13 @@ _OVERRIDES_APPLIED = Need(
 def _optimizes(level: GraphOptimizationLevel) -> Need:
     """Return the need of a graph optimization level at which the pass that reads a key runs."""
     least, what = int(level), f"graph_optimization_level={level.name} or more"
-    return Need(
-        what, lambda facts, _: int(facts.attributes.get("graph_optimization_level", least)) >= least, only_warns=True
-    )
+    return _only_warns(what, lambda facts, _: int(facts.attributes.get("graph_optimization_level", least)) >= least)
 
 
 def _enabled(*optimizers: str) -> Need:
     """Return the need that ``optimization.disable_specified_optimizers`` contains none of these optimizers."""
     what = f"{' and '.join(optimizers)} to be enabled"
-    return Need(
-        what, lambda facts, _: {*optimizers}.isdisjoint(facts.beside.get(_DISABLED, "").split(";")), only_warns=True
-    )
+    return _only_warns(what, lambda facts, _: {*optimizers}.isdisjoint(facts.beside.get(_DISABLED, "").split(";")))
 
 
 _BASIC = _optimizes(GraphOptimizationLevel.ORT_ENABLE_BASIC)
@@ -452,10 +448,9 @@ def _captures(facts: Circumstances) -> bool:
     return any(value_kinds.is_on(facts.options.get(ep, {}).get(name, "")) for ep, name in CAPTURE_SWITCHES.items())
 
 
-_CAPTURING = Need(
+_CAPTURING = _only_warns(
     f"an execution provider that captures graphs ({', '.join(CAPTURE_SWITCHES.values())})",
     lambda facts, text: text == "-1" or _captures(facts),
-    only_warns=True,
 )
 _ARENAS = Need(
     "a memory arena for each device in the value (cpu: enable_cpu_mem_arena; gpu: a GPU EP)",
