@@ -9,14 +9,15 @@ from __future__ import annotations
 import gc
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from unittest import mock
 
 import numpy as np
+from backend_test_captured_models import parsed
 from backend_test_models import model
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, helper, numpy_helper
 
 import onnxruntime
 import onnxruntime.backend
@@ -38,44 +39,28 @@ def chain(nodes: int = 6, shape: tuple = ("N", 4)) -> ModelProto:
 
 def two_inputs() -> ModelProto:
     """Return ``Y = A * B``, ``Z = A - B``: exchanged inputs change Z."""
-    nodes = [helper.make_node("Mul", ["A", "B"], ["Y"]), helper.make_node("Sub", ["A", "B"], ["Z"])]
-    return model(nodes, {"A": ("N",), "B": ("N",)}, {"Y": ("N",), "Z": ("N",)})
-
-
-def picked_rows() -> ModelProto:
-    """Return ``Y = W[I] + X`` with the integer input I."""
-    rows = np.arange(12, dtype=np.float32).reshape(3, 4) ** 2
-    nodes = [helper.make_node("Gather", ["W", "I"], ["G"]), helper.make_node("Add", ["G", "X"], ["Y"])]
-    made = model(nodes, {"I": ("N",), "X": (4,)}, {"Y": ("N", 4)}, {"W": rows})
-    made.graph.input[0].type.tensor_type.elem_type = TensorProto.INT64
-    return made
+    return parsed("(float[N] A, float[N] B) => (float[N] Y, float[N] Z) { Y = Mul (A, B) Z = Sub (A, B) }")
 
 
 def shape_arithmetic() -> ModelProto:
     """Return a model whose nodes on the CPU compute shapes and a fill size from the shapes of values on the device."""
-    nodes = [
-        helper.make_node("Shape", ["X"], ["S"]),
-        helper.make_node("Gather", ["S", "zero"], ["rows"]),
-        helper.make_node("Gather", ["S", "one"], ["columns"]),
-        helper.make_node("Mul", ["rows", "two"], ["twice"]),
-        helper.make_node("Div", ["columns", "two"], ["half"]),
-        helper.make_node("Concat", ["twice", "half"], ["T"], axis=0),
-        helper.make_node("Sigmoid", ["X"], ["P"]),
-        helper.make_node("Reshape", ["P", "T"], ["Q"]),
-        helper.make_node("ConstantOfShape", ["T"], ["C"], value=numpy_helper.from_array(np.array([3], np.float32))),
-        helper.make_node("Add", ["Q", "C"], ["D"]),
-        helper.make_node("Reshape", ["D", "S"], ["E"]),
-        helper.make_node("Expand", ["K", "S"], ["F"]),
-        helper.make_node("Mul", ["E", "F"], ["Y"]),
-        helper.make_node("Size", ["Q"], ["Z"]),
-    ]
-    constants = {"zero": [0], "one": [1], "two": [2]}
-    arrays = {name: np.array(values, np.int64) for name, values in constants.items()}
-    arrays["K"] = np.arange(6, dtype=np.float32)
-    made = model(nodes, {"X": ("N", 6)}, {"Y": ("N", 6), "T": (2,), "Z": ()}, arrays)
-    for output in made.graph.output[1:]:
-        output.type.tensor_type.elem_type = TensorProto.INT64
-    return made
+    return parsed("""(float[N,6] X) => (float[N,6] Y, int64[2] T, int64 Z)
+        <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, float[6] K = {0, 1, 2, 3, 4, 5}> {
+            S = Shape (X)
+            rows = Gather (S, zero)
+            columns = Gather (S, one)
+            twice = Mul (rows, two)
+            half = Div (columns, two)
+            T = Concat <axis = 0> (twice, half)
+            P = Sigmoid (X)
+            Q = Reshape (P, T)
+            C = ConstantOfShape <value = float[1] {3}> (T)
+            D = Add (Q, C)
+            E = Reshape (D, S)
+            F = Expand (K, S)
+            Y = Mul (E, F)
+            Z = Size (Q)
+        }""")
 
 
 class Expected:
@@ -105,6 +90,19 @@ def captured_ids(rep) -> Iterator[list[int]]:
 def capture_of(session: InferenceSession) -> graphs.Capture | None:
     """Return the captured graphs of a session."""
     return state.of(session).capture_of(session)
+
+
+def in_threads(count: int, work: Callable[[int], object]) -> None:
+    """Call ``work(i)`` in ``count`` threads that start together; raise the error of a thread."""
+    start = threading.Barrier(count)
+
+    def started(i: int) -> None:
+        start.wait()
+        work(i)
+
+    with ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(started, i) for i in range(count)]:
+            done.result()
 
 
 class Checks:
@@ -289,7 +287,7 @@ class CaptureBehaviour(Checks):
                 self.check(rep.run(given), expected(a, b))
 
     def test_an_input_that_no_node_reads(self) -> None:
-        made = model([helper.make_node("Neg", ["X"], ["Y"])], {"U": (3,), "X": ("N", 4)}, {"Y": ("N", 4)})
+        made = parsed("(float[3] U, float[N,4] X) => (float[N,4] Y) { Y = Neg (X) }")
         rep, expected = self.prepare(made), Expected(made)
         with captured_ids(rep) as ids:
             for i in range(6):
@@ -300,26 +298,14 @@ class CaptureBehaviour(Checks):
             rep.run([unread[:2], x])
 
     def test_an_input_that_is_an_output(self) -> None:
-        # Whether a node reads it or not, and at any position.
-        for inputs, outputs in (
-            (("U", "X"), ("U", "Y")),
-            (("X",), ("X", "Y")),
-            (("X",), ("Y", "X")),
-        ):
-            made = model(
-                [helper.make_node("Neg", ["X"], ["Y"])],
-                dict.fromkeys(inputs, (2, 4)),
-                dict.fromkeys(outputs, (2, 4)),
-            )
-            name = (set(inputs) & set(outputs)).pop()
-            with self.assertRaisesRegex(
-                RuntimeError, f"'{name}' is an input, .*Prepare the model without graph capture"
-            ):
+        x = "float[2] X"  # whether a node reads it or not, and at any position
+        for inputs, first, second in ((x, "X", "Y"), (x, "Y", "X"), (f"float[2] U, {x}", "U", "Y")):
+            made = parsed(f"({inputs}) => (float[2] {first}, float[2] {second}) {{ Y = Neg (X) }}")
+            with self.assertRaisesRegex(RuntimeError, "'[UX]' is an input, .*Prepare the model without graph capture"):
                 self.prepare(made)
 
     def test_scalars_and_no_elements(self) -> None:
-        made = model([helper.make_node("Neg", ["X"], ["Y"])], {"X": ()}, {"Y": ()})
-        rep = self.prepare(made)
+        rep = self.prepare(parsed("(float X) => (float Y) { Y = Neg (X) }"))
         for i in range(3):
             self.check(rep.run([np.array(i, np.float32)]), [np.array(-i, np.float32)])
         rep = self.prepare(chain())
@@ -364,16 +350,13 @@ class CaptureBehaviour(Checks):
 
     def test_eight_threads(self) -> None:
         rep, expected = self.prepare(chain(20)), Expected(chain(20))
-        start = threading.Barrier(8)
 
         def work(thread: int) -> None:
-            start.wait()
             for i in range(25):
                 self.check_run(rep, expected, self.data(100 * thread + i, 1 + thread % 2, 4))
 
-        with captured_ids(rep) as ids, ThreadPoolExecutor(8) as pool:
-            for done in [pool.submit(work, thread) for thread in range(8)]:
-                done.result()
+        with captured_ids(rep) as ids:
+            in_threads(8, work)
         # Two shapes make two graphs, or each thread has one.
         self.assertEqual(set(ids), set(range(1024, 1032 if self.by_thread else 1026)))
 
@@ -381,10 +364,10 @@ class CaptureBehaviour(Checks):
         first, expected = self.prepare(chain(20)), Expected(chain(20))
         second = onnxruntime.backend.prepare(first.session, run_config={"gpu_graph_id": 9})
         third = onnxruntime.backend.prepare(first.session)
-        start = threading.Barrier(3)
+        reps = ((first, 0), (second, 1000), (third, 2001))
 
-        def work(rep, seed: int) -> None:
-            start.wait()
+        def work(thread: int) -> None:
+            rep, seed = reps[thread]
             for i in range(30):
                 # Each model has the shapes in another order: automatic ids must be counted for the session.
                 x = self.data(seed + i, 1 + (seed + i) % 3, 4)
@@ -392,19 +375,15 @@ class CaptureBehaviour(Checks):
                     x = x[:1]
                 self.check(rep.run([x]), expected(x))
 
-        with captured_ids(first) as ids, ThreadPoolExecutor(3) as pool:
-            reps = ((first, 0), (second, 1000), (third, 2001))
-            for done in [pool.submit(work, rep, seed) for rep, seed in reps]:
-                done.result()
+        with captured_ids(first) as ids:
+            in_threads(3, work)
         self.assertEqual(len(set(ids)), 7 if self.by_thread else 4)
         self.assertIn(9, ids)
 
     def test_two_sessions_in_two_threads(self) -> None:
         expected = Expected(chain(20))
-        start = threading.Barrier(2)
 
         def work(thread: int) -> None:
-            start.wait()
             for _ in range(3):
                 rep = self.prepare(chain(20))
                 for i in range(40):
@@ -412,9 +391,7 @@ class CaptureBehaviour(Checks):
                 del rep
                 gc.collect()
 
-        with ThreadPoolExecutor(2) as pool:
-            for done in [pool.submit(work, thread) for thread in range(2)]:
-                done.result()
+        in_threads(2, work)
 
     def test_outputs_are_the_callers(self) -> None:
         rep = self.prepare(chain())
@@ -498,7 +475,11 @@ class CaptureBehaviour(Checks):
         self.assertEqual((last.logid, last.get_run_config_entry("gpu_graph_id")), ("", "1024"))
 
     def test_integers(self) -> None:
-        rep, expected = self.prepare(picked_rows()), Expected(picked_rows())
+        picked = (
+            "(int64[N] I, float[4] X) => (float[N,4] Y) <float[3,4] W = {0, 1, 4, 9, 16, 25, 36, 49, 64, 81, 100, 121}>"
+        )
+        made = parsed(f"{picked} {{ G = Gather (W, I) Y = Add (G, X) }}")
+        rep, expected = self.prepare(made), Expected(made)
         x = self.data(0, 4)
         for rows in np.array([[1, 1], [0, 2], [2, 1], [0, 0], [-1, 1]]):
             self.check(rep.run([rows, x]), expected(rows, x))

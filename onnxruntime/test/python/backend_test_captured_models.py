@@ -6,9 +6,21 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 from backend_test_models import model
 from onnx import ModelProto, helper, parser
+
+
+def parsed(graph: str) -> ModelProto:
+    """Return the model of a text such as ``(float[N,4] X) => (float[N,4] Y) { Y = Neg (X) }``."""
+    return parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> test {graph}')
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 class _Net:
@@ -110,8 +122,6 @@ _HIDDEN = (
 
 def hidden_copies() -> list[tuple[str, ModelProto]]:
     """Return the operators to refuse, each with the model."""
-    header = '<ir_version: 10, opset_import: ["": 21]> hidden'
     return [
-        (operator, parser.parse_model(f"{header} {values} <{constants}> {{ {nodes} }}"))
-        for operator, values, constants, nodes in _HIDDEN
+        (operator, parsed(f"{values} <{constants}> {{ {nodes} }}")) for operator, values, constants, nodes in _HIDDEN
     ]

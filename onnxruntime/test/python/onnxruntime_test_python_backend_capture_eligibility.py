@@ -10,6 +10,7 @@ No device is needed. The tests of the WebGPU EP check that it replays the permit
 from __future__ import annotations
 
 import os
+import tempfile
 import unittest
 from functools import partial
 from pathlib import Path
@@ -346,9 +347,22 @@ class CheckTest(unittest.TestCase):
                 with mock.patch.object(eligibility, "_MOST_BYTES", most):
                     self.assertRegex(eligibility.check(mock.Mock(), WEBGPU, path), "cannot be read")
 
+    def test_the_model_of_a_callers_session(self) -> None:
+        source = between("RandomNormalLike").SerializeToString()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "model.onnx")
+            path.write_bytes(source)
+            for model_or_path in (source, str(path)):
+                session = InferenceSession(model_or_path, providers=[CPU])
+                self.assertIn("random numbers", eligibility.problem(session, [CUDA], False))
+                self.assertEqual(eligibility.problem(session, [CUDA], True), "")
+
     def test_a_session_of_an_unreadable_model(self) -> None:
+        session = InferenceSession(between("Tanh").SerializeToString(), providers=[CPU])
         for content, path in ((b"\xff\xff\xff", None), (None, "no-such.onnx"), (None, None)):
-            self.assertIsNone(eligibility._as_opened(mock.Mock(_model_bytes=content, _model_path=path)))
+            session._model_bytes, session._model_path = content, path
+            # Its inputs on the CPU may be read.
+            self.assertIn("input 'X' is read on the CPU", eligibility.problem(session, [CUDA], False))
 
 
 class OpenTest(unittest.TestCase):

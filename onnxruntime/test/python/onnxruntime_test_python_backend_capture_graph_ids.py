@@ -21,9 +21,8 @@ from backend_test_capture import (
     chain,
     two_inputs,
 )
-from backend_test_capture_cuda import CPU, DEVICES, INT64, ORDINARY, OnCuda, needs_cuda, open_session
-from backend_test_models import model
-from onnx import helper
+from backend_test_capture_cuda import CPU, DEVICES, ORDINARY, OnCuda, needs_cuda, open_session
+from backend_test_captured_models import parsed
 
 import onnxruntime
 import onnxruntime.backend
@@ -92,8 +91,7 @@ class OwnRunsTest(OnCuda):
 
     def test_a_callers_session_is_taken_whatever_it_captures(self) -> None:
         shared = open_session(chain(), config={"session.use_env_allocators": "1"})
-        reshape = model([helper.make_node("Reshape", ["X", "S"], ["Y"])], {"X": (2, 4), "S": (2,)}, {"Y": ("M", "N")})
-        reshape.graph.input[1].type.tensor_type.elem_type = INT64
+        reshape = parsed("(float[2,4] X, int64[2] S) => (float[M,N] Y) { Y = Reshape (X, S) }")
         x, shape = self.data(0, 2, 4), np.array([4, 2], np.int64)
         for session, inputs, why in (
             (shared, [x], "session.use_env_allocators"),

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
-import sys
 import tempfile
 import textwrap
 import unittest
@@ -32,9 +30,10 @@ from backend_test_capture import (
     shape_arithmetic,
     two_inputs,
 )
-from backend_test_capture_cuda import CPU, CUDA, INT64, ORDINARY, OnCuda, needs_cuda, open_session, typed
-from backend_test_models import model
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from backend_test_capture_cuda import CPU, CUDA, ORDINARY, OnCuda, needs_cuda, open_session
+from backend_test_captured_models import parsed
+from backend_test_children import run_code
+from onnx import ModelProto
 
 import onnxruntime
 import onnxruntime.backend
@@ -76,53 +75,48 @@ class OutputsOnTheCpuTest(OnCuda):
                 self.same(rep.run([x]), expected(x))
 
     def test_shapes_sizes_and_constants(self) -> None:
-        relu = helper.make_node("Relu", ["X"], ["R"])
-        for operator, shape in (("Shape", (2,)), ("Size", ())):
-            with self.subTest(operator):
-                nodes = [relu, helper.make_node(operator, ["X"], ["Y"])]
-                made = typed(model(nodes, {"X": ("N", 4)}, {"R": ("N", 4), "Y": shape}), INT64, 1)
-                self.check_shapes(made, (2, 4), (3, 4), (2, 4), (5, 4))
-        constant = {"K": np.array([5, 6], np.float32)}
-        nodes = [relu, helper.make_node("Identity", ["K"], ["Z"])]
-        self.check_shapes(model(nodes, {"X": ("N", 4)}, {"R": ("N", 4), "Z": (2,)}, constant), (2, 4), (3, 4))
+        for output, nodes, shapes in (
+            ("int64[2] Y", "Y = Shape (X)", ((2, 4), (3, 4), (2, 4), (5, 4))),
+            ("int64 Y", "Y = Size (X)", ((2, 4), (3, 4), (2, 4), (5, 4))),
+            ("float[2] Y", "K = Constant <value = float[2] {5, 6}> () Y = Identity (K)", ((2, 4), (3, 4))),
+        ):
+            with self.subTest(nodes):
+                self.check_shapes(
+                    parsed(f"(float[N,4] X) => (float[N,4] R, {output}) {{ R = Relu (X) {nodes} }}"), *shapes
+                )
+        # Nothing but the CPU.
+        self.check_shapes(parsed("(float[N,4] X) => (int64[2] Y) { Y = Shape (X) }"), (2, 4), (3, 4))
 
-    def test_nothing_but_the_cpu(self) -> None:
-        made = typed(model([helper.make_node("Shape", ["X"], ["Y"])], {"X": ("N", 4)}, {"Y": (2,)}), INT64, 0)
-        self.check_shapes(made, (2, 4), (3, 4))
+    ON_CPU = "(float[2] X) => (float[2] Z) <float[2] K = {5, 6}> { Z = Identity (K) }"
 
     def test_limits_where_everything_is_on_the_cpu(self) -> None:
-        constant = {"K": np.array([5, 6], np.float32)}
-        made = model([helper.make_node("Identity", ["K"], ["Z"])], {"X": (2,)}, {"Z": (2,)}, constant)
-        rep, x = self.prepare(made), self.data(0, 2)
+        rep, x = self.prepare(parsed(self.ON_CPU)), self.data(0, 2)
         for _ in range(3):
             for limits in ({"timeout": 30}, {"cancellation": onnxruntime.backend.Cancellation()}, {}):
-                self.same(rep.run([x], **limits), [constant["K"]])
+                self.same(rep.run([x], **limits), [np.array([5, 6], np.float32)])
 
     def test_a_cancellation_ends_a_run_where_everything_is_on_the_cpu(self) -> None:
-        constant = {"K": np.array([5, 6], np.float32)}
-        made = model([helper.make_node("Identity", ["K"], ["Z"])], {"X": (2,)}, {"Z": (2,)}, constant)
-        rep, cancellation, terminated = self.prepare(made), onnxruntime.backend.Cancellation(), []
+        rep, cancellation, ends = self.prepare(parsed(self.ON_CPU)), onnxruntime.backend.Cancellation(), []
         run = rep.session.run
 
         def canceled(names: list[str], feeds: dict, options: onnxruntime.RunOptions) -> list:
             cancellation.cancel()
-            terminated.append(options.terminate)
+            ends.append((options.terminate, options.get_run_config_entry("gpu_graph_id")))
             return run(names, feeds, options)
 
         with mock.patch.object(rep.session, "run", canceled), self.assertRaises(onnxruntime.backend.RunCancelledError):
             rep.run([self.data(0, 2)], cancellation=cancellation)
-        self.assertEqual(terminated, [True])
+        self.assertEqual(ends, [(True, "-1")])
 
     def test_inputs_that_no_node_reads_stay_there(self) -> None:
         # From the device, ORT copies them to the CPU while it captures, to memory that is released before the replay.
-        rep = self.prepare(model([helper.make_node("Neg", ["X"], ["Y"])], {"U": (3,), "X": (2, 4)}, {"Y": (2, 4)}))
+        rep = self.prepare(parsed("(float[3] U, float[2,4] X) => (float[2,4] Y) { Y = Neg (X) }"))
         rep.run([self.data(0, 3), self.data(1, 2, 4)])
         buffers = capture_of(rep.session)._begun[0].inputs
         self.assertEqual([(name, value.device_name()) for name, value in buffers], [("U", "cpu"), ("X", "cuda")])
 
     def test_they_are_the_callers(self) -> None:
-        nodes = [helper.make_node("Relu", ["X"], ["R"]), helper.make_node("Shape", ["X"], ["Y"])]
-        rep = self.prepare(typed(model(nodes, {"X": ("N", 4)}, {"R": ("N", 4), "Y": (2,)}), INT64, 1))
+        rep = self.prepare(parsed("(float[N,4] X) => (float[N,4] R, int64[2] Y) { R = Relu (X) Y = Shape (X) }"))
         x = self.data(0, 3, 4)
         kept = [rep.run([x])[1] for _ in range(4)]
         for output in kept:
@@ -142,26 +136,17 @@ class OutputsOnTheCpuTest(OnCuda):
             self.check_run(rep, expected, self.data(i, (2, 5, 3)[i % 3], 6))
 
     def test_values_that_the_cpu_reads_are_refused(self) -> None:
-        def integers(made: ModelProto, *inputs: int) -> ModelProto:
-            for index in inputs:
-                made.graph.input[index].type.tensor_type.elem_type = INT64
-            return made
-
-        reshape = model([helper.make_node("Reshape", ["X", "S"], ["Y"])], {"X": (2, 4), "S": (2,)}, {"Y": ("M", "N")})
-        cut = model(
-            [helper.make_node("Slice", ["X", "B", "E"], ["Y"])], {"X": (8,), "B": (1,), "E": (1,)}, {"Y": ("N",)}
-        )
-        for made, inputs, name in ((reshape, (1,), "S"), (cut, (1, 2), "B")):
-            with self.assertRaisesRegex(RuntimeError, f"'{name}' is read on the CPU"):
-                self.prepare(integers(made, *inputs))
-        # Values that the device computes must be copied to the CPU. ORT captures no session with copies.
-        nodes = [
-            helper.make_node("Cast", ["X"], ["I"], to=INT64),
-            helper.make_node("ConstantOfShape", ["I"], ["Z"]),
-            helper.make_node("Add", ["Z", "X"], ["Y"]),
-        ]
-        with self.assertRaisesRegex(RuntimeError, "cannot be captured"):
-            self.prepare(model(nodes, {"X": (1,)}, {"Y": ("N",)}))
+        for graph, refused in (
+            ("(float[2,4] X, int64[2] S) => (float[M,N] Y) { Y = Reshape (X, S) }", "'S' is read on the CPU"),
+            ("(float[8] X, int64[1] B, int64[1] E) => (float[N] Y) { Y = Slice (X, B, E) }", "'B' is read on the CPU"),
+            # Values that the device computes must be copied to the CPU. ORT captures no session with copies.
+            (
+                "(float[1] X) => (float[N] Y) { I = Cast <to = 7> (X) Z = ConstantOfShape (I) Y = Add (Z, X) }",
+                "cannot be captured",
+            ),
+        ):
+            with self.assertRaisesRegex(RuntimeError, refused):
+                self.prepare(parsed(graph))
 
 
 @needs_cuda
@@ -192,10 +177,9 @@ class ShrinkingTest(OnCuda):
         ordinary.run([x], run_config=shrink)
 
 
-def with_random_numbers() -> ModelProto:
+def with_random_numbers(noise: str = "RandomNormalLike (X)") -> ModelProto:
     """``Y = X * random``."""
-    nodes = [helper.make_node("RandomNormalLike", ["X"], ["R"]), helper.make_node("Mul", ["X", "R"], ["Y"])]
-    return model(nodes, {"X": ("N", 4)}, {"Y": ("N", 4)})
+    return parsed(f"(float[N,4] X) => (float[N,4] Y) {{ R = {noise} Y = Mul (X, R) }}")
 
 
 @needs_cuda
@@ -212,28 +196,19 @@ class RandomTest(OnCuda):
         self.same(first, second)
 
     def test_it_is_refused(self) -> None:
-        for operator in ("RandomNormal", "RandomUniform"):
-            for like in ("", "Like"):
-                made = with_random_numbers()
-                noise = helper.make_node(operator, ["X"], ["R"]) if like else helper.make_node(operator, [], ["R"])
-                noise.op_type += like
-                if not like:
-                    noise.attribute.append(helper.make_attribute("shape", [2, 4]))
-                made.graph.node[0].CopyFrom(noise)
-                with self.assertRaisesRegex(NotPermittedError, f"{operator}{like}, .*random"):
-                    self.prepare(made)
-                first, second = (self.ordinary(made).run(self.ONE)[0] for _ in range(2))
-                self.assertFalse((first == second).any())
+        for noise in ("Normal <shape = [2, 4]> ()", "Uniform <shape = [2, 4]> ()", "NormalLike (X)", "UniformLike (X)"):
+            made = with_random_numbers(f"Random{noise}")
+            with self.assertRaisesRegex(NotPermittedError, f"Random{noise.split()[0]}, .*random"):
+                self.prepare(made)
+            first, second = (self.ordinary(made).run(self.ONE)[0] for _ in range(2))
+            self.assertFalse((first == second).any())
 
     def test_dropout(self) -> None:
-        made = model([helper.make_node("Dropout", ["X", "R", "T"], ["Y"])], {"X": ("N", 4)}, {"Y": ("N", 4)})
-        made.graph.initializer.append(numpy_helper.from_array(np.array(0.5, np.float32), "R"))
-        made.graph.initializer.append(numpy_helper.from_array(np.array(True), "T"))
+        dropout = "(float[N,4] X) => (float[N,4] Y) <float R = {{0.5}}, bool T = {{{}}}> {{ Y = Dropout (X, R, T) }}"
         with self.assertRaisesRegex(NotPermittedError, "Dropout, .*random"):
-            self.prepare(made)
-        made.graph.initializer[1].CopyFrom(numpy_helper.from_array(np.array(False), "T"))
+            self.prepare(parsed(dropout.format(1)))
         for level in ("ORT_DISABLE_ALL", "ORT_ENABLE_ALL"):
-            rep = self.prepare(made, graph_optimization_level=level)
+            rep = self.prepare(parsed(dropout.format(0)), graph_optimization_level=level)
             for i in range(3):
                 x = self.data(i, 2, 4)
                 self.same(rep.run([x]), [x])
@@ -257,18 +232,16 @@ class RandomTest(OnCuda):
 class TrialDataTest(OnCuda):
     def test_pairs_of_indices(self) -> None:
         """If the indices of a pair are exchanged, they are out of range, and the process crashes."""
-        made = model([helper.make_node("GatherND", ["D", "I"], ["Y"])], {"D": ("A", "B"), "I": ("N", 2)}, {"Y": ("N",)})
-        made.graph.input[1].type.tensor_type.elem_type = INT64
-        rep, data = self.prepare(made), self.data(0, 2, 1000000)
-        pairs = np.array([[0, 999999], [1, 999998], [0, 5], [1, 777777]])
+        rep = self.prepare(parsed("(float[A,B] D, int64[N,2] I) => (float[N] Y) { Y = GatherND (D, I) }"))
+        data, pairs = self.data(0, 2, 1000000), np.array([[0, 999999], [1, 999998], [0, 5], [1, 777777]])
         for _ in range(3):
             self.same(rep.run([data, pairs]), [data[pairs[:, 0], pairs[:, 1]]])
 
     def test_indices_that_are_floats(self) -> None:
-        nodes = [helper.make_node("Cast", ["F"], ["I"], to=INT64), helper.make_node("GatherND", ["D", "I"], ["Y"])]
-        rep = self.prepare(model(nodes, {"D": ("A",), "F": ("N", 1)}, {"Y": ("N",)}))
-        data = self.data(0, 1000000)
-        places = np.array([[0], [999999], [7], [0]], np.float32)
+        rep = self.prepare(
+            parsed("(float[A] D, float[N,1] F) => (float[N] Y) { I = Cast <to = 7> (F) Y = GatherND (D, I) }")
+        )
+        data, places = self.data(0, 1000000), np.array([[0], [999999], [7], [0]], np.float32)
         for _ in range(3):
             self.same(rep.run([data, places]), [data[places[:, 0].astype(int)]])
 
@@ -333,8 +306,7 @@ class SetProvidersTest(OnCuda):
 
 def folded_output() -> ModelProto:
     """``Y = X + V`` and ``V = -W``: ORT folds V to an initializer, which is an output that a node reads."""
-    nodes = [helper.make_node("Neg", ["W"], ["V"]), helper.make_node("Add", ["X", "V"], ["Y"])]
-    return model(nodes, {"X": (3,)}, {"Y": (3,), "V": (3,)}, {"W": np.ones(3, np.float32)})
+    return parsed("(float[3] X) => (float[3] Y, float[3] V) <float[3] W = {1, 1, 1}> { V = Neg (W) Y = Add (X, V) }")
 
 
 @needs_cuda
@@ -342,8 +314,7 @@ class FailingCaptureTest(OnCuda):
     """A capture that fails inside ORT."""
 
     def test_an_initializer_that_is_an_output_is_refused(self) -> None:
-        added = model([helper.make_node("Add", ["X", "W"], ["Y"])], {"X": (3,)}, {"Y": (3,), "W": (3,)})
-        added.graph.initializer.append(numpy_helper.from_array(np.ones(3, np.float32), "W"))
+        added = parsed("(float[3] X) => (float[3] Y, float[3] W) <float[3] W = {1, 1, 1}> { Y = Add (X, W) }")
         for made, name in ((added, "W"), (folded_output(), "V")):
             with self.assertRaisesRegex(NotPermittedError, f"output '{name}' is a constant that nodes read"):
                 self.prepare(made)
@@ -372,15 +343,7 @@ class FailingCaptureTest(OnCuda):
             import os
             os._exit(0)  # ORT itself fails as it ends
         """
-        folder = os.path.dirname(os.path.abspath(__file__))
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(program)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([folder, *sys.path])},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=200,
-        )
+        done = run_code(textwrap.dedent(program))
         if "right" in done.stdout:  # a GPU may permit the copy
             self.assertEqual(done.stdout.split(), ["right"] * 5, done.stderr)
         else:
@@ -462,12 +425,9 @@ class RequirementsTest(unittest.TestCase):
 
     def test_tensors_only(self) -> None:
         options = {CUDA: {"enable_cuda_graph": "1"}}
-        strings = model(
-            [helper.make_node("Identity", ["X"], ["Y"])], {"X": (1,)}, {"Y": (1,)}, elem_type=TensorProto.STRING
-        )
+        strings = parsed("(string[1] X) => (string[1] Y) { Y = Identity (X) }")
         self.check_problem(r"'X' is tensor\(string\)", options, strings)
-        sequence = model([helper.make_node("SequenceConstruct", ["X"], ["Y"])], {"X": (2, 4)}, {"Y": None})
-        sequence.graph.output[0].CopyFrom(helper.make_tensor_sequence_value_info("Y", TensorProto.FLOAT, None))
+        sequence = parsed("(float[2,4] X) => (seq(float[]) Y) { Y = SequenceConstruct (X) }")
         self.check_problem(r"'Y' is seq\(tensor\(float\)\)", options, sequence)
 
     def test_two_eps_that_capture(self) -> None:

@@ -22,6 +22,7 @@ from backend_test_capture import (
     Expected,
     capture_of,
     chain,
+    in_threads,
 )
 from backend_test_capture_cuda import ORDINARY, OnCuda, needs_cuda, open_session
 
@@ -158,7 +159,8 @@ class BesideOthersTest(OnCuda):
         x = self.data(0, 3, 4)
         meet, met = threading.Barrier(2, timeout=20), []
 
-        def run(rep) -> None:
+        def run(i: int) -> None:
+            rep = (first, second)[i]
             rep.run([x])
             replay = graphs.Capture._replay
 
@@ -170,9 +172,7 @@ class BesideOthersTest(OnCuda):
             with mock.patch.object(capture_of(rep.session), "_replay", both.__get__(capture_of(rep.session))):
                 rep.run([x], logid="met")
 
-        with ThreadPoolExecutor(2) as pool:
-            for done in [pool.submit(run, rep) for rep in (first, second)]:
-                done.result()
+        in_threads(2, run)
         self.assertEqual(sorted(met), [0, 1])
 
     @unittest.skipUnless(hasattr(signal, "setitimer"), "requires signals by a timer")

@@ -23,15 +23,14 @@ from contextlib import nullcontext
 from functools import partial
 from unittest import mock
 
-import numpy as np
 from backend_test_capture import (
     Expected,
     capture_of,
     chain,
+    in_threads,
 )
 from backend_test_capture_cuda import CUDA, DEVICES, ORDINARY, OnCuda, needs_cuda
-from backend_test_models import model
-from onnx import helper
+from backend_test_captured_models import parsed
 
 import onnxruntime
 import onnxruntime.backend
@@ -43,12 +42,6 @@ from onnxruntime.backend.runs import locks
 @needs_cuda
 class ThreadTest(OnCuda):
     """Graphs belong to threads."""
-
-    def in_threads(self, count: int, work) -> None:
-        with ThreadPoolExecutor(count) as pool:
-            start = threading.Barrier(count)
-            for done in [pool.submit(lambda k=k: (start.wait(), work(k))) for k in range(count)]:
-                done.result()
 
     def test_runs_go_straight(self) -> None:
         rep, threads = self.prepare(chain()), set()
@@ -76,7 +69,7 @@ class ThreadTest(OnCuda):
                 self.check(rep.run([x], run_config=config), expected(x))
             threads.add(threading.get_ident())
 
-        self.in_threads(20, work)
+        in_threads(20, work)
         self.assertEqual(len(threads), 20)
         # Each of the first eight threads has two graphs, the others together have four.
         self.assertEqual(len(capture_of(rep.session)._begun), 2 * graph_keys.MOST_THREADS + 4)
@@ -130,7 +123,7 @@ class ThreadTest(OnCuda):
         rep = self.prepare(chain())
         run = partial(rep.run, [self.data(0, 3, 4)])
         with mock.patch.object(graph_keys, "_serve", watched):
-            self.in_threads(graph_keys.MOST_THREADS + 2, lambda _, run=run: run())
+            in_threads(graph_keys.MOST_THREADS + 2, lambda _, run=run: run())
         self.assertIn(True, serving)
         gone = weakref.ref(rep.session)
         del run
@@ -172,7 +165,7 @@ class ThreadTest(OnCuda):
                 for config in (None, ORDINARY, {"gpu_graph_id": 5}):
                     self.check(rep.run([x], run_config=config), expected(x))
 
-        self.in_threads(graph_keys.MOST_THREADS + 4, work)
+        in_threads(graph_keys.MOST_THREADS + 4, work)
 
     def test_whoever_holds_the_lock_beside_others_on_the_common_thread(self) -> None:
         with mock.patch.object(graph_keys, "MOST_THREADS", 0):
@@ -284,8 +277,7 @@ class OtherDeviceTest(OnCuda):
         self.addCleanup(setattr, locks.CUDA, "other_devices", locks.CUDA.other_devices)
 
     def test_in_any_thread(self) -> None:
-        nodes = [helper.make_node("Add", ["X", "K"], ["Y"])]
-        made = model(nodes, {"X": ("N", 4)}, {"Y": ("N", 4)}, {"K": np.eye(1, 4, dtype=np.float32)})
+        made = parsed("(float[N,4] X) => (float[N,4] Y) <float[1,4] K = {1, 0, 0, 0}> { Y = Add (X, K) }")
         for _ in range(5):
             rep, expected = self.prepare(made, 1), Expected(made)
             self.assertTrue(locks.CUDA.other_devices)

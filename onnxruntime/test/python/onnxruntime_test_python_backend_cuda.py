@@ -13,6 +13,7 @@ import unittest
 from unittest import mock
 
 import numpy as np
+from backend_test_children import run_code
 from backend_test_execution_providers import CPU, NO_CPU, convolutions, doubled_text, gpus, image, on_cpu
 from backend_test_models import no_session_opens
 
@@ -56,11 +57,9 @@ class CudaBuildTest(unittest.TestCase):
             "    try: print(onnxruntime.backend.prepare(models.convolutions(), device).providers)\n"
             "    except RuntimeError as error: print(type(error).__name__)\n"
         )
-        folder = os.path.dirname(os.path.abspath(__file__))
-        command = [sys.executable, "-W", "ignore", "-c", program]
-        made = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=True)
-        self.assertEqual(len(made.stdout.splitlines()), 3, made.stdout)
-        self.assertNotIn("EP Error", made.stdout)
+        done = run_code(program)
+        self.assertEqual((done.returncode, len(done.stdout.splitlines())), (0, 3), done.stdout)
+        self.assertNotIn("EP Error", done.stdout)
 
     def test_excluded_is_unavailable(self) -> None:
         with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": EP}), no_session_opens():

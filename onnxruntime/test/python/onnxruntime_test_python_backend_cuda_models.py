@@ -16,13 +16,12 @@ import contextlib
 import ctypes
 import gc
 import os
-import threading
 import unittest
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from backend_test_captured_models import convolutional_net, transformer_block
+from backend_test_capture import in_threads
+from backend_test_captured_models import convolutional_net, resident_bytes, transformer_block
 from backend_test_execution_providers import gpus
 from backend_test_models import model
 from backend_test_random_models import random_inputs, random_model, refused_variant
@@ -54,11 +53,6 @@ def prepare(made: ModelProto, capture: bool, device: int = 0):
 def replays() -> int:
     """Return the number of graphs that the software CUDA has launched."""
     return ctypes.c_ulong.in_dll(ctypes.CDLL("libcudart.so.13"), "soft_launched_graphs").value
-
-
-def resident_kib() -> int:
-    with open("/proc/self/statm", encoding="ascii") as statm:
-        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
 
 
 class Pair:
@@ -95,19 +89,6 @@ class Pair:
                 assert have.tobytes() == want.tobytes(), f"{where}: {have.ravel()[:8]} is not {want.ravel()[:8]}"
             else:
                 np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5, err_msg=where)
-
-
-def at_once(work, count: int = THREADS) -> None:
-    """Call ``work(i)`` in ``count`` threads that start together; raise the error of a thread."""
-    start = threading.Barrier(count)
-
-    def started(i: int) -> None:
-        start.wait()
-        work(i)
-
-    with ThreadPoolExecutor(count) as pool:
-        for done in [pool.submit(started, i) for i in range(count)]:
-            done.result()
 
 
 @unittest.skipUnless(DEVICES, "requires the CUDA EP, and a GPU or with_software_cuda.sh")
@@ -174,13 +155,13 @@ class CapturedModelsTest(unittest.TestCase):
             for _ in range(40):
                 pair.check({"X": random.random(shape, dtype=np.float32)})
 
-        at_once(runs)
+        in_threads(THREADS, runs)
 
     def test_random_models_in_threads(self) -> None:
         for seed in range(MODELS):
             with self.subTest(seed=seed):
                 pair = Pair(self.model(seed), by_set_providers=seed % 4 == 2)
-                at_once(lambda i, pair=pair, seed=seed: self.runs(pair, 10 * seed + i, RUNS // THREADS))
+                in_threads(THREADS, lambda i, pair=pair, seed=seed: self.runs(pair, 10 * seed + i, RUNS // THREADS))
 
     def test_sessions_at_once(self) -> None:
         # Sessions on two devices change how all later sessions of this process run.
@@ -190,7 +171,7 @@ class CapturedModelsTest(unittest.TestCase):
             for seed in range(i, MODELS, THREADS):
                 self.runs(Pair(self.model(seed), i % min(DEVICES, 2)), seed, RUNS // 2)
 
-        at_once(work)
+        in_threads(THREADS, work)
 
     def test_known_models(self) -> None:
         random = np.random.default_rng(0)
@@ -208,9 +189,9 @@ class CapturedModelsTest(unittest.TestCase):
     def test_nothing_grows(self) -> None:
         pair = Pair(self.model(3))
         self.runs(pair, 0, 300)
-        before = resident_kib()
+        before = resident_bytes()
         self.runs(pair, 0, 1500)
-        self.assertLess(resident_kib() - before, 1024)
+        self.assertLess(resident_bytes() - before, 2**20)
 
 
 if __name__ == "__main__":

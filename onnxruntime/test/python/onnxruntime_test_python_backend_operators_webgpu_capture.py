@@ -16,15 +16,16 @@ import unittest
 
 import backend_captured_operators as operators
 import numpy as np
-from backend_test_captured_models import convolutional_net, hidden_copies, transformer_block
+from backend_test_capture import Checks
+from backend_test_captured_models import convolutional_net, hidden_copies, parsed, transformer_block
 from backend_test_execution_providers import set_up_webgpu_plugin
 from backend_test_models import model
 from backend_test_random_models import random_inputs, random_model, refused_variant
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto, helper, numpy_helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime import ExecutionMode, GraphOptimizationLevel, InferenceSession, OrtValue
+from onnxruntime import ExecutionMode, GraphOptimizationLevel, InferenceSession
 from onnxruntime.backend.capture.operators import OPERATORS
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CPU, WEBGPU
@@ -44,7 +45,7 @@ def prepare(made: ModelProto, **keywords):
     return onnxruntime.backend.prepare(made.SerializeToString(), provider_options=options, **keywords)
 
 
-class ModelTest(unittest.TestCase):
+class ModelTest(Checks, unittest.TestCase):
     """Models through the backend."""
 
     def check_runs(self, rep, feeds, runs: int) -> None:
@@ -53,15 +54,10 @@ class ModelTest(unittest.TestCase):
             values = feeds(run)
             if run % 3 == 2:
                 with locks.WEBGPU.alone():
-                    values = {name: self.on_device(rep, array) for name, array in values.items()}
+                    values = {name: operators.on_device(rep.session, array) for name, array in values.items()}
             for have, want in zip(rep.run(values), rep.run(values, run_config=_ORDINARY), strict=True):
                 self.assertEqual(have.shape, want.shape)
                 np.testing.assert_array_equal(operators.bits(have), operators.bits(want), f"run {run}")
-
-    def on_device(self, rep, array: np.ndarray) -> OrtValue:
-        value = rep.session.create_ortvalue_from_shape_and_type(array.shape, array.dtype.type, "webgpu")
-        value.update_inplace(array)
-        return value
 
     def check_block(self, made: ModelProto, feeds) -> None:
         rep = prepare(made)
@@ -79,9 +75,6 @@ class ModelTest(unittest.TestCase):
         for joined in (False, True):
             made = transformer_block(joined)
             self.check_block(made, lambda run: {"X": self.data(run, 1 + run % 2, 3 + run % 3, 16)})
-
-    def data(self, seed: int, *shape: int) -> np.ndarray:
-        return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
     def test_hidden_copies_are_refused_by_name(self) -> None:
         for operator, made in hidden_copies():
@@ -102,39 +95,42 @@ class ModelTest(unittest.TestCase):
 
     def test_what_the_optimizers_make_of_it_decides(self) -> None:
         # If ORT fuses the Reshape and the Transpose, no stale value is left.
-        nodes = [helper.make_node("Neg", ["X"], ["T"]), helper.make_node("Identity", ["T"], ["Y"])]
-        made = model(nodes, {"X": (2,)}, {"Y": (2,)})
+        made = parsed("(float[2] X) => (float[2] Y) { T = Neg (X) Y = Identity (T) }")
         prepare(made)
         with self.assertRaisesRegex(NotPermittedError, "Identity"):
             prepare(made, graph_optimization_level=GraphOptimizationLevel.ORT_DISABLE_ALL)
 
     def test_an_input_that_nobody_reads(self) -> None:
-        made = model([helper.make_node("Neg", ["X"], ["Y"])], {"X": ("N",), "U": (3,)}, {"Y": ("N",)})
+        made = parsed("(float[N] X, float[3] U) => (float[N] Y) { Y = Neg (X) }")
         rep = prepare(made)
         for run in range(6):
             x = self.data(run, 2 + run % 2)
             np.testing.assert_array_equal(rep.run({"X": x, "U": self.data(run, 3)})[0], -x)
 
-    def test_an_input_that_is_read_on_the_cpu(self) -> None:
-        nodes = [helper.make_node("Reshape", ["X", "S"], ["T"]), helper.make_node("Neg", ["T"], ["Y"])]
-        made = model(nodes, {"X": (2, 4), "S": (2,)}, {"Y": ("M", "N")})
-        made.graph.input[1].type.tensor_type.elem_type = TensorProto.INT64
-        with self.assertRaisesRegex(NotPermittedError, "input 'S' is read on the CPU"):
-            prepare(made)
+    def test_inputs_that_are_read_on_the_cpu_or_outputs(self) -> None:
+        for graph, kind, refused in (
+            (
+                "(float[2,4] X, int64[2] S) => (float[M,N] Y) { T = Reshape (X, S) Y = Neg (T) }",
+                NotPermittedError,
+                "input 'S' is read on the CPU",
+            ),
+            (
+                "(float[N] X) => (float[N] Y, float[N] X) { Y = Neg (X) }",
+                RuntimeError,
+                "outputs that a node computes; 'X' is an input",
+            ),
+        ):
+            with self.assertRaisesRegex(kind, refused):
+                prepare(parsed(graph))
 
     def test_a_constant_as_an_output(self) -> None:
-        nodes = [helper.make_node("Neg", ["X"], ["Y"]), helper.make_node("Abs", ["k"], ["C"])]
-        made = model(nodes, {"X": ("N",)}, {"Y": ("N",), "C": (2,)}, {"k": np.full(2, -3, np.float32)})
-        rep = prepare(made)
+        rep = prepare(
+            parsed("(float[N] X) => (float[N] Y, float[2] C) <float[2] k = {-3, -3}> { Y = Neg (X) C = Abs (k) }")
+        )
         for run in range(8):
             x = self.data(run, 2 + run % 2)
             for have, want in zip(rep.run([x]), (-x, [3, 3]), strict=True):
                 np.testing.assert_array_equal(have, want)
-
-    def test_an_input_as_an_output(self) -> None:
-        made = model([helper.make_node("Neg", ["X"], ["Y"])], {"X": ("N",)}, {"Y": ("N",), "X": ("N",)})
-        with self.assertRaisesRegex(RuntimeError, "outputs that a node computes; 'X' is an input"):
-            prepare(made)
 
     def test_a_session_that_its_caller_opened(self) -> None:
         made, x = convolutional_net(), self.data(0, 1, 3, 8, 8)
@@ -226,21 +222,20 @@ class OperatorTest(unittest.TestCase):
         self.assertEqual({name for _, name in OPERATORS} - seen_of, {"Shape"})
 
     def test_views_share_their_input_however_memory_is_planned(self) -> None:
-        nodes = [
-            helper.make_node("Reshape", ["X", "s"], ["a"]),
-            helper.make_node("Neg", ["a"], ["b"]),
-            helper.make_node("Flatten", ["b"], ["c"]),
-            helper.make_node("Unsqueeze", ["c", "z"], ["d"]),
-            helper.make_node("Squeeze", ["d", "z"], ["e"]),
-            helper.make_node("Identity", ["e"], ["f"]),
-            helper.make_node("Reshape", ["k", "s"], ["g"]),
-            helper.make_node("Flatten", ["g"], ["h"]),
-            helper.make_node("Add", ["f", "h"], ["i"]),
-            helper.make_node("Exp", ["i"], ["Y"]),
-            helper.make_node("Exp", ["b"], ["Z"]),
-        ]
-        constants = {"s": np.array([2, 3, 4]), "z": np.array([0]), "k": np.ones(24, np.float32)}
-        made = model(nodes, {"X": (6, 4)}, {"Y": (2, 12), "Z": (2, 3, 4)}, constants)
+        made = parsed("""(float[6,4] X) => (float[2,12] Y, float[2,3,4] Z) <int64[3] s = {2, 3, 4}, int64[1] z = {0}> {
+            a = Reshape (X, s)
+            b = Neg (a)
+            c = Flatten (b)
+            d = Unsqueeze (c, z)
+            e = Squeeze (d, z)
+            f = Identity (e)
+            g = Reshape (k, s)
+            h = Flatten (g)
+            i = Add (f, h)
+            Y = Exp (i)
+            Z = Exp (b)
+        }""")
+        made.graph.initializer.append(numpy_helper.from_array(np.ones(24, np.float32), "k"))
         variant = operators.Variant("Reshape", "views", made, {"X": np.ones((6, 4), np.float32)})
         for attributes in (
             {"enable_mem_reuse": False},

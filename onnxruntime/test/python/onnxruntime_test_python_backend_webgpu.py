@@ -10,8 +10,8 @@ A GPU does it, and so does ``with_software_gpu.sh`` on a machine that has none.
 from __future__ import annotations
 
 import os
-import threading
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from backend_test_execution_providers import (
@@ -134,7 +134,6 @@ class WebGpuTest(unittest.TestCase):
         made, array = convolutions(size=8), image(size=8)
         want = on_cpu(made, array)
         reps = [prepare({}, made) for _ in range(2)]
-        failures: list[Exception] = []
 
         def runs(rep) -> None:
             for _ in range(150):
@@ -146,19 +145,9 @@ class WebGpuTest(unittest.TestCase):
                 runs_once = onnxruntime.backend.prepare(made, provider_options=options)
                 np.testing.assert_allclose(runs_once.run([array])[0], want, atol=1e-3)
 
-        def kept(work, *arguments) -> None:
-            try:
-                work(*arguments)
-            except Exception as failure:
-                failures.append(failure)
-
-        threads = [threading.Thread(target=kept, args=(runs, rep)) for rep in reps]
-        threads.append(threading.Thread(target=kept, args=(openings,)))
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual(failures, [])
+        with ThreadPoolExecutor(3) as pool:
+            for done in [pool.submit(openings), *(pool.submit(runs, rep) for rep in reps)]:
+                done.result()
 
 
 if __name__ == "__main__":

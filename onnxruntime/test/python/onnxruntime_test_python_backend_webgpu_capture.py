@@ -10,22 +10,23 @@ The tests run on a GPU, or under ``with_software_gpu.sh``.
 from __future__ import annotations
 
 import gc
-import os
 import threading
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 import numpy as np
+from backend_captured_operators import on_device
 from backend_test_capture import (
     CaptureBehaviour,
     Expected,
     chain,
     two_inputs,
 )
+from backend_test_captured_models import parsed, resident_bytes
 from backend_test_execution_providers import set_up_webgpu_plugin
-from backend_test_models import model, reads_linux
-from onnx import ModelProto, TensorProto, helper
+from backend_test_models import reads_linux
+from onnx import ModelProto
 
 import onnxruntime
 import onnxruntime.backend
@@ -53,17 +54,6 @@ def open_session(made: ModelProto, capture: bool = True) -> InferenceSession:
         return InferenceSession(made.SerializeToString(), options, enable_fallback=0)
 
 
-def on_device(rep, array: np.ndarray) -> OrtValue:
-    value = rep.session.create_ortvalue_from_shape_and_type(array.shape, array.dtype.type, "webgpu")
-    value.update_inplace(array)
-    return value
-
-
-def resident_mib() -> float:
-    with open("/proc/self/statm", encoding="ascii") as statm:
-        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
 class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
     """The backend on the real EP."""
 
@@ -84,9 +74,7 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
             rep.session.run(None, {"X": self.data(0, 3, 4)})
 
     def test_outputs_of_shapes_and_constants(self) -> None:
-        nodes = [helper.make_node("Shape", ["X"], ["S"]), helper.make_node("Neg", ["X"], ["Y"])]
-        made = model(nodes, {"X": ("N", 4)}, {"S": (2,), "Y": ("N", 4)})
-        made.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+        made = parsed("(float[N,4] X) => (int64[2] S, float[N,4] Y) { S = Shape (X) Y = Neg (X) }")
         rep, expected = self.prepare(made), Expected(made)
         for i in range(6):
             self.check_run(rep, expected, self.data(i, 1 + i % 2, 4))
@@ -146,25 +134,19 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
         self.assertEqual(seen, [True])
 
     def test_requirements(self) -> None:
-        def graph(name: str, operator: str):
-            value = helper.make_tensor_value_info(name, TensorProto.FLOAT, (2,))
-            return helper.make_graph([helper.make_node(operator, ["X"], [name])], operator, [], [value])
-
-        branches = {"then_branch": graph("a", "Neg"), "else_branch": graph("b", "Abs")}
-        branching = model([helper.make_node("If", ["C"], ["Y"], **branches)], {"X": (2,), "C": ()}, {"Y": (2,)})
-        branching.graph.input[1].type.tensor_type.elem_type = TensorProto.BOOL
-        with self.assertRaisesRegex(RuntimeError, "cannot be captured.*control flow nodes"):
-            self.prepare(branching)
-
-        elsewhere = model([helper.make_node("Det", ["X"], ["Y"])], {"X": (2, 2)}, {"Y": ()})
-        with self.assertRaisesRegex(RuntimeError, "cannot be captured"):
-            self.prepare(elsewhere)
-
-        nodes = [helper.make_node("Reshape", ["X", "S"], ["T"]), helper.make_node("Neg", ["T"], ["Y"])]
-        shaped = model(nodes, {"X": (2, 4), "S": (2,)}, {"Y": ("M", "N")})
-        shaped.graph.input[1].type.tensor_type.elem_type = TensorProto.INT64
-        with self.assertRaisesRegex(RuntimeError, "'S' is read on the CPU"):
-            self.prepare(shaped)
+        one = "then_branch = a () => (float[2] A) { A = Neg (X) }"
+        other = "else_branch = b () => (float[2] B) { B = Abs (X) }"
+        branching = f"(float[2] X, bool C) => (float[2] Y) {{ Y = If (C) <{one}, {other}> }}"
+        for graph, refused in (
+            (branching, "cannot be captured.*control flow nodes"),
+            ("(float[2,2] X) => (float Y) { Y = Det (X) }", "cannot be captured"),
+            (
+                "(float[2,4] X, int64[2] S) => (float[M,N] Y) { T = Reshape (X, S) Y = Neg (T) }",
+                "'S' is read on the CPU",
+            ),
+        ):
+            with self.assertRaisesRegex(RuntimeError, refused):
+                self.prepare(parsed(graph))
 
     @reads_linux
     def test_memory_stays(self) -> None:
@@ -172,9 +154,9 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
         x = self.data(0, 64, 64)
         for i in range(2000):
             if i == 200:
-                before = resident_mib()
+                before = resident_bytes()
             rep.run([x])
-        self.assertLessEqual(resident_mib() - before, 4)
+        self.assertLessEqual(resident_bytes() - before, 4 * 2**20)
 
 
 class DeviceValueTest(unittest.TestCase):
@@ -193,13 +175,13 @@ class DeviceValueTest(unittest.TestCase):
             rep = prepare(two_inputs(), capture)
             on_cpu = OrtValue.ortvalue_from_numpy
             for _ in range(3):
-                a, b = on_device(rep, self.a), on_device(rep, self.b)
+                a, b = on_device(rep.session, self.a), on_device(rep.session, self.b)
                 for inputs in ([a, b], [self.a, b], [a, on_cpu(self.b)], [on_cpu(self.a), self.b]):
                     with self.subTest(capture=capture):
                         self.check(rep.run(inputs))
             self.check(rep.run([a, b], run_config={"gpu_graph_id": -1}))
         with self.assertRaisesRegex(onnxruntime.backend.InputError, "A"):
-            rep.run([on_device(rep, self.a.astype(np.int32)), b])
+            rep.run([on_device(rep.session, self.a.astype(np.int32)), b])
 
     # On a session that captures, ORT refuses each of these bindings unless it receives -1.
 
@@ -214,14 +196,22 @@ class DeviceValueTest(unittest.TestCase):
 
     def test_indices_on_the_device(self) -> None:
         """The data of a capture is read from device memory into an array that owns its bytes."""
-        nodes = [helper.make_node("Gather", ["X", "I"], ["G"]), helper.make_node("Div", ["G", "G"], ["Y"])]
-        made = model(nodes, {"A": ("K",), "X": ("N",), "I": ("M",)}, {"Y": ("M",)})
-        made.graph.input[2].type.tensor_type.elem_type = TensorProto.INT32
+        made = parsed("(float[K] A, float[N] X, int32[M] I) => (float[M] Y) { G = Gather (X, I) Y = Div (G, G) }")
         for _ in range(3):
             rep = prepare(made)
-            index = on_device(rep, np.zeros(1, np.int32))
+            index = on_device(rep.session, np.zeros(1, np.int32))
             one = np.ones(1, np.float32)
             self.assertEqual(rep.run({"A": one, "X": one, "I": index})[0].tolist(), [1])
+
+    def bind(self, rep, binding, outputs: list[OrtValue] | None = None, device: str = "cpu") -> None:
+        """Bind inputs in device memory, and values for the outputs, or a device on which ORT allocates outputs."""
+        for name, array in (("A", self.a), ("B", self.b)):
+            binding.bind_ortvalue_input(name, on_device(rep.session, array))
+        for i, name in enumerate(("Y", "Z")):
+            if outputs is None:
+                binding.bind_output(name, device)
+            else:
+                binding.bind_ortvalue_output(name, outputs[i])
 
     def test_input_copied_to_the_device(self) -> None:
         rep, binding = self.bound()
@@ -234,29 +224,19 @@ class DeviceValueTest(unittest.TestCase):
 
     def test_input_on_the_device(self) -> None:
         rep, binding = self.bound()
-        a, b = on_device(rep, self.a), on_device(rep, self.b)
-        binding.bind_ortvalue_input("A", a)
-        binding.bind_ortvalue_input("B", b)
-        for name in ("Y", "Z"):
-            binding.bind_output(name)
+        self.bind(rep, binding)
         self.run_bound(rep, binding)
         self.check(binding.copy_outputs_to_cpu())
 
     def test_input_and_output_on_the_device(self) -> None:
         rep, binding = self.bound()
-        for name, array in (("A", self.a), ("B", self.b)):
-            binding.bind_ortvalue_input(name, on_device(rep, array))
-        outputs = [on_device(rep, np.zeros(5, np.float32)) for _ in range(2)]
-        for name, value in zip(("Y", "Z"), outputs, strict=True):
-            binding.bind_ortvalue_output(name, value)
+        outputs = [on_device(rep.session, np.zeros(5, np.float32)) for _ in range(2)]
+        self.bind(rep, binding, outputs)
         rep.session.run_with_iobinding(binding, rep.run_options())
         self.check(binding.copy_outputs_to_cpu())
         # With -1, nothing was captured: id 0 accepts other buffers, and id 7 of this run pins them.
         other = rep.session.io_binding()
-        for name, array in (("A", self.a), ("B", self.b)):
-            other.bind_ortvalue_input(name, on_device(rep, array))
-        for name, value in zip(("Y", "Z"), outputs, strict=True):
-            other.bind_ortvalue_output(name, value)
+        self.bind(rep, other, outputs)
         rep.session.run_with_iobinding(other, rep.run_options({"gpu_graph_id": 7}))
         self.check(other.copy_outputs_to_cpu())
         with self.assertRaisesRegex(ValueError, "graph 7"):
@@ -264,10 +244,7 @@ class DeviceValueTest(unittest.TestCase):
 
     def test_output_allocated_on_the_device(self) -> None:
         rep, binding = self.bound()
-        for name, array in (("A", self.a), ("B", self.b)):
-            binding.bind_ortvalue_input(name, on_device(rep, array))
-        for name in ("Y", "Z"):
-            binding.bind_output(name, "webgpu")
+        self.bind(rep, binding, device="webgpu")
         self.run_bound(rep, binding)
         self.assertEqual([value.device_name() for value in binding.get_outputs()], ["webgpu", "webgpu"])
         # The outputs are the inputs of the next run, without a copy to the CPU.
@@ -277,7 +254,7 @@ class DeviceValueTest(unittest.TestCase):
 
     def test_ortvalues_directly(self) -> None:
         rep, _ = self.bound()
-        feeds = {"A": on_device(rep, self.a), "B": on_device(rep, self.b)}
+        feeds = {"A": on_device(rep.session, self.a), "B": on_device(rep.session, self.b)}
         with self.assertRaisesRegex(ValueError, "graph capture"):
             rep.session.run_with_ort_values(None, feeds)
         outputs = rep.session.run_with_ort_values(None, feeds, rep.run_options())

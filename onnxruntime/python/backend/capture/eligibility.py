@@ -20,7 +20,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 
@@ -142,18 +142,13 @@ def problem(session: InferenceSession, eps: list[str], checked: bool) -> str:
         return ""
     if WEBGPU in eps:
         return "graph capture on WebGPU leaves out some operators, and only models that prepare opens are checked"
-    opened = _as_opened(session)
-    return (opened is not None and _not_repeatable(opened)) or _read_on_cpu(session)
-
-
-def _as_opened(session: InferenceSession) -> onnx.ModelProto | None:
-    """Return the model of a session before any optimizer, or ``None`` if the model cannot be read."""
-    content = getattr(session, "_model_bytes", None)
-    path = getattr(session, "_model_path", None) or ""
-    try:
-        return onnx.load_model(BytesIO(content) if content else path, "protobuf", load_external_data=False)
-    except (OSError, DecodeError):
-        return None
+    # The model before any optimizer, unless it cannot be read.
+    content, path = getattr(session, "_model_bytes", None), getattr(session, "_model_path", None) or ""
+    with suppress(OSError, DecodeError):
+        opened = onnx.load_model(BytesIO(content) if content else path, "protobuf", load_external_data=False)
+        if found := _not_repeatable(opened):
+            return found
+    return _read_on_cpu(session)
 
 
 def _unknown_release() -> str:
