@@ -55,19 +55,16 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from operator import methodcaller
 from threading import Lock, RLock, local
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import provider_names
 
-_NOW, _FOR_A_MOMENT = methodcaller("acquire", False), methodcaller("acquire", True, 0.05)
 
-
-def _take(lock: RLock, how: Callable, taken: list[bool]) -> bool:
+def _take(lock: RLock, taken: list[bool], seconds: float = 0.05) -> bool:
     """Take a lock and record it. The caller's ``finally`` releases the lock if ``True in taken``."""
     # One C call takes and records: Ctrl-C between two steps would block every other thread.
-    taken.extend(map(how, (lock,)))
+    taken.extend(map(lock.acquire, (True,), (seconds,)))
     return taken[-1]
 
 
@@ -78,7 +75,7 @@ def call_holding(lock: RLock, options: RunOptions | None, function: Callable, *a
             return function(*arguments)
     taken: list[bool] = []
     try:
-        while not _take(lock, _FOR_A_MOMENT, taken):
+        while not _take(lock, taken):
             check_terminated(options)
         return function(*arguments)
     finally:
@@ -178,7 +175,7 @@ class SessionLock:
         try:
             with self._interrupted(calls):
                 try:
-                    while not _take(self._alone, _FOR_A_MOMENT, taken):
+                    while not _take(self._alone, taken):
                         check_terminated(options)
                     self._owner = self.calls()
                     with self._closed:
@@ -233,7 +230,7 @@ class SessionLock:
         while self._dead and not hasattr(self._of_thread, "releases_nothing"):
             taken: list[bool] = []
             try:
-                if not _take(self._alone, _NOW, taken) or self._closed.locked():
+                if not _take(self._alone, taken, 0) or self._closed.locked():
                     return
                 with suppress(IndexError):  # until none is left: the garbage collector can call this at any step
                     while True:
