@@ -151,14 +151,11 @@ class LimitTest(unittest.TestCase):
             for keywords in ({"timeout": None}, {"cancellation": None}, {"timeout": None, "cancellation": None}):
                 np.testing.assert_array_equal(rep.run([X], **keywords)[0], X)
 
-    def test_the_longest_timeout(self) -> None:
-        for timeout in (1e6, 10**6):
-            limits.Limited(onnxruntime.RunOptions(), timeout, None)
-        with self.assertRaises(NotPermittedError):
-            limits.Limited(onnxruntime.RunOptions(), 10**6 + 1, None)
-
     def test_invalid_limits(self) -> None:
-        for timeout in (0, -1, True, "1", float("nan"), float("inf"), 1e9, [1], 10**400, np.bool_(True), *OTHERS):
+        for timeout in (1e6, 10**6):  # the longest
+            limits.Limited(onnxruntime.RunOptions(), timeout, None)
+        longer = float("inf"), 10**6 + 1, 10**400
+        for timeout in (0, -1, True, "1", float("nan"), [1], np.bool_(True), *longer, *OTHERS):
             with self.subTest(timeout=timeout), self.assertRaises(NotPermittedError) as caught:
                 self.rep.run([self.values], timeout=timeout)
             self.assertEqual(caught.exception.keyword, "timeout")

@@ -58,12 +58,6 @@ def counted_run_options() -> Iterator[tuple[object, type]]:
 
 
 class RunConfigTest(unittest.TestCase):
-    def test_every_run_has_the_prepared_entries(self) -> None:
-        rep = prepare(run_config={"gpu_graph_id": 3})
-        self.assertEqual(dict(rep.run_config), {"gpu_graph_id": "3"})
-        for _ in range(3):
-            self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"})
-
     def test_a_run_adds_and_wins(self) -> None:
         rep = prepare(run_config={"gpu_graph_id": 3})
         self.assertEqual(
