@@ -21,10 +21,11 @@ from types import SimpleNamespace
 
 import backend_test_observable_models as observable
 import numpy as np
+import onnx
 from backend_test_capture_cuda import CUDA, DEVICES, open_session
 from backend_test_execution_providers import CPU, run_in_a_new_process
-from backend_test_models import model, three_inputs, two_nodes
-from onnx import ModelProto, TensorProto, helper
+from backend_test_models import three_inputs, two_nodes
+from onnx import ModelProto
 
 import onnxruntime
 import onnxruntime.backend
@@ -48,22 +49,9 @@ def with_versions(ir: int = 10, opset: int = 21) -> ModelProto:
     return made
 
 
-def branching() -> ModelProto:
-    """Return a model with an If."""
-
-    def graph(name: str, operator: str) -> object:
-        value = helper.make_tensor_value_info(name, TensorProto.FLOAT, (2,))
-        return helper.make_graph([helper.make_node(operator, ["X"], [name])], operator, [], [value])
-
-    branches = {"then_branch": graph("a", "Neg"), "else_branch": graph("b", "Abs")}
-    made = model([helper.make_node("If", ["C"], ["Y"], **branches)], {"X": (2,), "C": ()}, {"Y": (2,)})
-    made.graph.input[1].type.tensor_type.elem_type = TensorProto.BOOL
-    return made
-
-
-def on_the_cpu_only() -> ModelProto:
-    """Return a model whose node no EP but the CPU EP can run."""
-    return model([helper.make_node("Det", ["X"], ["Y"])], {"X": (2, 2)}, {"Y": ()})
+BRANCHING = onnx.load_from_string(observable.GELU_IN_BRANCH)
+# No EP but the CPU EP can run its node.
+ON_THE_CPU_ONLY = onnx.load_from_string(observable.model("(float[2, 2] X) => (float Y) { Y = Det(X) }"))
 
 
 def captured(made: ModelProto) -> None:
@@ -114,7 +102,7 @@ def fixed_shapes() -> None:
 EXPLAINED = {
     "IR version": [(lambda: create(with_versions(ir=99)), "99")],
     "under development": [(lambda: create(with_versions(opset=9999)), "ai.onnx opset 9999")],
-    "graph capture feature": [(lambda: captured(branching()), ""), (lambda: captured(on_the_cpu_only()), "")],
+    "graph capture feature": [(lambda: captured(BRANCHING), ""), (lambda: captured(ON_THE_CPU_ONLY), "")],
     "ort_version_supported": [(old_ort, WEBGPU)],
     "[Dd]ynamic shape": [(fixed_shapes, "")],
 }

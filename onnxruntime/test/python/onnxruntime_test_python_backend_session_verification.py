@@ -10,12 +10,7 @@ import unittest
 from types import SimpleNamespace
 from unittest import mock
 
-from backend_test_processes import (
-    CUDA,
-    OPENVINO,
-    permit,
-    process_with,
-)
+from backend_test_processes import CUDA, OPENVINO, permit, process_with
 
 from onnxruntime import SessionOptions
 from onnxruntime.backend.allowlist.rules import Circumstances

@@ -21,15 +21,8 @@ from onnxruntime.backend.allowlist.rules import Permit, Setting
 from onnxruntime.backend.errors import NotPermittedError, reject, reject_value, reworded
 from onnxruntime.backend.provider_names import OF_OPENVINO, ON_ANY_DEVICE, TENSORRT
 from onnxruntime.backend.runs import locks
-from onnxruntime.backend.session import (
-    extensions,
-    failures,
-    free_dimensions,
-    presence,
-    replacement,
-    state,
-    verification,
-)
+from onnxruntime.backend.session import extensions, failures, free_dimensions, presence, state, verification
+from onnxruntime.backend.session.replacement import Origin
 
 _RELEASED_OPSETS = "session.allow_released_opsets_only"  # ORT before 1.32 ignores it
 
@@ -71,7 +64,7 @@ def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> Infere
     else:
         create_session = partial(_create_with_available, model, options, permit)
     of_openvino = not OF_OPENVINO.isdisjoint(permit.providers)
-    origin = replacement.Origin(model, create_session) if of_openvino else None  # before ORT reads the files
+    origin = Origin(model, create_session) if of_openvino else None  # before ORT reads the files
     session, checked = locks.while_opening(permit.providers, create_session)
     session_state = state.of(session)
     session_state.lock_of(session)
@@ -118,12 +111,10 @@ def _create_with_specified(
             from onnxruntime.backend.capture import eligibility  # only for EPs on a device  # noqa: PLC0415
 
             session, checked = eligibility.open_session(model, options, permit.providers, **arguments)
-    except NotPermittedError:
-        raise
     except Exception as error:
         # ORT's own exceptions are neither class, and describe a fault of the model, or from 1.32 on of a plugin EP.
         of_plugin = "PluginExecutionProviderFactory::CreateProvider" in str(error)
-        if not of_plugin and not isinstance(error, (RuntimeError, ValueError)):
+        if isinstance(error, NotPermittedError) or not (of_plugin or isinstance(error, (RuntimeError, ValueError))):
             raise
         advice = f"{failures.missing(specified)} ORT error: {error}"
         raise RuntimeError(f"ORT could not create a session with {names or 'the CPU EP'}. {advice}") from None

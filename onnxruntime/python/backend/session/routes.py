@@ -53,8 +53,8 @@ class Runs:
     @classmethod
     def of(cls, session: object, run_config: Mapping[str, str]) -> Runs:
         """Return the runs of a session with these run config entries."""
-        inner, inputs = fast_path.inner_of(session), ModelInputs(session)
-        runs = cls(session, inner, inputs, [node.name for node in session.get_outputs()])
+        output_names = [node.name for node in session.get_outputs()]
+        runs = cls(session, fast_path.inner_of(session), ModelInputs(session), output_names)
         if runs.is_ort:
             runs._choose_route()
         return runs.with_settings(RunSettings(NOTHING, run_config))
