@@ -10,7 +10,7 @@ import unittest
 
 import numpy as np
 from backend_test_capture import Checks
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto
 
 import onnxruntime
 import onnxruntime.backend
@@ -18,7 +18,6 @@ from onnxruntime import InferenceSession, OrtValue, SessionOptions
 from onnxruntime.backend.runs import locks
 
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
-INT64 = TensorProto.INT64
 ORDINARY = {"gpu_graph_id": -1}
 
 
@@ -38,13 +37,6 @@ def _devices() -> int:
 
 DEVICES = _devices()
 needs_cuda = unittest.skipUnless(DEVICES, "there is no CUDA device, nor the software CUDA of make test-cuda")
-
-
-def typed(made: ModelProto, elem_type: int, *outputs: int) -> ModelProto:
-    """Set the element type of some outputs."""
-    for index in outputs:
-        made.graph.output[index].type.tensor_type.elem_type = elem_type
-    return made
 
 
 def open_session(made: ModelProto, options: dict | None = None, config: dict | None = None) -> InferenceSession:

@@ -124,8 +124,11 @@ class RuleTest(unittest.TestCase):
                 self.assertRegex(eligibility._unknown(made), problem or "^$")
 
     def test_the_name_of_a_node_is_shown_and_not_printed(self) -> None:
-        problem = eligibility._unknown(between("Selu", name="\x1b[31m" + "n" * 500))
+        made = between("Selu", name="\x1b[31m" + "n" * 500)
+        made.graph.node[1].output.extend("abcd")
+        problem = eligibility._unknown(made)
         self.assertNotIn("\x1b", problem)
+        self.assertIn("which makes 'V', 'a', 'b', 'c')", problem)
         self.assertLess(len(problem), 300)
 
     def test_the_table(self) -> None:
@@ -307,7 +310,8 @@ class CheckTest(unittest.TestCase):
     def test_a_release_of_ort(self) -> None:
         for version in ("1.30.0", "1.31.2", "1.32.1", "1.33.0"):
             with mock.patch.object(onnxruntime, "__version__", version):
-                self.check(f"on ORT {version} was never checked", two_nodes())
+                known = " on ORT .*, ".join(plugin for _, plugin in sorted(RELEASES))
+                self.check(f"on ORT {version} was never checked, only {known} on ORT {max(RELEASES)[0]}", two_nodes())
 
     def test_every_plugin_that_is_registered_counts(self) -> None:
         other = mock.Mock(ep_name=WEBGPU, ep_metadata={"version": "9.9.9", "library_path": "other.so"})
@@ -356,6 +360,12 @@ class CheckTest(unittest.TestCase):
                 session = InferenceSession(model_or_path, providers=[CPU])
                 self.assertIn("random numbers", eligibility.problem(session, [CUDA], False))
                 self.assertEqual(eligibility.problem(session, [CUDA], True), "")
+
+    def test_shared_device_memory(self) -> None:
+        options = SessionOptions()
+        options.add_session_config_entry("session.use_env_allocators", "1")
+        session = InferenceSession(two_nodes().SerializeToString(), options, providers=[CPU])
+        self.assertIn("leave out session.use_env_allocators", eligibility.problem(session, [CUDA], True))
 
     def test_a_session_of_an_unreadable_model(self) -> None:
         session = InferenceSession(between("Tanh").SerializeToString(), providers=[CPU])

@@ -18,12 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from unittest import mock
 
-from backend_test_capture import (
-    Expected,
-    capture_of,
-    chain,
-    in_threads,
-)
+from backend_test_capture import Expected, capture_of, chain, in_threads
 from backend_test_capture_cuda import ORDINARY, OnCuda, needs_cuda, open_session
 
 import onnxruntime

@@ -23,12 +23,7 @@ from contextlib import nullcontext
 from functools import partial
 from unittest import mock
 
-from backend_test_capture import (
-    Expected,
-    capture_of,
-    chain,
-    in_threads,
-)
+from backend_test_capture import Expected, capture_of, chain, in_threads
 from backend_test_capture_cuda import CUDA, DEVICES, ORDINARY, OnCuda, needs_cuda
 from backend_test_captured_models import parsed
 

@@ -19,9 +19,8 @@ import numpy as np
 from backend_test_capture import Checks
 from backend_test_captured_models import convolutional_net, hidden_copies, parsed, transformer_block
 from backend_test_execution_providers import set_up_webgpu_plugin
-from backend_test_models import model
 from backend_test_random_models import random_inputs, random_model, refused_variant
-from onnx import ModelProto, helper, numpy_helper
+from onnx import ModelProto, numpy_helper
 
 import onnxruntime
 import onnxruntime.backend
@@ -82,66 +81,12 @@ class ModelTest(Checks, unittest.TestCase):
             with self.subTest(operator, graph=str(made.graph.node)), refused:
                 prepare(made)
 
-    def test_recurrent_operators(self) -> None:
-        for operator, gates in (("LSTM", 4), ("GRU", 3)):
-            weights = {"W": self.data(0, 1, gates * 5, 4), "R": self.data(1, 1, gates * 5, 5)}
-            node = helper.make_node(operator, ["X", "W", "R"], ["Y"], hidden_size=5)
-            made = model([node], {"X": (3, 2, 4)}, {"Y": [None] * 4}, weights)
-            with (
-                self.subTest(operator),
-                self.assertRaisesRegex(NotPermittedError, f"{operator}.*not known to be replayed"),
-            ):
-                prepare(made)
-
     def test_what_the_optimizers_make_of_it_decides(self) -> None:
         # If ORT fuses the Reshape and the Transpose, no stale value is left.
         made = parsed("(float[2] X) => (float[2] Y) { T = Neg (X) Y = Identity (T) }")
         prepare(made)
         with self.assertRaisesRegex(NotPermittedError, "Identity"):
             prepare(made, graph_optimization_level=GraphOptimizationLevel.ORT_DISABLE_ALL)
-
-    def test_an_input_that_nobody_reads(self) -> None:
-        made = parsed("(float[N] X, float[3] U) => (float[N] Y) { Y = Neg (X) }")
-        rep = prepare(made)
-        for run in range(6):
-            x = self.data(run, 2 + run % 2)
-            np.testing.assert_array_equal(rep.run({"X": x, "U": self.data(run, 3)})[0], -x)
-
-    def test_inputs_that_are_read_on_the_cpu_or_outputs(self) -> None:
-        for graph, kind, refused in (
-            (
-                "(float[2,4] X, int64[2] S) => (float[M,N] Y) { T = Reshape (X, S) Y = Neg (T) }",
-                NotPermittedError,
-                "input 'S' is read on the CPU",
-            ),
-            (
-                "(float[N] X) => (float[N] Y, float[N] X) { Y = Neg (X) }",
-                RuntimeError,
-                "outputs that a node computes; 'X' is an input",
-            ),
-        ):
-            with self.assertRaisesRegex(kind, refused):
-                prepare(parsed(graph))
-
-    def test_a_constant_as_an_output(self) -> None:
-        rep = prepare(
-            parsed("(float[N] X) => (float[N] Y, float[2] C) <float[2] k = {-3, -3}> { Y = Neg (X) C = Abs (k) }")
-        )
-        for run in range(8):
-            x = self.data(run, 2 + run % 2)
-            for have, want in zip(rep.run([x]), (-x, [3, 3]), strict=True):
-                np.testing.assert_array_equal(have, want)
-
-    def test_a_session_that_its_caller_opened(self) -> None:
-        made, x = convolutional_net(), self.data(0, 1, 3, 8, 8)
-        session, _ = operators.open_session(made, GraphOptimizationLevel.ORT_ENABLE_ALL)
-        rep = onnxruntime.backend.prepare(session)
-        with self.assertRaisesRegex(RuntimeError, r"rep\.session.*rep\.run_options\(\)") as raised:
-            rep.run([x])
-        self.assertIn("gpu_graph_id", str(raised.exception))
-        right = prepare(made).run([x])
-        for have, want in zip(rep.run([x], run_config=_ORDINARY), right, strict=True):
-            np.testing.assert_array_equal(operators.bits(have), operators.bits(want))
 
     def test_variants_of_random_models_are_refused(self) -> None:
         for seed in range(_MODELS):
