@@ -19,6 +19,7 @@ from unittest import mock
 
 import numpy as np
 import onnx
+from backend_test_captured_models import parsed
 from backend_test_children import run_code
 from backend_test_models import model, two_nodes
 from onnx import ModelProto, TensorProto, helper, numpy_helper
@@ -57,9 +58,11 @@ def with_functions(made: ModelProto, domain: str, name: str, *body: onnx.NodePro
     return made
 
 
-def with_type(made: ModelProto, elem_type: int, index: int = 0) -> ModelProto:
-    made.graph.input[index].type.tensor_type.elem_type = elem_type
-    return made
+def product() -> ModelProto:
+    """A product and a sum, which ORT fuses."""
+    nodes = [helper.make_node("MatMul", ["X", "W"], ["T"]), helper.make_node("Add", ["T", "B"], ["Y"])]
+    constants = {"W": np.ones((4, 3), np.float32), "B": np.ones(3, np.float32)}
+    return model(nodes, {"X": (2, 4)}, {"Y": (2, 3)}, constants)
 
 
 def _axes(*values: int) -> dict[str, np.ndarray]:
@@ -110,7 +113,9 @@ def _rules():
     half = {"A": np.ones(4, np.float16)}
     yield between("Cast", to=TensorProto.INT32), ""
     yield between("Cast", to=TensorProto.FLOAT16), "FLOAT16"
-    yield with_type(between("Tanh"), TensorProto.FLOAT16), r"'X' is of a type \(FLOAT16\)"
+    made = between("Tanh")
+    made.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+    yield made, r"'X' is of a type \(FLOAT16\)"
     yield between("Add", "T", "A", constants=half), r"'A' is of a type \(FLOAT16\)"
     yield between("Tanh", constants=half), ""  # no node reads the value
 
@@ -222,11 +227,7 @@ class WrittenTest(unittest.TestCase):
         return session, graph
 
     def test_after_all_optimizers(self) -> None:
-        nodes = [helper.make_node("MatMul", ["X", "W"], ["T"]), helper.make_node("Add", ["T", "B"], ["Y"])]
-        made = model(
-            nodes, {"X": (2, 4)}, {"Y": (2, 3)}, {"W": np.ones((4, 3), np.float32), "B": np.ones(3, np.float32)}
-        )
-        _, graph = self.open(made)
+        _, graph = self.open(product())
         self.assertEqual([node.op_type for node in graph.graph.node], ["Gemm"])
         # Flags and other tensors of a few bytes stay in the graph.
         for tensor in graph.graph.initializer:
@@ -319,8 +320,7 @@ class CheckTest(unittest.TestCase):
             self.check("version 9.9.9 of the EP", two_nodes())
 
     def test_inputs(self) -> None:
-        nodes = [helper.make_node("Reshape", ["X", "S"], ["T"]), helper.make_node("Neg", ["T"], ["Y"])]
-        made = with_type(model(nodes, {"X": (4, 4), "S": (2,), "U": (3,)}, {"Y": (2, 8)}), TensorProto.INT64, 1)
+        made = parsed("(float[4,4] X, int64[2] S, float[3] U) => (float[2,8] Y) { T = Reshape (X, S) Y = Neg (T) }")
         for ep in (WEBGPU, CUDA):
             self.check("input 'S' is read on the CPU", made, "SU", ep)
             self.check("", made, "U", ep)
@@ -336,14 +336,12 @@ class CheckTest(unittest.TestCase):
             # ORT eliminates a Dropout whose output is not an output of the graph.
             self.check(problem, last(between("Dropout", "T", "R", "M", constants=constants)), ep=CUDA)
 
-    def test_no_graph(self) -> None:
-        self.assertRegex(eligibility.check(mock.Mock(), WEBGPU, Path("no", "such", "file")), "cannot be read")
-
     def test_too_large_a_graph(self) -> None:
         with mock.patch.object(eligibility, "_MOST_BYTES", 10):
             self.check("too many to check", two_nodes())
 
     def test_not_a_graph(self) -> None:
+        self.assertRegex(eligibility.check(mock.Mock(), WEBGPU, Path("no", "such", "file")), "cannot be read")
         options = SessionOptions()
         with eligibility.written(options) as path:
             path.write_bytes(b"\xff\xff\xff")
@@ -382,10 +380,9 @@ class OpenTest(unittest.TestCase):
         grants = {ep: {name: mock.Mock(value=on) for name, on in options.items()} for ep, options in granted.items()}
         looked = []
         with mock.patch.object(eligibility, "check", lambda _, ep, path: looked.append((ep, path.exists())) or ""):
-            session, _ = eligibility.open_session(
-                two_nodes().SerializeToString(), SessionOptions(), grants, providers=[CPU], enable_fallback=0
-            )
-        self.assertEqual(session.get_providers(), [CPU])
+            source, keywords = two_nodes().SerializeToString(), {"providers": [CPU], "enable_fallback": 0}
+            session, checked = eligibility.open_session(source, SessionOptions(), grants, **keywords)
+        self.assertEqual((session.get_providers(), checked), ([CPU], bool(looked)))
         self.assertTrue(all(exists for _, exists in looked))
         return [ep for ep, _ in looked]
 
@@ -398,20 +395,14 @@ class OpenTest(unittest.TestCase):
             self.assertEqual(self.open(granted), [])
 
     def test_optimizers_that_were_disabled_stay_so(self) -> None:
-        nodes = [helper.make_node("MatMul", ["X", "W"], ["T"]), helper.make_node("Add", ["T", "B"], ["Y"])]
-        weights = {"W": np.ones((4, 3), np.float32), "B": np.ones(3, np.float32)}
-        made = model(nodes, {"X": (2, 4)}, {"Y": (2, 3)}, weights).SerializeToString()
         grants = {WEBGPU: {"enableGraphCapture": mock.Mock(value=True)}}
         for disabled, left in (("", ["Gemm"]), ("ConstantFolding;MatMulAddFusion", ["MatMul", "Add"])):
             options, found = SessionOptions(), []
             if disabled:
                 options.add_session_config_entry("optimization.disable_specified_optimizers", disabled)
-            with mock.patch.object(
-                eligibility,
-                "check",
-                lambda *given, to=found: to.append(onnx.load(given[2], load_external_data=False)) or "",
-            ):
-                eligibility.open_session(made, options, grants, providers=[CPU])
+            read = lambda *given, to=found: to.append(onnx.load(given[2], load_external_data=False)) or ""  # noqa: E731
+            with mock.patch.object(eligibility, "check", read):
+                eligibility.open_session(product().SerializeToString(), options, grants, providers=[CPU])
             self.assertEqual([node.op_type for node in found[0].graph.node], left)
 
     def test_ort_warns_of_nothing(self) -> None:
