@@ -178,7 +178,7 @@ class ReportTest(CommandTest):
                 found = json.loads(self.show("run", self.path, "--json"))
             self.assertEqual(found["configurations"][0]["latency_ms"]["runs"], runs)
         clock = mock.patch.object(run.time, "perf_counter", itertools.count().__next__)  # a second for each call
-        with clock, mock.patch.object(run, "_SECONDS", 30):
+        with clock, mock.patch.object(run, "_SECONDS", 28.5):
             found = json.loads(self.show("run", self.path, "--json", "--config", "{}", "--config", "{}"))
         # For each run of a configuration two calls, and one for each round.
         self.assertEqual([one["latency_ms"]["runs"] for one in found["configurations"]], [14, 14])
