@@ -169,10 +169,12 @@ class ProvidersTest(CommandTest):
             self.assertEqual(configurations.full_name("unheardof"), device.ep_name)
             (table,) = json.loads(self.show("options", device.ep_name, "--json"))["tables"]  # no table contains it
             self.assertEqual(table, {"title": device.ep_name, "provider": device.ep_name, "entries": [], "others": 0})
-            with mock.patch.object(info, "in_child", lambda *_: ({}, "x")):
+            with mock.patch.object(info, "in_child", lambda words, _: ({}, " ".join(words[-2:]))):
                 found = json.loads(self.show("info", "--json"))["providers"][-1]
         facts = {"kind": "plugin", "permitted_options": 0, "devices": [{"type": "GPU", "vendor": "Maker"}]}
-        self.assertEqual(found, {"name": device.ep_name, **facts, "works": False, "reason": "x"})
+        self.assertEqual(
+            found, {"name": device.ep_name, **facts, "works": False, "reason": f"--provider-option {device.ep_name}"}
+        )
 
     @mock.patch.object(info, "in_child", execute_here)
     def test_a_plugin_without_a_device(self) -> None:
