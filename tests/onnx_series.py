@@ -20,6 +20,7 @@ import json
 import os
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -98,6 +99,20 @@ def outcomes(backend: type) -> dict[str, Outcome]:
         except Exception as error:
             results[name] = Outcome("failed", _cause(error, backend.model))
     return results
+
+
+def outcomes_of(python: str, config: dict) -> dict[str, Outcome]:
+    """Run all tests in a new process, with a Python and the keyword arguments of ``prepare``.
+
+    :raises RuntimeError: if the backend refuses the configuration.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "outcomes.json")
+        command = [python, "-W", "ignore", __file__, "--outcomes", str(path), "--config", json.dumps(config)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip().splitlines()[-1])
+        return {name: Outcome(*outcome) for name, outcome in json.loads(path.read_text()).items()}
 
 
 def _cause(error: Exception, model: onnx.ModelProto | None) -> str:
@@ -181,9 +196,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--config", type=json.loads, default={}, help="prepare's keyword arguments, as JSON")
     parser.add_argument("--update", action="store_true", help="write the failures into the list of expected ones")
-    parser.add_argument("--outcomes", help="write every test's outcome to this file, as JSON")
+    parser.add_argument("--outcomes", help="only write every test's outcome to this file, as JSON, without a list")
     parser.add_argument("--or-list-of", metavar="RELEASE", help="use the list of this ORT release if there is no other")
-    parser.add_argument("--no-list", action="store_true", help="only run, without the list of expected failures")
     arguments = parser.parse_args()
     onnxruntime.set_default_logger_severity(4)
     backend = configured(OnnxRuntimeBackend, arguments.config)
@@ -196,11 +210,10 @@ def main() -> int:
     )
     if arguments.outcomes:
         pathlib.Path(arguments.outcomes).write_text(json.dumps(results))
+        return 0
     failed = {name: outcome.reason for name, outcome in results.items() if outcome.result == "failed"}
     if arguments.update:
         update(key, failed)
-    if arguments.no_list:
-        return 0
     if arguments.or_list_of and key not in json.loads(EXPECTED.read_text()):
         key = key.replace(onnxruntime.__version__, arguments.or_list_of)
     expected = expected_failures(key)

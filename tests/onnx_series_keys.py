@@ -12,10 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import pathlib
-import subprocess
 import sys
-import tempfile
 
 import onnx_series as series
 
@@ -67,17 +64,9 @@ def _configurations() -> dict[str, dict]:
 
 
 def _passed(config: dict) -> frozenset[str]:
-    """Return the tests that pass with a configuration.
-
-    :raises RuntimeError: if the backend refuses the configuration.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder, "outcomes.json")
-        command = [sys.executable, "-W", "ignore", series.__file__, "--no-list", "--outcomes", str(path)]
-        done = subprocess.run([*command, "--config", json.dumps(config)], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(done.stderr.strip().splitlines()[-1])
-        return frozenset(name for name, outcome in json.loads(path.read_text()).items() if outcome[0] == "passed")
+    """Return the tests that pass with a configuration."""
+    outcomes = series.outcomes_of(sys.executable, config)
+    return frozenset(name for name, outcome in outcomes.items() if outcome.result == "passed")
 
 
 def main() -> int:

@@ -14,12 +14,8 @@ from __future__ import annotations
 import argparse
 import collections
 import ctypes
-import json
-import pathlib
 import re
-import subprocess
 import sys
-import tempfile
 
 import numpy as np
 import onnx
@@ -78,14 +74,6 @@ def _from_ort(value: OrtValue) -> np.ndarray:
     return numpy_helper.to_array(TensorProto(data_type=value.element_type(), dims=value.shape(), raw_data=data))
 
 
-def _stock(python: str) -> dict[str, series.Outcome]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder, "outcomes.json")
-        command = [python, "-W", "ignore", series.__file__, "--no-list", "--outcomes", str(path)]
-        print(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout, end="")
-        return {name: series.Outcome(*outcome) for name, outcome in json.loads(path.read_text()).items()}
-
-
 def _by_cause(causes: dict[str, str]) -> None:
     groups = collections.defaultdict(lambda: collections.defaultdict(list))
     for name, reason in sorted(causes.items()):
@@ -103,7 +91,7 @@ def main() -> int:
     arguments = parser.parse_args()
     onnxruntime.set_default_logger_severity(4)
     columns = {
-        "stock": _stock(arguments.stock),
+        "stock": series.outcomes_of(arguments.stock, {}),
         "ours": series.outcomes(series.configured(OnnxRuntimeBackend, {})),
         "bare": series.outcomes(series.configured(BareBackend, {})),
     }
