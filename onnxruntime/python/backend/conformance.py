@@ -19,7 +19,7 @@ import onnx
 
 import onnxruntime
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.session import verification
+from onnxruntime.backend.session import opening, routes, verification
 
 _PROPERTY = "onnxruntime.backend"  # the user property of pytest's reports that contains the models of a test
 _models: list[dict[str, object]] = []  # that the current test has prepared
@@ -34,6 +34,8 @@ def pytest_configure(config) -> None:
         _models.append(_described(rep))
 
     OnnxRuntimeBackendRep.__init__ = prepare_and_record
+    for module in (opening, routes):  # pytest leaves out their frames, which are between the backend's API and ORT
+        module.__tracebackhide__ = True
     if not hasattr(config, "workerinput"):  # of a worker of pytest-xdist
         config.pluginmanager.register(_Writer(os.environ.get("ORT_ONNX_BACKEND_REPORT", "conformance.jsonl")))
 

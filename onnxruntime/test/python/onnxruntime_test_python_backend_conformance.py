@@ -43,6 +43,9 @@ class Kinds(unittest.TestCase):
     def test_refused(self):
         backend.prepare(two_nodes(), session_config={"no.such.key": 1})
 
+    def test_unreadable(self):
+        backend.prepare(b"no model")
+
     def test_skip(self):
         self.skipTest("for a reason")
 
@@ -80,10 +83,11 @@ class ConformanceTest(unittest.TestCase):
         found = {line["test"].removeprefix("Kinds::test_"): line for line in lines}
         self.assertEqual(len(found), len(lines))
         outcomes = {name: line["outcome"] for name, line in found.items() if name != "z_crash"}
-        failed = dict.fromkeys(("refused", "wrong"), "failed")
+        failed = dict.fromkeys(("refused", "unreadable", "wrong"), "failed")
         passed = dict.fromkeys(("cpu", "own_session", "two_models", "without_a_model"), "passed")
         self.assertEqual(outcomes, {**failed, **passed, "skip": "skipped"})
         self.assertEqual(found["cpu"]["reason"], "")
+        self.assertNotIn("opening.py", self.ran.stdout)  # the traceback is as short as that of the stock backend
         self.assertIn("no.such.key", found["refused"]["reason"])
         self.assertIn("for a reason", found["skip"]["reason"])
         counts = {name: len(line["models"]) for name, line in found.items() if line["models"]}
@@ -107,7 +111,7 @@ class ConformanceTest(unittest.TestCase):
     @unittest.skipUnless(importlib.util.find_spec("xdist"), "needs pytest-xdist")
     def test_with_xdist_a_crash_is_one_failure(self) -> None:
         lines = self.report("-p", "xdist", "-n", "2")
-        self.assertIn("3 failed, 4 passed, 1 skipped", self.ran.stdout)
+        self.assertIn("4 failed, 4 passed, 1 skipped", self.ran.stdout)
         (crash,) = [line for line in lines if line["test"].endswith("crash")]
         self.assertEqual((crash["outcome"], crash["models"]), ("failed", []))
         self.assertIn("crash", crash["reason"])
