@@ -158,6 +158,23 @@ class OneThreadTest(unittest.TestCase):
                 return
         self.fail("200 moments were not enough")
 
+    def test_another_thread_waits(self) -> None:
+        """Code in the middle of the run of the first thread does not wait."""
+        feeds, beside = {"x": np.zeros(9)}, []
+        with ThreadPoolExecutor(1) as pool:
+
+            def compute(inner: object) -> object:
+                if not beside:
+                    beside.append(pool.submit(self.run_one, self.computed_by, feeds=feeds))
+                    time.sleep(0.05)
+                    self.assertFalse(beside[0].done())
+                    self.assertIs(self.run_one(self.computed_by, feeds=feeds), inner)
+                    self.assertFalse(beside[0].done())
+                return inner
+
+            self.assertIs(self.run_one(compute, feeds=feeds), self.first)
+            self.assertIs(beside[0].result(20), self.first)
+
     def most_at_once(self, feeds: dict[str, np.ndarray] = INPUTS) -> int:
         computing, most = [], []
 

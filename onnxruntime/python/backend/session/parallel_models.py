@@ -4,10 +4,9 @@
 # --------------------------------------------------------------------------
 """Decides which models an OpenVINO session may run in parallel: only shapes decide whether a run of them fails.
 
-If a run fails inside the EP, it damages the session for the runs beside it. In the models that this module permits,
-all runs with the same input shapes succeed, or all fail. So one run with these shapes shows whether the others succeed.
-The exception is a Gather that ORT gives to the CPU EP, which checks indices. Its failure damages no session, but ends
-parallel runs, as each failure of known shapes does.
+In the models that this module permits, all runs with the same input shapes succeed, or all fail. So one run with these
+shapes shows whether the others succeed. The exception is a Gather that ORT gives to the CPU EP, which checks indices.
+Its failure damages no session, but ends parallel runs, as each failure of known shapes does.
 
 A value *follows from shapes* if it is a constant, or is computed from constants and from the shapes of other values. A
 node computes if all of its inputs follow from shapes (then it computes the same each time), or if its operator is in
@@ -18,7 +17,7 @@ from __future__ import annotations
 
 import re
 
-from onnx import AttributeProto, ModelProto, TensorProto
+from onnx import ModelProto, TensorProto
 
 import onnxruntime
 from onnxruntime import InferenceSession
@@ -44,7 +43,7 @@ _FIRST = """
 """
 # Whether the inputs after the first may vary.
 OPERATORS = dict.fromkeys(_ANY.split(), True) | dict.fromkeys(_FIRST.split(), False)
-_OUTPUT_FOLLOWS = ("Shape",)  # from shapes, for any input
+_NUMBERS = ("value_int", "value_ints", "value_float", "value_floats")  # of a Constant node
 _TYPES = "FLOAT FLOAT16 DOUBLE BOOL INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64"
 TYPES = frozenset(map(TensorProto.DataType.Value, _TYPES.split()))
 
@@ -62,11 +61,11 @@ def only_shapes_decide(model: ModelProto) -> bool:
     varying = set(inputs)
     for node in graph.node:  # in topological order, or ORT rejects the model
         if node.op_type == "Constant":
-            constants[node.output[0]] = next(map(_type_of_constant, node.attribute), TensorProto.UNDEFINED)
-        if node.domain not in ("", "ai.onnx") or ("", node.op_type) in RANDOM:
+            for value in node.attribute:
+                constants[node.output[0]] = TensorProto.INT64 if value.name in _NUMBERS else value.t.data_type
+        subgraphs = [each for each in node.attribute if each.HasField("g") or each.graphs]  # they use any values
+        if subgraphs or node.domain not in ("", "ai.onnx") or ("", node.op_type) in RANDOM:
             return False
-        if any(each.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for each in node.attribute):
-            return False  # a subgraph can use any value of the graph
         if varying.isdisjoint(node.input) and node.op_type != "Dropout":  # random in training mode
             continue
         all_may_vary = OPERATORS.get(node.op_type)
@@ -76,16 +75,9 @@ def only_shapes_decide(model: ModelProto) -> bool:
         types += [each.i for each in node.attribute if each.name in ("to", "output_dtype") and each.i]
         if not TYPES.issuperset(types):
             return False
-        if node.op_type not in _OUTPUT_FOLLOWS:
+        if node.op_type != "Shape":  # its output follows from shapes
             varying.update(filter(None, node.output))
     return True
-
-
-def _type_of_constant(value: AttributeProto) -> int:
-    """Return the element type of the value of a Constant node. Text and sparse tensors are in no list."""
-    if value.name in ("value_int", "value_ints"):
-        return TensorProto.INT64
-    return TensorProto.FLOAT if value.name in ("value_float", "value_floats") else value.t.data_type
 
 
 def is_known(session: InferenceSession) -> bool:

@@ -6,23 +6,21 @@
 
 from __future__ import annotations
 
-import io
 import mmap
 import os
 import re
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import NoReturn
 
-import onnx
+from onnx import ModelProto
 
 from onnxruntime import InferenceSession
 from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.backend.runs.locks import while_opening
 from onnxruntime.backend.session import parallel_models
 
-# onnx parses the model once more, for the time of the check. External data does not count.
-_MOST_BYTES = 2**28
+_MOST_BYTES = 2**28  # of a model that onnx parses once more for the check, without its external data
 
 
 def cannot_renew(_: InferenceSession) -> NoReturn:
@@ -52,21 +50,18 @@ class Origin:
             self.created = fresh._providers
             vars(session).update(vars(fresh))  # one operation of the dict: other threads read the session
         except Exception as error:
-            raise RuntimeError(
-                f"A run failed inside {OPENVINO}, and the session could not be replaced: {error}. "
-                "Prepare the model again"
-            ) from error
+            problem = f"A run failed inside {OPENVINO}, and the session could not be replaced: {error}"
+            raise RuntimeError(f"{problem}. Prepare the model again") from error
 
     def only_shapes_decide(self, session: InferenceSession) -> bool:
         """Return whether only the shapes of inputs decide whether a run fails in a session of the model."""
         if not parallel_models.is_known(session):
             return False
-        from_bytes = isinstance(self._model, bytes)
         try:
-            if (len(self._model) if from_bytes else os.path.getsize(self._model)) > _MOST_BYTES:
-                return False
-            source = io.BytesIO(self._model) if from_bytes else self._model
-            model = onnx.load_model(source, "protobuf", load_external_data=False)
+            with _content_of(self._model) as content:
+                if len(content) > _MOST_BYTES:
+                    return False
+                model = ModelProto.FromString(content[:])
             self._check_files()
         except Exception:  # such as a model in ORT's own format
             return False
@@ -79,34 +74,27 @@ class Origin:
 
 # The entry of a tensor with external data that contains the file, serialized: key, then value with one or two bytes of
 # length. A file without such a tensor costs a search, and no parser takes memory for the model a second time.
-_LOCATION = rb"\n\x08location\x12(?:([\x00-\x7f])|([\x80-\xff])([\x00-\x7f]))"
+_LOCATION = rb"\n\x08location\x12([\x80-\xff]?[\x00-\x7f])"
 
 
 def _files_of(model: str | bytes) -> dict[str, tuple | None]:
     """Return values for each file of a model that change when the file is replaced or written."""
+    # Next to the model's file, or for a model from bytes in the current folder.
+    folder, stamps = ("", {}) if isinstance(model, bytes) else (os.path.dirname(model), {model: None})
+    with suppress(OSError, ValueError), _content_of(model) as content:  # ORT reports a file that Python cannot map
+        for found in re.finditer(_LOCATION, content, re.DOTALL):
+            low, high = (*found[1], 0)[:2]
+            end = found.end() + low % 128 + 128 * high
+            stamps[os.path.join(folder, os.fsdecode(content[found.end() : end]))] = None
+    for path in stamps:
+        with suppress(OSError, ValueError):  # a weight can contain these bytes by chance
+            status = os.stat(path)
+            stamps[path] = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    return stamps
+
+
+def _content_of(model: str | bytes) -> AbstractContextManager[bytes | mmap.mmap]:
     if isinstance(model, bytes):
-        return {name: _stamp(name) for name in _locations(model)}  # ORT finds them in the current folder
-    names = {model}
-    with (
-        suppress(OSError, ValueError),  # if Python cannot map the file, such as an empty one, ORT reports the problem
-        open(model, "rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
-    ):
-        names |= {os.path.join(os.path.dirname(model), name) for name in _locations(content)}
-    return {name: _stamp(name) for name in names}
-
-
-def _locations(content: bytes | mmap.mmap) -> set[str]:
-    names = set()
-    for found in re.finditer(_LOCATION, content, re.DOTALL):
-        short, low, high = found.groups()
-        length = short[0] if short else low[0] - 128 + 128 * high[0]
-        names.add(os.fsdecode(content[found.end() : found.end() + length]))
-    return names
-
-
-def _stamp(path: str) -> tuple | None:
-    with suppress(OSError, ValueError):  # a weight can contain these bytes by chance
-        status = os.stat(path)
-        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-    return None
+        return nullcontext(model)
+    with open(model, "rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
