@@ -61,7 +61,7 @@ CAUSES = {
     "names": "option_drift",
     "optimizers": "allowlist_ort_options_config_keys.*optimizer",
     "execution providers": "allowlist_providers",
-    "messages of ORT": "ort_messages|session_model_versions|error_names_the_variable",
+    "messages of ORT": "ort_messages|session_model_versions|variables_that_ort_reads",
     "plugin EPs": "plugins|webgpu",
     "the stock wheel behaves differently": "stock_comparison",
     "the release is not accepted yet": "test_packaging",
