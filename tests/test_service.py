@@ -296,7 +296,7 @@ class TestService(unittest.TestCase):
             threading.Thread(target=server.serve_forever, daemon=True).start()
             self.addCleanup(server.shutdown)
             address = f"http://127.0.0.1:{server.server_port}"
-            with urllib.request.urlopen(urllib.request.Request(address, request()), timeout=10) as response:
+            with urllib.request.urlopen(urllib.request.Request(address, request()), timeout=60) as response:
                 self.assertEqual(json.load(response), {"outputs": {"Y": GOOD}})
             for body, headers, expected in (
                 (request({}), {}, 422),
@@ -304,7 +304,7 @@ class TestService(unittest.TestCase):
                 (b"", {"Content-Length": "-1"}, 411),
             ):
                 with self.assertRaises(urllib.error.HTTPError) as caught:
-                    urllib.request.urlopen(urllib.request.Request(address, body, headers), timeout=10)
+                    urllib.request.urlopen(urllib.request.Request(address, body, headers), timeout=60)
                 self.assertEqual(caught.exception.code, expected)
             self.addCleanup(setattr, service, "SECONDS", service.SECONDS)
             service.SECONDS = 0.2

@@ -158,6 +158,8 @@ class TableTest(unittest.TestCase):
         for name, kind, option in ((TENSORRT_RTX, "plugin", "enable_cuda_graph"), (CANN, "built-in", "dump_om_model")):
             for options in ({}, {option: False}, {option: "0"}, {"device_id": 0}):
                 self.assertEqual(texts(name, options, kind), {option: "0", **dict.fromkeys(options, "0")})
+            with self.assertRaisesRegex(RuntimeError, f"{option}'.*with the value True"):
+                texts(name, {option: True}, kind)
 
     def test_what_ort_does_not_report(self) -> None:
         silent = {(name, kind) for name, kind, _, rule in rules(Rule) if kind == "plugin"}

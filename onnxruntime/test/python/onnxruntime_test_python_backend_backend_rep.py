@@ -58,7 +58,6 @@ class ClosingTest(unittest.TestCase):
     def test_a_closed_model_says_so(self) -> None:
         with prepare(two_nodes(), provider_options={CPU: {}}) as rep:
             rep.run([X])
-        rep.close()
         for use in (
             lambda: rep.run([X]),
             lambda: rep.run("no input"),
@@ -73,6 +72,7 @@ class ClosingTest(unittest.TestCase):
         ):
             with self.assertRaisesRegex(RuntimeError, "(?i)the prepared model is closed"):
                 use()
+        rep.close()  # again
         self.assertIn("closed", repr(rep))
         self.assertEqual(dict(rep.provider_options), {CPU: {}})  # the applied configuration stays available
 
