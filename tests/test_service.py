@@ -25,11 +25,10 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-import onnx.parser
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python"))
 
-from backend_test_models import two_nodes
+from backend_test_models import parsed, two_nodes
 
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
@@ -148,8 +147,7 @@ class TestService(unittest.TestCase):
 
     def service_of(self, graph: str) -> service.Service:
         path = Path(self.folder, "other.onnx")
-        proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17, "ai.onnx.ml": 1]> g {graph}')
-        path.write_bytes(proto.SerializeToString())
+        path.write_bytes(parsed(graph, "ai.onnx.ml").SerializeToString())
         return service.Service(str(path))
 
     def assert_status(self, expected: int, bodies: dict[str, bytes]) -> None:

@@ -26,7 +26,8 @@ from typing import NamedTuple
 
 import numpy as np
 from backend_test_execution_providers import register_openvino_plugin
-from onnx import ModelProto, TensorProto, helper, parser
+from backend_test_models import parsed
+from onnx import ModelProto, TensorProto, helper
 
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
@@ -154,10 +155,8 @@ def build(operator: str, variant: Variant, tested: str) -> ModelProto:
     constants = [variant.constants.replace("T[", f"{tested}[")] if variant.constants else []
     constants += [] if types[0] == "bool" else [f"{types[0]} zero = {{0}}"]
     outputs = _OUTPUTS.get(operator, "y")
-    made = parser.parse_model(
-        f'<ir_version: 10, opset_import: ["": 21]> test ({inputs}) => () <{", ".join(constants)}> '
-        f"{{ a = {before} {outputs} = {variant.call} }}".replace("<>", "")
-    )
+    nodes = f"{{ a = {before} {outputs} = {variant.call} }}"
+    made = parsed(f"({inputs}) => () <{', '.join(constants)}> {nodes}".replace("<>", ""))
     made.graph.output.extend(map(helper.make_empty_tensor_value_info, outputs.split(", ")))
     return made
 

@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from unittest import mock
 
 import numpy as np
-from backend_test_captured_models import parsed
-from backend_test_models import model
+from backend_test_models import model, parsed
 from onnx import ModelProto, helper, numpy_helper
 
 import onnxruntime

@@ -9,13 +9,8 @@ from __future__ import annotations
 import os
 
 import numpy as np
-from backend_test_models import model
-from onnx import ModelProto, helper, parser
-
-
-def parsed(graph: str) -> ModelProto:
-    """Return the model of a text such as ``(float[N,4] X) => (float[N,4] Y) { Y = Neg (X) }``."""
-    return parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> test {graph}')
+from backend_test_models import model, parsed
+from onnx import ModelProto, helper
 
 
 def resident_bytes() -> int:

@@ -16,7 +16,7 @@ from typing import NoReturn
 from unittest import mock
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper, parser
 
 import onnxruntime
 
@@ -51,6 +51,17 @@ def model(
     return helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
 
 
+def parsed(text: str, *domains: str, **initializers: np.ndarray) -> ModelProto:
+    """Return the model of a text such as ``(float[N,4] X) => (float[N,4] Y) { Y = Neg (X) }``.
+
+    The nodes may use these domains at version 1. The text can contain initializers, too.
+    """
+    imports = "".join(f', "{domain}": 1' for domain in domains)
+    made = parser.parse_model(f'<ir_version: {IR_VERSION}, opset_import: ["": {OPSET}{imports}]> test {text}')
+    made.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in initializers.items())
+    return made
+
+
 def two_nodes(shape: Sequence[int | str | None] = (2, 3)) -> ModelProto:
     """``Y = abs(-X)``: the smallest model with something to assign."""
     nodes = [helper.make_node("Neg", ["X"], ["Z"]), helper.make_node("Abs", ["Z"], ["Y"])]
@@ -59,8 +70,7 @@ def two_nodes(shape: Sequence[int | str | None] = (2, 3)) -> ModelProto:
 
 def three_inputs() -> ModelProto:
     """``Y = A + B - C`` on vectors of four."""
-    nodes = [helper.make_node("Add", ["A", "B"], ["D"]), helper.make_node("Sub", ["D", "C"], ["Y"])]
-    return model(nodes, {"A": (4,), "B": (4,), "C": (4,)}, {"Y": (4,)})
+    return parsed("(float[4] A, float[4] B, float[4] C) => (float[4] Y) { D = Add (A, B) Y = Sub (D, C) }")
 
 
 def tensor(element: int, shape: list | None = None) -> TypeProto:

@@ -11,11 +11,10 @@ import tempfile
 from functools import cache
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper, parser
+from backend_test_models import parsed
+from onnx import TensorProto, helper, numpy_helper
 
 import onnxruntime
-
-_HEADER = '<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1, "local": 1]>'
 
 
 def model(graph: str, functions: str = "", int4: tuple[str, ...] = (), **weights: np.ndarray) -> bytes:
@@ -26,7 +25,7 @@ def model(graph: str, functions: str = "", int4: tuple[str, ...] = (), **weights
     :param int4: the names of weights that become int4, which numpy and onnx before 1.19 do not have.
     :param weights: initializers by name.
     """
-    proto = parser.parse_model(f"{_HEADER} main {graph} {functions}")
+    proto = parsed(f"{graph} {functions}", "com.microsoft", "local")
     for name, array in weights.items():
         tensor = numpy_helper.from_array(np.asarray(array), name)
         if name in int4:

@@ -19,9 +19,8 @@ from unittest import mock
 
 import numpy as np
 import onnx
-from backend_test_captured_models import parsed
 from backend_test_children import run_code
-from backend_test_models import model, two_nodes
+from backend_test_models import model, parsed, two_nodes
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import onnxruntime

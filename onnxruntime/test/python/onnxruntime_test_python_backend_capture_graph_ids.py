@@ -18,7 +18,7 @@ from unittest import mock
 import numpy as np
 from backend_test_capture import Expected, chain, two_inputs
 from backend_test_capture_cuda import CPU, DEVICES, ORDINARY, OnCuda, needs_cuda, open_session
-from backend_test_captured_models import parsed
+from backend_test_models import parsed
 
 import onnxruntime
 import onnxruntime.backend

@@ -21,8 +21,8 @@ from unittest import mock
 import numpy as np
 from backend_test_capture import CaptureBehaviour, Expected, capture_of, chain, shape_arithmetic, two_inputs
 from backend_test_capture_cuda import CPU, CUDA, ORDINARY, OnCuda, needs_cuda, open_session
-from backend_test_captured_models import parsed
 from backend_test_children import run_code
+from backend_test_models import parsed
 from onnx import ModelProto
 
 import onnxruntime

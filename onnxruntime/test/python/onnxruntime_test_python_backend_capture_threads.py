@@ -25,7 +25,7 @@ from unittest import mock
 
 from backend_test_capture import Expected, capture_of, chain, in_threads
 from backend_test_capture_cuda import CUDA, DEVICES, ORDINARY, OnCuda, needs_cuda
-from backend_test_captured_models import parsed
+from backend_test_models import parsed
 
 import onnxruntime
 import onnxruntime.backend

@@ -14,8 +14,7 @@ from unittest import mock
 import numpy as np
 import onnx.parser
 from backend_test_command_line import ABSENT, CPU, CommandTest, Ran, execute_here, page_of
-from backend_test_models import two_nodes
-from onnx import numpy_helper
+from backend_test_models import parsed, two_nodes
 
 import onnxruntime
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
@@ -32,10 +31,8 @@ class InspectTest(CommandTest):
 
     def made(self, inputs: str, node: str, **initializers: np.ndarray) -> onnx.ModelProto:
         """Return a model of one node, whose output is ``Y``."""
-        header = '<ir_version: 10, opset_import: ["": 21, "a": 1]>'
-        made = onnx.parser.parse_model(f"{header} test ({inputs}) => (float Y) {{ Y = {node} }}")
+        made = parsed(f"({inputs}) => (float Y) {{ Y = {node} }}", "a", **initializers)
         made.graph.output[0].type.tensor_type.ClearField("shape")
-        made.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in initializers.items())
         return made
 
     def matmul(self, shape: str, size: int) -> onnx.ModelProto:

@@ -16,7 +16,6 @@ import unittest
 from unittest import mock
 
 import numpy as np
-import onnx.parser
 from backend_test_command_line import (
     ABSENT,
     CPU,
@@ -30,7 +29,7 @@ from backend_test_command_line import (
     execute_here,
     page_of,
 )
-from backend_test_models import model, two_nodes
+from backend_test_models import model, parsed, two_nodes
 from backend_test_observable_models import CONTRADICTORY, GELU
 from onnx import TensorProto, helper
 
@@ -455,17 +454,11 @@ class MistakeTest(CommandTest):
             ("optional(float)", "bool", "OptionalHasElement (X)", "null"),
             ("string[N]", "string[N]", "Identity (X)", '["text"]'),
         ):
-            header = '<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 3]>'
-            made = onnx.parser.parse_model(f"{header} test ({kind} X) => ({output} Y) {{ Y = {node} }}")
-            path = self.put("made.onnx", made)
+            path = self.put("made.onnx", parsed(f"({kind} X) => ({output} Y) {{ Y = {node} }}", "ai.onnx.ml"))
             with self.subTest(kind):
                 self.assertEqual(len(self.run_one(path, "--input", f"X={value}")["outputs"]), 1)
                 self.assertIn("JSON", self.mistake("run", path, "--input", "X=text"))
-        sequence = self.put(
-            "sequence.onnx",
-            onnx.parser.parse_model(f"""{header}
-            test (seq(float[2]) X) => (int64 Y) {{ Y = SequenceLength (X) }}"""),
-        )
+        sequence = self.put("sequence.onnx", parsed("(seq(float[2]) X) => (int64 Y) { Y = SequenceLength (X) }"))
         mistake = self.mistake("run", sequence)
         self.assertIn("seq(float32)", mistake)
         self.assertIn("--input X='[[1]]'", mistake)

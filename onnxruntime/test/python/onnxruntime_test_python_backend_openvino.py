@@ -12,8 +12,7 @@ from unittest import mock
 
 import numpy as np
 from backend_test_execution_providers import CPU, EpTests, ThreadTests, convolutions, run_in_a_new_process
-from backend_test_models import model, no_session_opens
-from onnx import helper
+from backend_test_models import no_session_opens, parsed
 
 import onnxruntime.backend
 from onnxruntime.backend import NotPermittedError
@@ -43,7 +42,7 @@ for device in ("AUTO:CPU", "MULTI:CPU"):
 
 def check_failing_runs(options: dict) -> None:
     """Check that a run that must fail fails. With one thread, OpenVINO returns the outputs of the previous run."""
-    made = model([helper.make_node("Add", ["a", "b"], ["y"])], {"a": ["N"], "b": ["M"]}, {"y": ["K"]})
+    made = parsed("(float[N] a, float[M] b) => (float[K] y) { y = Add (a, b) }")
     four, three = np.full(4, 21, np.float32), np.zeros(3, np.float32)
     rep = onnxruntime.backend.prepare(made, provider_options={EP: options})
     for _ in range(20):
@@ -89,7 +88,7 @@ class BundledOpenVinoTest(EpTests, ThreadTests, unittest.TestCase):
 
     def test_an_initializer_is_not_overridden_in_silence(self) -> None:
         ones, zeros = np.ones(2, np.float32), np.zeros(2, np.float32)
-        made = model([helper.make_node("Add", ["X", "W"], ["Y"])], {"X": [2], "W": [2]}, {"Y": [2]}, {"W": ones})
+        made = parsed("(float[2] X, float[2] W) => (float[2] Y) { Y = Add (X, W) }", W=ones)
         rep = onnxruntime.backend.prepare(made)
         self.assertIn(EP, rep.providers)
         np.testing.assert_array_equal(rep.run({"X": zeros})[0], 1)

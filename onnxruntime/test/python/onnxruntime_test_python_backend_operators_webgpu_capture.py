@@ -17,10 +17,11 @@ import unittest
 import backend_captured_operators as operators
 import numpy as np
 from backend_test_capture import Checks
-from backend_test_captured_models import convolutional_net, hidden_copies, parsed, transformer_block
+from backend_test_captured_models import convolutional_net, hidden_copies, transformer_block
 from backend_test_execution_providers import set_up_webgpu_plugin
+from backend_test_models import parsed
 from backend_test_random_models import random_inputs, random_model, refused_variant
-from onnx import ModelProto, numpy_helper
+from onnx import ModelProto
 
 import onnxruntime
 import onnxruntime.backend
@@ -167,7 +168,7 @@ class OperatorTest(unittest.TestCase):
         self.assertEqual({name for _, name in OPERATORS} - seen_of, {"Shape"})
 
     def test_views_share_their_input_however_memory_is_planned(self) -> None:
-        made = parsed("""(float[6,4] X) => (float[2,12] Y, float[2,3,4] Z) <int64[3] s = {2, 3, 4}, int64[1] z = {0}> {
+        graph = """(float[6,4] X) => (float[2,12] Y, float[2,3,4] Z) <int64[3] s = {2, 3, 4}, int64[1] z = {0}> {
             a = Reshape (X, s)
             b = Neg (a)
             c = Flatten (b)
@@ -179,8 +180,8 @@ class OperatorTest(unittest.TestCase):
             i = Add (f, h)
             Y = Exp (i)
             Z = Exp (b)
-        }""")
-        made.graph.initializer.append(numpy_helper.from_array(np.ones(24, np.float32), "k"))
+        }"""
+        made = parsed(graph, k=np.ones(24, np.float32))
         variant = operators.Variant("Reshape", "views", made, {"X": np.ones((6, 4), np.float32)})
         for attributes in (
             {"enable_mem_reuse": False},

@@ -21,8 +21,8 @@ from unittest import mock
 import backend_test_models as models
 import numpy as np
 from backend_test_children import run_code
-from backend_test_models import model, one_node, reads_linux, tensor, three_inputs, two_nodes
-from onnx import ModelProto, TensorProto, TypeProto, helper, numpy_helper, parser
+from backend_test_models import model, one_node, parsed, reads_linux, tensor, three_inputs, two_nodes
+from onnx import ModelProto, TensorProto, TypeProto, helper
 
 import onnxruntime
 import onnxruntime.backend
@@ -209,13 +209,8 @@ class ValuesTest(InputTestCase):
         self.refused(rep, [X.astype(np.float64)], got="float64[2, 3]")
 
     def test_an_optional_that_is_left_out_is_not_missing(self) -> None:
-        rep = prepare(
-            parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
-            test (float[2] X, optional(float) O) => (bool H, float[2] Y) {
-                H = OptionalHasElement (O)
-                Y = Neg (X)
-            }""")
-        )
+        graph = "(float[2] X, optional(float) O) => (bool H, float[2] Y) { H = OptionalHasElement (O) Y = Neg (X) }"
+        rep = prepare(parsed(graph))
         for inputs in ([X[0, :2]], [X[0, :2], None], {"X": X[0, :2]}):
             has, negative = rep.run(inputs)
             self.assertFalse(has)
@@ -525,7 +520,7 @@ for twice in (range(2), (1, 2), ["a", "b"]):
             self.assertIn(r"float32[n\r, 2]", caught.exception.expected)
 
     def test_open_dimensions_have_their_names(self) -> None:
-        proto = model([helper.make_node("Neg", ["pixels"], ["Y"])], {"pixels": ["batch", None]}, {"Y": None})
+        proto = parsed("(float[batch, ?] pixels) => (float[A, B] Y) { Y = Neg (pixels) }")
         self.refused(prepare(proto), [X[0]], "pixels", "float32[3]", "float32[batch, ?]")
         error = self.refused(prepare(proto), {"pixel": X}, "pixel", "'pixel'", "pixels: float32[batch, ?]")
         self.assertIn("Did you mean 'pixels'?", str(error))
@@ -549,8 +544,7 @@ for twice in (range(2), (1, 2), ["a", "b"]):
         self.assertEqual(type(caught.exception).__module__, "onnxruntime.capi.onnxruntime_pybind11_state")
 
     def test_overridable_initializer(self) -> None:
-        proto = model([helper.make_node("Mul", ["X", "W"], ["Y"])], {"X": [2], "W": [2]}, {"Y": [2]}, {"W": X[0, :2]})
-        rep = prepare(proto)
+        rep = prepare(parsed("(float[2] X, float[2] W) => (float[2] Y) { Y = Mul (X, W) }", W=X[0, :2]))
         np.testing.assert_array_equal(rep.run([X[1, :2]])[0], X[0, :2] * X[1, :2])
         np.testing.assert_array_equal(rep.run({"X": X[0, :2], "W": X[1, :2]})[0], X[0, :2] * X[1, :2])
         error = self.refused(rep, {"X": X[0, :2], "W": X[0]}, "W", "float32[3]", "float32[2]")
@@ -623,8 +617,7 @@ for twice in (range(2), (1, 2), ["a", "b"]):
             self.assertEqual(_with_type(SimpleNamespace(name="X", **facts)), expected)
 
     def test_no_inputs(self) -> None:
-        value = numpy_helper.from_array(X)
-        rep = prepare(model([helper.make_node("Constant", [], ["Y"], value=value)], {}, {"Y": X.shape}))
+        rep = prepare(parsed("() => (float[2, 3] Y) { Y = Identity (K) }", K=X))
         np.testing.assert_array_equal(rep.run([])[0], X)
         with self.assertWarns(RuntimeWarning):
             np.testing.assert_array_equal(rep.run([X])[0], X)

@@ -15,8 +15,7 @@ from unittest import mock
 
 import numpy as np
 from backend_test_hostile_values import Float, NumpyInt
-from backend_test_models import slow, two_nodes
-from onnx import parser
+from backend_test_models import parsed, slow, two_nodes
 from onnxruntime_test_python_backend_runs_locks import in_threads
 
 import onnxruntime.backend
@@ -86,14 +85,13 @@ class LimitTest(unittest.TestCase):
                     limited.terminate(late)
 
     def test_the_prepared_model_is_usable_afterwards(self) -> None:
-        looping = """<ir_version: 10, opset_import: ["": 21]>
-        looping (int64 n, float[2] X) => (float[2] Y) <bool go = {1}> {
+        looping = parsed("""(int64 n, float[2] X) => (float[2] Y) <bool go = {1}> {
             Y = Loop <body = once (int64 i, bool c, float[2] x) => (bool d, float[2] y) <float one = {1}> {
                 d = Identity (c)
                 y = Add (x, one)
             }> (n, go, X)
-        }"""
-        rep = onnxruntime.backend.prepare(parser.parse_model(looping), provider_options={CPU: {}})
+        }""")
+        rep = onnxruntime.backend.prepare(looping, provider_options={CPU: {}})
         few = {"n": np.array(3, np.int64), "X": np.zeros(2, np.float32)}
         with self.assertRaises(TimeoutError):
             rep.run({**few, "n": np.array(2**40, np.int64)}, timeout=0.2)

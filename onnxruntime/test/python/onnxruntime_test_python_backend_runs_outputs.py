@@ -12,8 +12,8 @@ from unittest import mock
 
 import backend_test_models as models
 import numpy as np
-from backend_test_models import IR_VERSION, OPSET, model, same_array, two_nodes
-from onnx import ModelProto, TensorProto, helper, parser
+from backend_test_models import model, parsed, same_array, two_nodes
+from onnx import ModelProto, TensorProto, helper
 
 import onnxruntime
 import onnxruntime.backend
@@ -48,8 +48,7 @@ def sharing(narrow: bool) -> ModelProto:
     """
     more = ", bfloat16[2, 3] B", "B = Cast <to = 16> (X)"
     also, cast_too = more if narrow else ("", "")
-    return parser.parse_model(f"""<ir_version: {IR_VERSION}, opset_import: ["": {OPSET}]>
-    sharing (float[2, 3] X) => ({", ".join(f"float[2, 3] {name}" for name in NAMES)}{also})
+    return parsed(f"""(float[2, 3] X) => ({", ".join(f"float[2, 3] {name}" for name in NAMES)}{also})
     <float[2, 3] W = {{7, 7, 7, 7, 7, 7}}, int64[2] shape = {{2, 3}}, bool yes = {{1}}> {{
         N = Neg (X)
         M = Identity (N)
@@ -93,8 +92,7 @@ class ElementTypesTest(unittest.TestCase):
             first[:] = 0
 
     def test_outputs_of_both_kinds(self) -> None:
-        proto = parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
-        both (float[2, 3] X) => (bfloat16[2, 3] H, float[2, 3] N, string[2, 3] T) {
+        proto = parsed("""(float[2, 3] X) => (bfloat16[2, 3] H, float[2, 3] N, string[2, 3] T) {
             H = Cast <to = 16> (X)
             N = Neg (X)
             T = Cast <to = 8> (N)

@@ -20,9 +20,8 @@ from typing import ClassVar
 from unittest import mock
 
 import numpy as np
-import onnx
 from backend_test_children import run_code
-from backend_test_models import no_session_opens, reads_linux, sent_run_config, two_nodes
+from backend_test_models import no_session_opens, parsed, reads_linux, sent_run_config, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
@@ -113,11 +112,8 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
     rep.run([x])
     assert kept - resident() < 32, "a run without it keeps the arena"
 """
-        big = """<ir_version: 10, opset_import: ["": 21]> big (float[N] X) => (float[1] Y) {
-            Z = Neg (X)
-            Y = ReduceMax <keepdims = 1> (Z)
-        }"""
-        done = run_code(code, input=onnx.parser.parse_model(big).SerializeToString())
+        big = parsed("(float[N] X) => (float[1] Y) { Z = Neg (X) Y = ReduceMax <keepdims = 1> (Z) }")
+        done = run_code(code, input=big.SerializeToString())
         done.check_returncode()
         released = [int(line) for line in done.stdout.split()]
         self.assertEqual(len(released), 3)

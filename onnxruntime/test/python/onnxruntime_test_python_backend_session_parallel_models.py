@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import unittest
 
-import onnx.parser
 from backend_test_children import run_code
-from onnx import ModelProto, TensorProto, helper
+from backend_test_models import parsed
+from onnx import TensorProto, helper
 
 import onnxruntime
 from onnxruntime.backend.provider_names import OPENVINO
@@ -51,19 +51,15 @@ REFUSED = {
 }
 
 
-def parse(text: str) -> ModelProto:
-    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]> test {text}')
-
-
 class OnlyShapesDecideTest(unittest.TestCase):
     def test_models(self) -> None:
         for expected, models in ((True, PERMITTED), (False, REFUSED)):
             for name, text in models.items():
                 with self.subTest(name):
-                    self.assertIs(parallel_models.only_shapes_decide(parse(text)), expected)
+                    self.assertIs(parallel_models.only_shapes_decide(parsed(text, "com.microsoft")), expected)
 
     def test_a_function_of_the_model_can_have_the_name_of_an_operator(self) -> None:
-        made = parse(PERMITTED["any values"])
+        made = parsed(PERMITTED["any values"])
         made.functions.append(
             helper.make_function(
                 "", "Neg", ["x"], ["y"], [helper.make_node("NonZero", ["x"], ["y"])], made.opset_import
@@ -72,7 +68,7 @@ class OnlyShapesDecideTest(unittest.TestCase):
         self.assertFalse(parallel_models.only_shapes_decide(made))
 
     def test_sequences_are_refused(self) -> None:
-        made = parse(PERMITTED["any values"])
+        made = parsed(PERMITTED["any values"])
         value = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, [None])
         made.graph.input[0].CopyFrom(value)
         self.assertFalse(parallel_models.only_shapes_decide(made))
@@ -81,7 +77,7 @@ class OnlyShapesDecideTest(unittest.TestCase):
         """Each operator with deciding inputs is refused with one that varies."""
         for operator, all_may_vary in parallel_models.OPERATORS.items():
             node = helper.make_node(operator, ["x", "c"], ["y"])
-            made = parse("(float[N] x, int64[1] c) => (float[N] y) { y = Neg(x) }")
+            made = parsed("(float[N] x, int64[1] c) => (float[N] y) { y = Neg(x) }")
             made.graph.node[0].CopyFrom(node)
             with self.subTest(operator):
                 self.assertIs(parallel_models.only_shapes_decide(made), all_may_vary)

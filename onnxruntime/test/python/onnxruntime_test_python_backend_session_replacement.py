@@ -23,8 +23,7 @@ from unittest import mock
 import numpy as np
 import onnx
 from backend_test_execution_providers import OPENVINO, register_openvino_plugin
-from backend_test_models import model
-from onnx import helper
+from backend_test_models import parsed
 
 import onnxruntime
 import onnxruntime.backend
@@ -44,9 +43,8 @@ else:
 
 def two_rows(name: str = "N") -> object:
     """``y = x + s``. ORT finds out in the run whether ``x`` and ``s`` have the same number of rows."""
-    nodes = [helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("Add", ["a", "s"], ["y"])]
-    inputs = {"x": [name, WIDTH], "s": ["M", WIDTH]}
-    return model(nodes, inputs, {"y": ["K", WIDTH]}, {"w": np.eye(WIDTH, dtype=np.float32)})
+    values = f"(float[{name}, {WIDTH}] x, float[M, {WIDTH}] s) => (float[K, {WIDTH}] y)"
+    return parsed(f"{values} {{ a = MatMul (x, w) y = Add (a, s) }}", w=np.eye(WIDTH, dtype=np.float32))
 
 
 def rows(count: int, value: float) -> np.ndarray:
@@ -93,16 +91,14 @@ class OpenVinoTest(unittest.TestCase):
 
     def test_an_operator_on_the_cpu_ep_that_checks_values(self) -> None:
         """Its failure has known shapes, and returns no wrong value to the runs beside it."""
-        nodes = [
-            helper.make_node("MatMul", ["x", "w"], ["a"]),
-            helper.make_node("Add", ["a", "x"], ["b"]),
-            helper.make_node("Gather", ["table", "i"], ["row"]),
-            helper.make_node("Cast", ["row"], ["c"], to=onnx.TensorProto.FLOAT),
-            helper.make_node("Add", ["b", "c"], ["y"]),
-        ]
-        constants = {"w": np.eye(WIDTH, dtype=np.float32), "table": np.arange(4.0)}  # built-in: no float64
-        made = model(nodes, {"x": ["N", WIDTH], "i": ["M"]}, {"y": ["N", WIDTH]}, constants)
-        made.graph.input[1].type.tensor_type.elem_type = onnx.TensorProto.INT64
+        graph = f"""(float[N, {WIDTH}] x, int64[M] i) => (float[N, {WIDTH}] y) {{
+            a = MatMul (x, w)
+            b = Add (a, x)
+            row = Gather (table, i)
+            c = Cast <to = 1> (row)
+            y = Add (b, c)
+        }}"""
+        made = parsed(graph, w=np.eye(WIDTH, dtype=np.float32), table=np.arange(4.0))  # built-in: no float64
         rep, wrong = self.prepare(made=made), []
 
         def run_some(seed: int) -> None:

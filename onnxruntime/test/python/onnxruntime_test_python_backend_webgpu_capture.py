@@ -18,9 +18,9 @@ from unittest import mock
 import numpy as np
 from backend_captured_operators import on_device
 from backend_test_capture import CaptureBehaviour, Expected, chain, two_inputs
-from backend_test_captured_models import parsed, resident_bytes
+from backend_test_captured_models import resident_bytes
 from backend_test_execution_providers import set_up_webgpu_plugin
-from backend_test_models import reads_linux
+from backend_test_models import parsed, reads_linux
 from onnx import ModelProto
 
 import onnxruntime
