@@ -357,6 +357,22 @@ class ParallelTest(SerialTest):
             ended.set()
             other.result(60)
 
+    def test_a_run_that_is_alone_waits_for_a_parallel_run_in_whose_middle_another_was_alone(self) -> None:
+        nested, beside = [OTHER], []
+        with ThreadPoolExecutor(1) as pool:
+
+            def compute(inner: object) -> object:
+                for feeds in nested:
+                    nested.clear()
+                    self.run_one(self.computed_by, feeds=feeds)
+                    beside.append(pool.submit(self.run_one, self.computed_by, feeds={"x": np.zeros(9)}))
+                    time.sleep(0.05)
+                    self.assertFalse(beside[0].done())
+                return inner
+
+            self.assertIs(self.run_one(compute), self.first)
+            self.assertIs(beside[0].result(20), self.first)
+
     def test_a_run_that_is_alone_waits_for_the_parallel_ones_only(self) -> None:
         """It does not wait until no other thread wants to run."""
         ended = threading.Event()

@@ -71,15 +71,19 @@ class RunOrder:
             if alone in (0, thread) or _shapes(feeds) not in (self._parallel or ()):
                 break
             call_holding(self._turn, waiting, bool)
-        running.pop(thread, None)  # a run that this code interrupts is not waited for, and runs again
-        return call_holding(self._turn, waiting, self._run_alone, waiting, compute, feeds, options)
+        running.pop(thread, None)  # a run that this code interrupts is not waited for; it runs again if this raises
+        return call_holding(self._turn, waiting, self._run_alone, waiting, in_a_run, compute, feeds, options)
 
-    def _run_alone(self, waiting: RunOptions | None, compute: Callable, feeds: dict, options: RunOptions) -> list:
+    def _run_alone(
+        self, waiting: RunOptions | None, in_a_run: bool, compute: Callable, feeds: dict, options: RunOptions
+    ) -> list:
         outer, self._alone = self._alone, get_ident()
         try:
             while self._running:
                 check_terminated(waiting)
                 time.sleep(1e-4)
+            if in_a_run:  # the interrupted run goes on and ends before another thread is alone
+                self._running[self._alone] = True
             if self._only is None:
                 self._only = self._alone
             elif self._only not in (0, self._alone):
