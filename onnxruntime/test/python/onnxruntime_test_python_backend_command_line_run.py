@@ -404,6 +404,7 @@ class MistakeTest(CommandTest):
                 "--provider-option: invalid value '.x=1'. Expected EP.OPTION=VALUE\n",
             ),
             ([self.path, "--session-config", "x"], "--session-config: invalid value 'x'. Expected KEY=VALUE\n"),
+            ([self.path, "--session-config", ""], "--session-config: invalid value ''. Expected KEY=VALUE\n"),
             ([self.path, "--run-config", "=x"], "--run-config: invalid value '=x'. Expected KEY=VALUE\n"),
             ([self.path, "--session-option", "x"], "--session-option: invalid value 'x'. Expected NAME=VALUE\n"),
             ([self.path, "--free-dimension", "x"], "--free-dimension: invalid value 'x'. Expected NAME=SIZE\n"),

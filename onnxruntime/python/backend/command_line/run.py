@@ -148,7 +148,7 @@ def _configured(chosen: argparse.Namespace, config: str) -> _Tried:
             key, equals, value = entry.partition("=")
             if name and key and equals:
                 settings[key] = {"true": True, "false": False}.get(value.lower(), value)
-            elif entry or not name:
+            elif entry or not name or keyword != "provider_options":
                 raise MistakeError(f"{flag}: invalid value {text!a}. Expected {form}")
     return _Tried(config, specified)
 
