@@ -392,6 +392,8 @@ class SubclassTest(unittest.TestCase):
         wrapped, output = OnnxRuntimeBackendRep(Wrapper()).run([X])
         self.assertEqual(wrapped, "wrapped")
         np.testing.assert_array_equal(output, abs(X))
+        with self.assertRaises(RuntimeError):  # as in stock, also for a number that ORT rejects as an array
+            OnnxRuntimeBackendRep(Wrapper()).run([3.0])
 
     def test_import_of_all_public_names(self) -> None:
         exec("from onnxruntime.backend import *", names := {})

@@ -21,6 +21,7 @@ from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.runs.limits import Limited
 from onnxruntime.backend.runs.run_options import RunSettings
 from onnxruntime.backend.session import state
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 if TYPE_CHECKING:
     from onnxruntime.backend.capture.graphs import Capture
@@ -137,7 +138,9 @@ class Runs:
 
     def blame_inputs(self, error: Exception, feeds: Mapping[str, object]) -> None:
         """Raise an ``InputError`` in place of ORT's error if the inputs do not match the model."""
-        if self.is_ort and (problem := self.inputs.problem(feeds, type(error))):
+        # A session of the caller can pass its run to ORT. Its own errors are not replaced.
+        of_ort = self.is_ort or isinstance(error, InvalidArgument)
+        if of_ort and (problem := self.inputs.problem(feeds, type(error))):
             raise problem from error
 
     def run_limited(
