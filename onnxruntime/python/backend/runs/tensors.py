@@ -167,6 +167,8 @@ def _floats(found: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]
         except OverflowError:  # an integer of more than 1024 bits
             return found, abs(found) >= 1 << 1023
         array = numbers.astype(dtype)
+        if dtype.itemsize > 1 and np.isfinite(array).all():  # as in most runs, which skip the rest
+            return array, np.False_
         # A type without infinity represents a number that is too large as NaN, or as the largest number that it has.
         size = np.abs(array.astype(np.float64))
         return array, np.isfinite(numbers) & (np.isinf(size) | ((size != 0) & ~(size * 2 >= np.abs(numbers))))
