@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from backend_test_models import model, no_session_opens
-from onnx import ModelProto, TensorProto, helper
+from backend_test_models import model, no_session_opens, parsed
+from onnx import ModelProto, helper
 
 import onnxruntime
 import onnxruntime.backend
@@ -108,8 +108,7 @@ def convolutions(channels: int = 3, size: int = 16) -> ModelProto:
 
 def doubled_text() -> ModelProto:
     """``Y = X + X`` on text, which the CPU EP alone can do."""
-    node = helper.make_node("StringConcat", ["X", "X"], ["Y"])
-    return model([node], {"X": (1,)}, {"Y": (1,)}, elem_type=TensorProto.STRING)
+    return parsed("(string[1] X) => (string[1] Y) { Y = StringConcat (X, X) }")
 
 
 def image(channels: int = 3, size: int = 16) -> np.ndarray:

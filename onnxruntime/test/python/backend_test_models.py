@@ -32,19 +32,18 @@ def model(
     outputs: dict[str, Sequence[int | str | None] | None],
     initializers: dict[str, np.ndarray] | None = None,
     *,
-    elem_type: int = TensorProto.FLOAT,
     opset: int = OPSET,
     extra_domains: Sequence[str] = (),
 ) -> ModelProto:
-    """Build a model from nodes, the shapes of its inputs and outputs, which have one type, and its initializers.
+    """Build a model from nodes, the shapes of its inputs and outputs, which are floats, and its initializers.
 
     The shape ``None`` of an output leaves the shape open. The nodes may use the domains ``extra_domains`` at version 1.
     """
     graph = helper.make_graph(
         nodes,
         "test",
-        [helper.make_tensor_value_info(name, elem_type, shape) for name, shape in inputs.items()],
-        [helper.make_tensor_value_info(name, elem_type, shape) for name, shape in outputs.items()],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs.items()],
         [numpy_helper.from_array(array, name) for name, array in (initializers or {}).items()],
     )
     imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in extra_domains)]

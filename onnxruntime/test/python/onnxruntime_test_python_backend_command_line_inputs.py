@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 from backend_test_command_line import CommandTest
-from backend_test_models import model, three_inputs, two_nodes
+from backend_test_models import identity, tensor, three_inputs, two_nodes
 from onnx import TensorProto, helper
 
 import onnxruntime
@@ -24,9 +24,8 @@ from onnxruntime.backend.command_line.output import MistakeError
 class InputsTest(CommandTest):
     def test_random_whole_numbers_are_zero_and_one(self) -> None:
         for element in (TensorProto.INT64, TensorProto.UINT8, TensorProto.BOOL):
-            node = helper.make_node("Identity", ["X"], ["Y"])
-            made = model([node], {"X": (64,)}, {"Y": (64,)}, elem_type=element)
-            (values,) = inputs.values(onnxruntime.InferenceSession(made.SerializeToString()).get_inputs(), [], [])
+            session = onnxruntime.InferenceSession(identity(tensor(element, [64])))
+            (values,) = inputs.values(session.get_inputs(), [], [])
             self.assertEqual({*values.tolist()}, {0, 1})
 
     def test_random_inputs_of_every_type(self) -> None:
@@ -44,8 +43,7 @@ class InputsTest(CommandTest):
             with self.subTest(TensorProto.DataType.Name(element)):
                 if dtype == np.float32:
                     self.skipTest("needs onnx 1.19, whose arrays of the types that numpy lacks are ml_dtypes")
-                node = helper.make_node("Identity", ["X"], ["Y"])
-                path = self.put("identity.onnx", model([node], {"X": (3,)}, {"Y": (3,)}, elem_type=element))
+                path = self.put("identity.onnx", identity(tensor(element, [3])))
                 (output,) = self.run_one(path)["outputs"]
                 name = "string" if element == TensorProto.STRING else dtype.name
                 self.assertEqual((output["type"], output["shape"]), (name, [3]))

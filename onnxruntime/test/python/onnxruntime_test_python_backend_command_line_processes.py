@@ -19,8 +19,8 @@ from unittest import mock
 import onnx
 from backend_test_children import run_code
 from backend_test_command_line import CPU, SPINNING, VARIABLE, WRITES, CommandTest, Ran, execute_here
-from backend_test_models import model, two_nodes
-from onnx import TensorProto, helper
+from backend_test_models import model, parsed, two_nodes
+from onnx import helper
 
 from onnxruntime.backend.command_line import info
 
@@ -121,9 +121,7 @@ runpy.run_module("onnxruntime.backend", run_name="__main__")
 
     def gathering(self) -> onnx.ModelProto:
         """Return a model whose run fails for an index of 2 or more."""
-        made = model([helper.make_node("Gather", ["data", "X"], ["Y"])], {"X": (1,)}, {"Y": (1,)}, elem_type=7)
-        made.graph.initializer.append(helper.make_tensor("data", TensorProto.INT64, [2], [0, 1]))
-        return made
+        return parsed("(int64[1] X) => (int64[1] Y) <int64[2] data = {0, 1}> { Y = Gather (data, X) }")
 
     def test_ort_logs_nothing_except_the_error(self) -> None:
         path = self.put("gathering.onnx", self.gathering())

@@ -29,9 +29,8 @@ from backend_test_command_line import (
     execute_here,
     page_of,
 )
-from backend_test_models import model, parsed, two_nodes
+from backend_test_models import parsed, two_nodes
 from backend_test_observable_models import CONTRADICTORY, GELU
-from onnx import TensorProto, helper
 
 import onnxruntime
 from onnxruntime.backend import backend
@@ -297,9 +296,8 @@ class ConfigurationTest(CommandTest):
             self.assertIn(os.path.realpath(library), self.mistake("run", self.path, "--extension", library.name))
         if importlib.util.find_spec("onnxruntime_extensions") is None:
             self.skipTest("the package onnxruntime-extensions has operators")
-        node = helper.make_node("StringUpper", ["X"], ["Y"], domain="ai.onnx.contrib")
-        upper = model([node], {"X": (2,)}, {"Y": (2,)}, elem_type=TensorProto.STRING, extra_domains=["ai.onnx.contrib"])
-        path = self.put("upper.onnx", upper)
+        upper = "(string[2] X) => (string[2] Y) { Y = ai.onnx.contrib.StringUpper (X) }"
+        path = self.put("upper.onnx", parsed(upper, "ai.onnx.contrib"))
         self.assertIn("--extension", self.mistake("run", path))
         found = self.run_one(path, "--extension", "onnxruntime_extensions", "--compare")
         self.assertEqual(found["extensions"], ["onnxruntime_extensions"])

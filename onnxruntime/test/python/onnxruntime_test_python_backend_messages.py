@@ -24,8 +24,7 @@ from unittest import mock
 import numpy as np
 import onnx
 from backend_test_allowlist import NEWEST, having
-from backend_test_models import IR_VERSION, OPSET, model, slow, two_nodes  # noqa: F401 - a call in the tables
-from onnx import TensorProto, helper
+from backend_test_models import IR_VERSION, OPSET, identity, slow, tensor, two_nodes  # noqa: F401 - a call in the tables
 
 import onnxruntime
 import onnxruntime.backend
@@ -87,9 +86,7 @@ def session() -> InferenceSession:
 
 def with_text(inputs: object) -> None:
     """Run a model with an input of text."""
-    nodes = [helper.make_node("Identity", ["X"], ["Y"])]
-    made = model(nodes, {"X": (1,)}, {"Y": (1,)}, elem_type=TensorProto.STRING)
-    prepare(made.SerializeToString()).run([inputs])
+    prepare(identity(tensor(onnx.TensorProto.STRING, [1]))).run([inputs])
 
 
 def newer(opset: int = OPSET, ir_version: int = IR_VERSION) -> onnx.ModelProto:

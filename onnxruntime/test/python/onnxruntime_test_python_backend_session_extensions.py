@@ -19,8 +19,7 @@ from unittest import mock
 
 import numpy as np
 import onnx
-from backend_test_models import model, no_session_opens, two_nodes
-from onnx import TensorProto, helper
+from backend_test_models import no_session_opens, parsed, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
@@ -53,9 +52,7 @@ class ExtensionTest(unittest.TestCase):
 
     def upper(self) -> onnx.ModelProto:
         """Create a model with an operator of onnxruntime-extensions: it converts text to upper case."""
-        node = helper.make_node("StringUpper", ["X"], ["Y"], domain="ai.onnx.contrib")
-        extra = ("ai.onnx.contrib",)
-        return model([node], {"X": [None]}, {"Y": [None]}, elem_type=TensorProto.STRING, extra_domains=extra)
+        return parsed("(string[N] X) => (string[N] Y) { Y = ai.onnx.contrib.StringUpper (X) }", "ai.onnx.contrib")
 
     def library(self) -> str:
         import onnxruntime_extensions  # not a requirement  # noqa: PLC0415

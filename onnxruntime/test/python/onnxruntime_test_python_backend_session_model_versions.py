@@ -15,7 +15,7 @@ from unittest import mock
 
 import numpy as np
 from backend_test_children import run_code
-from backend_test_models import IR_VERSION, model, two_nodes
+from backend_test_models import IR_VERSION, parsed, two_nodes
 from onnx import ModelProto, helper
 
 import onnxruntime
@@ -27,8 +27,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 def one_node(operator: str, domain: str) -> ModelProto:
     """Return a model of one node, which imports version 1 of the node's domain."""
-    node = helper.make_node(operator, ["X"], ["Y"], domain=domain)
-    return model([node], {"X": [2, 3]}, {"Y": [2, 3]}, extra_domains=(domain,))
+    return parsed(f"(float[2, 3] X) => (float[2, 3] Y) {{ Y = {domain}.{operator} (X) }}", domain)
 
 
 class VersionsTest(unittest.TestCase):
