@@ -341,7 +341,7 @@ class CompareTest(CommandTest):
     def test_the_reference_has_no_configuration(self) -> None:
         found = self.run_one(self.put("gelu.onnx", GELU), *APPROXIMATED, "--compare")
         self.assertGreater(found["outputs"][0]["difference"]["absolute"], 1e-6)
-        environment = {"session_config": {"optimization.enable_gelu_approximation": 1}}
+        environment = {"provider_options": {CPU: {}}, "session_config": {"optimization.enable_gelu_approximation": 1}}
         with mock.patch.dict(os.environ, {VARIABLE: json.dumps(environment)}):
             found = self.run_one(self.folder / "gelu.onnx", "--compare")
         self.assertGreater(found["outputs"][0]["difference"]["absolute"], 1e-6)
