@@ -36,6 +36,7 @@ import onnxruntime
 from onnxruntime.backend import backend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import info, main, run
+from onnxruntime.backend.request import FROM_ENVIRONMENT
 
 RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
 AZURE = "AzureExecutionProvider"  # in each desktop build; it takes no node of ordinary models
@@ -283,6 +284,10 @@ class ConfigurationTest(CommandTest):
             self.assertEqual((found["session_config"], found["session_options"]), ({PREPACKING: "1"}, {"logid": "a"}))
             self.show("inspect", self.path)
         self.assertIn(VARIABLE, self.mistake("run", self.path, "--config", '{"permit": {}}'))
+
+    def test_a_mistake_in_the_environment_beside_an_extension_of_the_command(self) -> None:
+        with mock.patch.dict(os.environ, {VARIABLE: '{"session_config": {"x": "1"}}'}):
+            self.assertIn(FROM_ENVIRONMENT, self.mistake("run", self.path, "--extension", "no_such_package"))
 
     @mock.patch.object(info, "in_child", execute_here)
     def test_extensions(self) -> None:

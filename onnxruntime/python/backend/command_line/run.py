@@ -181,7 +181,8 @@ def prepare(
         custom = "is not a registered function/op" in str(error) and ". Use --extension to register custom operators"
         hint = custom or (f" (on the command line: {', '.join(named)})" if named else "")
         # The command puts its own libraries into the environment's configuration.
-        text = str(error).removesuffix(FROM_ENVIRONMENT) if config.get("extensions") else error
+        of_command = config.get("extensions") and str(error).startswith("Extension ")
+        text = str(error).removesuffix(FROM_ENVIRONMENT) if of_command else error
         raise MistakeError(f"{text}{hint}") from error
 
 
