@@ -131,11 +131,12 @@ class PrecedenceTest(unittest.TestCase):
             rep = prepare(OPEN, free_dimension_overrides={"N": 4})
             self.assertEqual(rep.session.get_inputs()[0].shape, [4, 3])
 
-    def test_an_ep_that_the_caller_specifies_too(self) -> None:
-        config = {"provider_options": {"NoSuchExecutionProvider": {}}}
-        with environment(config), no_session_opens():
-            with self.assertRaises(NotPermittedError) as refused:
-                prepare(**config)
+    def test_settings_that_the_caller_specifies_too(self) -> None:
+        ep = {"provider_options": {"NoSuchExecutionProvider": {}}}
+        ours, theirs = ({"session_config": {PREPACKING: value}} for value in (1, "x"))
+        for config, keywords in ((ep, ep), (ours, theirs)):
+            with environment(config), no_session_opens(), self.assertRaises(NotPermittedError) as refused:
+                prepare(**keywords)
             self.assertNotIn(VARIABLE, str(refused.exception))
 
     def test_a_warning_about_an_attribute_of_the_caller(self) -> None:
