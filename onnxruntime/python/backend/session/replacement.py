@@ -55,11 +55,9 @@ class Origin:
 
     def only_shapes_decide(self, session: InferenceSession) -> bool:
         """Return whether only the shapes of inputs decide whether a run fails in a session of the model."""
-        if not parallel_models.is_known(session):
-            return False
         try:
             with _content_of(self._model) as content:
-                if len(content) > _MOST_BYTES:
+                if len(content) > _MOST_BYTES or not parallel_models.is_known(session):
                     return False
                 model = ModelProto.FromString(content[:])
             self._check_files()

@@ -49,7 +49,6 @@ class Runs:
     # The fast path, which returns None for inputs that it does not support.
     fast_run: Callable[[object, RunOptions], list | None] = lambda inputs, options: None
     settings_cache: dict[bytes, RunSettings] = field(default_factory=dict)  # the permitted settings of earlier runs
-    circumstances: Circumstances = field(default_factory=lambda: Circumstances.expected(()))
 
     @classmethod
     def of(cls, session: object, run_config: Mapping[str, str]) -> Runs:
@@ -63,7 +62,6 @@ class Runs:
     def _choose_route(self) -> None:
         session = self.session
         session_state = state.of(session)
-        self.circumstances = Circumstances.of_session(session, SESSION_ATTRIBUTES)
         self.capture, self.lock = session_state.capture_of(session), session_state.lock_of(session)
         if self.capture is not None:
             return
@@ -92,6 +90,11 @@ class Runs:
     def is_ort(self) -> bool:
         """Whether the session is ORT's, and not a mock or another object with ``get_inputs`` and ``run``."""
         return issubclass(type(self.session), InferenceSession)
+
+    @property
+    def circumstances(self) -> Circumstances:
+        """The circumstances of a run's settings, read only for settings that no earlier run had."""
+        return Circumstances.of_session(self.session, SESSION_ATTRIBUTES) if self.is_ort else Circumstances.expected(())
 
     def settings_of(self, run_config: Mapping[str, object] | None, attributes: dict[str, object]) -> RunSettings:
         """Look up the settings of one run, or return those of an earlier run with the same arguments."""
