@@ -22,6 +22,7 @@ from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.session import opening, routes, verification
 
 _PROPERTY = "onnxruntime.backend"  # the user property of pytest's reports that contains the models of a test
+_MODULE = "onnxruntime.capi.onnxruntime_pybind11_state."  # of ORT's exceptions: most reasons would begin with it
 _models: list[dict[str, object]] = []  # that the current test has prepared
 
 
@@ -90,4 +91,4 @@ def _reason(failure: object) -> str:
     """Return the message of a failure: pytest has a text, a tuple that ends with it, or an object."""
     crash = getattr(failure, "reprcrash", None)
     text = crash.message if crash else failure[-1] if isinstance(failure, tuple) else str(failure)
-    return " ".join(text.split())[:500]
+    return " ".join(text.removeprefix(_MODULE).split())[:500]

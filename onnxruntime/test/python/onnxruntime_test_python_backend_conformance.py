@@ -89,6 +89,7 @@ class ConformanceTest(unittest.TestCase):
         self.assertEqual(found["cpu"]["reason"], "")
         self.assertNotIn("opening.py", self.ran.stdout)  # the traceback is as short as that of the stock backend
         self.assertIn("no.such.key", found["refused"]["reason"])
+        self.assertRegex(found["unreadable"]["reason"], "^InvalidProtobuf: ")  # without the module of ORT's exceptions
         self.assertIn("for a reason", found["skip"]["reason"])
         counts = {name: len(line["models"]) for name, line in found.items() if line["models"]}
         self.assertEqual(counts, {"cpu": 1, "own_session": 1, "two_models": 2, "wrong": 1})
