@@ -19,7 +19,9 @@ import onnx
 
 import onnxruntime
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.session import opening, routes, verification
+from onnxruntime.backend.capture import eligibility
+from onnxruntime.backend.runs import locks
+from onnxruntime.backend.session import opening, routes, run_order, verification
 
 _PROPERTY = "onnxruntime.backend"  # the user property of pytest's reports that contains the models of a test
 _MODULE = "onnxruntime.capi.onnxruntime_pybind11_state."  # of ORT's exceptions: most reasons would begin with it
@@ -35,7 +37,8 @@ def pytest_configure(config) -> None:
         _models.append(_described(rep))
 
     OnnxRuntimeBackendRep.__init__ = prepare_and_record
-    for module in (opening, routes):  # pytest leaves out their frames, which are between the backend's API and ORT
+    # pytest leaves out the frames of these modules, which are between the backend's API and ORT.
+    for module in (eligibility, locks, opening, routes, run_order):
         module.__tracebackhide__ = True
     if not hasattr(config, "workerinput"):  # of a worker of pytest-xdist
         config.pluginmanager.register(_Writer(os.environ.get("ORT_ONNX_BACKEND_REPORT", "conformance.jsonl")))
