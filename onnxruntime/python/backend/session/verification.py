@@ -50,6 +50,16 @@ NOTHING_APPLIED = Applied()
 def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, ...] = ()) -> Applied:
     """Compare the values that ORT reports with the permitted values, and warn about settings without effect."""
     warnings = (*permit.warnings, *_fallback(session, permit), *_without_nodes(session, permit))
+    applied = Applied(warnings=warnings, extensions=extensions)
+    if permit.explicit or permit.session_config or permit.run_config or permit.attributes or permit.sizes:
+        applied = _with_settings(applied, session, permit)
+    for text in applied.warnings[len(permit.warnings) :]:
+        warn(text)
+    return applied
+
+
+def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) -> Applied:
+    """Add the specified settings, after a comparison with the values that ORT reports."""
     options = session.get_session_options()
     for key, text in permit.session_config.items():
         if (held := options.get_session_config_entry(key)) != text:
@@ -60,7 +70,12 @@ def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, 
         if silent:
             unconfirmed[name] = silent
     attributes = {name: getattr(options, name) for name in permit.attributes}
-    applied = Applied(permit.configuration(), reported, attributes, unconfirmed, warnings, extensions)
+    applied = applied._replace(
+        configuration=permit.configuration(),
+        provider_options=reported,
+        session_options=attributes,
+        unconfirmed=unconfirmed,
+    )
     changed = {  # by ORT, for an EP that does not support the value
         name: f"{name} was set to {value}, and the session has {attributes[name]}"
         for name, value in permit.attributes.items()
@@ -70,8 +85,6 @@ def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, 
     applied = applied.and_without_effect("session_config", _without_operators(session, permit))
     for keyword, sentences in permit.without_effect.items():
         applied = applied.and_without_effect(keyword, sentences)
-    for text in applied.warnings[len(permit.warnings) :]:
-        warn(text)
     return applied
 
 
