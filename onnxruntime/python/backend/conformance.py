@@ -20,6 +20,7 @@ import onnx
 import onnxruntime
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.capture import eligibility
+from onnxruntime.backend.capture.operators import NHWC
 from onnxruntime.backend.runs import locks
 from onnxruntime.backend.session import opening, routes, run_order, verification
 
@@ -59,7 +60,8 @@ def _described(rep: OnnxRuntimeBackendRep) -> dict[str, object]:
     return {
         "providers": list(rep.providers),
         "operators": {
-            ep: Counter(f"{node.domain}:{node.op_type}".removeprefix(":") for node in of_ep)
+            # ORT gives some EPs a copy of the operator in the NHWC layout.
+            ep: Counter(f"{node.domain}:{node.op_type}".removeprefix(NHWC).removeprefix(":") for node in of_ep)
             for ep, of_ep in nodes.items()
         },
         "configuration": applied.configuration,

@@ -22,7 +22,7 @@ import onnxruntime
 CPU, AZURE = "CPUExecutionProvider", "AzureExecutionProvider"
 # The suite is data: each method is one kind of test.
 SUITE = """
-import os, unittest
+import os, types, unittest, unittest.mock
 import numpy as np
 from backend_test_models import two_nodes
 import onnxruntime, onnxruntime.backend as backend
@@ -39,6 +39,12 @@ class Kinds(unittest.TestCase):
     def test_own_session(self):
         session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=["CPUExecutionProvider"])
         backend.prepare(session)
+
+    def test_layout(self):
+        node = types.SimpleNamespace(domain="com.ms.internal.nhwc", op_type="Conv")
+        recorded = "onnxruntime.backend.session.verification.recorded_nodes"
+        with unittest.mock.patch(recorded, return_value={"A": [node]}):
+            backend.prepare(two_nodes())
 
     def test_refused(self):
         backend.prepare(two_nodes(), session_config={"no.such.key": 1})
@@ -84,7 +90,7 @@ class ConformanceTest(unittest.TestCase):
         self.assertEqual(len(found), len(lines))
         outcomes = {name: line["outcome"] for name, line in found.items() if name != "z_crash"}
         failed = dict.fromkeys(("refused", "unreadable", "wrong"), "failed")
-        passed = dict.fromkeys(("cpu", "own_session", "two_models", "without_a_model"), "passed")
+        passed = dict.fromkeys(("cpu", "layout", "own_session", "two_models", "without_a_model"), "passed")
         self.assertEqual(outcomes, {**failed, **passed, "skip": "skipped"})
         self.assertEqual(found["cpu"]["reason"], "")
         # A traceback is as short as that of the stock backend.
@@ -93,11 +99,13 @@ class ConformanceTest(unittest.TestCase):
         self.assertRegex(found["unreadable"]["reason"], "^InvalidProtobuf: ")  # without the module of ORT's exceptions
         self.assertIn("for a reason", found["skip"]["reason"])
         counts = {name: len(line["models"]) for name, line in found.items() if line["models"]}
-        self.assertEqual(counts, {"cpu": 1, "own_session": 1, "two_models": 2, "wrong": 1})
+        self.assertEqual(counts, {"cpu": 1, "layout": 1, "own_session": 1, "two_models": 2, "wrong": 1})
         (cpu,) = found["cpu"]["models"]
         self.assertEqual((cpu["providers"], cpu["configuration"]), ([CPU], {"provider_options": {CPU: {}}}))
         if hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info"):
             self.assertEqual(sum(cpu["operators"][CPU].values()), 2)
+        # ORT's copy of an operator in another layout counts as the operator.
+        self.assertEqual(found["layout"]["models"][0]["operators"], {"A": {"Conv": 1}})
         (first, _) = found["two_models"]["models"]
         self.assertEqual(first["operators"], {})
         self.assertEqual(first["configuration"], {"session_config": {"session.intra_op.allow_spinning": "0"}})
@@ -113,7 +121,7 @@ class ConformanceTest(unittest.TestCase):
     @unittest.skipUnless(importlib.util.find_spec("xdist"), "needs pytest-xdist")
     def test_with_xdist_a_crash_is_one_failure(self) -> None:
         lines = self.report("-p", "xdist", "-n", "2")
-        self.assertIn("4 failed, 4 passed, 1 skipped", self.ran.stdout)
+        self.assertIn("4 failed, 5 passed, 1 skipped", self.ran.stdout)
         (crash,) = [line for line in lines if line["test"].endswith("crash")]
         self.assertEqual((crash["outcome"], crash["models"]), ("failed", []))
         self.assertIn("crash", crash["reason"])
