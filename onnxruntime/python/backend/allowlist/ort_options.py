@@ -350,7 +350,7 @@ SESSION_FAMILIES = tuple(
 
 
 def _each_device(text: str, **has: bool) -> bool:
-    """Return whether the session has what each part of a text requires on its device, as in 'cpu:0;gpu:0'."""
+    """Return whether each device in a text such as 'cpu:0;gpu:0' is one that the session ``has``."""
     return all(has[part[:3]] for part in text.split(";"))
 
 

@@ -6,9 +6,9 @@
 
 After a run failed inside the OpenVINO EP, built-in (1.24.1) or plugin (1.8.1), the inner session returns wrong values,
 and fails right runs. A run beside a failing run can also terminate the process. Therefore, a failed run makes the next
-run replace the inner session, and a run is alone unless it cannot fail: only the shapes of the inputs decide whether a
-run of the model fails, and a run with the same shapes has succeeded. If such a run fails nevertheless, it runs again
-alone, as do all runs beside it, and all later runs.
+run replace the inner session, and a run is alone unless it cannot fail. A run cannot fail if a run with the same shapes
+has succeeded, and only the shapes of the inputs decide whether a run of the model fails. If such a run fails
+nevertheless, it runs again alone, as do all runs beside it, and all later runs.
 """
 
 from __future__ import annotations
