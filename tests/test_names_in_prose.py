@@ -30,7 +30,7 @@ ELSEWHERE = {
     *("onnxruntime_test_python_backend.py", "onnxruntime_test_python_backend_mlops.py", "onnxruntime_test_python.py"),
     *("Privacy.md", "SECURITY.md", "coverage.py", "test_configured.py", "test_scoreboard.py", "test_model.py"),
     *("on_dask.py", "pool.py"),
-    *("test_backend.py", "website-generator/generator.py"),  # of the ONNX Backend Scoreboard
+    *("test_backend.py", "generator.py"),  # of the ONNX Backend Scoreboard
     *("FILE.py", "NAME.py", "app.py", "gunicorn.conf.py", "conftest.py", "worker.py", "service.py"),
 }
 # Modules of earlier versions.
