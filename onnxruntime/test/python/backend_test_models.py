@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Shared by the backend's tests: small models, the check that no session is created, and a function to skip a file.
+"""Shared by the backend's tests: small models, checks of errors and arrays, and a function to skip a file.
 
 IR version and opset are fixed: the newest that onnx writes may be too new.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 import unittest
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 from unittest import mock
 
@@ -117,6 +117,22 @@ def skip_file(reason: str) -> NoReturn:
         print(f"skipped: {reason}")
         sys.exit()
     raise unittest.SkipTest(reason)
+
+
+def caught(call: Callable) -> Exception | None:
+    """Return the error that a call raises."""
+    try:
+        call()
+    except Exception as error:
+        return error
+    return None
+
+
+def cancelled() -> onnxruntime.backend.Cancellation:
+    """Return a cancellation that ends a run at its first node. The caller imports the backend."""
+    cancellation = onnxruntime.backend.Cancellation()
+    cancellation.cancel()
+    return cancellation
 
 
 def same_array(got: object, expected: np.ndarray) -> None:

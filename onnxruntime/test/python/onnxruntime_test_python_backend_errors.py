@@ -18,7 +18,7 @@ from multiprocessing import get_context
 from unittest import mock
 
 import numpy as np
-from backend_test_models import two_nodes
+from backend_test_models import cancelled, caught, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
@@ -35,20 +35,6 @@ FIELDS = ("keyword", "provider", "key", "reason", "input", "expected", "got")
 def prepare(model: object = MODEL, **keywords: object):
     """Prepare a model on the CPU EP, on any base."""
     return onnxruntime.backend.prepare(model, **{"provider_options": {}, **keywords})
-
-
-def caught(call: Callable) -> Exception | None:
-    try:
-        call()
-    except Exception as error:
-        return error
-    return None
-
-
-def cancelled() -> onnxruntime.backend.Cancellation:
-    cancellation = onnxruntime.backend.Cancellation()
-    cancellation.cancel()
-    return cancellation
 
 
 def refused_in_a_process(key: str) -> str:
