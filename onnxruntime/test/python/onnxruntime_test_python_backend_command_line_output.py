@@ -16,9 +16,11 @@ from onnxruntime.backend.command_line import output
 
 class TextTest(unittest.TestCase):
     def test_the_width(self) -> None:
-        for columns, width in (("81", 80), ("22", 21), ("21", 20), ("5", 20)):
-            with mock.patch.dict(os.environ, {"COLUMNS": columns}):
-                self.assertEqual(output.columns(), width)
+        terminal = mock.patch.object(os, "get_terminal_size", lambda _: os.terminal_size((101, 24)))
+        with terminal:
+            for columns, width in (("81", 80), ("22", 21), ("21", 20), ("5", 20), ("", 100)):
+                with mock.patch.dict(os.environ, {"COLUMNS": columns}):
+                    self.assertEqual(output.columns(), width)
 
     def test_characters_that_act_on_a_terminal(self) -> None:
         self.assertEqual(output.printable("a\x1b[2J\nb\u202e"), "a\\x1b[2J\nb\\u202e")
