@@ -64,30 +64,13 @@ def permit(options: dict | None, device: str | None = None) -> Permit:
     return permitted
 
 
-def granted(options: dict) -> dict:
-    return permit(options).providers
-
-
 class Opened(SimpleNamespace):
     """A session that supports weak references, unlike its base class."""
 
 
-class Options:
-    """Session options that record the calls of their methods."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple] = []
-
-    def __getattr__(self, name: str):
-        return lambda *arguments: self.calls.append((name, *arguments))
-
-    def of(self, *names: str) -> list[tuple]:
-        return [call for call in self.calls if call[0] in names]
-
-
-def opened(options: dict, got: list[str] | None = None) -> tuple[Options, dict]:
+def opened(options: dict, got: list[str] | None = None) -> tuple[mock.Mock, dict]:
     """Create a session that has the EPs ``got``, and return the options and arguments that ORT received."""
-    noted, keywords = Options(), {}
+    noted, keywords = mock.Mock(), {}
 
     def session(_model, _options, **given):
         keywords.update(given)

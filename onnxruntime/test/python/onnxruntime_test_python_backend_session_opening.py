@@ -44,7 +44,7 @@ class AttachTest(unittest.TestCase):
         """Check ``providers=`` and the calls: (key, text), (EP, options), or (index of a device, options)."""
         with self.subTest(options, **process), process_with(**process) as devices:
             noted, keywords = opened(options)
-            calls = [call[1:] for call in noted.calls if "provider" in f"{call[:2]}"]
+            calls = [arguments for name, arguments, _ in noted.mock_calls if "provider" in f"{name}{arguments[0]}"]
             places = {id(device): index for index, device in enumerate(devices)}  # equal devices differ by their index
             found = [(places[id(*to)] if type(to) is list else to, texts) for to, texts in calls]
             self.assertEqual(found, [*expected])
