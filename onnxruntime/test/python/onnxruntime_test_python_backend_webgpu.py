@@ -14,19 +14,9 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from backend_test_execution_providers import (
-    CPU,
-    NO_CPU,
-    convolutions,
-    doubled_text,
-    image,
-    on_cpu,
-    run_in_a_new_process,
-)
-from backend_test_models import no_session_opens
+from backend_test_execution_providers import EpTests, convolutions, image, on_cpu, run_in_a_new_process
 
 import onnxruntime.backend
-from onnxruntime.backend import NotPermittedError
 
 EP = "WebGpuExecutionProvider"
 BUNDLED = EP in onnxruntime.get_available_providers()
@@ -50,7 +40,7 @@ def setUpModule() -> None:
     missing = register()
     if not missing:
         try:
-            prepare({})
+            WebGpuTest().prepare({})
         except RuntimeError as error:
             missing = f"this machine has no GPU: {error}"
     # Under with_software_gpu.sh nothing may be missing: that is how the tests are meant to be run.
@@ -60,28 +50,29 @@ def setUpModule() -> None:
         raise unittest.SkipTest(missing)
 
 
-def prepare(options: dict, model=None, **keywords):
-    return onnxruntime.backend.prepare(model or convolutions(), provider_options={EP: options}, **keywords)
-
-
 def in_gpu_memory(rep) -> set[str]:
     session = rep._session
     return {info.name for info in (*session.get_input_memory_infos(), *session.get_output_memory_infos())}
 
 
-class WebGpuTest(unittest.TestCase):
-    def test_it_computes_in_its_own_memory(self) -> None:
-        made, array = convolutions(), image()
-        rep = prepare({}, made, session_config=NO_CPU)
-        self.assertEqual(rep.providers, (EP, CPU))
-        self.assertEqual(in_gpu_memory(rep), {"WebGPU_Buf"})
-        np.testing.assert_allclose(rep.run([array])[0], on_cpu(made, array), atol=1e-3)
+class WebGpuTest(EpTests, unittest.TestCase):
+    EP = EP
+    OPTIONS = UNCONFIRMED = {"preferredLayout": "NCHW"}  # noqa: RUF012
+    REFUSED = (
+        {"preferredLayout": "nchw"},
+        {"preferredlayout": "NCHW"},
+        {"enableInt64": "yes"},
+        {"validationMode": "full"},
+        {"dawnProcTable": "1"},
+        {"no_such_option": "1"},
+    )
+    TOLERANCE = 1e-3
 
     def test_preferred_layout_is_the_layout_it_computes_in(self) -> None:
         made, array = convolutions(), image()
         nodes = {}
         for layout in ("NCHW", "NHWC"):
-            rep = prepare({"preferredLayout": layout}, made)
+            rep = self.prepare({"preferredLayout": layout}, made)
             self.assertEqual(in_gpu_memory(rep), {"WebGPU_Buf"})
             np.testing.assert_allclose(rep.run([array])[0], on_cpu(made, array), atol=1e-3)
             nodes[layout] = rep.node_assignment[EP]
@@ -90,39 +81,11 @@ class WebGpuTest(unittest.TestCase):
         self.assertEqual(nodes["NCHW"], 11)
         self.assertEqual(nodes["NHWC"], 2 if BUNDLED else 13)
 
-    def test_what_it_cannot_report_is_unconfirmed(self) -> None:
-        rep = prepare({"preferredLayout": "NCHW"})
-        self.assertEqual(dict(rep.provider_options[EP]), {})
-        self.assertEqual(rep.unconfirmed[EP], {"preferredLayout": "NCHW"})
-
-    def test_a_single_run_takes_the_same_options(self) -> None:
-        made, array = convolutions(), image()
-        (got,) = onnxruntime.backend.run(made, [array], provider_options={EP: {"preferredLayout": "NCHW"}})
-        np.testing.assert_allclose(got, on_cpu(made, array), atol=1e-3)
-
-    def test_bad_values_open_no_session(self) -> None:
-        for options in (
-            {"preferredLayout": "nchw"},
-            {"preferredlayout": "NCHW"},
-            {"enableInt64": "yes"},
-            {"validationMode": "full"},
-            {"dawnProcTable": "1"},
-            {"no_such_option": "1"},
-        ):
-            with self.subTest(options), no_session_opens(), self.assertRaises(NotPermittedError):
-                prepare(options)
-
-    def test_no_node_is_a_warning_or_an_error(self) -> None:
-        with self.assertWarnsRegex(RuntimeWarning, f"No node .*{EP}.*disable_cpu_ep_fallback"):
-            prepare({}, doubled_text())
-        with self.assertRaisesRegex(Exception, "fallback to CPU EP has been explicitly disabled"):
-            prepare({}, doubled_text(), session_config=NO_CPU)
-
     def test_without_a_device_it_is_unavailable(self) -> None:
         printed = run_in_a_new_process(
             "import onnxruntime_test_python_backend_webgpu as tests\n"
             "tests.register()\n"
-            "try: tests.prepare({})\n"
+            "try: tests.WebGpuTest().prepare({})\n"
             "except RuntimeError as error: print(error)\n",
             *WITHOUT_DEVICES,
             **NO_DRIVER,
@@ -133,7 +96,7 @@ class WebGpuTest(unittest.TestCase):
         """Without their lock, two sessions in two threads fail, or crash the process, within a hundred runs."""
         made, array = convolutions(size=8), image(size=8)
         want = on_cpu(made, array)
-        reps = [prepare({}, made) for _ in range(2)]
+        reps = [self.prepare({}, made) for _ in range(2)]
 
         def runs(rep) -> None:
             for _ in range(150):
