@@ -253,7 +253,9 @@ def rows(text: str) -> list[tuple[tuple[int, ...], ...]]:
 
 
 _SHAPES = [shape for (shape,) in rows("6, 3x4, 1, -, 1x3x1x4, 2x3x4x4, 0x4, 5x7, 3x700")]
-_PAIRS = rows("3x4 3x4, 3x4 4, 3x1 1x4, 3x4 -, 1 1, 0x4 4, 3x500 1x500, 1x1x4 1x4")
+_PAIRS = rows(
+    "3x4 3x4, 3x4 4, 4 3x4, 1 3x4, 3x1 1x4, 2x3x4 2x1x4, 2x3x4x4 3x1x1, 3x4 -, 1 1, 0x4 4, 3x500 1x500, 1x1x4 1x4"
+)
 _UNARY = (
     "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish LeakyRelu Log Neg "
     "Reciprocal Relu Sigmoid Sin Sinh Softplus Sqrt Tan Tanh ThresholdedRelu Clip Identity"

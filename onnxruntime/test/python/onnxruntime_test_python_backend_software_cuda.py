@@ -18,12 +18,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import unittest
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from backend_captured_operators import Variant, Variants, rows, sizes_of
+from backend_captured_operators import Variant, Variants, rows, sizes_of, variants
 from backend_test_models import model
 from onnx import ModelProto, NodeProto, helper
 
@@ -88,19 +88,8 @@ class Runtime:
 
 def in_thread(work) -> None:
     """Call a function in another thread, and raise its error."""
-    raised = []
-
-    def caught() -> None:
-        try:
-            work()
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=caught)
-    thread.start()
-    thread.join()
-    if raised:
-        raise raised[0]
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(work).result()
 
 
 @unittest.skipUnless(ON_SOFTWARE_CUDA, "not on the software CUDA")
@@ -308,12 +297,24 @@ def run(made: ModelProto, inputs: dict) -> list[np.ndarray]:
         return onnxruntime.backend.run(source, inputs, provider_options={EP: {"use_tf32": False}})
 
 
+# Operators of variants() for some of which the software CUDA has no kernel, or the CUDA EP differs from the CPU EP.
+_OTHERWISE = (
+    "Attention AveragePool Einsum GRU Gelu Gemm InstanceNormalization LSTM MaxPool MultiHeadAttention Resize "
+    "RotaryEmbedding TopK"
+)
+
+
 class Kernels(Variants):
-    """Models of one operator, or of a few that ORT fuses."""
+    """The models of one operator that WebGPU's tests have, further ones, and a few operators that ORT fuses."""
 
     def __init__(self) -> None:
         super().__init__()
         self.random = np.random.default_rng(0)
+        self.all += [
+            variant
+            for variant in variants()
+            if variant.operator not in _OTHERWISE.split() and not variant.operator.startswith("Reduce")
+        ]
         for part in (self.elementwise, self.layout, self.indexing, self.reductions, self.products, self.images):
             part()
 
@@ -325,110 +326,59 @@ class Kernels(Variants):
         self.all.append(Variant(name, inputs, model(nodes, shapes, {"Y": None}, constants), feeds))
 
     def elementwise(self) -> None:
-        unary = (
-            "Relu Sigmoid Tanh Neg Abs Exp Erf Floor Ceil Round Reciprocal Softplus Softsign Sign Sin Cos Elu LeakyRelu"
-        )
-        for operator in f"{unary} Selu HardSigmoid HardSwish Gelu ThresholdedRelu IsNaN Identity".split():
+        for operator in ("Round", "Softsign", "Sign", "Selu", "IsNaN", "Gelu"):
             self.add(operator, (self.floats(3, 4) * 2,))
-        for operator in ("Sqrt", "Log"):
-            self.add(operator, (np.abs(self.floats(3, 4)),))
         self.add("Gelu", ((3, 4),), approximate="tanh")
-        pairs = rows(
-            "3x4 3x4, 3x4 1, 1 3x4, 3x4 4, 4 3x4, 3x4 3x1, 3x1 1x4, 2x3x4x4 3x1x1, 1x3x4x4 1x3x1x1, 2x3x4 2x1x4"
-        )
+        kinds = (np.int64, np.int32)
         binary = "Add Sub Mul Div Pow Max Min Equal Less Greater LessOrEqual GreaterOrEqual"
-        for operator in binary.split():
-            for a, b in pairs if operator in ("Sub", "Less") else pairs[::3]:
-                self.add(operator, (np.abs(self.floats(*a)), b))
-            for kind in (np.int64, np.int32):
-                self.add(operator, (self.integers(-9, 9, 3, 4).astype(kind), self.integers(1, 4, 4).astype(kind)))
-        for operator in ("And", "Or", "Xor"):
+        for operator, kind in itertools.product(binary.split(), kinds):
+            self.add(operator, (self.integers(-9, 9, 3, 4).astype(kind), self.integers(1, 4, 4).astype(kind)))
+        for operator in ("Or", "Xor"):
             self.add(operator, (self.floats(3, 4) > 0, self.floats(4) > 0))
-        self.add("Not", (self.floats(3, 4) > 0,))
         self.add("Mod", (self.integers(-9, 9, 3, 4), np.array([3, -3, 2, -2])))
         self.add("Mod", (self.floats(3, 4) * 9, (4,)), fmod=1)
-        self.add("PRelu", ((2, 3, 4),), self.floats(3, 1))
-        for operator in ("Sum", "Max", "Mean"):
+        for operator in ("Sum", "Mean"):
             self.add(operator, ((3, 4),) * 3)
-        for condition, a, b in rows("3x4 3x4 3x4, 3x1 4 3x4, 3x4 1 3x4, 3x4 3x4 1"):
-            self.add("Where", (self.floats(*condition) > 0, a, b))
-        ends = [np.array(end, np.float32) for end in (-0.5, 0.5)]
-        self.add("Clip", ((3, 4),), *ends)
-        self.add("Clip", ((3, 4), *ends))
+        self.add("Where", (self.floats(3, 4) > 0, (1,), (3, 4)))
         kinds = (np.float32, np.float64, np.float16, np.int8, np.uint8, np.int32, np.int64, np.bool_)
         for source, kind in itertools.product(kinds, kinds):
             to = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
             self.add("Cast", ((np.abs(self.floats(3, 4)) * 5).astype(source),), to=to)
 
     def layout(self) -> None:
-        three, four = (
-            "3x5 1x0, 2x3x5 0x2x1, 2x3x5 2x1x0, 2x3x5 1x0x2",
-            "2x3x4x8 0x2x1x3, 2x3x4x5 0x2x1x3, 2x3x4x5 0x2x3x1",
-        )
-        for x, order in rows(f"{three}, {four}, 2x3x4x5 0x3x1x2, 2x3x4x5 3x2x1x0, 2x3x4x5x2 4x2x0x1x3"):
-            self.add("Transpose", (x,), perm=order)
-        for widths in ((4, 2), (4, 4), (4, 2, 1), (3, 3, 3), (2, 3, 1, 4, 5), (2,) * 36, (1, 2, 3) * 12):
+        self.add("Transpose", ((2, 3, 4, 8),), perm=(0, 2, 1, 3))
+        for widths in ((4, 2), (4, 4), (4, 2, 1), (2, 3, 1, 4, 5), (2,) * 36, (1, 2, 3) * 12):
             self.add("Concat", tuple((3, width) for width in widths), axis=1)
             self.add("Split", ((3, sum(widths)),), np.array(widths), outputs=len(widths), axis=1)
             self.add("Split", ((2, sum(widths), 3),), np.array(widths), outputs=len(widths), axis=1)
-        self.add("Concat", ((3, 4), (2, 4)), axis=0)
-        bounds = [np.array(numbers) for numbers in ((1, 5), (4, 0), (0, 1), (1, -2))]
-        self.add("Slice", ((5, 6),), *bounds)
-        for mode in ("constant", "reflect", "edge"):
-            self.add("Pad", ((2, 3, 3, 4),), np.array([0, 0, 1, 0, 0, 0, 1, 2]), mode=mode)
-        for x, target in rows("3x1 2x3x4, 1x4 3x4, 1 3x4, 2x1x4 2x3x4"):
-            self.add("Expand", (x,), np.array(target))
-        for x, times in rows("3x2 2x3, 3x2 3x1, 2x3x2 1x3x1, 2x3x2 2x1x3"):
-            self.add("Tile", (x,), np.array(times))
-        for upper in (0, 1):
-            self.add("Trilu", ((2, 4, 3),), upper=upper)
-        self.add("DepthToSpace", ((1, 4, 3, 3),), blocksize=2)
-        self.add("Reshape", ((3, 4),), np.array([2, -1]))
-        self.add("Flatten", ((2, 3, 4),))
+        self.add("Tile", ((2, 3, 2),), np.array([1, 3, 1]))
 
     def indexing(self) -> None:
-        for axis in (0, 1, -1):
-            self.add("Gather", ((3, 4, 5), np.array([0, 2, -1])), axis=axis)
-        self.add("Gather", ((3, 4), np.array([[0, 1], [2, 0]], np.int32)))
-        for x, indices, (axis,) in rows("3x4 3x2 1, 3x4 2x4 0, 2x3x4 2x2x4 1"):
+        for x, indices, (axis,) in rows("3x4 2x4 0, 2x3x4 2x2x4 1"):
             self.add("GatherElements", (x, self.integers(-2, 2, *indices)), axis=axis)
-        for indices, batch in (([[0, 1], [1, 2]], 0), ([[1], [0]], 0), ([[1], [2]], 1)):
-            self.add("GatherND", ((2, 3, 4), np.array(indices)), batch_dims=batch)
-        for reduction in ("none", "add", "mul", "max", "min"):
+        self.add("GatherND", ((2, 3, 4), np.array([[1], [2]])), batch_dims=1)
+        for reduction in ("add", "mul", "max", "min"):
             self.add("ScatterND", ((4, 4), np.array([[0], [-2]]), (2, 4)), reduction=reduction)
-        self.add("ScatterND", ((4, 4), np.array([[0, 1], [2, 3], [1, -1]]), (3,)))
-        for updates, (axis,) in rows("3x2 1, 2x4 0"):
-            indices = np.arange(np.prod(updates)).reshape(updates) % 3
-            self.add("ScatterElements", ((3, 4), indices, updates), axis=axis)
+        self.add("ScatterElements", ((3, 4), self.integers(-2, 2, 2, 4), (2, 4)), axis=0)
         self.add("OneHot", (np.array([0, -1, 7]),), np.array([4]), np.array([0, 1], np.float32))
 
     def reductions(self) -> None:
-        for operator, (x, (axis,)) in itertools.product(
-            ("Softmax", "LogSoftmax"), rows("3x4 -1, 2x3x4 1, 2x1500 -1, 3x4 0")
-        ):
-            self.add(operator, (x,), axis=axis)
-        for axis, normalized in ((-1, (8,)), (1, (3, 8))):
-            self.add("LayerNormalization", ((2, 3, 8),), self.floats(*normalized), self.floats(*normalized), axis=axis)
+        for x, (axis,) in rows("3x4 -1, 2x3x4 1, 2x1500 -1, 3x4 0"):
+            self.add("LogSoftmax", (x,), axis=axis)
+        self.add("LayerNormalization", ((2, 3, 8),), self.floats(3, 8), self.floats(3, 8), axis=1)
         nodes = node("Add", "X", "Z", output="A"), node("LayerNormalization", "A", "S", "B", axis=-1)
         self.fused(*nodes, inputs="X1x3x8 Z1x3x8", S=self.floats(8), B=self.floats(8))
-        constants = [*(self.floats(3) for _ in range(3)), np.abs(self.floats(3))]
-        self.add("BatchNormalization", ((2, 3, 4, 4),), *constants)
-        for p in (1, 2):
-            self.add("LpNormalization", ((2, 8),), p=p)
+        self.add("LpNormalization", ((2, 8),), p=1)
         for operator in ("Mean", "Sum", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSum"):
             for sizes, axes in rows("3x4 -1, 3x4 0, 2x3x4 1, 2x3x4 0x2, 3x4 0x1"):
                 x = np.abs(self.floats(*sizes)) + np.float32(0.5)
                 self.add(f"Reduce{operator}", (x,), np.array(axes), keepdims=len(axes) % 2)
         for axes in ((0, 2), (1,), (0, 1, 2)):
             self.add("ReduceSum", (self.integers(-9, 9, 2, 3, 4),), np.array(axes))
-        for operator, axis in itertools.product(("ArgMax", "ArgMin"), (0, 1)):
-            self.add(operator, ((3, 4),), axis=axis)
-        for options in ({}, {"exclusive": 1}, {"reverse": 1}):
-            self.add("CumSum", ((2, 3, 4),), np.array(1), **options)
+        self.add("CumSum", ((2, 3, 4),), np.array(1), reverse=1)
 
     def products(self) -> None:
-        for a, b in rows("3x4 4x5, 2x2x3x4 2x2x4x5, 2x1x3x4 3x4x5, 4 4x5, 3x4 4"):
-            self.add("MatMul", (a, b))
+        self.add("MatMul", ((2, 2, 3, 4), (2, 2, 4, 5)))
         for kind in (np.float64, np.float16):
             self.add("MatMul", (self.floats(3, 4).astype(kind), self.floats(4, 5).astype(kind)))
         for bias, options in (("5, 1, 3x1", {}), ("3x5", {"beta": 2.0}), ("5", {"alpha": 0.5, "beta": 3.0})):
@@ -443,18 +393,8 @@ class Kernels(Variants):
         self.add("Einsum", ((2, 3, 4), (2, 4, 5)), equation="bij,bjk->bik")
 
     def images(self) -> None:
-        for row, options in (
-            ("1x3x5x5 4x3x3x3", {"pads": [1, 1, 1, 1]}),
-            ("2x3x7x7 4x3x3x3", {"strides": [2, 2]}),
-            ("1x4x5x5 4x1x3x3", {"group": 4}),
-            ("1x4x5x5 6x2x3x3", {"group": 2}),
-            ("1x3x7x7 4x3x3x3", {"dilations": [2, 2]}),
-            ("1x3x5x5 4x3x3x3", {"pads": [0, 0, 1, 1]}),
-            ("1x3x5x5 4x3x1x1, 1x3x9 4x3x3, 1x2x4x4x4 3x2x2x2x2", {}),
-        ):
-            for x, weights in rows(row):
-                self.add("Conv", (x,), self.floats(*weights), **options)
-                self.add("Conv", (x,), self.floats(*weights), self.floats(weights[0]), **options)
+        self.add("Conv", ((1, 2, 4, 4, 4),), self.floats(3, 2, 2, 2, 2))
+        self.add("Conv", ((1, 3, 5, 5),), self.floats(4, 3, 3, 3), pads=[0, 0, 1, 1])
         conv = node("Conv", "X", "W", "B", output="T", pads=[1, 1, 1, 1])
         constants = {"W": self.floats(4, 3, 3, 3), "B": self.floats(4)}
         self.fused(conv, node("Relu", "T"), inputs="X1x3x5x5", **constants)
@@ -468,8 +408,6 @@ class Kernels(Variants):
             ("MaxPool", {**padded, "strides": [2, 2]}),
             ("AveragePool", padded),
             ("AveragePool", {**padded, "count_include_pad": 1}),
-            ("GlobalAveragePool", {}),
-            ("GlobalMaxPool", {}),
         ):
             self.add(operator, ((2, 3, 5, 5),), **options)
 
