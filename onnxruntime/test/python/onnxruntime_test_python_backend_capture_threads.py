@@ -90,6 +90,27 @@ class ThreadTest(OnCuda):
         self.assertEqual(failed, [])
         self.assertLessEqual(len(capture_of(rep.session)._begun), 2 * graph_keys.MOST_THREADS + 2)
 
+    def test_no_capture_in_the_middle_of_a_replay_of_another_thread(self) -> None:
+        rep, x, outputs = self.prepare(chain()), self.data(0, 3, 4), []
+        rep.run([x])
+        capture = capture_of(rep.session)
+        other = threading.Thread(target=lambda: outputs.append(rep.run([x])))
+
+        def middle(*_) -> None:
+            other.start()
+            while not locks.CUDA._owner:  # the other thread waits until it is alone
+                time.sleep(0.001)
+            with locks.CUDA.alone():
+                pass
+
+        locks.CUDA.replayer(capture._turn, middle)(None, None)
+        other.join()
+        self.check(outputs[0], Expected(chain())(x))
+        self.assertEqual(len(capture._begun), 1)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(rep.run, [x]).result()
+        self.assertEqual(len(capture._begun), 2)
+
     def test_an_id_has_the_same_shapes_in_all_threads(self) -> None:
         rep = self.prepare(chain())
         rep.run([self.data(0, 3, 4)], run_config={"gpu_graph_id": 5})
@@ -235,7 +256,7 @@ class WorkerTest(unittest.TestCase):
             timer = threading.Timer(0.1, signal.pthread_kill, (threading.get_ident(), signal.SIGUSR1))
             timer.start()
             with hold():
-                self.lock.replay(threading.RLock(), self.worker.call, work)
+                self.lock.replayer(locks.Turn(), lambda *_: self.worker.call(work))(None, None)
             timer.join()
             self.assertEqual((wrong, handled), ([], [1]))
 

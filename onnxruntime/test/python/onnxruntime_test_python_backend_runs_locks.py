@@ -26,7 +26,7 @@ from backend_test_capture import chain
 import onnxruntime.backend
 from onnxruntime import RunOptions
 from onnxruntime.backend.runs import locks
-from onnxruntime.backend.runs.locks import SessionLock
+from onnxruntime.backend.runs.locks import SessionLock, Turn
 
 SOON, LATE = 0.2, 30
 
@@ -42,6 +42,22 @@ def in_alone(lock: SessionLock, options: RunOptions | None = None) -> Callable:
     def call(function: Callable) -> object:
         with lock.alone(options):
             return function()
+
+    return call
+
+
+def in_replay(lock: SessionLock, turn: Turn | None = None) -> Callable:
+    """Return a function that calls another as a replay of a graph."""
+    turn = turn or Turn()
+    return lambda function: lock.replayer(turn, lambda *_: function())(None, None)
+
+
+def in_replay_of_the_only_thread(lock: SessionLock, turn: Turn) -> Callable:
+    """Return a function that calls another as a replay of a graph, of which the calling thread has captured all."""
+
+    def call(function: Callable) -> object:
+        turn.only = threading.get_ident()
+        return in_replay(lock, turn)(function)
 
     return call
 
@@ -116,11 +132,41 @@ class WaitingTest(unittest.TestCase):
                 check(first(lock), second(lock), waits=True)
 
     def test_replays_of_one_session_take_turns(self) -> None:
-        lock, turn, other = SessionLock(side_by_side=True), threading.RLock(), threading.RLock()
-        check(partial(lock.replay, turn), partial(lock.replay, turn), waits=True)
-        check(partial(lock.replay, turn), partial(lock.replay, other), waits=False)
-        check(partial(lock.replay, turn), in_run(lock), waits=False)
-        check(partial(lock.replay, turn), in_alone(lock), waits=True)
+        lock, turn = SessionLock(side_by_side=True), Turn()
+        check(in_replay(lock, turn), in_replay(lock, turn), waits=True)
+        check(in_replay(lock, turn), in_replay(lock), waits=False)
+        check(in_replay(lock, turn), in_run(lock), waits=False)
+        check(in_replay(lock, turn), in_alone(lock), waits=True)
+        check(in_alone(lock), in_replay(lock, turn), waits=True)
+
+    def test_replays_of_the_only_thread_take_no_lock(self) -> None:
+        lock, turn = SessionLock(side_by_side=True), Turn()
+        with turn.lock, Held(in_replay_of_the_only_thread(lock, turn)):
+            pass
+        check(in_replay_of_the_only_thread(lock, turn), in_alone(lock), waits=True)
+        check(in_alone(lock), in_replay_of_the_only_thread(lock, turn), waits=True)
+
+    def test_replays_of_a_second_thread_begin(self) -> None:
+        self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(1e-5)
+        for _ in range(20):
+            lock, turn, inside, wrong = SessionLock(side_by_side=True), Turn(), [], []
+            both = threading.Barrier(2, timeout=LATE)
+
+            def replay(*_, inside=inside, wrong=wrong) -> None:
+                inside.append(1)
+                wrong.extend(inside[1:])
+                inside.pop()
+
+            def run(lock=lock, turn=turn, replay=replay, both=both) -> None:
+                with lock.alone():
+                    turn.begin_capture(threading.get_ident())
+                for _ in range(300):
+                    lock.replayer(turn, replay)(None, None)
+                both.wait()  # a later thread can have the identifier of one that has ended
+
+            in_threads(run, run)
+            self.assertEqual((turn.only, wrong), (0, []))
 
     def test_alone_waits_for_every_thread_that_ever_ran(self) -> None:
         lock = SessionLock(side_by_side=True)
@@ -171,7 +217,7 @@ class WaitingTest(unittest.TestCase):
         for _ in range(20):
             Held(in_run(lock)).let_go()
         gc.collect()
-        self.assertLessEqual(len(lock._all_calls), 1)
+        self.assertFalse(lock._running)
 
     def test_counters_are_kept_apart(self) -> None:
         # No thread is inside together with a thread that is alone.
@@ -198,12 +244,13 @@ class MiddleTest(unittest.TestCase):
 
     def setUp(self) -> None:
         self.lock = SessionLock(side_by_side=True)
-        self.turns = [threading.RLock(), threading.RLock()]
+        turn, other = Turn(), Turn()
         self.kinds = {
             "a run": in_run(self.lock),
             "alone": in_alone(self.lock),
-            "a replay": partial(self.lock.replay, self.turns[0]),
-            "another replay": partial(self.lock.replay, self.turns[1]),
+            "a replay": in_replay(self.lock, turn),
+            "another replay": in_replay(self.lock, other),
+            "a replay of the only thread": in_replay_of_the_only_thread(self.lock, Turn()),
         }
 
     def tearDown(self) -> None:
@@ -244,6 +291,20 @@ class MiddleTest(unittest.TestCase):
 
         in_threads(*[partial(in_run(self.lock), middle)] * 2)
 
+    def test_alone_in_the_middle_of_replays_without_a_lock(self) -> None:
+        turn, interrupts = Turn(), []
+
+        def look() -> None:
+            interrupts.append(self.lock.interrupts(turn))
+
+        with Held(in_replay_of_the_only_thread(self.lock, turn), partial(in_alone(self.lock), look)) as call:
+            other = Held(in_alone(self.lock), look)
+            call.let_go(wait=False)
+            with other:
+                pass
+        in_alone(self.lock)(look)
+        self.assertEqual(interrupts, [True, False, False])
+
     def test_an_interrupted_call_goes_on_when_no_other_thread_is_alone(self) -> None:
         options, gone_on = RunOptions(), threading.Event()
 
@@ -276,7 +337,8 @@ class ErrorTest(unittest.TestCase):
             partial(locks.call_holding, lock_of_one, options),
             in_run(lock),
             in_alone(lock, options),
-            partial(lock.replay, threading.RLock()),
+            in_replay(lock),
+            in_replay_of_the_only_thread(lock, Turn()),
             lambda function: in_run(lock)(partial(in_alone(lock), function)),
         )
         self.free = in_alone(lock), partial(locks.call_holding, lock_of_one, None)
@@ -307,10 +369,10 @@ class ErrorTest(unittest.TestCase):
             self.skipTest("this Python has no _testcapi")
         self.addCleanup(gc.enable)
         gc.disable()
-        for call in self.calls[:3]:
+        for call in self.calls:
             call(nothing)
             raised = 0
-            for number in range(1, 60):
+            for number in range(60):
                 try:
                     _testcapi.set_nomemory(number, number + 1)
                     call(nothing)
@@ -386,7 +448,7 @@ class WhichTest(unittest.TestCase):
                 pass
             lock = SessionLock(side_by_side=False)
             with mock.patch.object(rep._runs, "lock", lock), rep.device_lock():
-                self.assertTrue(lock._closed.locked())
+                self.assertTrue(lock._owner)
 
 
 if __name__ == "__main__":

@@ -162,7 +162,7 @@ class Worker:
         if not self._serving.locked():
             end = weakref.ref(self, self._works.put)
             start_new_thread(_serve, (end, self._works, self._serving, self._lock, self._device_id))
-        works, work = self._lock.calls().works, _Work(function, arguments)
+        works, work = self._lock.works(), _Work(function, arguments)
         # One C call sends the work and adds it to the works for which a signal handler in this thread waits.
         works.extend(filterfalse(self._works.put, (work,)))
         try:

@@ -26,7 +26,7 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from weakref import proxy
 
 import numpy as np
@@ -97,8 +97,7 @@ class Capture:
         self._threads = Threads(self._lock, self._device_id, common=self._on_webgpu, worker=self._once)
         # Every graph ever begun: ORT may have captured it and may replay into its buffers as long as the session lives.
         self._begun: list[Graph] = []
-        # Held by a replay: one replay follows another.
-        self._turn = threading.RLock()
+        self._turn = locks.Turn()
         # Held by a capture, for code in its middle.
         self._capturing = threading.Lock()
 
@@ -128,13 +127,14 @@ class Capture:
         shapes = (value.shape if isinstance(value, np.ndarray) else tuple(value.shape()) for value in feeds.values())
         key = (graph_id, *shapes)
         if key in graphs:
-            return self._lock.replay(self._turn, call_on_thread, self._replay, graphs[key], feeds, call)
+            return self._lock.replayer(self._turn, partial(call_on_thread, self._replay, graphs[key]))(feeds, call)
         with self._lock.alone():
             if key in graphs:  # another thread has captured the graph since, for all threads
                 return call_on_thread(self._replay, graphs[key], feeds, call)
-            if self._capturing.locked():
+            if self._capturing.locked() or self._lock.interrupts(self._turn):
                 return call_on_thread(self._ordinary, feeds, call)
             with self._capturing:
+                self._turn.begin_capture(threading.get_ident() if call_on_thread is operator.call else 0)
                 return call_on_thread(self._capture, graphs, key, feeds, call)
 
     def fast_path(self, prepared: RunSettings) -> Callable[[object, RunOptions], list[np.ndarray] | None]:
@@ -175,7 +175,7 @@ class Capture:
     def _replay_of(self, graph: Graph) -> Callable[[Sequence[object], RunOptions], list[np.ndarray] | None]:
         """Return a function that replays a graph for plain arrays of its shapes, and returns ``None`` for others."""
         # Local names and indices: an attribute or a ``zip`` takes a hundredth of the time of a replay.
-        own, lock, turn = vars(self._session), self._lock, self._turn
+        own, lock = vars(self._session), self._lock
         array, count = np.ndarray, len(self._slots)
         takes = []
         for i, ((_, dtype, _), (_, buffer)) in enumerate(zip(self._slots, graph.inputs, strict=True)):
@@ -184,12 +184,9 @@ class Capture:
         inner, binding, begun = graph.inner, graph.inner_binding, graph.begun
         replay, copy = inner.run_with_iobinding, binding.copy_outputs_to_cpu
 
-        def run(inputs: Sequence[object], options: RunOptions) -> list[np.ndarray] | None:
+        def upload_and_replay(inputs: Sequence[object], options: RunOptions) -> list[np.ndarray] | None:
             if len(inputs) != count or own["_sess"] is not inner or lock.other_devices:
                 return None
-            return lock.replay(turn, upload_and_replay, inputs, options)
-
-        def upload_and_replay(inputs: Sequence[object], options: RunOptions) -> list[np.ndarray] | None:
             while True:
                 begun[0] = number = begun[0] + 1
                 # Another thread that changes the shape of an array after this check gets wrong outputs of this run.
@@ -209,7 +206,7 @@ class Capture:
                 if begun[0] == number:
                     return outputs
 
-        return run
+        return lock.replayer(self._turn, upload_and_replay)
 
     def _checked(self, feeds: _Feeds) -> _Feeds:
         """Return the feeds in the model's order, each checked: an upload compares sizes and copies bytes only."""

@@ -20,10 +20,10 @@ A thread may wait for a lock only while it holds locks with lower numbers.
 
 1. ``RunOrder._turn``, one for each OpenVINO session, for a run that is alone. The thread polls until no other thread
    runs the session.
-2. ``Capture._turn``, one for each session that captures: its graphs share an arena, so one replay follows another.
+2. ``Turn.lock``, one for each session that captures, for a replay.
 3. ``SessionLock._alone``, for a thread that is alone or waits until it is alone, and for the release of sessions.
-4. ``_Calls.running``: only its own thread takes it, so no thread waits for it. A thread that is alone closes the lock
-   (``_closed``), and polls until no call is running.
+4. ``SessionLock._running``: a call enters its thread, then reads ``_owner``. A thread that must be alone sets
+   ``_owner``, then polls until no call is running.
 5. ``GraphIds._state``, held for a few assignments.
 
 **Code in the middle of a call**
@@ -39,23 +39,24 @@ A signal handler or a finalizer can run between two steps of a thread that holds
 
 An interrupt, a ``RecursionError`` or a ``MemoryError`` can end any step. Therefore, a lock is taken by a ``with``
 statement on a lock of C code, or by a C call that also records it (:func:`_take`). Both are released without a new
-object and without a deeper call than taking them.
+object and without a deeper call than taking them. A thread is entered by an assignment, and removed in the ``finally``
+block after it: Python calls no signal handler between the assignment and the block.
 
 **Python's global interpreter lock**
 
-The lock itself does not need it: ``running`` is taken before ``_closed`` is read, and ``_closed`` before ``running`` is
-read. Steps that are one operation of a ``dict``, ``set``, ``deque`` or ``list`` rely on this operation being atomic, as
-it is with the global lock and with the locks of each object in builds without the global lock.
+Steps that are one operation of a ``dict``, ``set``, ``deque`` or ``list`` rely on this operation being atomic, as it is
+with the global lock and with the locks of each object in builds without the global lock. The order of an assignment and
+a read of another variable relies on the global lock.
 """
 
 from __future__ import annotations
 
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from threading import Lock, RLock, local
+from functools import partial
+from threading import RLock, get_ident, local
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import provider_names
@@ -88,20 +89,32 @@ def check_terminated(options: RunOptions | None) -> None:
         raise RuntimeError("the run was terminated while it waited for other sessions")
 
 
-class _Calls:
-    """The calls of one thread under a :class:`SessionLock`. While a call waits, code in its middle has another one."""
+_LATER = object()
+
+
+class _OfThread(local):
+    """What belongs to one thread."""
+
+    releases_nothing = False
 
     def __init__(self) -> None:
-        # Taken by this thread only, and never waited for. `with` releases them, whatever is raised.
-        self.running, self.replaying, self.waiting = Lock(), Lock(), Lock()
         # The works of this thread in a worker (``capture/graph_keys.py``), of which it waits for the last.
         self.works: list[object] = []
 
 
-def _wait_for_works(calls: _Calls) -> None:
-    """In code in the middle of a call, wait until the worker of the call does not run, as if it were this thread."""
-    for work in calls.works.copy():
-        work.wait()
+class Turn:
+    """The turn of the replays of a session: its graphs share an arena, so one replay follows another.
+
+    As long as one thread has captured all graphs, its replays do not take the lock, which takes a tenth of their time.
+    """
+
+    def __init__(self) -> None:
+        self.lock = RLock()
+        self.only: int | None = None  # the thread that has captured all graphs; 0 if there are several
+
+    def begin_capture(self, thread: int) -> None:
+        """Record the thread of a capture, which is alone; 0 if several threads replay the graph."""
+        self.only = thread if self.only in (None, thread) else 0
 
 
 class SessionLock:
@@ -113,25 +126,25 @@ class SessionLock:
 
     def __init__(self, side_by_side: bool) -> None:
         self._side_by_side = side_by_side
-        self._alone, self._owner = RLock(), None
-        self._closed = Lock()  # taken while a thread is alone or waits for the calls of other threads to end
-        self._of_thread = local()
-        self._all_calls: set[weakref.ref[_Calls]] = set()
+        self._alone = RLock()
+        self._owner = 0  # the thread that is alone, or waits for the calls of other threads to end; 0 if none
+        # The threads in a call. False while code in the middle of the call waits, so that other threads can be alone.
+        self._running: dict[int, bool] = {}
+        self._of_thread = _OfThread()
         self._dead: deque[dict] = deque()
         # Whether a session on another device than 0 ever took this lock. Threads begin on device 0.
         self.other_devices = False
         # Why no session of this process can run any more; empty if they can.
         self.failure = ""
 
-    def calls(self) -> _Calls:
-        """Return the calls of this thread."""
-        return getattr(self._of_thread, "calls", None) or self._new_calls()
+    def works(self) -> list:
+        """Return the works of this thread in a worker."""
+        return self._of_thread.works
 
-    def _new_calls(self) -> _Calls:
-        calls = _Calls()
-        self._all_calls.add(weakref.ref(calls, self._all_calls.discard))
-        self._of_thread.calls = calls
-        return calls
+    def _wait_for_works(self) -> None:
+        """In code in the middle of a call, wait until the worker of the call does not run."""
+        for work in self._of_thread.works.copy():
+            work.wait()
 
     def run(self, options: RunOptions | None, function: Callable, *arguments: object) -> object:
         """Call a function that creates or runs a session, while no other thread is alone."""
@@ -140,86 +153,116 @@ class SessionLock:
         if not self._side_by_side:
             with self.alone(options):
                 return function(*arguments)
-        calls = getattr(self._of_thread, "calls", None) or self._new_calls()  # faster than a method
-        if calls.running.locked():  # this is code in the middle of a call
+        thread, running = get_ident(), self._running
+        if running.get(thread):  # this is code in the middle of a call
             return function(*arguments)
-        while True:
-            with calls.running:
-                if not self._closed.locked():
-                    return function(*arguments)
-            if self._belongs_to(calls):
-                _wait_for_works(calls)
+        if thread in running or self._owner == thread:
+            with self.alone(options):
                 return function(*arguments)
+        while True:
+            running[thread] = True
+            try:
+                if not self._owner:
+                    return function(*arguments)
+            finally:
+                del running[thread]
             self._wait_until_open(options)
 
-    def replay(self, turn: RLock, function: Callable, *arguments: object) -> object:
-        """Call a function that replays a graph, while no other thread is alone or calls one with the same ``turn``."""
-        calls = self.calls()
+    def replayer(self, turn: Turn, replay: Callable) -> Callable:
+        """Return a function that replays a graph while no other thread is alone or has the turn.
+
+        :param replay: a function of two arguments that replays the graph.
+        """
         if not self._side_by_side:
-            return self.run(None, function, *arguments)
-        if calls.replaying.locked() or calls.running.locked() or self._belongs_to(calls):
-            with self.alone():  # in the middle of a call, a thread does not wait for the turn
-                return function(*arguments)
-        with calls.replaying, turn:
-            return self.run(None, function, *arguments)
+            return partial(self.run, None, replay)
+        running = self._running
+
+        def attempt(thread: int, has_turn: bool, inputs: object, settings: object) -> object:
+            running[thread] = True
+            try:
+                if self._owner or not (has_turn or turn.only == thread):
+                    return _LATER
+                return replay(inputs, settings)
+            finally:
+                del running[thread]
+
+        def run(inputs: object, settings: object) -> object:
+            thread = get_ident()
+            if thread in running or self._owner == thread:
+                with self.alone():  # in the middle of a call, a thread does not wait for the turn
+                    return replay(inputs, settings)
+            if self.failure:
+                raise RuntimeError(self.failure)
+            outputs = attempt(thread, False, inputs, settings)
+            while outputs is _LATER:
+                if self._owner:
+                    self._wait_until_open(None)
+                with turn.lock:
+                    outputs = attempt(thread, True, inputs, settings)
+            return outputs
+
+        return run
+
+    def interrupts(self, turn: Turn) -> bool:
+        """Return whether this thread, which is alone, interrupts a replay of another thread without a lock."""
+        return turn.only != get_ident() and turn.only in self._running
 
     @contextmanager
     def alone(self, options: RunOptions | None = None) -> Iterator[None]:
         """Wait until no other thread creates, runs or releases a session, and keep other threads from it."""
-        calls, taken = self.calls(), []
-        if self._belongs_to(calls):
-            _wait_for_works(calls)
+        thread, taken = get_ident(), []
+        if self._owner == thread:
+            self._wait_for_works()
             self._wait_for_calls(options)  # this can be code in the middle of this wait
             yield
             return
         try:
-            with self._interrupted(calls):
+            with self._interrupted(thread):
                 try:
                     while not _take(self._alone, taken):
                         check_terminated(options)
-                    self._owner = self.calls()
-                    with self._closed:
+                    self._owner = thread
+                    try:
                         self._wait_for_calls(options)
                         yield
+                    finally:
+                        self._owner = 0
                 finally:
                     if True in taken:
                         self._alone.release()
         finally:
             self.release_dead()
 
-    def _belongs_to(self, calls: _Calls) -> bool:
-        """Return whether the thread of these calls is alone, or waits for calls of other threads to end."""
-        return self._closed.locked() and self._owner is calls
-
     @contextmanager
-    def _interrupted(self, calls: _Calls) -> Iterator[None]:
+    def _interrupted(self, thread: int) -> Iterator[None]:
         """While code in the middle of a call waits, let other threads be alone, as if the call were not running."""
-        if not calls.running.locked():
+        running = self._running
+        if not running.get(thread):
             yield
             return
-        _wait_for_works(calls)
+        self._wait_for_works()
         try:
-            with calls.waiting:
-                self._new_calls()
-                yield
+            running[thread] = False
+            yield
         finally:
-            self._of_thread.calls = calls
-            while self._closed.locked():  # a thread may be alone because the call is waiting
-                with calls.waiting:
+            running[thread] = True
+            while self._owner not in (0, thread):  # another thread is alone, because the call did not run
+                running[thread] = False
+                try:
                     self._wait_until_open(None)
+                finally:
+                    running[thread] = True
 
     def _wait_until_open(self, options: RunOptions | None) -> None:
         call_holding(self._alone, options, bool)
         self.release_dead()  # of other threads, since this thread took the lock
 
     def _wait_for_calls(self, options: RunOptions | None) -> None:
-        """Wait until no call is running, except for calls that wait."""
-        for reference in self._all_calls.copy():
-            pause = 2e-5
-            while (calls := reference()) and calls.running.locked() and not calls.waiting.locked():
-                check_terminated(options)
-                time.sleep(pause)
-                pause = min(2 * pause, 1e-3)
+        pause = 2e-5
+        while any([*self._running.values()]):
+            check_terminated(options)
+            time.sleep(pause)
+            pause = min(2 * pause, 1e-3)
 
     def releases_nothing(self) -> None:
         """Let this thread release no session: a release changes CUDA's current device."""
@@ -227,10 +270,10 @@ class SessionLock:
 
     def release_dead(self) -> None:
         """Release the sessions that were put aside, unless a thread is alone: it calls this when it is not any more."""
-        while self._dead and not hasattr(self._of_thread, "releases_nothing"):
+        while self._dead and not self._of_thread.releases_nothing:
             taken: list[bool] = []
             try:
-                if not _take(self._alone, taken, 0) or self._closed.locked():
+                if not _take(self._alone, taken, 0) or self._owner:
                     return
                 with suppress(IndexError):  # until none is left: the garbage collector can call this at any step
                     while True:
