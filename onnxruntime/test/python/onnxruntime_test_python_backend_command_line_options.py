@@ -11,6 +11,7 @@ import unittest
 from types import SimpleNamespace
 
 from backend_test_command_line import CPU, PREPACKING, SPINNING, WRITES, CommandTest, page_of
+from backend_test_processes import UNKNOWN, process_with
 
 from onnxruntime.backend.allowlist import ort_options, refusals
 from onnxruntime.backend.allowlist.rules import Rule
@@ -125,6 +126,11 @@ class OptionsTest(CommandTest):
         self.assertEqual(self.names("CPU", "--refused"), sorted(refusals.EVERY_PROVIDER))
         for name in ("CDUA", "x", "\x1b[2J"):
             self.assertIn(ascii(name), self.mistake("options", name))
+
+    def test_a_plugin_ep_without_a_table(self) -> None:
+        with process_with(plugins=(UNKNOWN,)):
+            tables = json.loads(self.show("options", "unheardof", "--json"))["tables"]
+        self.assertEqual(tables, [{"title": UNKNOWN, "provider": UNKNOWN, "entries": [], "others": 0}])
 
     def test_releases(self) -> None:
         rule = Rule(Flag(), "", "")
