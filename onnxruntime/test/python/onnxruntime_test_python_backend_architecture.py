@@ -37,37 +37,30 @@ LAYERS = (
 )
 # google.protobuf is a requirement of onnx.
 DISTRIBUTIONS = {"numpy", "onnx", "onnxruntime", "google"}
-# The modules that a function may import, with the modules where it may, or None for every module.
-IN_FUNCTIONS = {
-    "unittest": None,
-    "difflib": None,
-    f"{PACKAGE}.allowlist.refusals": {"allowlist.look_up", "request"},
-    f"{PACKAGE}.capture": {"session.opening", "session.parallel_models", "session.state"},
-}
-_FILES = {"io", "pathlib", "shutil", "subprocess", "tempfile"}
-_REFUSALS = {f"{PACKAGE}.allowlist.refusals"}
-# The modules that a folder or module never imports.
-NEVER = {
-    # Judges names and values: creates no session and opens no file.
-    "allowlist": {"ctypes", "onnxruntime.capi", *_FILES},
+# The modules that a function may import. Other imports are at the top of a module.
+IN_FUNCTIONS = {"unittest", "difflib", f"{PACKAGE}.allowlist.refusals", f"{PACKAGE}.capture"}
+# The modules and folders that import these modules. No other module does.
+IMPORTED_BY = {
+    # The allowlist judges names and values: it creates no session and opens no file.
+    "ctypes": {"runs", "session"},
+    "io": {"capture", "command_line", "session"},
+    "pathlib": {"capture", "command_line", "configuration"},
+    "shutil": {"command_line"},
+    "subprocess": {"command_line"},
+    "tempfile": {"capture", "command_line"},
+    # In Python 3.11, it has a lock for each class, which a fork can leave taken.
+    "functools.cached_property": set(),
+    "numpy": {"allowlist", "capture", "command_line", "runs", "session"},
+    "onnx": {"allowlist", "backend", "backend_rep", "capture", "command_line", "conformance", "runs", "session"},
+    "onnxruntime": {*LAYERS} - {"__init__", "__main__", "request", "configuration", "provider_names"},
+    "onnxruntime.capi": {"backend_rep", "errors", "runs", "session"},
+    "onnxruntime.InferenceSession": {"backend", "backend_rep", "capture", "runs", "session"},
+    # A run, and the steps of prepare, do not depend on names of options.
+    f"{PACKAGE}.allowlist.providers": {"allowlist", "command_line", "session"},
     # The policy does not depend on the reasons of refusals.
-    "allowlist.ort_options": _REFUSALS,
-    "allowlist.providers": _REFUSALS,
-    "allowlist.rules": _REFUSALS,
-    "allowlist.value_kinds": _REFUSALS,
-    # Runs a session that exists, with any EP.
-    "runs": {f"{PACKAGE}.allowlist.providers", *_FILES, *_REFUSALS},
-    "capture": {"subprocess", *_REFUSALS},
-    "session": {"subprocess", "tempfile", *_REFUSALS},
-    "request": {"onnxruntime.InferenceSession", "onnxruntime.capi", *_FILES},
-    "backend": {"subprocess", "tempfile", f"{PACKAGE}.allowlist.providers", *_REFUSALS},
-    "backend_rep": {f"{PACKAGE}.allowlist.providers", *_FILES, *_REFUSALS},
-    "configuration": {"onnx", "onnxruntime"},
-    "errors": {"onnx"},
-    "provider_names": {"numpy", "onnx", "onnxruntime"},
+    f"{PACKAGE}.allowlist.refusals": {"allowlist.look_up", "allowlist.refusals", "command_line", "request"},
+    f"{PACKAGE}.capture": {"capture", "conformance", "session.opening", "session.parallel_models", "session.state"},
 }
-# No function of these folders creates a session.
-NO_SESSIONS = ("allowlist", "runs", "request", "configuration", "errors")
 
 
 class Import(NamedTuple):
@@ -83,8 +76,10 @@ def modules() -> dict[str, Path]:
     return {".".join(parts if parts[-1] != "__init__" else parts[:-1] or parts): path for path, parts in names.items()}
 
 
-def imports(source: str, package: str = PACKAGE) -> list[Import]:
+@cache
+def imports_of(module: str) -> list[Import]:
     """The imports of a module, without those that only type checkers read."""
+    source = modules()[module].read_text(encoding="utf-8")
     lines = source.splitlines()
     found = []
 
@@ -94,18 +89,13 @@ def imports(source: str, package: str = PACKAGE) -> list[Import]:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             module = ""
             if isinstance(node, ast.ImportFrom):
-                module = ".".join(part for part in (package if node.level else "", node.module) if part) + "."
+                module = ".".join(part for part in (node.level and PACKAGE, node.module) if part) + "."
             found.extend(Import(module + alias.name, in_function, lines[node.lineno - 1]) for alias in node.names)
         for child in ast.iter_child_nodes(node):
             visit(child, in_function or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)))
 
     visit(ast.parse(source), False)
     return found
-
-
-@cache
-def imports_of(module: str) -> list[Import]:
-    return imports(modules()[module].read_text(encoding="utf-8"))
 
 
 def module_of(name: str) -> str | None:
@@ -127,15 +117,6 @@ def is_within(name: str, other: str) -> bool:
     return name == other or name.startswith(f"{other}.")
 
 
-def is_one_of(name: str, others: set[str]) -> bool:
-    """Return whether a name is in one of these modules; ``onnxruntime`` means ORT without this package."""
-    return any(is_within(name, other) and is_within(name, PACKAGE) == is_within(other, PACKAGE) for other in others)
-
-
-def allowed_in_function(module: str, name: str) -> bool:
-    return any(is_within(name, one) and (where is None or module in where) for one, where in IN_FUNCTIONS.items())
-
-
 def each_import() -> list[tuple[str, Import]]:
     return [(module, one) for module in modules() for one in imports_of(module)]
 
@@ -150,6 +131,7 @@ class ArchitectureTest(unittest.TestCase):
 
     def test_no_circle(self) -> None:
         graph = {module: {module_of(one.name) for one in imports_of(module)} - {None, module} for module in modules()}
+        self.assertLessEqual({"session.opening", "request", "errors"}, graph["backend"])
         try:
             graphlib.TopologicalSorter(graph).prepare()
         except graphlib.CycleError as circle:
@@ -162,78 +144,25 @@ class ArchitectureTest(unittest.TestCase):
         )
 
     def test_imports_in_functions(self) -> None:
-        """Other imports are at the top of the module. No kind in the list is unused, and there are at most four."""
         found = [(module, one) for module, one in each_import() if one.in_function]
-        self.assertEqual([(module, one) for module, one in found if not allowed_in_function(module, one.name)], [])
+        kinds = {one: {kind for kind in IN_FUNCTIONS if is_within(one.name, kind)} for _, one in found}
+        self.assertEqual([(module, one) for module, one in found if not kinds[one]], [])
         for _, one in found:
             self.assertRegex(one.line, r"  # \w.*  # noqa: PLC0415$", "the line gives no reason")
-        used = {kind for kind in IN_FUNCTIONS if any(is_within(one.name, kind) for _, one in found)}
-        self.assertEqual(used, {*IN_FUNCTIONS})
-        self.assertLessEqual(len(IN_FUNCTIONS), 4)
+        self.assertEqual(set().union(*kinds.values()), IN_FUNCTIONS)
 
-    def test_what_a_folder_never_imports(self) -> None:
-        for place, names in NEVER.items():
-            with self.subTest(place):
-                self.assertTrue(any(is_within(module, place) for module in modules()))
-                found = [(module, one.name) for module, one in each_import() if is_within(module, place)]
-                self.assertEqual([(module, name) for module, name in found if is_one_of(name, names)], [])
-
-    def test_no_lock_that_a_fork_can_leave_taken(self) -> None:
-        """In Python 3.11, functools.cached_property has a lock for each class."""
-        self.assertEqual([module for module, one in each_import() if one.name == "functools.cached_property"], [])
-
-    def test_modules_that_create_no_session(self) -> None:
-        for module, path in modules().items():
-            if module.partition(".")[0] in NO_SESSIONS:
-                nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-                calls = {ast.unparse(node.func).rpartition(".")[2] for node in nodes if isinstance(node, ast.Call)}
-                with self.subTest(module):
-                    self.assertNotIn("InferenceSession", calls)
-
-
-class ParsingTest(unittest.TestCase):
-    """The functions above notice each kind of import."""
-
-    def test_imports(self) -> None:
-        source = """
-import os.path, json
-from . import request
-from .runs.limits import Cancellation
-if TYPE_CHECKING:
-    from onnxruntime.backend.request import Request
-class One:
-    def call(self):
-        from onnxruntime.backend import backend  # a reason  # noqa: PLC0415
-"""
-        self.assertEqual(
-            [(one.name, one.in_function) for one in imports(source)],
-            [
-                ("os.path", False),
-                ("json", False),
-                ("onnxruntime.backend.request", False),
-                ("onnxruntime.backend.runs.limits.Cancellation", False),
-                ("onnxruntime.backend.backend", True),
-            ],
-        )
-
-    def test_names(self) -> None:
-        for function, arguments, expected in (
-            (module_of, ("onnxruntime.backend.allowlist.look_up.permit",), "allowlist.look_up"),
-            (module_of, ("onnxruntime.backend.allowlist",), "allowlist"),
-            (module_of, ("onnxruntime.backend.request",), "request"),
-            (module_of, ("onnxruntime.backend.NotPermittedError",), "__init__"),
-            (module_of, ("onnxruntime.InferenceSession",), None),
-            (is_one_of, ("onnxruntime.capi._pybind_state", {"onnxruntime"}), True),
-            (is_one_of, (f"{PACKAGE}.errors", {"onnxruntime"}), False),
-            (is_one_of, (f"{PACKAGE}.errors.show", {f"{PACKAGE}.errors"}), True),
-            (is_one_of, (f"{PACKAGE}.errors_of", {f"{PACKAGE}.errors"}), False),
-            (allowed_in_function, ("backend", "unittest.SkipTest"), True),
-            (allowed_in_function, ("backend", "unittests"), False),
-            (allowed_in_function, ("session.state", f"{PACKAGE}.capture.graphs"), True),
-            (allowed_in_function, ("backend", f"{PACKAGE}.capture.graphs"), False),
-        ):
-            with self.subTest(function.__name__, arguments=arguments):
-                self.assertEqual(function(*arguments), expected)
+    def test_who_imports_a_module(self) -> None:
+        """No import is missing in the list, and no module of the list is unused."""
+        for name, places in IMPORTED_BY.items():
+            with self.subTest(name):
+                own = is_within(name, PACKAGE)  # ``onnxruntime`` means ORT without this package
+                found = {
+                    module: {place for place in places if is_within(module, place)}
+                    for module, one in each_import()
+                    if is_within(one.name, name) and is_within(one.name, PACKAGE) == own
+                }
+                self.assertEqual([module for module, of in found.items() if not of], [])
+                self.assertEqual(set().union(*found.values()), places)
 
 
 if __name__ == "__main__":
