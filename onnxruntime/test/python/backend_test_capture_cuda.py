@@ -10,32 +10,19 @@ import unittest
 
 import numpy as np
 from backend_test_capture import Checks
+from backend_test_execution_providers import gpus
 from onnx import ModelProto
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime import InferenceSession, OrtValue, SessionOptions
+from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.runs import locks
 
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 ORDINARY = {"gpu_graph_id": -1}
 
 
-def _devices() -> int:
-    """Return the number of CUDA devices that this process can use, at most 2."""
-    if CUDA not in onnxruntime.get_available_providers():
-        return 0
-    found = 0
-    for index in range(2):
-        try:
-            OrtValue.ortvalue_from_numpy(np.zeros(1, np.float32), "cuda", index)
-        except Exception:  # ORT's own, of which there are several
-            break
-        found += 1
-    return found
-
-
-DEVICES = _devices()
+DEVICES = gpus() if CUDA in onnxruntime.get_available_providers() else 0
 needs_cuda = unittest.skipUnless(DEVICES, "there is no CUDA device, nor the software CUDA of make test-cuda")
 
 

@@ -27,7 +27,7 @@ import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.capture.eligibility import DISABLED_OPTIMIZERS
-from onnxruntime.backend.capture.operators import DROPOUTS, INSIDE, MICROSOFT, NHWC, OPERATORS, RANDOM, RELEASES, TYPES
+from onnxruntime.backend.capture.operators import DROPOUTS, MICROSOFT, NHWC, OPERATORS, RANDOM, RELEASES
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CPU, CUDA, WEBGPU
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
@@ -136,11 +136,8 @@ class RuleTest(unittest.TestCase):
         self.assertLess(len(problem), 300)
 
     def test_the_table(self) -> None:
-        self.assertNotIn(TensorProto.FLOAT16, TYPES)
-        self.assertEqual(sum(name.startswith("Reduce") for _, name in OPERATORS), 10)
-        for (domain, name), rule in OPERATORS.items():
+        for domain, _ in OPERATORS:
             self.assertIn(domain, ("", NHWC, MICROSOFT))
-            self.assertEqual(rule == INSIDE, name in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"), name)
         for release in RELEASES:
             self.assertRegex(" ".join(release), r"^\d+\.\d+\.\d+ \d+\.\d+\.\d+$")
 
@@ -293,10 +290,6 @@ class CheckTest(unittest.TestCase):
             InferenceSession(source, options, providers=[CPU], disabled_optimizers=DISABLED_OPTIMIZERS)
             self.assertRegex(eligibility.check(session, ep, path), problem or "^$")
 
-    def test_a_graph(self) -> None:
-        self.check("", two_nodes())
-        self.check("Selu", between("Selu"))
-
     def test_releases(self) -> None:
         for version in ("0.4.1", "", None):
             self.device.ep_metadata["version"] = version
@@ -318,15 +311,14 @@ class CheckTest(unittest.TestCase):
         with mock.patch.object(onnxruntime, "get_ep_devices", lambda: [self.device, other]):
             self.check("version 9.9.9 of the EP", two_nodes())
 
-    def test_inputs(self) -> None:
-        made = parsed("(float[4,4] X, int64[2] S, float[3] U) => (float[2,8] Y) { T = Reshape (X, S) Y = Neg (T) }")
-        for ep in (WEBGPU, CUDA):
-            self.check("input 'S' is read on the CPU", made, "SU", ep)
-            self.check("", made, "U", ep)
-
-    def test_cuda_captures_every_operator_but_random_ones(self) -> None:
+    def test_graphs(self) -> None:
+        reads = parsed("(float[4,4] X, int64[2] S, float[3] U) => (float[2,8] Y) { T = Reshape (X, S) Y = Neg (T) }")
+        self.check("", two_nodes())
+        self.check("Selu", between("Selu"))
         self.check("", between("Selu"), ep=CUDA)
-        for ep in (CUDA, WEBGPU):
+        for ep in (WEBGPU, CUDA):
+            self.check("input 'S' is read on the CPU", reads, "SU", ep)
+            self.check("", reads, "U", ep)
             self.check("RandomNormalLike", between("RandomNormalLike"), ep=ep)
 
     def test_flags_are_read_from_the_final_graph(self) -> None:
@@ -386,12 +378,15 @@ class OpenTest(unittest.TestCase):
         return [ep for ep, _ in looked]
 
     def test_those_that_capture(self) -> None:
-        self.assertEqual(self.open({WEBGPU: {"enableGraphCapture": True}}), [WEBGPU])
-        self.assertEqual(self.open({CPU: {}, CUDA: {"enable_cuda_graph": True}}), [CUDA])
-
-    def test_no_others(self) -> None:
-        for granted in ({}, {WEBGPU: {}}, {WEBGPU: {"enableGraphCapture": False}}, {CPU: {"enableGraphCapture": True}}):
-            self.assertEqual(self.open(granted), [])
+        for granted, looked in (
+            ({WEBGPU: {"enableGraphCapture": True}}, [WEBGPU]),
+            ({CPU: {}, CUDA: {"enable_cuda_graph": True}}, [CUDA]),
+            ({}, []),
+            ({WEBGPU: {}}, []),
+            ({WEBGPU: {"enableGraphCapture": False}}, []),
+            ({CPU: {"enableGraphCapture": True}}, []),
+        ):
+            self.assertEqual(self.open(granted), looked)
 
     def test_optimizers_that_were_disabled_stay_so(self) -> None:
         grants = {WEBGPU: {"enableGraphCapture": mock.Mock(value=True)}}
