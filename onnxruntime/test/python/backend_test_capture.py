@@ -74,11 +74,13 @@ class Expected:
 
 
 @contextmanager
-def captured_ids(rep) -> Iterator[list[int]]:
-    """Collect the graph id of every run with an IO binding."""
+def captured_ids(rep, threads: set[int] | None = None) -> Iterator[list[int]]:
+    """Collect the graph id of every run with an IO binding, and the ids of the threads in a set."""
     ids = []
 
     def watched(binding, options):
+        if threads is not None:
+            threads.add(threading.get_ident())
         ids.append(int(options.get_run_config_entry("gpu_graph_id")))
         return type(rep.session).run_with_iobinding(rep.session, binding, options)
 

@@ -19,9 +19,6 @@ from onnxruntime.backend.capture import comparison
 class AgreeTest(unittest.TestCase):
     """When two outputs agree."""
 
-    def agree(self, got, want, dtype=np.float32) -> bool:
-        return comparison.agree(np.array(got, dtype), np.array(want, dtype))
-
     def differing(self, got, want, *again) -> list[int]:
         arrays = [[np.array(one, np.float32)] for one in (got, want, *again)]
         return comparison.differing(arrays[0], arrays[1], (lambda: arrays[2]) if again else None)
@@ -63,31 +60,30 @@ class AgreeTest(unittest.TestCase):
         np.testing.assert_array_equal(made[5:], mixed[5:])
         np.testing.assert_array_equal(comparison.other_data({"m": mixed})["m"], made)
 
-    def test_special_values(self) -> None:
-        nan, inf = np.nan, np.inf
-        self.assertTrue(self.agree([nan, inf, -inf, 0.0], [nan, inf, -inf, -0.0]))
-        self.assertFalse(self.agree([nan, 1], [0, 1]))
-        self.assertFalse(self.agree([0, 1], [nan, 1]))
-        self.assertFalse(self.agree([inf, 1], [-inf, 1]))
-        self.assertFalse(self.agree([3e38, 1], [inf, 1]))
-        self.assertFalse(self.agree([inf, 1], [3e38, 1]))
-        self.assertTrue(self.agree([], []))
-
-    def test_order_of_summation(self) -> None:
-        self.assertTrue(self.agree([1.00001, 1000.01, 1e-5], [1, 1000, 0]))
-        self.assertFalse(self.agree([1.01, 1, 1, 1000, 0], [1, 1, 1, 1000, 0]))
-        self.assertTrue(self.agree([1.002, 5], [1, 5], np.float16))
-        self.assertFalse(self.agree([1.2, 5], [1, 5], np.float16))
-
-    def test_masks_hide_nothing(self) -> None:
-        masked = np.finfo(np.float32).min
-        self.assertFalse(self.agree([1, 2, 3, masked], [1, 2, 4, masked]))
-
-    def test_other_types_and_shapes(self) -> None:
-        self.assertTrue(self.agree([1, 2], [1, 2], np.int64))
-        self.assertFalse(self.agree([1, 2], [1, 3], np.int64))
-        self.assertFalse(self.agree([True], [False], np.bool_))
-        self.assertFalse(self.agree([[1, 2]], [1, 2]))
+    def test_agree(self) -> None:
+        nan, inf, masked = np.nan, np.inf, np.finfo(np.float32).min
+        for dtype, got, want, agrees in (
+            (np.float32, [nan, inf, -inf, 0.0], [nan, inf, -inf, -0.0], True),
+            (np.float32, [nan, 1], [0, 1], False),
+            (np.float32, [0, 1], [nan, 1], False),
+            (np.float32, [inf, 1], [-inf, 1], False),
+            (np.float32, [3e38, 1], [inf, 1], False),
+            (np.float32, [inf, 1], [3e38, 1], False),
+            (np.float32, [], [], True),
+            # The order of summation.
+            (np.float32, [1.00001, 1000.01, 1e-5], [1, 1000, 0], True),
+            (np.float32, [1.01, 1, 1, 1000, 0], [1, 1, 1, 1000, 0], False),
+            (np.float16, [1.002, 5], [1, 5], True),
+            (np.float16, [1.2, 5], [1, 5], False),
+            # Masks hide nothing.
+            (np.float32, [1, 2, 3, masked], [1, 2, 4, masked], False),
+            (np.int64, [1, 2], [1, 2], True),
+            (np.int64, [1, 2], [1, 3], False),
+            (np.bool_, [True], [False], False),
+            (np.float32, [[1, 2]], [1, 2], False),
+        ):
+            with self.subTest(got=got, want=want):
+                self.assertEqual(comparison.agree(np.array(got, dtype), np.array(want, dtype)), agrees)
         self.assertFalse(comparison.agree(np.zeros(2, np.float32), np.zeros(2, np.float64)))
 
 

@@ -10,13 +10,12 @@ The tests run on a GPU, or on the software CUDA of ``make test-cuda``. Its setti
 
 from __future__ import annotations
 
-import threading
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 import numpy as np
-from backend_test_capture import Expected, chain, two_inputs
+from backend_test_capture import Expected, captured_ids, chain, two_inputs
 from backend_test_capture_cuda import CPU, DEVICES, ORDINARY, OnCuda, needs_cuda, open_session
 from backend_test_models import parsed
 
@@ -133,22 +132,14 @@ class TensorrtTest(OnCuda):
 
     def test_one_graph_by_one_thread(self) -> None:
         rep, expected = onnxruntime.backend.prepare(as_tensorrt(open_session(chain()))), Expected(chain())
-        options, threads = [], set()
-        run = type(rep.session).run_with_iobinding
-        plain = []
-        run_plain = type(rep.session).run
-
-        def watched(binding, run_options):
-            threads.add(threading.get_ident())
-            options.append(run_options.get_run_config_entry("gpu_graph_id"))
-            return run(rep.session, binding, run_options)
+        threads, plain, run_plain = set(), [], type(rep.session).run
 
         def watched_plain(*arguments):
             plain.append(arguments[2].get_run_config_entry("gpu_graph_id"))
             return run_plain(rep.session, *arguments)
 
         with (
-            mock.patch.object(rep.session, "run_with_iobinding", watched),
+            captured_ids(rep, threads) as ids,
             mock.patch.object(rep.session, "run", watched_plain),
             mock.patch.object(comparison, "_same", lambda *_: False),  # so that another run would be wanted
             ThreadPoolExecutor(2) as pool,
@@ -158,7 +149,7 @@ class TensorrtTest(OnCuda):
                 which = rep.run if i % 2 else lambda inputs: pool.submit(rep.run, inputs).result()
                 self.check(which([x]), expected(x))
         self.assertEqual(plain, ["-1"])  # a second would be captured, in memory that is gone after it
-        self.assertEqual(set(options), {"0"})
+        self.assertEqual(set(ids), {0})
         self.assertEqual(len(threads), 1)
         with self.assertRaisesRegex(RuntimeError, "one graph for a session"):
             rep.run([self.data(0, 2, 4)])
