@@ -66,22 +66,6 @@ class CudaBuildTest(unittest.TestCase):
             for options, device in (({EP: {}}, None), (None, "CUDA:0")):
                 with self.assertRaisesRegex(RuntimeError, f"{EP}.*ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"):
                     prepare(options, device)
-        with (
-            mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": f"{EP},TensorrtExecutionProvider"}),
-            self.assertRaisesRegex(RuntimeError, "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"),
-        ):
-            prepare(None, "CUDA")
-
-    def test_devices(self) -> None:
-        for device in ("CUDA", "CUDA:0", "CUDA:63", "GPU"):
-            self.assertTrue(onnxruntime.backend.supports_device(device), device)
-        for device in ("CPU", "CUD", "cuda", "CUDA:", "CUDA:-1", "CUDA:100", "CUDA:0 ", "CUDA:\u0661"):
-            self.assertFalse(onnxruntime.backend.supports_device(device), device)
-
-    def test_contradictions_open_no_session(self) -> None:
-        for options, device in (({EP: {"device_id": 1}}, "CUDA:0"), ({}, "CUDA:0"), ({CPU: {}}, "CUDA")):
-            with self.subTest(device), no_session_opens(), self.assertRaisesRegex(RuntimeError, "contradicts"):
-                prepare(options, device)
 
 
 @needs_build
@@ -90,9 +74,7 @@ class WithoutGpuTest(unittest.TestCase):
     def test_every_request_for_cuda_fails(self) -> None:
         for options, device in (
             ({EP: {}}, None),
-            ({EP: {"device_id": 0, "use_tf32": False}}, None),
-            ({EP: {}, CPU: {}}, None),
-            ({CPU: {}, EP: {}}, None),
+            ({CPU: {}, EP: {"device_id": 0, "use_tf32": False}}, None),
             ({TENSORRT: {}}, None),
             ({TENSORRT: {"trt_fp16_enable": True}, EP: {}}, None),
             ({EP: {}}, "CUDA:0"),
@@ -188,13 +170,8 @@ class WithGpuTest(unittest.TestCase):
     )
     def test_the_same_without_a_gpu(self) -> None:
         environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
-        done = subprocess.run(
-            [sys.executable, os.path.abspath(__file__), "WithoutGpuTest"],
-            env=environment,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        command = [sys.executable, os.path.abspath(__file__), "WithoutGpuTest"]
+        done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn("skipped", done.stderr)
 
