@@ -7,16 +7,13 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import json
 import os
-import sys
 import tempfile
 import threading
 import unittest
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from unittest import mock
@@ -100,16 +97,6 @@ class CommandTest(unittest.TestCase):
             content = content.SerializeToString()
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
-
-    @contextlib.contextmanager
-    def importable(self, folder: Path) -> Iterator[None]:
-        """Let Python import the modules of a folder."""
-        before = set(sys.modules)
-        importlib.invalidate_caches()
-        with mock.patch.object(sys, "path", [str(folder), *sys.path]):
-            yield
-        for name in set(sys.modules) - before:
-            del sys.modules[name]
 
     def show(self, *arguments: object, warns: str = "") -> str:
         """Execute a command that succeeds, check the layout of its output, and return the output."""

@@ -254,7 +254,7 @@ class CheckTest(CommandTest):
         (self.folder / "pack").mkdir()
         for name in ("here_only.py", "pack/__init__.py", "pack/inner.py"):
             self.put(name, "import os\nos.environ['RAN'] = '1'\nget_library_path = str\n")
-        with self.importable(self.folder):
+        with mock.patch.object(sys, "path", [str(self.folder), *sys.path]):
             for keyword in configuration.LIBRARIES:
                 for name in ("here_only", "pack.inner", "this"):
                     with self.subTest(name, keyword=keyword):

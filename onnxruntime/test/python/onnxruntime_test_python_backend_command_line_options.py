@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import unittest
 from types import SimpleNamespace
 
-from backend_test_command_line import CPU, PREPACKING, SPINNING, WRITES, CommandTest, page_of
+from backend_test_command_line import PREPACKING, SPINNING, WRITES, CommandTest, page_of
 from backend_test_processes import UNKNOWN, process_with
 
 from onnxruntime.backend.allowlist import ort_options, refusals
@@ -33,13 +34,6 @@ class OptionsTest(CommandTest):
         self.assertIn("session_config: permitted\n", self.show("options", "session_config"))
         self.assertEqual(self.show("options", "run_config"), self.show("options", "run"))
         self.assertIn("--search spinning", self.mistake("options", "spinning"))
-
-    def test_overview(self) -> None:
-        permitted = sum(type(rule) is Rule for rule in SESSION_CONFIG.values())
-        out = self.show("options")
-        self.assertRegex(out, rf"\nsession_config +{permitted} +{len(SESSION_CONFIG) - permitted}\n")
-        self.assertRegex(out, rf"\n{CPU} \(built-in\) +0 +0\n")
-        self.assertRegex(out, r"\A +permitted +refused\n")
 
     def test_json(self) -> None:
         found = json.loads(self.show("options", "session", "--search", "spinning", "--json"))
@@ -77,53 +71,31 @@ class OptionsTest(CommandTest):
         self.assertEqual(overview[:5], [*table, ""])
         self.assertEqual(overview[5].partition(":")[0], "To list the options of a table, add its scope, such as")
 
-    def test_json_lists_what_the_page_lists(self) -> None:
-        self.assertIn(PREPACKING, self.names("session"))
-        self.assertNotIn(WRITES, self.names("session"))
-        self.assertIn(WRITES, self.names("session", "--refused"))
-        self.assertNotIn(PREPACKING, self.names("session", "--refused"))
-        (table, _) = json.loads(self.show("options", "session", "--search", "memory_stats", "--json"))["tables"]
-        self.assertEqual((table["entries"], table["others"]), ([], 1))
-
     def test_every_entry_of_every_scope(self) -> None:
-        tables = {"session": [SESSION_CONFIG]}
-        tables |= {name: list(provider.values()) for name, provider in PROVIDERS.items()}
-        for scope, rules in tables.items():
-            permitted, refused = self.show("options", scope), self.show("options", scope, "--refused")
-            for name, rule in (entry for table in rules for entry in table.items()):
-                with self.subTest(scope=scope, option=name):
-                    shown = permitted if type(rule) is Rule else refused
-                    described = " ".join(shown.partition(f"\n  {name}\n")[2].split())
-                    expected = rule.effect if type(rule) is Rule else f"{rule.hazard}: {rule.reason}"
-                    self.assertIn(" ".join(expected.split()), described)
-
-    def test_keyword_arguments(self) -> None:
-        self.assertIn("intra_op_num_threads", self.names("session"))
-        self.assertIn("only_execute_path_to_fetches", self.names("run"))
-        for scope, tables in (
-            ("run", (refusals.RUN_CONFIG, refusals.RUN_ATTRIBUTES)),
-            ("session", (refusals.SESSION_CONFIG, refusals.SESSION_ATTRIBUTES)),
-        ):
-            self.assertLessEqual({name for table in tables for name in table}, {*self.names(scope, "--refused")})
-
-    def test_titles(self) -> None:
-        session = ["session_config", "keyword arguments of prepare"]
-        run = ["run_config", "keyword arguments of run"]
-        eps = [(f"{name} ({kind})", name) for name, kinds in PROVIDERS.items() for kind in kinds]
-        for scope, expected in (
-            (["session"], [(title, "") for title in session]),
-            (["run"], [(title, "") for title in run]),
-            ([], [*((title, "") for title in session + run), *eps]),
-        ):
-            tables = json.loads(self.show("options", *scope, "--json"))["tables"]
-            self.assertEqual(sorted((table["title"], table["provider"]) for table in tables), sorted(expected))
+        """An EP's scope also has the refusals that all EPs share."""
+        attributes = ort_options.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
+        session = [("session_config", "", SESSION_CONFIG), ("keyword arguments of prepare", "", attributes)]
+        attributes = ort_options.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
+        run = [("run_config", "", ort_options.RUN_CONFIG | refusals.RUN_CONFIG)]
+        run += [("keyword arguments of run", "", attributes)]
+        eps = [(f"{name} ({kind})", name, rules) for name, kinds in PROVIDERS.items() for kind, rules in kinds.items()]
+        scopes = {None: session + run + eps, "session": session, "run": run}
+        for title, ep, rules in eps:
+            scopes.setdefault(ep, []).append((title, ep, refusals.EVERY_PROVIDER | rules))
+        for (scope, tables), flags in itertools.product(scopes.items(), ([], ["--refused"])):
+            words = ["options", *filter(None, [scope]), *flags]
+            self.show(*words)  # checks the layout of all texts
+            found = json.loads(self.show(*words, "--json"))["tables"]
+            for table, (title, ep, rules) in zip(found, tables, strict=True):
+                with self.subTest(words, title=title):
+                    names = [name for name, rule in sorted(rules.items()) if (type(rule) is Rule) is not bool(flags)]
+                    self.assertEqual([entry["name"] for entry in table.pop("entries")], names)
+                    self.assertEqual(table, {"title": title, "provider": ep, "others": len(rules) - len(names)})
 
     def test_names_of_an_ep(self) -> None:
         expected = self.show("options", "CUDAExecutionProvider")
         for name in ("CUDA", "cuda", "cudaexecutionprovider"):
             self.assertEqual(self.show("options", name), expected)
-        self.assertEqual(self.names("CPU"), [])
-        self.assertEqual(self.names("CPU", "--refused"), sorted(refusals.EVERY_PROVIDER))
         for name in ("CDUA", "x", "\x1b[2J"):
             self.assertIn(ascii(name), self.mistake("options", name))
 
@@ -137,9 +109,7 @@ class OptionsTest(CommandTest):
         self.assertEqual(options.conditions(rule), [])
         later = rule._replace(since=(1, 25), until=(1, 27))
         self.assertEqual(options.conditions(later), ["ORT 1.25", "ORT before 1.27"])
-        needs = tuple(
-            SimpleNamespace(what=what, only_warns=only_warns) for what, only_warns in (("x", False), ("y", True))
-        )
+        needs = (SimpleNamespace(what="x", only_warns=False), SimpleNamespace(what="y", only_warns=True))
         self.assertEqual(options.conditions(rule._replace(needs=needs)), ["x", "y (otherwise no effect)"])
 
     def test_search(self) -> None:
@@ -147,7 +117,7 @@ class OptionsTest(CommandTest):
         self.assertIn(SPINNING, self.names("--search", SESSION_CONFIG[SPINNING].effect.upper()))
         self.assertIn(WRITES, self.names("--refused", "--search", SESSION_CONFIG[WRITES].reason.upper()))
         self.assertNotIn(PREPACKING, self.names("--search", "SPINNING"))
-        self.assertIn("--refused", self.show("options", "session", "--search", "memory_stats"))
+        self.assertIn("Other matches: 1 refused", self.show("options", "session", "--search", "memory_stats"))
         self.assertIn("'\\xe9'", self.show("options", "--search", "é"))
 
 
