@@ -21,7 +21,7 @@ from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, SESSION_AT
 from onnxruntime.backend.allowlist.rules import Circumstances
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.configuration import KEYWORDS, LIMITS
-from onnxruntime.backend.errors import reject, show, warn
+from onnxruntime.backend.errors import NotPermittedError, reject, show, warn
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_ANY_DEVICE
 from onnxruntime.backend.runs import limits
 from onnxruntime.backend.session import failures, opening, plugins, presence, state, verification
@@ -139,12 +139,14 @@ class OnnxRuntimeBackend(Backend):
             look_up.reject_device(device, supported, presence.advice_on_device(device))
         requested = request.of_call(keywords, kwargs, device)
         plugins.register(requested.plugins, request.FROM_ENVIRONMENT)
-        with requested.blame_environment():
+        try:
             presence.check_devices(requested.settings.get("provider_options", ()))
             permit = look_up.permit(requested, presence.facts(get_available_providers()))
             requested.add_origin(permit.without_effect)
             options, released = SessionOptions(), cls.allowReleasedOpsetsOnly
             session, libraries = opening.create(source, permit, requested.extensions, options, released)
+        except NotPermittedError as refusal:
+            raise requested.with_origin(refusal) from None
         state.of(session).applied = verification.read_back(session, permit, libraries)
         return cls.prepare(session, device, **kwargs)
 
@@ -191,8 +193,10 @@ def _prepare_open(model, device: object, keywords: dict, attributes: dict) -> On
         warn(f"device {show(device)} has no effect on an existing session, which runs on {', '.join(rep.providers)}")
     if "run_config" not in requested.settings:
         return rep
-    with requested.blame_environment():
+    try:
         return rep.with_run_config(requested.settings["run_config"])
+    except NotPermittedError as refusal:
+        raise requested.with_origin(refusal) from None
 
 
 def _check_unchanged(keywords: dict, before: Mapping[str, Mapping]) -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -47,18 +46,14 @@ class Request:
                 if (keyword, "", key) in self.from_environment and key not in self.attributes:
                     texts[key] += FROM_ENVIRONMENT
 
-    @contextmanager
-    def blame_environment(self) -> Iterator[None]:
-        """Raise a plain error for a refused setting that the caller did not specify."""
-        try:
-            yield
-        except NotPermittedError as refusal:
-            # The keyword argument of an attribute is its name, even if session_options specifies the attribute.
-            attribute = refusal.keyword not in self.attributes and ("session_options", "", refusal.keyword)
-            eps = refusal.keyword == "device" and ("provider_options", "", "")  # which contradict the device
-            if {(refusal.keyword, refusal.provider, refusal.key), attribute, eps}.isdisjoint(self.from_environment):
-                raise
-            raise RuntimeError(f"{refusal}{FROM_ENVIRONMENT}") from None
+    def with_origin(self, refusal: NotPermittedError) -> RuntimeError:
+        """Return a refusal, or a plain error in its place if the caller did not specify the refused setting."""
+        # The keyword argument of an attribute is its name, even if session_options specifies the attribute.
+        attribute = refusal.keyword not in self.attributes and ("session_options", "", refusal.keyword)
+        eps = refusal.keyword == "device" and ("provider_options", "", "")  # which contradict the device
+        if {(refusal.keyword, refusal.provider, refusal.key), attribute, eps}.isdisjoint(self.from_environment):
+            return refusal
+        return RuntimeError(f"{refusal}{FROM_ENVIRONMENT}")
 
 
 def of_call(

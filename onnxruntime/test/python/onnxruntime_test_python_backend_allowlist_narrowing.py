@@ -127,10 +127,12 @@ def permit(device: str | None = None, **given: object) -> Permit:
     """Look up a call's settings as ``prepare`` does, as if this process had every EP."""
     keywords = {word: given.pop(word) for word in configuration.KEYWORDS if word in given}
     requested = of_call(keywords, given, device)
-    with requested.blame_environment():
+    try:
         return look_up.permit(
             requested, NEWEST._replace(kinds={name: next(iter(of)) for name, of in PROVIDERS.items()})
         )
+    except NotPermittedError as refusal:
+        raise requested.with_origin(refusal) from None
 
 
 class Case(unittest.TestCase):

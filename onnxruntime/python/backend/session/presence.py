@@ -41,11 +41,11 @@ def stock_list(available: Sequence[str]) -> list[str]:
     Warn about an excluded name that no EP has, and about the CPU EP. ORT lists plugin EPs after the CPU EP, the last
     built-in EP. It would ignore them, or attach them in this order, so that they get no node.
     """
-    excluded, known = _excluded(), onnxruntime.get_all_providers()
+    excluded = _excluded()
     for name in excluded:
         if name == CPU:
             warn(f"Environment variable {_EXCLUDE} cannot exclude {CPU}, which every session has")
-        elif name not in known and name not in PROVIDERS and name not in available:
+        elif name not in (*onnxruntime.get_all_providers(), *PROVIDERS, *available):
             similar = look_up.suggestions().similar_provider(name)
             warn(f"Environment variable {_EXCLUDE} excludes an unknown execution provider, {show(name)}{similar}")
     built_in = available[: available.index(CPU) + 1]
