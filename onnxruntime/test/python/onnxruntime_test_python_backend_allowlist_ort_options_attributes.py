@@ -15,7 +15,7 @@ from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
+from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
 from onnxruntime.backend import NotPermittedError
 from onnxruntime.backend.allowlist import value_kinds
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
@@ -46,8 +46,12 @@ VALUES = {
     "logid": ({text: (text,) for text in _TEXTS}, (*_NO_FIELD, *_NO_TEXT)),
     "enable_profiling": _ONLY_OFF,
     "terminate": _ONLY_OFF,
+    "enable_cpu_mem_arena": _FLAG,
     "enable_mem_pattern": _FLAG,
+    "enable_mem_reuse": _FLAG,
     "only_execute_path_to_fetches": _FLAG,
+    "use_deterministic_compute": _FLAG,
+    "use_per_session_threads": _FLAG,
     # ORT accepts numbers without a name. Only training builds have MEMORY_EFFICIENT.
     "execution_mode": ({_PARALLEL: ("ORT_PARALLEL", _PARALLEL)}, (ExecutionMode(77), 1, "parallel")),
     "graph_optimization_level": ({_ALL: ("ORT_ENABLE_ALL", _ALL)}, (GraphOptimizationLevel(77), 99, _PARALLEL)),
@@ -57,13 +61,22 @@ VALUES = {
 
 class AttributesTest(unittest.TestCase):
     def test_permitted_values(self) -> None:
-        for table, find in ((SESSION_ATTRIBUTES, session_attributes), (RUN_ATTRIBUTES, run_attributes)):
-            for name in VALUES.keys() & table.keys():
+        self.assertEqual({*VALUES}, {*SESSION_ATTRIBUTES, *RUN_ATTRIBUTES})
+        for owner, table, find in (
+            (SessionOptions, SESSION_ATTRIBUTES, session_attributes),
+            (RunOptions, RUN_ATTRIBUTES, run_attributes),
+        ):
+            for name, rule in table.items():
+                options = owner()
+                default = getattr(options, name)
+                self.assertEqual(getattr(default, "name", str(default)), rule.default)
                 for value, spellings in VALUES[name][0].items():
                     for given in spellings:
                         with self.subTest(name, given=given):
                             found = find({name: given})[name]
                             self.assertEqual((type(found), found), (type(value), value))
+                            setattr(options, name, found)
+                            self.assertEqual(getattr(options, name), value)
         for text in _TEXTS:
             self.assertEqual(onnxruntime.backend.prepare(two_nodes(), logid=text).session_options["logid"], text)
 

@@ -522,24 +522,6 @@ class TestWithoutEffect(unittest.TestCase):
         done = run_code(textwrap.dedent(code))
         self.assertEqual(done.returncode, 0, done.stderr)
 
-    def test_an_unknown_key_of_a_family(self):
-        key = "session.intra_op.new_knob"
-        self.assert_no_effect("session_config", key, session_config={key: True})
-        key = "session.intra_op.session_disable_prepacking"  # similar to a key, but to no key of the family
-        self.assertEqual(dict(self.prepare(session_config={key: True})[0].session_config), {key: "1"})
-
-    def test_a_misspelt_key_of_a_family_is_refused(self):
-        for family, rest, meant in (
-            ("intra_op", "allow_spining", "allow_spinning"),
-            ("inter_op", "allow_spin", "allow_spinning"),
-            ("intra_op", "spin_duration_ms", "spin_duration_us"),
-            ("intra_op", "spin_backof_max", "spin_backoff_max"),
-        ):
-            key = f"session.{family}.{rest}"
-            with self.subTest(key), no_session_opens(), self.assertRaises(NotPermittedError) as refused:
-                prepare(_MODEL, session_config={key: 1})
-            self.assertIn(f"'session.{family}.{meant}'", refused.exception.reason)
-
 
 class TestRefusedValues(unittest.TestCase):
     """Values that ORT would reject or ignore, by release, system, model and the other settings."""
