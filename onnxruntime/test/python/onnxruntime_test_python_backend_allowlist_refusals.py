@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import unittest
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from unittest import mock
 
 from backend_test_allowlist import permit, run_attributes, run_config, session_attributes, session_config
@@ -19,6 +19,27 @@ from onnxruntime.backend import errors
 from onnxruntime.backend.allowlist import refusals
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
 from onnxruntime.backend.allowlist.providers import PROVIDERS
+
+
+def refused_names() -> Iterator[tuple[Callable, str, refusals.Refused, tuple[str, str, str]]]:
+    """Yield each refused name with the function that looks it up, its verdict, and its place in an error."""
+    families = {f"{prefix}x": verdict for prefix, verdict in refusals.SESSION_FAMILIES.items()}
+    for find, keyword, table in (
+        (session_attributes, "", refusals.SESSION_ATTRIBUTES),
+        (run_attributes, "", refusals.RUN_ATTRIBUTES),
+        (session_config, "session_config", refusals.SESSION_CONFIG | families),
+        (run_config, "run_config", refusals.RUN_CONFIG),
+    ):
+        for name, verdict in table.items():
+            yield find, name, verdict, (keyword, "", name) if keyword else (name, "", "")
+    for ep, kinds in PROVIDERS.items():
+        for kind in kinds:
+
+            def find(given: dict, ep: str = ep, kind: str = kind) -> None:
+                permit(kind=kind, provider_options={ep: given})
+
+            table = refusals.EVERY_PROVIDER | refusals.PROVIDERS.get(ep, {}).get(kind, {})
+            yield from ((find, name, verdict, ("provider_options", ep, name)) for name, verdict in table.items())
 
 
 class TestVerdicts(unittest.TestCase):
@@ -31,31 +52,14 @@ class TestVerdicts(unittest.TestCase):
             self.assertFalse(names - {*table}, f"{owner.__name__}: not reviewed")
 
     def test_every_refused_name_is_refused_with_its_reason(self):
-        for keyword, table, find in (
-            ("", refusals.SESSION_ATTRIBUTES, session_attributes),
-            ("", refusals.RUN_ATTRIBUTES, run_attributes),
-            ("session_config", refusals.SESSION_CONFIG, session_config),
-            ("run_config", refusals.RUN_CONFIG, run_config),
-        ):
-            for name, verdict in table.items():
-                with self.subTest(name=name), self.assertRaises(errors.NotPermittedError) as raised:
-                    find({name: True})
+        for find, name, verdict, place in refused_names():
+            with self.subTest(place=place, name=name):
+                with self.assertRaises(errors.NotPermittedError) as raised:
+                    find({name: "0"})
                 refusal = raised.exception
-                self.assertEqual((refusal.keyword, refusal.key), (keyword, name) if keyword else (name, ""))
-                self.assertIn(verdict.hazard, refusal.reason)
-                self.assertIn(verdict.reason, refusal.reason)
-
-    def test_every_refused_option_is_refused_with_its_reason(self):
-        for name, kinds in refusals.provider_tables().items():
-            for kind, table in kinds.items():
-                for option, verdict in table.items():
-                    if type(verdict) is refusals.Refused:
-                        with self.subTest(f"{name} {kind} {option}"):
-                            with self.assertRaises(errors.NotPermittedError) as raised:
-                                permit(kind=kind, provider_options={name: {option: "0"}})
-                            self.assertIn("not permitted via the backend API", str(raised.exception))
-                            self.assertEqual(raised.exception.key, option)
-                            self.assertIn(f"{verdict.hazard} ({verdict.reason})", raised.exception.reason)
+                self.assertEqual((refusal.keyword, refusal.provider, refusal.key), place)
+                self.assertIn(f"{verdict.hazard} ({verdict.reason})", refusal.reason)
+                self.assertIn("not permitted via the backend API", str(refusal))
 
     def test_every_module_is_part_of_the_tables(self):
         """A module of an EP that the package does not import would document nothing."""
@@ -82,47 +86,18 @@ class TestVerdicts(unittest.TestCase):
         ):
             self.assertEqual(permitted.keys() & refused.keys(), set(), "delete the verdict in allowlist/refusals")
 
-
-class TestWithoutReasons(unittest.TestCase):
-    """Without the reasons, the allowlist refuses the same names."""
-
-    def setUp(self):
-        self.judged = refusals.provider_tables()
-        patch = mock.patch.object(refusals, "find", return_value=None)
-        patch.start()
-        self.addCleanup(patch.stop)
-
-    def assert_refused(self, find: Callable[[dict], object], given: dict) -> None:
-        with self.subTest(given):
-            with self.assertRaises(errors.NotPermittedError) as raised:
-                find(given)
-            self.assertNotIn("writes files", str(raised.exception))  # the reason is not available
-
-    def test_attributes(self):
-        for owner, table, find in (
-            (SessionOptions, refusals.SESSION_ATTRIBUTES, session_attributes),
-            (RunOptions, refusals.RUN_ATTRIBUTES, run_attributes),
-        ):
-            for name in table:
-                if hasattr(owner, name):  # not in every release, and one only in training builds
-                    self.assert_refused(find, {name: 1})
-                else:
-                    self.assertEqual(find({name: 1}), {})
-
-    def test_keys(self):
-        for key in (*refusals.SESSION_CONFIG, *(f"{prefix}x" for prefix in refusals.SESSION_FAMILIES)):
-            self.assert_refused(session_config, {key: 1})
-        for key in refusals.RUN_CONFIG:
-            self.assert_refused(run_config, {key: 1})
-
-    def test_options(self):
-        for name, kinds in self.judged.items():
-            for kind, table in kinds.items():
-                for option in (*refusals.EVERY_PROVIDER, *refusals.PROVIDERS.get(name, {}).get(kind, {})):
-                    self.assertIs(type(table.get(option)), refusals.Refused if option in table else type(None))
-                    self.assert_refused(
-                        lambda given, kind=kind: permit(kind=kind, provider_options=given), {name: {option: 1}}
-                    )
+    def test_without_reasons_the_allowlist_refuses_the_same_names(self):
+        names = [*refused_names()]
+        with mock.patch.object(refusals, "find", return_value=None):
+            for find, name, verdict, place in names:
+                owner = {session_attributes: SessionOptions, run_attributes: RunOptions}.get(find)
+                with self.subTest(place=place, name=name):
+                    if owner and not hasattr(owner, name):  # not in every release, and one only in training builds
+                        self.assertEqual(find({name: 1}), {})
+                        continue
+                    with self.assertRaises(errors.NotPermittedError) as raised:
+                        find({name: 1})
+                    self.assertNotIn(verdict.reason, str(raised.exception))
 
 
 if __name__ == "__main__":

@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-import os
 import unittest
 import warnings
-from unittest import mock
 
 import numpy as np
 from backend_test_models import no_session_opens, two_nodes
@@ -46,7 +44,6 @@ class SimilarNamesTest(unittest.TestCase):
             ("run_config", "gpu_graph_id ".rjust(100), "'gpu_graph_id'"),
             ("run_config", "gpu_graph_id ".rjust(101)),
             # A part of a name
-            ("session_config", "spinning", *pools),
             ("session_config", "allow-spinning", pools[0]),
             ("session_options", "num_threads", "'intra_op_num_threads'", "'inter_op_num_threads'"),
             ("session_options", "optimization-level", "'graph_optimization_level'"),
@@ -59,7 +56,6 @@ class SimilarNamesTest(unittest.TestCase):
             self.check(keyword, name, *expected)
 
     def test_where_a_name_belongs(self) -> None:
-        self.check("session_config", "num_threads", "session_options['intra_op_num_threads']")
         self.check("run_config", "allow_spinning", "session_config['session.intra_op.allow_spinning']")
         self.check("session_config", "graph_id", "run_config['gpu_graph_id']")
         self.check("session_config", "cudnn_conv1d_pad_to_nc1d", "provider_options['CUDAExecutionProvider']")
@@ -97,45 +93,22 @@ class SimilarNamesTest(unittest.TestCase):
 
 
 class FormsOfOtherApisTest(unittest.TestCase):
-    def refusal(self, **keywords: object) -> str:
-        with no_session_opens(), self.assertRaises(NotPermittedError) as refused:
-            onnxruntime.backend.prepare(two_nodes(), **keywords)
-        return str(refused.exception)
-
     def test_short_names(self) -> None:
         cuda = "CUDAExecutionProvider"
-        for name, full in (("CPU", CPU), ("cuda", cuda), ("OpenVINO", "OpenVINOExecutionProvider")):
-            self.assertIn(f"Did you mean '{full}'?", self.refusal(provider_options={name: {}}))
         for name, full in (("cuda", cuda), (cuda.lower(), cuda), ("cpu", CPU), ("Foo", ""), ("", "")):
             self.assertEqual(suggestions.provider_named(name), full)
-        named = mock.patch.dict(os.environ, {VARIABLE: '{"provider_options": {"CPU": {}}}'})
-        with named, self.assertRaisesRegex(RuntimeError, f"Did you mean '{CPU}'"):
-            onnxruntime.backend.prepare(two_nodes())
 
-    def test_lists_of_names_and_of_pairs(self) -> None:
-        for given, form, *names in (
-            (["CPUExecutionProvider"], {CPU: {}}),
-            (
-                [{"device_id": 1}, {}],
-                {"CUDAExecutionProvider": {"device_id": 1}, CPU: {}},
-                "CUDAExecutionProvider",
-                CPU,
-            ),
-            (["cuda", CPU], {"CUDAExecutionProvider": {}, CPU: {}}),
-            ([("CUDAExecutionProvider", {"device_id": 1}), CPU], {"CUDAExecutionProvider": {"device_id": 1}, CPU: {}}),
-            ("CPU", {CPU: {}}),
-            (("cuda", {"device_id": 1}), {"CUDAExecutionProvider": {"device_id": 1}}),
+    def test_values_that_are_no_mapping(self) -> None:
+        separate = {"provider_options": [{"device_id": 1}, {}], "providers": ("CUDAExecutionProvider", CPU)}
+        others = ([], [1], [[1, 2, 3]], [CPU] * 99, 7, [("x" * 500, {})])
+        for keywords, advice in (
+            (separate, f". Use provider_options={{'CUDAExecutionProvider': {{'device_id': 1}}, '{CPU}': {{}}}}"),
+            *(({"provider_options": given}, "") for given in others),
         ):
-            with self.subTest(given):
-                message = self.refusal(provider_options=given, **({"providers": names} if names else {}))
-                self.assertIn(f"Use provider_options={form}", message)
-
-    def test_no_suggestion_for_other_values(self) -> None:
-        for given in ([], [1], [[1, 2, 3]], [CPU] * 99, 7, [("x" * 500, {})]):
-            with self.subTest(str(given)[:30]):
-                message = self.refusal(provider_options=given)
-                self.assertIn("must be a mapping", message)
-                self.assertNotIn("Use", message)
+            with self.subTest(str(keywords)[:50]), no_session_opens(), self.assertRaises(NotPermittedError) as refused:
+                onnxruntime.backend.prepare(two_nodes(), **keywords)
+            kind = type(keywords["provider_options"]).__name__
+            self.assertEqual(refused.exception.reason, f"must be a mapping such as a dict, not {kind}{advice}")
 
     def test_forms_of_lists(self) -> None:
         many = {str(number): number for number in range(17)}
@@ -147,6 +120,8 @@ class FormsOfOtherApisTest(unittest.TestCase):
             ([["A", {"x": 1}], ("B", many), ("C", 7)], [{"y": 2}] * 3, "{'A': {'x': 1}, 'B': {...}, 'C': {...}}"),
             ([("A", few)], None, f"{{'A': {few}}}"),
             ([("cuda", {**many, "use_tf32": 0})], None, "{'CUDAExecutionProvider': {...}}"),
+            ("CPU", None, f"{{'{CPU}': {{}}}}"),
+            (("cuda", {"device_id": 1}), None, "{'CUDAExecutionProvider': {'device_id': 1}}"),
             ([f"E{number}" for number in range(16)], None, str({f"E{number}": {} for number in range(16)})),
         ):
             with self.subTest(names):
@@ -215,11 +190,7 @@ class IgnoredKeywordTest(unittest.TestCase):
 
     def test_in_prepare(self) -> None:
         for name, value, advice in (
-            ("providers", ["cuda"], "provider_options={'CUDAExecutionProvider': {}}"),
             ("providers", 3, "provider_options={EP: {...}}"),
-            ("sess_options", onnxruntime.SessionOptions(), "intra_op_num_threads=2"),
-            ("run_options", onnxruntime.RunOptions(), "run_config={...}"),
-            ("device_id", 3, "device='CUDA:3'"),
             ("device_id", 63, "device='CUDA:63'"),
             *(("device_id", index, "device='CUDA:0'") for index in (0, 64, -1, "1", True)),
             ("provider", "cuda", "provider_options={'CUDAExecutionProvider': {}}"),
@@ -231,13 +202,8 @@ class IgnoredKeywordTest(unittest.TestCase):
             ("timeouts", 1, "Did you mean timeout=1?"),
             ("devic", "CPU", "Did you mean device='CPU'?"),
             ("provider_option", {"A": 1}, "Did you mean provider_options={'A': 1}?"),
-            ("intra_op_num_thread", 3, "Did you mean intra_op_num_threads=3?"),
             ("allow_spinning", True, "allow_spinning': True}"),
-            ("use_tf32", True, "provider_options={'CUDAExecutionProvider': {'use_tf32': True}}"),
-            ("output_names", ["y"], "returns all outputs"),
             ("OpenVINO", {"precision": "FP32"}, "{'OpenVINOExecutionProvider': {'precision': 'FP32'}}"),
-            ("providers", [CPU], f"Use provider_options={{'{CPU}': {{}}}}"),
-            ("only_execute_path_to_fetches", True, "Pass it to run"),
             ("timeout", 1, "Pass it to run"),
             ("session", 2, "' is unknown and is ignored. Did you mean session_config={...}, "),
             # The last name is a part of one key that does not end the key.
