@@ -68,8 +68,6 @@ FUNCTION = model(
     "(float[4] x) => (float[4] y) { y = local.grow(x) }",
     '<domain: "local", opset_import: ["": 21]> grow (a) => (b) { c = Exp(a) b = Add(c, a) }',
 )
-# Only the CPU EP computes with strings.
-STRINGS = model("(string[1] x) => (string[1] y) { y = StringConcat(x, x) }")
 # The declared output shape contradicts the inferred one.
 CONTRADICTORY = model("(float[4] x) => (float[3] y) { y = Relu(x) }")
 # Allocates the requested number of floats.

@@ -12,13 +12,13 @@ import unittest
 from collections.abc import Iterator
 from unittest import mock
 
-from backend_test_allowlist import NEWEST, having
+from backend_test_allowlist import NEWEST, permit
 from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import provider_names
-from onnxruntime.backend.allowlist import look_up, refusals, value_kinds
+from onnxruntime.backend.allowlist import refusals, value_kinds
 from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
 from onnxruntime.backend.allowlist.refusals import EVERY_PROVIDER, Refused, verdicts
 from onnxruntime.backend.allowlist.rules import Circumstances, Rule
@@ -26,7 +26,6 @@ from onnxruntime.backend.allowlist.value_kinds import Choice, Flag
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CANN, CPU, CUDA, MIGRAPHX, OPENVINO, OPENVINO_AUTO, TENSORRT, WEBGPU
 from onnxruntime.backend.provider_names import NV_TENSORRT_RTX as TENSORRT_RTX
-from onnxruntime.backend.request import of_call
 from onnxruntime.backend.session import presence
 
 HERE = NEWEST._replace(providers=())
@@ -67,13 +66,9 @@ def rules(rule_type: type) -> Iterator[tuple[str, str, str, Rule | Refused]]:
                 yield name, kind, option, rule
 
 
-def permit(name: str, options: dict, kind: str, at: Circumstances = HERE) -> dict:
-    return look_up.permit(of_call({"provider_options": {name: options}}), having([name], kind, at)).providers
-
-
-def texts(name: str, options: dict, kind: str = "built-in") -> dict[str, str]:
+def texts(name: str, options: dict, kind: str = "built-in", at: Circumstances = HERE) -> dict[str, str]:
     """Return the texts that ORT would receive."""
-    return option_texts(name, kind, permit(name, options, kind)[name])
+    return option_texts(name, kind, permit(at, kind, provider_options={name: options}).providers[name])
 
 
 class TableTest(unittest.TestCase):
@@ -231,10 +226,10 @@ class LookUpTest(unittest.TestCase):
             ("enable_cudnn", [(1, 31)], [(1, 30)], r"it requires ORT 1\.31"),
         ):
             for release in permitted:
-                permit(CUDA, {option: 1}, "built-in", HERE._replace(release=release))
+                texts(CUDA, {option: 1}, at=HERE._replace(release=release))
             for release in refused:
                 with self.assertRaisesRegex(NotPermittedError, reason) as raised:
-                    permit(CUDA, {option: 1}, "built-in", HERE._replace(release=release))
+                    texts(CUDA, {option: 1}, at=HERE._replace(release=release))
                 self.assertEqual((raised.exception.provider, raised.exception.key), (CUDA, option))
 
 

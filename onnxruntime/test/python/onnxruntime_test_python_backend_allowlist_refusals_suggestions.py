@@ -145,8 +145,6 @@ class FormsOfOtherApisTest(unittest.TestCase):
     def test_the_place_of_a_name(self) -> None:
         to_list = ". To list the permitted names, run `python -m onnxruntime.backend options {}`"
         for keyword, provider, name, expected in (
-            ("session_config", "", "gpu_graph_id", ". It belongs in run_config"),
-            ("run_config", "", "logid", ". It belongs in session_options or the keyword arguments of run"),
             ("run_config", "", "zzzzzzz", to_list.format("run")),
             ("provider_options", "EP", "zzzzzzz", to_list.format("EP")),
             ("session_options", "", "zzzzzzz", ""),
