@@ -70,8 +70,6 @@ FUNCTION = model(
 )
 # The declared output shape contradicts the inferred one.
 CONTRADICTORY = model("(float[4] x) => (float[3] y) { y = Relu(x) }")
-# Allocates the requested number of floats.
-ALLOCATING = model("(int64[1] n) => (float y) { big = ConstantOfShape(n) y = ReduceMax<keepdims=0>(big) }")
 TWO_QDQ_PAIRS = model(
     """(float[4] x) => (float[4] y) {
         a = QuantizeLinear(x, s, z) b = DequantizeLinear(a, s, z)

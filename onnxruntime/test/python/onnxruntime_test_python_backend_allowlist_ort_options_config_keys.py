@@ -70,8 +70,6 @@ def _log() -> Iterator[list[str]]:
 
 # --- Observations. Each function accepts a session config as its last argument, and returns a value to compare. ---
 
-Look = Callable[[Mapping[str, str]], object]
-
 
 def _logs(phrase: str, model: bytes, config: Mapping[str, str]) -> bool:
     """Return whether creating a session logs a phrase."""
@@ -146,31 +144,11 @@ def _parsed(phrase: str, config: Mapping[str, str]) -> bool:
     return phrase in text[0] or _fails(phrase, lambda: session.run(None, {"x": _FLOATS}, run_options))
 
 
-def _resident() -> int:
-    if not os.path.exists("/proc/self/statm"):
-        raise unittest.SkipTest("reads the memory of the process from Linux")
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def _keeps_memory(config: Mapping[str, str]) -> tuple[bool, ...]:
-    """Return whether the process keeps the memory of a run, after each of two runs."""
-    rep = prepare(models.ALLOCATING, run_config=config, **_CPU_ONLY)
-    # An arena never releases its first chunk of memory. A first, small run keeps this chunk small.
-    rep.run([np.array([4], np.int64)])
-    before = _resident()
-    kept = []
-    for _ in range(2):
-        rep.run([np.array([2**24], np.int64)])
-        kept.append(_resident() - before > 2**25)
-    return tuple(kept)
-
-
 class Observation(NamedTuple):
     """The observation of a key's effect."""
 
     value: str  # other than the default
-    look: Look
+    look: Callable[[Mapping[str, str]], object]
     beside: Mapping[str, str] = {}  # config entries of both observations
 
 
@@ -221,7 +199,6 @@ OBSERVED: dict[str, Observation] = {
     **{key: Observation(value, partial(_logs, *look), *beside) for key, (value, look, *beside) in _LOGGED.items()},
     **{key: Observation(value, partial(_rejects, *look)) for key, (value, *look) in _REJECTED.items()},
     **{key: Observation(value, partial(_parsed, phrase)) for key, (value, phrase) in PARSED.items()},
-    "memory.enable_memory_arena_shrinkage": Observation("cpu:0", _keeps_memory),
     "mlas.disable_kleidiai": Observation("1", _NBITS),
     "mlas.enable_gemm_fastmath_arm64_bfloat16": Observation(
         "1", partial(_outputs, models.matmul(), np.random.default_rng(1).standard_normal((64, 512), np.float32))
@@ -276,6 +253,7 @@ READ_BY = {
 }
 
 NOT_OBSERVED = {
+    "memory.enable_memory_arena_shrinkage": "needs a new process: see the tests of runs/run_options.py",
     "mlas.nchwc_depthwise_sliding": "changes run time only, by a sixth: too little for a test",
     "session.disable_cpu_ep_fallback": "needs another EP: see backend_test_execution_providers.py",
     "session.disable_model_compile": "needs an EP that compiles: see TestWithOpenVino",

@@ -13,7 +13,6 @@ file checks the texts without the parsers of the kinds. Most examples are entrie
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import re
@@ -360,19 +359,13 @@ def calls(draw) -> tuple[str, str, dict]:
 
 COUNTS: Counter[str] = Counter()
 PERMIT = backend.look_up.permit
-
-
-@functools.cache
-def prepared():
-    """Return a model that was prepared with ORT's own classes."""
-    return onnxruntime.backend.prepare(onnxruntime.InferenceSession(MODEL, providers=["CPUExecutionProvider"]))
+REP = onnxruntime.backend.prepare(onnxruntime.InferenceSession(MODEL, providers=["CPUExecutionProvider"]))
 
 
 def outcome_of(scope: str, keywords: dict) -> str:
     """Make a call, and check the settings that ORT would receive."""
     plugins = scope == "plugin"
     with contextlib.ExitStack() as stack:
-        rep = prepared()
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         for patch in spied(plugins):
@@ -385,7 +378,7 @@ def outcome_of(scope: str, keywords: dict) -> str:
         try:
             if scope in ("run attribute", "run_config"):
                 RunOptions()
-                rep.run([INPUT], **keywords)
+                REP.run([INPUT], **keywords)
                 record, tables = RunOptions.last, (RUN_ATTRIBUTES, RUN_CONFIG, "run_config")
             else:
                 onnxruntime.backend.prepare(MODEL, **keywords)

@@ -213,12 +213,6 @@ class IgnoredKeywordTest(unittest.TestCase):
                 self.assertIn(advice, f"{message}\n")
                 self.assertEqual(self.result.warnings, (message,))
 
-    def test_an_existing_session(self) -> None:
-        session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
-        for model in (session, onnxruntime.backend.prepare(session)):
-            (message,) = self.warned(onnxruntime.backend.prepare, model, intra_op_num_threads=2)
-            self.assertIn("'intra_op_num_threads' is ignored, because the session already exists", message)
-
     def test_keywords_with_an_effect_cause_no_warning(self) -> None:
         session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
         for model in (two_nodes(), session, onnxruntime.backend.prepare(session)):
