@@ -395,6 +395,7 @@ class InterruptTest(unittest.TestCase):
         if sys.gettrace() is not None:
             self.skipTest("a tracer such as a coverage tool would be interrupted too, and keep its own lock")
         lock = SessionLock(side_by_side=True)
+        calls = in_run(lock), in_replay(lock), in_replay_of_the_only_thread(lock, Turn())
         check_free(*[in_run(lock)] * 3)
         caught = 0
         for i in range(300):
@@ -404,7 +405,8 @@ class InterruptTest(unittest.TestCase):
                 while True:
                     with lock.alone():
                         pass
-                    lock.run(None, nothing)
+                    for call in calls:
+                        call(nothing)
             except KeyboardInterrupt:
                 caught += 1
             timer.join()
