@@ -150,13 +150,10 @@ class SessionLock:
         """Call a function that creates or runs a session, while no other thread is alone."""
         if self.failure:
             raise RuntimeError(self.failure)
-        if not self._side_by_side:
-            with self.alone(options):
-                return function(*arguments)
         thread, running = get_ident(), self._running
         if running.get(thread):  # this is code in the middle of a call
             return function(*arguments)
-        if thread in running or self._owner == thread:
+        if not self._side_by_side or thread in running or self._owner == thread:
             with self.alone(options):
                 return function(*arguments)
         while True:
