@@ -21,6 +21,7 @@ from onnxruntime.backend.allowlist.rules import Circumstances
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 
 _DISABLED = "optimization.disable_specified_optimizers"
+_SHRINKAGE = "memory.enable_memory_arena_shrinkage"
 _SPIN = "session.intra_op.spin_duration_us"
 
 
@@ -38,24 +39,15 @@ class TestAttributes(unittest.TestCase):
 
 
 class TestSessionAndRunConfig(unittest.TestCase):
-    def assert_refused(
-        self, given: object, reason: str = "", *, at: Circumstances = NEWEST, run: bool = False, key: str = ""
-    ) -> errors.NotPermittedError:
-        """Check the class, the keyword and the key of the refusal, and a part of its reason if only that differs.
-
-        :param key: the key, if ``given`` does not consist of this key alone.
-        """
-        find = run_config if run else session_config
+    def assert_refused(self, given: dict, reason: str = "", *, at: Circumstances = NEWEST, run: bool = False) -> None:
+        """Check the refusal of the last key of a configuration."""
+        *_, key = given
         with self.assertRaises(errors.NotPermittedError) as raised:
-            find(given, at)
+            (run_config if run else session_config)(given, at)
         refusal = raised.exception
-        self.assertEqual(refusal.keyword, "run_config" if run else "session_config")
-        if type(given) is dict and len(given) == 1 and type(next(iter(given))) is str:
-            (key,) = given
-        self.assertEqual(refusal.key, key)
+        self.assertEqual((refusal.keyword, refusal.key), ("run_config" if run else "session_config", key))
         self.assertIn(reason, refusal.reason)
         self.assertTrue(str(refusal).isascii() and str(refusal).isprintable(), str(refusal))
-        return refusal
 
     def test_permitted_entries_are_rendered_in_order(self):
         given = {_SPIN: "0500", "session.disable_prepacking": np.True_, "session.gqa_value_layout": "BNHS"}
@@ -81,6 +73,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
         cuda = NEWEST._replace(providers=("CUDAExecutionProvider",))
         openvino = NEWEST._replace(providers=("OpenVINOExecutionProvider",))
         qnn = NEWEST._replace(providers=("QNNExecutionProvider",))
+        no_arena = {"attributes": {"enable_cpu_mem_arena": False}}
         with_cpu = NEWEST._replace(providers=("OpenVINOExecutionProvider", "CPUExecutionProvider"))
         for key, value, enough, missing in (
             ("mlas.disable_kleidiai", "1", arm, NEWEST),
@@ -96,34 +89,29 @@ class TestSessionAndRunConfig(unittest.TestCase):
             ("session.name_based_layer_assignment", "npu(a);cpu(b)", qnn, cuda),
             (_DISABLED, "ConstantFolding;NotWhereFusion", NEWEST, old),
             (_DISABLED, "ConstantFolding", old, old._replace(release=(1, 23))),
+            (_SHRINKAGE, "cpu:0", NEWEST, NEWEST._replace(**no_arena)),
+            (_SHRINKAGE, "cpu:0;gpu:0", cuda, NEWEST),
+            (_SHRINKAGE, "gpu:0", cuda, NEWEST),
+            (_SHRINKAGE, "gpu:0;cpu:0", cuda, cuda._replace(**no_arena)),
         ):
             with self.subTest(key=key, value=value):
-                self.assertEqual(session_config({key: value}, enough), {key: value})
-                self.assert_refused({key: value}, "it requires ", at=missing)
-        shrink, no_arena = "memory.enable_memory_arena_shrinkage", {"attributes": {"enable_cpu_mem_arena": False}}
-        for value, enough, missing in (
-            ("cpu:0", NEWEST, NEWEST._replace(**no_arena)),
-            ("cpu:0;gpu:0", cuda, NEWEST),
-            ("gpu:0", cuda, NEWEST),
-            ("gpu:0;cpu:0", cuda, cuda._replace(**no_arena)),
-        ):
-            self.assertEqual(run_config({shrink: value}, enough), {shrink: value})
-            self.assert_refused({shrink: value}, "a memory arena for each device", at=missing, run=True)
+                run = key == _SHRINKAGE
+                self.assertEqual((run_config if run else session_config)({key: value}, enough), {key: value})
+                self.assert_refused({key: value}, "it requires ", at=missing, run=run)
         for value in ("cpu", "cpu:", "cpu:1", "CPU:0", "cpu:0;", "cpu:0 ", "gpu:100", "", "disk:0"):
-            self.assert_refused({shrink: value}, "invalid value", at=cuda, run=True)
+            self.assert_refused({_SHRINKAGE: value}, "invalid value", at=cuda, run=True)
 
     def test_memory_of_captured_graphs(self) -> None:
-        key = "memory.enable_memory_arena_shrinkage"
         gpus = NEWEST._replace(providers=("CUDAExecutionProvider", "CPUExecutionProvider"))
         for ep, option in CAPTURE_SWITCHES.items():
             for text in ("1", "True", "0", "False"):
                 at = gpus._replace(options={ep: {option: text}})
                 for value in ("cpu:0", "gpu:0", "cpu:0;gpu:0", "gpu:1;cpu:0"):
                     if value == "cpu:0" or text in ("0", "False"):
-                        self.assertEqual(look_up.entries("run_config", {key: value}, at)[0], {key: value})
+                        self.assertEqual(look_up.entries("run_config", {_SHRINKAGE: value}, at)[0], {_SHRINKAGE: value})
                     else:
-                        with self.assertRaisesRegex(RuntimeError, f"{key}.*captures graphs. Otherwise, a replay uses"):
-                            look_up.entries("run_config", {key: value}, at)
+                        with self.assertRaisesRegex(RuntimeError, "captures graphs. Otherwise, a replay uses"):
+                            look_up.entries("run_config", {_SHRINKAGE: value}, at)
 
     def test_families(self):
         at = NEWEST._replace(attributes={"execution_mode": ExecutionMode.ORT_PARALLEL})
@@ -136,7 +124,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
             self.assertIn("cannot confirm that it has an effect", sentence)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            self.assert_refused(dict.fromkeys(keys, 1), at=at, key=keys[16])
+            self.assert_refused(dict.fromkeys(keys, 1), at=at)
             # Exact keys do not count as members.
             self.assertEqual(len(session_config({**dict.fromkeys(keys[:16], 1), _SPIN: 1}, at)), 17)
             both = {keys[0]: 64, "session.inter_op.knob": False}
