@@ -129,12 +129,6 @@ def read_back_otherwise() -> None:
     verification.read_back(InferenceSession(MODEL, options, providers=[CPU]), permitted)
 
 
-def closed() -> object:
-    rep = prepare()
-    rep.close()
-    return rep
-
-
 # The allowlist does not permit the setting. After its name, these messages have the words of NOT_PERMITTED.
 REFUSALS = r"""
 prepare(session_config={"session.intra_op.allow_spining": 1})
@@ -292,8 +286,6 @@ prepare(threads=2)
     use_per_session_threads=2?
 prepare(only_execute_path_to_fetches=True)
     Keyword argument 'only_execute_path_to_fetches' is ignored by prepare. Pass it to run
-prepare(providers=[CPU])
-    Keyword argument 'providers' is ignored. Use provider_options={'CPUExecutionProvider': {}}
 prepare(sess_options=onnxruntime.SessionOptions())
     Keyword argument 'sess_options' is ignored. Pass attributes as keyword arguments, such as intra_op_num_threads=2,
     and config entries in session_config={...}. Or create an InferenceSession with these options and pass it as the
@@ -301,8 +293,6 @@ prepare(sess_options=onnxruntime.SessionOptions())
 prepare(run_options=None)
     Keyword argument 'run_options' is ignored. Pass attributes as keyword arguments, and config entries in
     run_config={...}
-prepare(device_id=1)
-    Keyword argument 'device_id' is ignored. Use device='CUDA:1'
 prepare(use_tf32=0)
     Keyword argument 'use_tf32' is ignored. Use provider_options={'CUDAExecutionProvider': {'use_tf32': 0}}
 on_one_core()
@@ -378,8 +368,6 @@ under(CONFIG, '{"plugins": ["my-ep"]}')
 under(CONFIG, '{"plugins": ["json"]}')
     Plugin 'json' cannot be registered: the package has no get_ep_name() and get_library_path(). Expected
     EP=LIBRARY{FROM}
-closed().run([X])
-    ... prepared model is closed
 read_back_otherwise()
     session_config['session.intra_op.allow_spinning'] was sent as '0', but ORT holds '1'
 replacement.cannot_renew(session())

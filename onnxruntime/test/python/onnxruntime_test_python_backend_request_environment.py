@@ -72,16 +72,6 @@ class AppliedTest(unittest.TestCase):
                 with environment(f"@{path}"):
                     self.check_everything()
 
-    def test_one_shot_run_carries_it(self) -> None:
-        with (
-            environment(self.EVERYTHING),
-            mock.patch.object(onnxruntime.InferenceSession, "run", autospec=True, return_value=[X]) as run,
-        ):
-            onnxruntime.backend.run(OPEN, [X.tolist()])  # arrays go past this method
-        session, _names, _feeds, run_options = run.call_args.args
-        self.assertEqual(session.get_session_options().get_session_config_entry(PREPACKING), "1")
-        self.assertEqual(run_options.get_run_config_entry(GRAPH_ID), "3")
-
     def test_not_set_or_empty(self) -> None:
         without = {name: value for name, value in os.environ.items() if name != VARIABLE}
         available = tuple(onnxruntime.get_available_providers())
@@ -97,8 +87,7 @@ class AppliedTest(unittest.TestCase):
             self.assertEqual((dict(rep.session_config), dict(rep.run_config)), ({}, {}))
 
     def test_a_callers_runner_without_keywords(self) -> None:
-        # A conformance run: a process without any of the three keyword arguments. The node tests are left out, because
-        # onnx computes all of them again.
+        # The node tests are left out, because onnx computes all of them again.
         code = """
 import unittest, onnx.backend.test, onnxruntime.backend as backend
 onnx.backend.test.loader.load_node_model_tests = list
@@ -110,8 +99,7 @@ unittest.main(argv=["conformance"], module=type("m", (), tests))
             ({"session_config": {WRITES: "x"}}, rf"(?s)session_config\['{WRITES}'\] is not permitted.*errors=3"),
         ):
             with environment(config):
-                ran = run_code(code)
-            self.assertRegex(ran.stderr, outcome)
+                self.assertRegex(run_code(code).stderr, outcome)
 
 
 class PrecedenceTest(unittest.TestCase):
@@ -185,13 +173,6 @@ class PrecedenceTest(unittest.TestCase):
                 ("OpenVINOExecutionProvider", {"num_of_threads": 2}),
             ],
         )
-
-    def test_a_run_wins_over_it(self) -> None:
-        with environment({"run_config": {GRAPH_ID: 3}}):
-            rep = prepare()
-            with mock.patch.object(rep.session, "_sess", wraps=rep.session._sess) as inner:
-                rep.run([X], run_config={GRAPH_ID: 4})
-        self.assertEqual(inner.run.call_args.args[2].get_run_config_entry(GRAPH_ID), "4")
 
 
 class OpenSessionTest(unittest.TestCase):
