@@ -202,7 +202,6 @@ class BadInputTest(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, "ORT_LOAD_CONFIG_FROM_MODEL"):
                 rep.run([X], run_config={"gpu_graph_id": 1})
             rep.run([X])
-        prepare(run_config={"gpu_graph_id": 1})
 
 
 class BadInputNextToTheEnvironmentTest(BadInputTest):
