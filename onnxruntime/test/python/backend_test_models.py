@@ -67,6 +67,11 @@ def two_nodes(shape: Sequence[int | str | None] = (2, 3)) -> ModelProto:
     return model(nodes, {"X": shape}, {"Y": shape})
 
 
+def open_session(kind: type = onnxruntime.InferenceSession) -> onnxruntime.InferenceSession:
+    """Create a session of ``two_nodes`` without the backend."""
+    return kind(two_nodes().SerializeToString(), providers=["CPUExecutionProvider"])
+
+
 def three_inputs() -> ModelProto:
     """``Y = A + B - C`` on vectors of four."""
     return parsed("(float[4] A, float[4] B, float[4] C) => (float[4] Y) { D = Add (A, B) Y = Sub (D, C) }")

@@ -16,7 +16,7 @@ from unittest import mock
 
 import numpy as np
 from backend_test_children import run_code
-from backend_test_models import no_session_opens, three_inputs, two_nodes
+from backend_test_models import no_session_opens, open_session, three_inputs, two_nodes
 from onnx.backend.base import Backend, BackendRep
 
 import onnxruntime
@@ -29,10 +29,6 @@ from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
 CPU = "CPUExecutionProvider"
 MODEL = two_nodes().SerializeToString()
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
-
-
-def open_session(kind: type = onnxruntime.InferenceSession) -> onnxruntime.InferenceSession:
-    return kind(MODEL, providers=[CPU])
 
 
 def check(outputs: list) -> None:

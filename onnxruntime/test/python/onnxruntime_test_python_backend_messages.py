@@ -24,7 +24,17 @@ from unittest import mock
 import numpy as np
 import onnx
 from backend_test_allowlist import NEWEST, having, permit, session_config  # noqa: F401 - a call in the tables
-from backend_test_models import IR_VERSION, OPSET, cancelled, caught, identity, slow, tensor, two_nodes  # noqa: F401
+from backend_test_models import (  # noqa: F401 - a call in the tables
+    IR_VERSION,
+    OPSET,
+    cancelled,
+    caught,
+    identity,
+    open_session,
+    slow,
+    tensor,
+    two_nodes,
+)
 
 import onnxruntime
 import onnxruntime.backend
@@ -71,10 +81,6 @@ def under(variable: str, value: object, **keywords: object) -> None:
         prepare(**keywords)
 
 
-def session() -> InferenceSession:
-    return InferenceSession(MODEL, providers=[CPU])
-
-
 def newer(opset: int = OPSET, ir_version: int = IR_VERSION) -> onnx.ModelProto:
     made = two_nodes()
     made.opset_import[0].version, made.ir_version = opset, ir_version
@@ -110,12 +116,12 @@ def graph_ids(*calls: tuple[str, object], once: bool = False) -> None:
 
 def capturing(*providers: str) -> None:
     """Check a session that captures graphs, which needs no device."""
-    raise RuntimeError(eligibility.problem(session(), [*providers], checked=False))
+    raise RuntimeError(eligibility.problem(open_session(), [*providers], checked=False))
 
 
 def after_a_change_of_the_file() -> None:
     """Replace the inner session of a model, as after a failed run, although the file of the model has changed."""
-    origin, failed = replacement.Origin(MODEL, session), session()
+    origin, failed = replacement.Origin(MODEL, open_session), open_session()
     origin.created = failed._providers
     with mock.patch.object(replacement, "_files_of", return_value={"another": None}):
         origin.renew(failed)
@@ -267,7 +273,7 @@ look_up.permit(of_call({"provider_options": {CUDA: {"device_id": 0}}}, device="C
     device: 'CUDA:1' contradicts provider_options['CUDAExecutionProvider']['device_id'], which is 0
 prepare(two_nodes(("N", "K")), free_dimension_overrides={"M": 2})
     free_dimension_overrides['M']: the model's inputs have no dimension of this name. Named dimensions: 'K', 'N'
-prepare(session(), session_config={SPINNING: 0})
+prepare(open_session(), session_config={SPINNING: 0})
     session_config: cannot be applied to an existing session. Pass the model, or create the session with it
 prepare().run([X], session_config={SPINNING: 0})
     session_config: cannot be set for a run. Pass it to prepare
@@ -305,10 +311,10 @@ under(EXCLUDE, CPU)
 prepare().run([X, X])
     Got 2 inputs. Model inputs: X: float32[2, 3]. The surplus inputs are ignored. To pass a list as the only input, put
     it in a list: [value]
-prepare(session(), intra_op_num_threads=2)
+prepare(open_session(), intra_op_num_threads=2)
     Keyword argument 'intra_op_num_threads' is ignored, because the session already exists. Pass it to prepare together
     with the model
-prepare(session(), device="CUDA")
+prepare(open_session(), device="CUDA")
     device 'CUDA' has no effect on an existing session, which runs on CPUExecutionProvider
 prepare(disabled_optimizers=["ConstantFolding"])
     Keyword argument 'disabled_optimizers' is ignored. Use session_config={'optimization.disable_specified_optimizers':
@@ -370,7 +376,7 @@ under(CONFIG, '{"plugins": ["json"]}')
     EP=LIBRARY{FROM}
 read_back_otherwise()
     session_config['session.intra_op.allow_spinning'] was sent as '0', but ORT holds '1'
-replacement.cannot_renew(session())
+replacement.cannot_renew(open_session())
     A run failed inside OpenVINOExecutionProvider, and the session may return values of earlier runs. The backend cannot
     replace a session that the caller created or changed. Create a new session and prepare it
 after_a_change_of_the_file()
