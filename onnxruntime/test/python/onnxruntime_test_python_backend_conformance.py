@@ -24,8 +24,8 @@ CPU, AZURE = "CPUExecutionProvider", "AzureExecutionProvider"
 SUITE = """
 import os, types, unittest, unittest.mock
 import numpy as np
-from backend_test_models import two_nodes
-import onnxruntime, onnxruntime.backend as backend
+from backend_test_models import open_session, two_nodes
+import onnxruntime.backend as backend
 
 class Kinds(unittest.TestCase):
     def test_cpu(self):
@@ -37,8 +37,7 @@ class Kinds(unittest.TestCase):
                 backend.prepare(two_nodes(), session_config={"session.intra_op.allow_spinning": 0}, no_such_keyword=1)
 
     def test_own_session(self):
-        session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=["CPUExecutionProvider"])
-        backend.prepare(session)
+        backend.prepare(open_session())
 
     def test_layout(self):
         node = types.SimpleNamespace(domain="com.ms.internal.nhwc", op_type="Conv")
