@@ -129,6 +129,9 @@ def read_back_otherwise() -> None:
 REFUSALS = r"""
 prepare(session_config={"session.intra_op.allow_spining": 1})
     session_config['session.intra_op.allow_spining']: unknown key. Did you mean 'session.intra_op.allow_spinning'?
+prepare(session_config={"spinning": 1})
+    session_config['spinning']: unknown key. Did you mean 'session.intra_op.allow_spinning' or
+    'session.inter_op.allow_spinning'?
 prepare(session_config={"num_threads": 1})
     session_config['num_threads']: unknown key. Did you mean session_options['inter_op_num_threads'] or
     session_options['intra_op_num_threads']?
@@ -139,6 +142,10 @@ prepare(provider_options={"": {}})
     "plugins" in the environment or onnxruntime.register_execution_provider_library
 prepare(session_config={"foo": 1})
     session_config['foo']: unknown key. To list the permitted names, run `python -m onnxruntime.backend options session`
+prepare(session_config={"gpu_graph_id": 1})
+    session_config['gpu_graph_id']: unknown key. It belongs in run_config
+prepare(session_config={"intra_op_num_threads": 1})
+    session_config['intra_op_num_threads']: unknown key. It belongs in session_options
 prepare(run_config={"log_severity_level": 2})
     run_config['log_severity_level']: unknown key. It belongs in session_options or the keyword arguments of run
 prepare(session_config={"use_tf32": 1})
@@ -154,6 +161,8 @@ prepare(optimized_model_filepath="x")
     enable_cpu_mem_arena, ...
 prepare(enable_profiling=True)
     enable_profiling: with the value True, ORT writes a trace of every run to a file
+prepare(session_options={SPINNING: 1})
+    session_options['session.intra_op.allow_spinning']: unknown attribute. It belongs in session_config
 prepare(session_options={"intra_op_num_thread": 1})
     session_options['intra_op_num_thread']: unknown attribute. Did you mean 'intra_op_num_threads'?
 prepare(extensions=["x"])
@@ -169,6 +178,8 @@ under(CONFIG, {"permit": {"provider_options": {CUDA: {}}}}, provider_options={CP
     contain this setting. Permitted in provider_options: 'CUDAExecutionProvider'
 under(CONFIG, {"permit": {}}, session_config={SPINNING: 1})
     session_config['session.intra_op.allow_spinning']: ... Permitted in session_config: nothing
+prepare(provider_options={"cuda": {}})
+    provider_options['cuda']: unknown execution provider. Did you mean 'CUDAExecutionProvider'?
 prepare(provider_options={CPU: {"use_arena": 1}})
     provider_options['CPUExecutionProvider']['use_arena']: no options of this execution provider are permitted. Use
     provider_options={'CPUExecutionProvider': {}}
@@ -275,6 +286,8 @@ prepare(threads=2)
     use_per_session_threads=2?
 prepare(only_execute_path_to_fetches=True)
     Keyword argument 'only_execute_path_to_fetches' is ignored by prepare. Pass it to run
+prepare(providers=[(CUDA, {"use_tf32": 0, "user_compute_stream": 1})])
+    Keyword argument 'providers' is ignored. Use provider_options={'CUDAExecutionProvider': {'use_tf32': 0}}
 prepare(sess_options=onnxruntime.SessionOptions())
     Keyword argument 'sess_options' is ignored. Pass attributes as keyword arguments, such as intra_op_num_threads=2,
     and config entries in session_config={...}. Or create an InferenceSession with these options and pass it as the
