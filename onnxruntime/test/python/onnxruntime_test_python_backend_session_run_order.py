@@ -19,16 +19,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
 import numpy as np
-from backend_test_models import two_nodes
 
 import onnxruntime
-from onnxruntime.backend.session import state
 from onnxruntime.backend.session.run_order import RunOrder
 
 INPUTS, OTHER = ({"x": np.zeros(shape, np.float32)} for shape in ((2, 3), (4, 3)))
 # Messages of errors that ORT raises outside of the EP.
 INVALID_SHAPE = "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions for input: x"
 TERMINATED = "[ONNXRuntimeError] : 1 : FAIL : Exiting due to terminate flag being set to true."
+OUTSIDE_EP = (INVALID_SHAPE, TERMINATED)
 
 
 class FakeSession(onnxruntime.InferenceSession):
@@ -77,53 +76,32 @@ class OneThreadTest(unittest.TestCase):
         self.assertIs(inner, self.session._providers)
         self.assertIs(self.run_one(self.computed_by), inner)
 
-    def test_a_run_after_a_failed_run_has_a_new_inner_session(self) -> None:
-        for _ in range(2):
-            self.first = self.session._providers
-            self.assertIs(self.run_one(self.computed_by), self.first)
-            with self.assertRaises(ValueError):
-                self.run_one(self.fail_inside)
-            self.assert_replaced()
+    def test_errors_that_replace_the_inner_session(self) -> None:
+        """Only errors outside of the EP do not, and after these, the same runs as before are parallel."""
+        after_an_error = KeyboardInterrupt(TERMINATED)
+        after_an_error.__context__ = RuntimeError(TERMINATED)
+        for error, replaces in (
+            (ValueError("failed"), True),
+            (after_an_error, True),
+            *((RuntimeError(f"Non-zero status code returned while running {text}"), True) for text in OUTSIDE_EP),
+            *((RuntimeError(text), False) for text in OUTSIDE_EP),
+            (KeyboardInterrupt(), False),
+        ):
 
-    def test_an_error_outside_of_the_ep_keeps_the_inner_session(self) -> None:
-        for text in (INVALID_SHAPE, TERMINATED):
+            def fail(inner: object, error=error) -> None:
+                raise error
 
-            def refuse(inner: object, text=text) -> None:
-                raise RuntimeError(text)
-
-            with self.assertRaises(RuntimeError):
-                self.run_one(refuse)
-            self.assertIs(self.run_one(self.computed_by), self.first)
-
-    def test_an_error_that_quotes_such_an_error_does_not(self) -> None:
-        for text in (INVALID_SHAPE, TERMINATED):
-            self.first = self.session._providers
-
-            def fail(inner: object, text=text) -> None:
-                raise RuntimeError(f"Non-zero status code returned while running {text}")
-
-            with self.assertRaises(RuntimeError):
-                self.run_one(fail)
-            self.assert_replaced()
-
-    def test_an_interrupt_beside_a_right_run_keeps_the_inner_session(self) -> None:
-        def interrupt(inner: object) -> None:
-            raise KeyboardInterrupt
-
-        with self.assertRaises(KeyboardInterrupt):
-            self.run_one(interrupt)
-        self.assertIs(self.run_one(self.computed_by), self.first)
-
-    def test_an_interrupt_after_an_error_counts_as_a_failed_run(self) -> None:
-        def interrupt(inner: object) -> None:
-            try:
-                raise RuntimeError(TERMINATED)
-            except RuntimeError:
-                raise KeyboardInterrupt(TERMINATED) from None
-
-        with self.assertRaises(KeyboardInterrupt):
-            self.run_one(interrupt)
-        self.assert_replaced()
+            self.setUp()
+            with self.subTest(repr(error)):
+                for _ in range(2):
+                    self.first = self.session._providers
+                    with self.assertRaises(type(error)):
+                        self.run_one(fail)
+                    if replaces:
+                        self.assert_replaced()
+                    else:
+                        self.assertIs(self.run_one(self.computed_by), self.first)
+                        self.assertEqual(self.most_at_once() > 1, self.parallel)
 
     def test_an_interrupt_hides_no_failed_run(self) -> None:
         for moment in range(200):
@@ -160,20 +138,24 @@ class OneThreadTest(unittest.TestCase):
 
     def test_another_thread_waits(self) -> None:
         """Code in the middle of the run of the first thread does not wait."""
-        feeds, beside = {"x": np.zeros(9)}, []
-        with ThreadPoolExecutor(1) as pool:
+        new = {"x": np.zeros(9)}
+        for feeds in (new, INPUTS):
+            self.setUp()
+            beside = []
+            with self.subTest(feeds), ThreadPoolExecutor(1) as pool:
 
-            def compute(inner: object) -> object:
-                if not beside:
-                    beside.append(pool.submit(self.run_one, self.computed_by, feeds=feeds))
-                    time.sleep(0.05)
-                    self.assertFalse(beside[0].done())
-                    self.assertIs(self.run_one(self.computed_by, feeds=feeds), inner)
-                    self.assertFalse(beside[0].done())
-                return inner
+                def compute(inner: object, feeds=feeds, beside=beside, pool=pool) -> object:
+                    if not beside:
+                        self.assertIs(self.run_one(self.computed_by, feeds=OTHER), inner)
+                        beside.append(pool.submit(self.run_one, self.computed_by, feeds=new))
+                        time.sleep(0.05)
+                        self.assertFalse(beside[0].done())
+                        self.assertIs(self.run_one(self.computed_by, feeds=feeds), inner)
+                        self.assertFalse(beside[0].done())
+                    return inner
 
-            self.assertIs(self.run_one(compute, feeds=feeds), self.first)
-            self.assertIs(beside[0].result(20), self.first)
+                self.assertIs(self.run_one(compute, feeds=feeds), self.first)
+                self.assertIs(beside[0].result(20), self.first)
 
     def most_at_once(self, feeds: dict[str, np.ndarray] = INPUTS) -> int:
         computing, most = [], []
@@ -187,9 +169,6 @@ class OneThreadTest(unittest.TestCase):
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda _: self.run_one(compute, feeds=feeds), range(40)))
         return max(most)
-
-    def test_runs_of_several_threads(self) -> None:
-        self.assertEqual(self.most_at_once() > 1, self.parallel)
 
     def test_a_run_that_waits_can_be_canceled(self) -> None:
         begun, may_end, options = threading.Event(), threading.Event(), onnxruntime.RunOptions()
@@ -249,18 +228,11 @@ class OneThreadTest(unittest.TestCase):
             self.run_one(refuse)
         self.assert_replaced()
 
-    def test_a_session_that_cannot_be_replaced_raises_from_then_on(self) -> None:
+    def test_a_session_that_cannot_be_replaced_raises_until_the_caller_changes_it(self) -> None:
         self.order_with(self.fail_inside)
-        for _ in range(3):
+        for compute in (self.fail_inside, self.fail_inside, self.computed_by, self.computed_by):
             with self.assertRaises(ValueError):
-                self.run_one(self.fail_inside)
-        with self.assertRaises(ValueError):
-            self.run_one(self.computed_by)
-
-    def test_an_inner_session_of_the_caller_is_used(self) -> None:
-        self.order_with(self.fail_inside)
-        with self.assertRaises(ValueError):
-            self.run_one(self.fail_inside)
+                self.run_one(compute)
         self.session.set_providers()
         self.assert_replaced()
 
@@ -321,14 +293,6 @@ class ParallelTest(SerialTest):
         self.assertEqual(self.most_at_once(), 1)
         self.assertEqual(self.most_at_once(OTHER), 1)
 
-    def test_a_terminated_run_keeps_runs_parallel(self) -> None:
-        def terminate(inner: object) -> None:
-            raise RuntimeError(TERMINATED)
-
-        with self.assertRaises(RuntimeError):
-            self.run_one(terminate)
-        self.assertGreater(self.most_at_once(), 1)
-
     def test_a_run_inside_a_parallel_run_beside_runs_that_are_alone(self) -> None:
         ended = threading.Event()
 
@@ -356,22 +320,6 @@ class ParallelTest(SerialTest):
                 self.assertTrue(got is self.session._providers or fails, number)
             ended.set()
             other.result(60)
-
-    def test_a_run_that_is_alone_waits_for_a_parallel_run_in_whose_middle_another_was_alone(self) -> None:
-        nested, beside = [OTHER], []
-        with ThreadPoolExecutor(1) as pool:
-
-            def compute(inner: object) -> object:
-                for feeds in nested:
-                    nested.clear()
-                    self.run_one(self.computed_by, feeds=feeds)
-                    beside.append(pool.submit(self.run_one, self.computed_by, feeds={"x": np.zeros(9)}))
-                    time.sleep(0.05)
-                    self.assertFalse(beside[0].done())
-                return inner
-
-            self.assertIs(self.run_one(compute), self.first)
-            self.assertIs(beside[0].result(20), self.first)
 
     def test_a_run_that_is_alone_waits_for_the_parallel_ones_only(self) -> None:
         """It does not wait until no other thread wants to run."""
@@ -419,12 +367,6 @@ class ParallelTest(SerialTest):
             with ThreadPoolExecutor(threads) as pool:
                 list(pool.map(lambda _: self.run_one(self.computed_by), range(8)))
             self.assertEqual(len(asked), 1)
-
-
-class OtherEpsTest(unittest.TestCase):
-    def test_they_have_no_order(self) -> None:
-        session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=["CPUExecutionProvider"])
-        self.assertIsNone(state.of(session).order_of(session))
 
 
 if __name__ == "__main__":
