@@ -118,17 +118,20 @@ class OpenVinoTest(unittest.TestCase):
             list(pool.map(run_some, range(4)))
         self.assertEqual(wrong, [])
 
-    def test_reports_stay(self) -> None:
-        rep = self.prepare({OPENVINO: {"num_of_threads": 2}})
+    def test_reports_and_free_dimensions_stay(self) -> None:
+        options = {"provider_options": {OPENVINO: {"num_of_threads": 2}}, "free_dimension_overrides": {"rows": 3}}
+        rep = onnxruntime.backend.prepare(two_rows("rows"), **options)
         same = rep.session
 
         def reported() -> list:
-            return [rep.providers, rep.provider_options, rep.unconfirmed, rep.node_assignment, repr(rep)]
+            shapes = [node.shape for node in rep.session.get_inputs()]
+            return [rep.providers, rep.provider_options, rep.unconfirmed, rep.node_assignment, repr(rep), shapes]
 
         before = reported()
+        self.assertIn([3, WIDTH], before[-1])
         inner = rep.session._sess
         fail_once(self, rep)
-        self.assert_right(rep)
+        self.assert_right(rep, 3)
         self.assertIsNot(rep.session._sess, inner)
         self.assertIs(rep.session, same)
         self.assertEqual(reported(), before)
@@ -166,27 +169,12 @@ class OpenVinoTest(unittest.TestCase):
             fail_once(self, rep)
             np.testing.assert_array_equal(run()[0], 3)
 
-    def test_free_dimensions(self) -> None:
-        options = {"provider_options": {OPENVINO: {}}, "free_dimension_overrides": {"rows": 3}}
-        rep = onnxruntime.backend.prepare(two_rows("rows"), **options)
-        inner = rep.session._sess
-        fail_once(self, rep)
-        self.assert_right(rep, 3)
-        self.assertIsNot(rep.session._sess, inner)
-        self.assertEqual(rep.session.get_inputs()[0].shape, [3, WIDTH])
-
-    def test_inputs_that_ort_rejects_keep_the_session(self) -> None:
+    def test_runs_that_fail_outside_of_the_ep_keep_the_session(self) -> None:
         rep = self.prepare()
-        inner = rep.session._sess
+        inner, cancellation = rep.session._sess, onnxruntime.backend.Cancellation()
         for inputs in ([rows(1, 1)], [rows(1, 1)[:, :7], rows(1, 1)], [rows(1, 1)[0], rows(1, 1)], {"x": rows(1, 1)}):
             with self.assertRaises(Exception):  # noqa: B017 # some are ORT's own
                 rep.run(inputs)
-        self.assert_right(rep)
-        self.assertIs(rep.session._sess, inner)
-
-    def test_canceled_runs_keep_the_session(self) -> None:
-        rep = self.prepare()
-        inner, cancellation = rep.session._sess, onnxruntime.backend.Cancellation()
         cancellation.cancel()
         for value in range(20):
             with self.assertRaises(onnxruntime.backend.RunCancelledError):
@@ -218,51 +206,40 @@ class OpenVinoTest(unittest.TestCase):
                 each.run([rows(1, 2), rows(1, 1)])
 
     def test_a_changed_file_is_an_error(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "model.onnx")
-            path.write_bytes(two_rows().SerializeToString())
-            rep = self.prepare(made=path)
-            fail_once(self, rep)
-            self.assert_right(rep)
-            path.write_bytes(two_rows("other").SerializeToString())
-            self.assert_right(rep)
-            fail_once(self, rep)
-            for _ in range(2):
-                with self.assertRaises(RuntimeError):
-                    rep.run([rows(1, 2), rows(1, 1)])
+        """The file of the model, before or while the replacement reads it, or its external data."""
+        create = onnxruntime.InferenceSession
+        for external, while_read in ((False, False), (False, True), (True, False)):
+            with self.subTest(external=external, while_read=while_read), tempfile.TemporaryDirectory() as folder:
+                path, weights = Path(folder, "model.onnx"), Path(folder, "sub", "w" * 150 + ".bin")
+                weights.parent.mkdir()
+                location = weights.relative_to(folder).as_posix()
+                onnx.save(two_rows(), path, save_as_external_data=external, location=location, size_threshold=0)
+                rep = self.prepare(made=path)
+                fail_once(self, rep)
+                self.assert_right(rep)
 
-    def test_changed_external_data_is_an_error(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            made, path = two_rows(), Path(folder, "model.onnx")
-            weights = Path(folder, "sub", "w" * 150 + ".bin")
-            weights.parent.mkdir()
-            location = weights.relative_to(folder).as_posix()
-            onnx.save(made, path, save_as_external_data=True, location=location, size_threshold=0)
-            rep = self.prepare(made=path)
-            fail_once(self, rep)
-            self.assert_right(rep)
-            content = weights.read_bytes()
-            weights.unlink()
-            weights.write_bytes(bytes(len(content)))
-            self.assert_right(rep)
-            fail_once(self, rep)
-            with self.assertRaises(RuntimeError):
-                rep.run([rows(1, 2), rows(1, 1)])
+                def change(external=external, path=path, weights=weights) -> None:
+                    if external:
+                        content = bytes(weights.stat().st_size)
+                        weights.unlink()
+                        weights.write_bytes(content)
+                    else:
+                        path.write_bytes(two_rows("other").SerializeToString())
 
-    def test_a_file_that_changes_while_it_is_read_is_an_error(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "model.onnx")
-            path.write_bytes(two_rows().SerializeToString())
-            rep, replace = self.prepare(made=path), onnxruntime.InferenceSession
+                def create_and_change(*arguments, change=change, **keywords) -> onnxruntime.InferenceSession:
+                    session = create(*arguments, **keywords)
+                    change()
+                    return session
 
-            def opened(*arguments, **keywords) -> onnxruntime.InferenceSession:
-                session = replace(*arguments, **keywords)
-                path.write_bytes(two_rows("other").SerializeToString())
-                return session
-
-            fail_once(self, rep)
-            with mock.patch.object(eligibility, "InferenceSession", opened), self.assertRaises(RuntimeError):
-                rep.run([rows(1, 2), rows(1, 1)])
+                if not while_read:
+                    change()
+                    self.assert_right(rep)
+                fail_once(self, rep)
+                opened = create_and_change if while_read else create
+                with mock.patch.object(eligibility, "InferenceSession", opened):
+                    for _ in range(2):
+                        with self.assertRaises(RuntimeError):
+                            rep.run([rows(1, 2), rows(1, 1)])
 
     def test_a_file_that_ort_cannot_read_has_the_error_of_ort(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
