@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 import unittest
-from unittest import mock
 
 import numpy as np
 from backend_test_execution_providers import CPU, EpTests, ThreadTests, convolutions, run_in_a_new_process
-from backend_test_models import no_session_opens, parsed
+from backend_test_models import parsed
 
 import onnxruntime.backend
 from onnxruntime.backend import NotPermittedError
@@ -105,14 +104,6 @@ class BundledOpenVinoTest(EpTests, ThreadTests, unittest.TestCase):
             refusal = caught.exception
             self.assertEqual((refusal.keyword, refusal.provider, refusal.key), ("provider_options", EP, "device_type"))
 
-    def test_excluded_is_unavailable(self) -> None:
-        with (
-            mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": f"Other,{EP}"}),
-            no_session_opens(),
-            self.assertRaisesRegex(RuntimeError, f"{EP}.*ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"),
-        ):
-            onnxruntime.backend.prepare(convolutions(), provider_options={EP: {}})
-
     def test_the_caller_orders(self) -> None:
         with self.assertWarnsRegex(RuntimeWarning, f"No node .*{EP}"):
             rep = onnxruntime.backend.prepare(convolutions(), provider_options={CPU: {}, EP: {}})
@@ -128,16 +119,6 @@ class BundledOpenVinoTest(EpTests, ThreadTests, unittest.TestCase):
             self.assertFalse(onnxruntime.backend.supports_device(device), device)
             with self.assertRaisesRegex(RuntimeError, "not supported"):
                 onnxruntime.backend.prepare(convolutions(), device, provider_options={EP: {}})
-
-    def test_a_device_that_the_session_does_not_have_is_an_error(self) -> None:
-        with (
-            mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": EP}),
-            self.assertRaisesRegex(RuntimeError, "'OPENVINO_CPU'"),
-        ):
-            onnxruntime.backend.prepare(convolutions(), "OPENVINO_CPU")
-        for options in ({}, {CPU: {}}):
-            with self.assertRaisesRegex(RuntimeError, "'OPENVINO'.*provider_options specifies no EP of this device"):
-                onnxruntime.backend.prepare(convolutions(), "OPENVINO", provider_options=options)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import itertools
 import json
 import os
 import sys
@@ -142,19 +143,10 @@ class ExtensionTest(unittest.TestCase):
         with mock.patch.object(importlib.util, "find_spec", side_effect=KeyError):
             self.assertRegex("".join(extensions.check(["odd"])), "KeyError")
 
-    def test_from_the_arguments_of_a_caller_they_are_refused(self) -> None:
-        for keywords in (
-            {"extensions": ["onnxruntime_extensions"]},
-            {"register_custom_ops_library": "x.so"},
-            {"session_options": {"register_custom_ops_library": "x.so"}},
-        ):
-            with self.subTest(keywords), no_session_opens(), self.assertRaises(NotPermittedError):
-                onnxruntime.backend.prepare(two_nodes(), **keywords)
-
     def test_values_that_are_not_a_list_of_names(self) -> None:
-        for given in ("onnxruntime_extensions", [1], [""], {"a": 1}, None):
-            with self.subTest(given), self.assertRaises(ValueError):
-                configuration.parse(json.dumps({"extensions": given}))
+        for keyword, given in itertools.product(configuration.LIBRARIES, ("json", [1], [""], {"a": 1}, None)):
+            with self.subTest(keyword, given=given), self.assertRaises(ValueError):
+                configuration.parse(json.dumps({keyword: given}))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import unittest
 
 from backend_test_children import run_code
 from backend_test_models import parsed
-from onnx import TensorProto, helper
+from onnx import helper
 
 import onnxruntime
 from onnxruntime.backend.provider_names import OPENVINO
@@ -48,6 +48,9 @@ REFUSED = {
         d = Dropout(c, r, b) t = Cast<to=7>(d) y = Reshape(x, t) }""",
     "a subgraph": f"(float[N] x, bool b) => (float[N] y) {{ y = If(b) {BRANCHES} }}",
     "a subgraph with a constant condition": f"(float[N] x) => (float[N] y) <bool b = {{1}}> {{ y = If(b) {BRANCHES} }}",
+    "a sequence": "(seq(float[N]) x, int64[M] i) => (float[M,4] y) { a = Gather(x, i) y = Neg(a) }",
+    "a function of the model with the name of an operator": """(float[N] x) => (int64[A,B] y) { y = Neg(x) }
+        <domain: "", opset_import: ["": 21]> Neg (x) => (y) { y = NonZero(x) }""",
 }
 
 
@@ -57,21 +60,6 @@ class OnlyShapesDecideTest(unittest.TestCase):
             for name, text in models.items():
                 with self.subTest(name):
                     self.assertIs(parallel_models.only_shapes_decide(parsed(text, "com.microsoft")), expected)
-
-    def test_a_function_of_the_model_can_have_the_name_of_an_operator(self) -> None:
-        made = parsed(PERMITTED["any values"])
-        made.functions.append(
-            helper.make_function(
-                "", "Neg", ["x"], ["y"], [helper.make_node("NonZero", ["x"], ["y"])], made.opset_import
-            )
-        )
-        self.assertFalse(parallel_models.only_shapes_decide(made))
-
-    def test_sequences_are_refused(self) -> None:
-        made = parsed(PERMITTED["any values"])
-        value = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, [None])
-        made.graph.input[0].CopyFrom(value)
-        self.assertFalse(parallel_models.only_shapes_decide(made))
 
     def test_only_the_listed_inputs_may_vary(self) -> None:
         """Each operator with deciding inputs is refused with one that varies."""

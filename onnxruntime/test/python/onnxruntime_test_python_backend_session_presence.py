@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import unittest
 import warnings
@@ -17,7 +18,6 @@ from backend_test_processes import AZURE, CUDA, OPENVINO, TENSORRT, permit, prep
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import request
 from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.session import presence
@@ -81,17 +81,22 @@ class DeviceTest(unittest.TestCase):
             with self.subTest(device=device, options=options):
                 self.assertEqual(self.settled(device, options), expected)
 
-    def test_a_device_alone_names_no_ep(self) -> None:
-        for device in ("CPU", "CPU:0", "CUDA", "GPU", None):
-            self.assertEqual(request.of_call({}, device=device).settings, {})
-
-    def test_a_session_on_the_cpu_alone_is_no_session_on_a_gpu(self) -> None:
-        """As ORT opens it without a word where CUDA's libraries are missing."""
-        with process_with(bundled=(AZURE,), build="GPU"):
-            for device in ("CUDA", "GPU"):
-                with self.assertRaisesRegex(RuntimeError, f"'{device}': .*runs on the CPU.*EXCLUDE_PROVIDERS"):
-                    prepare(None, device)
-            self.assertEqual(prepare({CPU: {}}).providers, (CPU,))
+    def test_a_session_on_the_cpu_alone_has_no_other_device(self) -> None:
+        """ORT creates it without a warning, for example if CUDA's libraries are missing."""
+        unspecified = "provider_options specifies no EP of this device"
+        for build, device, options, cause in (
+            ("GPU", "CUDA", None, "EXCLUDE_PROVIDERS"),
+            ("GPU", "GPU", None, "EXCLUDE_PROVIDERS"),
+            ("CPU-OPENVINO_CPU", "OPENVINO_CPU", None, "EXCLUDE_PROVIDERS"),
+            ("CPU-OPENVINO_CPU", "OPENVINO", {}, unspecified),
+            ("CPU-OPENVINO_CPU", "OPENVINO", {CPU: {}}, unspecified),
+        ):
+            message = f"'{device}': .*runs on the CPU.*{cause}"
+            with self.subTest(device, options=options), process_with(bundled=(AZURE,), build=build):
+                with self.assertRaisesRegex(RuntimeError, message):
+                    prepare(options, device)
+                self.assertEqual(prepare({CPU: {}}).providers, (CPU,))
+        self.assertEqual(prepare({CPU: {}}, "CPU").providers, (CPU,))
 
     def test_an_unsupported_one_opens_no_session(self) -> None:
         for device in ("CUDA", "CUDA:0", "CPU:1", "NPU", "", "cpu", b"CPU"):
@@ -127,13 +132,17 @@ class RegistrationTest(unittest.TestCase):
                 self.assertEqual(presence.kinds(), {CPU: "built-in"} | ({OPENVINO: "plugin"} if plugins else {}))
 
     def test_a_registered_library_without_a_device(self) -> None:
+        received = []
+
         def query(name: str, device: object) -> None:
+            received.append(name)
             if name != "NoDevice":
                 raise LookupError
 
         ort = mock.Mock(get_hardware_device_ep_incompatibility_details=query)
         with mock.patch.object(presence, "_pybind_state", ort):
-            presence.check_devices(["", "\0", "\ud800", "NoDevice\0", "x" * 10**6])  # ORT receives none of them
+            presence.check_devices(["", "\0", "\ud800", "NoDevice\0", "x" * 101, "x" * 100])
+            self.assertEqual(received, ["x" * 100])
             reasons = []
             for name in ("NoDevice", "NeverRegistered"):
                 with self.assertRaises(NotPermittedError) as caught:
@@ -149,11 +158,25 @@ class RegistrationTest(unittest.TestCase):
 
 
 class ExcludedTest(unittest.TestCase):
-    def check_warnings(self, excluded: str, *named: str) -> None:
-        """Check that each warning names a part of the environment variable."""
-        for options in (None, {CPU: {}}):
+    def test_names_that_cause_a_warning(self) -> None:
+        """Each warning contains a part of the environment variable."""
+        own, later = "OwnPluginExecutionProvider", "OfALaterReleaseExecutionProvider"
+        known = onnxruntime.get_all_providers()
+        without = ("", ",", f" {CUDA} ,{TENSORRT},", own, later, *{*known, *PROVIDERS} - {CPU})
+        for (excluded, *named), options in itertools.product(
+            (
+                ("CUDAExecutionProvidr", "'CUDAExecutionProvidr'"),
+                (f"{CUDA}, TensorRTExecutionProvider", "'TensorRTExecutionProvider'"),  # it is Tensorrt...
+                ("x,y", "'x'", "'y'"),
+                (CPU, f"cannot exclude {CPU}"),
+                *((excluded,) for excluded in without),
+            ),
+            (None, {CPU: {}}),
+        ):
             with (
                 self.subTest(excluded, options=options),
+                process_with(bundled=(own,) if excluded == own else ()),
+                mock.patch.object(onnxruntime, "get_all_providers", lambda: [*known, later]),
                 mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": excluded}),
                 warnings.catch_warnings(record=True) as given,
             ):
@@ -162,21 +185,6 @@ class ExcludedTest(unittest.TestCase):
                 self.assertEqual(len(given), len(named))
                 for name, warning in zip(named, given, strict=True):
                     self.assertIn(name, str(warning.message))
-
-    def test_names_that_cause_a_warning(self) -> None:
-        self.check_warnings("CUDAExecutionProvidr", "'CUDAExecutionProvidr'")
-        self.check_warnings(f"{CUDA}, TensorRTExecutionProvider", "'TensorRTExecutionProvider'")  # it is Tensorrt...
-        self.check_warnings("x,y", "'x'", "'y'")
-        self.check_warnings(CPU, f"cannot exclude {CPU}")
-
-    def test_names_that_cause_none(self) -> None:
-        known = {*onnxruntime.get_all_providers(), *PROVIDERS} - {CPU}
-        for excluded in ("", ",", f" {CUDA} ,{TENSORRT},", *known):
-            self.check_warnings(excluded)
-        with mock.patch.object(onnxruntime, "get_all_providers", lambda: ["OfALaterReleaseExecutionProvider"]):
-            self.check_warnings("OfALaterReleaseExecutionProvider")
-        with process_with(bundled=("OwnPluginExecutionProvider",)):
-            self.check_warnings("OwnPluginExecutionProvider")
 
 
 if __name__ == "__main__":
