@@ -64,7 +64,6 @@ DIFFERENCES = {
     "run: training_mode=True": "**Some attributes",
 }
 
-
 SEQUENCES = os.environ.get("ORT_BACKEND_SEQUENCES", "40")
 
 # The warnings that the stock backend does not give, and how the listed difference begins.
@@ -79,20 +78,23 @@ NEW_WARNINGS = {
 # Differences of the calls in sequences, as :func:`worse` words them.
 IN_SEQUENCES = {
     "stock raises IndexError, this ": "**Missing inputs",
-    # A wrong model and a wrong device: this backend checks the device first.
+    # A wrong model and a wrong device: this backend checks the device first. The same applies to attributes.
     "stock raises (InvalidProtobuf|NoSuchFile), this NotPermittedError: device: ": "**A device",
+    r"stock .*, this (raises )?NotPermittedError: \w+ is not permitted": "**Some attributes",
 }
+
+
+def start(python: str, *arguments: str) -> subprocess.CompletedProcess:
+    # make try finds the backend by this path, and the stock environment has its own backend.
+    path = os.environ.get("PYTHONPATH", "") if python == sys.executable else ""
+    environment = os.environ | {"PYTHONPATH": path}
+    return subprocess.run([python, *arguments], capture_output=True, text=True, check=False, env=environment)
 
 
 @functools.cache
 def outcomes(python: str) -> list[dict[str, dict]]:
     """Return the outcomes of the patterns, and the outcomes of the sequences."""
-    command = [python, str(ROOT / "tests" / "stock_sequences.py"), SEQUENCES]
-    # make try finds the backend by this path, and the stock environment has its own backend.
-    path = os.environ.get("PYTHONPATH") if python == sys.executable else None
-    path = os.pathsep.join(filter(None, (str(ROOT / "tests" / "kept_series"), path)))
-    selected = {"PYTHONPATH": path, "KEPT_SERIES": "abs add concat"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | selected)
+    done = start(python, str(ROOT / "tests" / "stock_sequences.py"), SEQUENCES)
     if done.returncode:
         raise AssertionError(done.stderr[-3000:])
     return json.loads(done.stdout)
@@ -130,7 +132,7 @@ def listed() -> list[str]:
 
 @unittest.skipIf(RELEASE < (1, 28), "the list describes the stock backend of ORT 1.28 and later")
 class ComparisonTest(unittest.TestCase):
-    @unittest.skipUnless(STOCK, "ORT_STOCK_PYTHON names no Python of an environment with the stock wheel")
+    @unittest.skipUnless(STOCK, "ORT_STOCK_PYTHON is not set to a Python with the stock wheel")
     def test_patterns(self) -> None:
         stock, here = (outcomes(python)[0] for python in (STOCK, sys.executable))
         self.assertEqual(stock.keys(), here.keys())
@@ -161,7 +163,7 @@ class ComparisonTest(unittest.TestCase):
         line = "from onnxruntime.backend import NotPermittedError"
         self.assertIn(f"\n{line}\n", (ROOT / "docs" / "installation.md").read_text(encoding="utf-8"))
         for executable, expected in ((STOCK, "ImportError"), (sys.executable, "")):
-            done = subprocess.run([executable, "-c", line], capture_output=True, text=True, check=False)
+            done = start(executable, "-c", line)
             self.assertEqual((done.returncode != 0, expected in done.stderr), (bool(expected), True), done.stderr)
 
     def test_each_difference_is_in_the_document(self) -> None:
