@@ -9,15 +9,12 @@ from __future__ import annotations
 import re
 import sys
 import unittest
-from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python"))
 
 import backend_option_document as document
 from backend_option_evidence import EVIDENCE, OPTIONS, REFUSED_KEYS
-
-from onnxruntime.backend.command_line import schema
 
 
 class TestDocuments(unittest.TestCase):
@@ -43,27 +40,6 @@ class TestDocuments(unittest.TestCase):
         rows = sum(text.count("<a id=") for text in texts.values())
         self.assertEqual(rows, sum(len(rules) for *_, rules in self.tables()))
         self.assertGreater(rows, 500)
-
-    def test_the_schema_links_to_every_permitted_option(self):
-        texts = document.documents()
-
-        def links(part: object) -> Iterator[tuple[str, str]]:
-            if isinstance(part, dict):
-                yield from re.findall(r"See docs/([\w-]+\.md)#(\S+)$", str(part.get("description", "")))
-            for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
-                yield from links(inner)
-
-        found = [*links(schema.schema())]
-        for file, anchor in found:
-            with self.subTest(f"{file}#{anchor}"):
-                self.assertIn(f'<a id="{anchor}"></a>', texts[file])
-        permitted = {
-            (file, f"{prefix}{name}")
-            for file, prefix, rules in self.tables()
-            for name, rule in rules.items()
-            if isinstance(rule, document.Rule) and prefix != "run."
-        }
-        self.assertEqual({*found}, permitted)
 
     def test_conditions_are_listed(self):
         for file, prefix, rules in self.tables():

@@ -36,7 +36,7 @@ def schema() -> dict[str, object]:
         "type": "object",
         "additionalProperties": False,
         "properties": {
-            "session_options": _table("Attributes of SessionOptions.", ort_options.SESSION_ATTRIBUTES, "options.md#"),
+            "session_options": _table("Attributes of SessionOptions.", ort_options.SESSION_ATTRIBUTES),
             "free_dimension_overrides": {
                 "description": "Sizes of named free dimensions of the model's inputs.",
                 "type": "object",
@@ -48,15 +48,15 @@ def schema() -> dict[str, object]:
                 "description": "Execution providers in order, each with its options.",
                 "type": "object",
                 "properties": {
-                    name: {"anyOf": [_table_of(name, kind, rules) for kind, rules in kinds.items()]}
+                    name: {"anyOf": [_table(f"{kind} EP", rules) for kind, rules in kinds.items()]}
                     for name, kinds in PROVIDERS.items()
                 },
                 # The application can register a plugin EP under any other name.
                 "additionalProperties": {"type": "object"},
             },
-            "session_config": _table("Session config entries.", ort_options.SESSION_CONFIG, "options.md#")
+            "session_config": _table("Session config entries.", ort_options.SESSION_CONFIG)
             | {"patternProperties": families},
-            "run_config": _table("Run config entries, passed to every run.", ort_options.RUN_CONFIG, "options.md#"),
+            "run_config": _table("Run config entries, passed to every run.", ort_options.RUN_CONFIG),
             **{key: {"type": "array", "items": {"type": "string", "minLength": 1}} for key in LIBRARIES},
             PERMIT: {
                 "description": "The settings that callers may set, each with true or a list of values.",
@@ -74,21 +74,16 @@ def _pattern(family: Family) -> str:
     return f"^(?!(?:{known})$){re.escape(family.prefix)}{family.rest}$"
 
 
-def _table_of(provider: str, kind: str, rules: Mapping[str, Rule]) -> dict[str, object]:
-    document = provider.replace("ExecutionProvider", "").lower() + ("-plugin" if kind == "plugin" else "")
-    return _table(f"{kind} EP", rules, f"provider-options.md#{document}.")
-
-
-def _table(description: str, rules: Mapping[str, Rule], anchor: str) -> dict[str, object]:
+def _table(description: str, rules: Mapping[str, Rule]) -> dict[str, object]:
     return {
         "description": description,
         "type": "object",
         "additionalProperties": False,
-        "properties": {name: _rule(rule, f"docs/{anchor}{name}") for name, rule in sorted(rules.items())},
+        "properties": {name: _rule(rule) for name, rule in sorted(rules.items())},
     }
 
 
-def _rule(rule: Rule, anchor: str) -> dict[str, object]:
+def _rule(rule: Rule) -> dict[str, object]:
     requires = conditions(rule)
     effect = rule.effect + (f" Requires {'; and '.join(requires)}." if requires else "")
-    return {"description": f"{effect} Default: {rule.default or 'empty'}. See {anchor}"} | rule.kind.schema
+    return {"description": f"{effect} Default: {rule.default or 'empty'}."} | rule.kind.schema
