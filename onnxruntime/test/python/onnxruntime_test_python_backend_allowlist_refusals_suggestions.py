@@ -55,10 +55,6 @@ class SimilarNamesTest(unittest.TestCase):
                 for part in expected:
                     self.assertIn(part, suggested)
 
-    def test_flags_of_attributes(self) -> None:
-        for name in ("intra-op-num-threads", "intra-op-num-thred"):
-            self.assertEqual(suggestions.session_attributes(name), ["intra_op_num_threads"])
-
     def test_providers(self) -> None:
         for name, meant in (
             ("cuda", "CUDA"),

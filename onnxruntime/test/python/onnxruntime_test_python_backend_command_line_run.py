@@ -87,7 +87,7 @@ class ReportTest(CommandTest):
             "latency_ms": latency,
         }
         indent = " " * 18
-        start = ["model             m.onnx", "input             X: float32 [2, 3]", f"{indent}i: int64 []"]
+        start = ["model             m.onnx", "input             X: float32[2, 3]", f"{indent}i: int64"]
         applied = [
             f"providers         A (plugin), {CPU} (built-in)",
             "provider_options  A.a = 1",
@@ -99,9 +99,7 @@ class ReportTest(CommandTest):
             "extensions        f",
             f"{indent}g",
             f"nodes             0 on A, 2 on {CPU}",
-            f"{indent}{AZURE} takes no node of this model, so no data",
-            f"{indent}leaves this machine",
-            "output            Y: float32 [2]",
+            "output            Y: float32[2]",
             f"{indent}matches the CPU EP (max absolute difference 1e-06, max",
             f"{indent}relative difference 0.25)",
             "output            Z: list",
@@ -221,7 +219,6 @@ class ConfigurationTest(CommandTest):
         for errors in (failed, self.run_configs(refused, absent)):
             found = [tuple(map(one["error"].get, ("keyword", "provider", "value"))) for one in errors]
             self.assertEqual(found, [("session_config", "", "x"), ("provider_options", ABSENT, {})])
-        self.assertIn("--config -: ", self.mistake("run", self.path, "--config", "-", "--config", "-"))
 
     def test_a_configuration_whose_runs_fail(self) -> None:
         right = OnnxRuntimeBackendRep.run
@@ -241,7 +238,7 @@ class ConfigurationTest(CommandTest):
         for configs in (({}, {"extensions": ["nope_pkg"]}), ({"extensions": ["nope_pkg"]}, {})):
             found = self.run_configs(*configs)
             self.assertEqual([bool(one["error"]) for one in found], [*map(bool, configs)])
-            self.assertNotIn(VARIABLE, os.environ)
+            self.assertEqual(os.environ.get(VARIABLE, ""), "")
 
     def test_the_settings_of_callers_do_not_narrow_a_command(self) -> None:
         with mock.patch.dict(os.environ, {VARIABLE: '{"permit": {}, "session_options": {"logid": "a"}}'}):
@@ -292,10 +289,8 @@ class ConfigurationTest(CommandTest):
 
     def test_a_name_in_the_wrong_place(self) -> None:
         for flag, entry, right in (
-            ("--session-config", "intra_op_num_threads=2", "--session-option"),
-            ("--session-option", f"{SPINNING}=0", "--session-config"),
-            ("--session-config", "gpu_graph_id=1", "--run-config"),
-            ("--session-config", "use_tf32=0", "--provider-option"),
+            ("--session-config", "intra_op_num_threads=2", "session_options"),
+            ("--session-option", f"{SPINNING}=0", "session_config"),
         ):
             self.assertIn(right, self.mistake("run", self.path, flag, entry))
 
@@ -409,14 +404,9 @@ class MistakeTest(CommandTest):
         sequence = self.put("sequence.onnx", parsed("(seq(float[2]) X) => (int64 Y) { Y = SequenceLength (X) }"))
         mistake = self.mistake("run", sequence)
         self.assertIn("seq(float32)", mistake)
-        self.assertIn("--input X='[[1]]'", mistake)
+        self.assertIn("--input X=VALUE", mistake)
         found = json.loads(self.show("inspect", sequence, "--json"))["run"]
         self.assertIn("seq(float32)", found["error"])
-        self.assertEqual(found["unknown"], ["value of X: seq(float32)"])
-
-    def test_a_flag_for_an_attribute(self) -> None:
-        for flag in ("--intra-op-num-threads=2", "--threads=2"):
-            self.assertIn("--session-option intra_op_num_threads", self.mistake("run", self.path, flag))
 
 
 if __name__ == "__main__":

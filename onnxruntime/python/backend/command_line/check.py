@@ -23,7 +23,10 @@ from onnxruntime.backend.errors import name_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("configuration", metavar="FILE|JSON|-", help=configurations.HELP)
+    use = """an object such as '{"session_config": {"session.intra_op.allow_spinning": false}}', which can contain
+    provider_options, session_config, run_config, session_options, free_dimension_overrides, extensions, plugins and
+    permit; or a file that contains one, or - for stdin"""
+    parser.add_argument("configuration", metavar="FILE|JSON|-", help=use)
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:

@@ -10,30 +10,20 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import onnxruntime
 from onnxruntime.backend import configuration, request
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
-from onnxruntime.backend.allowlist.refusals.suggestions import provider_named
 from onnxruntime.backend.command_line.output import MistakeError, one_line
 from onnxruntime.backend.configuration import KEYWORDS, LIBRARIES, PERMIT
 from onnxruntime.backend.errors import InputError, NotPermittedError, name_of, show, warn
 from onnxruntime.backend.session import extensions, plugins, presence
 
-HELP = """an object such as '{"session_config": {"session.intra_op.allow_spinning": false}}', which can contain
-provider_options, session_config, run_config, session_options, free_dimension_overrides, extensions, plugins and permit;
-or a file that contains one, or - for stdin"""
 
-
-def full_name(text: str) -> str:
-    """Return the EP with a short name such as ``cuda``; the text itself if there is none."""
-    return provider_named(text, presence.kinds()) or text
-
-
-def load(text: str) -> dict[str, object]:
-    """Return the JSON object in a text, in the file with that name, or, for ``-``, in stdin."""
+def read(text: str, convert: Callable[[str], dict] = configuration.parse) -> dict[str, object]:
+    """Return the configuration in a text, in the file with that name, or, for ``-``, in stdin."""
     inline = text.lstrip()[:1] in ("{", "[")
     where = "the configuration" if inline else "stdin" if text == "-" else show(text)
     try:
@@ -41,19 +31,11 @@ def load(text: str) -> dict[str, object]:
             text = sys.stdin.read(configuration.MOST_CHARACTERS)
         elif not inline:
             text = configuration.text_of(text.removeprefix("@"))  # as in the environment variable
-        return configuration.load(text)
+        return convert(text)
     except OSError as error:
         raise MistakeError(f"cannot read {where}: {error.strerror}") from None
     except ValueError as error:
         raise MistakeError(f"{where}: {error}") from None
-
-
-def read(text: str) -> dict[str, object]:
-    """Return a configuration in which the lists of libraries are complete; see :func:`load`."""
-    config = load(text)
-    for _, _, fault in configuration.faults(config):
-        raise MistakeError(fault)
-    return {**{keyword: [] for keyword in LIBRARIES}, **config}
 
 
 def validate(text: str) -> tuple[dict[str, object], list[dict[str, object]]]:
@@ -62,21 +44,19 @@ def validate(text: str) -> tuple[dict[str, object], list[dict[str, object]]]:
     The environment's configuration does not count. Empty text is an empty configuration, as in the environment.
     """
     try:
-        config = load(text or "{}")
+        config = read(text or "{}", configuration.load)
     except MistakeError as mistake:
         return {}, [problem(mistake)]
-    problems = []
-    for keyword, provider, text in list(configuration.faults(config)):
-        parts = config[keyword] if provider else config
-        value = parts.pop(provider or keyword)
-        problems.append(_problem(text, keyword, provider, value=value, reason=text))
+    found = list(configuration.faults(config))
+    problems = [_problem(text, config, keyword, provider) for keyword, provider, text in found]
+    for keyword, provider, _ in found:
+        (config.get(keyword, {}) if provider else config).pop(provider or keyword, None)
     for keyword, module in (("extensions", extensions), ("plugins", plugins)):
         for name in config.get(keyword, ()):
-            problems += [_problem(text, keyword, key=name, reason=text) for text in module.check([name])]
+            problems += [_problem(text, config, keyword, key=name) for text in module.check([name])]
     specified = {keyword: config.get(keyword) for keyword in KEYWORDS}
     facts, permitted = presence.facts(onnxruntime.get_available_providers()), config.get(PERMIT, {})
-    for text in look_up.faults_of_permit(permitted, facts):
-        problems.append(_problem(text, PERMIT, reason=text))
+    problems += [_problem(text, {}, PERMIT) for text in look_up.faults_of_permit(permitted, facts)]
     while True:
         try:
             requested = request.of_call(specified, environment=())
@@ -88,10 +68,6 @@ def validate(text: str) -> tuple[dict[str, object], list[dict[str, object]]]:
     if problems:
         return {}, problems
     warnings = [text for texts in permit.without_effect.values() for text in texts.values()]
-    if permit.attributes.get("use_per_session_threads") is False:
-        warnings.append(
-            "use_per_session_threads=False requires onnxruntime.set_global_thread_pool_sizes in the process"
-        )
     for keyword, ep, names in configuration.tables(permitted):
         defaults = (config.get(keyword) or {}).get(ep, {}) if ep else config.get(keyword) or {}
         for name in [name for name, values in names.items() if values is not True and name not in defaults]:
@@ -124,37 +100,28 @@ def problem(error: object, specified: Mapping[str, object] | None = None) -> dic
 
     The fields of a ``MistakeError`` are those of its cause. An ``InputError`` adds its own attributes.
     """
-    message = error
+    found = {"message": one_line(error) or type(error).__name__}
+    found |= {"keyword": "", "provider": "", "key": "", "value": None, "reason": ""}
     while isinstance(error, MistakeError):
         error = error.__cause__
-    if isinstance(error, InputError):
-        return _problem(message) | {"input": error.input, "expected": error.expected, "got": error.got}
-    if not isinstance(error, NotPermittedError):
-        return _problem(message)
-    value = (specified or {}).get(error.keyword)
-    for name in (error.provider, error.key):
-        if name and isinstance(value, Mapping):
-            value = value.get(name)
-    return _problem(message, error.keyword, error.provider, error.key, value, error.reason)
+    if isinstance(error, (InputError, NotPermittedError)):
+        found |= vars(error)
+    value: object = specified if found["keyword"] else None
+    for name in filter(None, (found["keyword"], found["provider"], found["key"])):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return found | {"value": value}
 
 
-def _problem(
-    message: object, keyword: str = "", provider: str = "", key: str = "", value: object = None, reason: str = ""
-) -> dict[str, object]:
-    setting = {"keyword": keyword, "provider": provider, "key": key, "value": value, "reason": reason}
-    return {"message": one_line(message) or type(message).__name__, **setting}
+def _problem(text: str, specified: Mapping[str, object], keyword: str, provider: str = "", key: str = "") -> dict:
+    return problem(NotPermittedError(text, keyword=keyword, provider=provider, key=key, reason=text), specified)
 
 
 def _remove(specified: dict[str, object], refusal: NotPermittedError) -> None:
-    """Remove a refused setting, so that the next problem appears. An empty name is a name, too."""
-    entries = specified[refusal.keyword]
-    if refusal.provider and (refusal.key or "" in entries[refusal.provider]):
-        entries = entries[refusal.provider]
-        del entries[refusal.key]
-    elif refusal.provider or refusal.key or "" in entries:
-        del entries[refusal.provider or refusal.key]
-    else:
-        specified[refusal.keyword] = None
+    """Remove a refused setting, so that the next problem appears; with an empty name, also the settings next to it."""
+    *outer, last = filter(None, (refusal.keyword, refusal.provider, refusal.key))
+    for name in outer:
+        specified = specified[name]
+    del specified[last]
 
 
 @contextlib.contextmanager
@@ -165,7 +132,7 @@ def environment(config: Mapping[str, object], keywords: Iterable[str] = KEYWORDS
 
     :param keywords: the other settings of the environment that count.
     """
-    before, specified = os.environ.get(request.ENVIRONMENT), request.of_environment()
+    before, specified = os.environ.get(request.ENVIRONMENT, ""), request.of_environment()
     changed = {keyword: specified[keyword] for keyword in keywords if keyword in specified}
     for keyword in LIBRARIES:
         # On the command line, the path of a file can be relative.
@@ -175,6 +142,4 @@ def environment(config: Mapping[str, object], keywords: Iterable[str] = KEYWORDS
     try:
         yield
     finally:
-        del os.environ[request.ENVIRONMENT]
-        if before is not None:
-            os.environ[request.ENVIRONMENT] = before
+        os.environ[request.ENVIRONMENT] = before

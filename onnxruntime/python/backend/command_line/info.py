@@ -21,7 +21,6 @@ from pathlib import Path
 from onnx import parser
 
 import onnxruntime
-from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import Page
 from onnxruntime.backend.errors import warn
@@ -37,23 +36,14 @@ _TWO_NODES = """<ir_version: 7, opset_import: ["": 13]>
 two_nodes (float[1, 4] X) => (float[1, 4] Y) { Z = Neg(X) Y = Abs(Z) }"""
 
 
-def version() -> str:
-    """Return the versions of ORT and of its wheel."""
-    return f"onnxruntime {onnxruntime.__version__} ({', '.join(_wheels()) or 'not from a wheel'})"
-
-
-def _wheels() -> list[str]:
-    names = set(importlib.metadata.packages_distributions().get("onnxruntime", ()))
-    return sorted(f"{name} {importlib.metadata.version(name)}" for name in names)
-
-
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
     kinds = presence.kinds()
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder, "model.onnx")
         model.write_bytes(parser.parse_model(_TWO_NODES).SerializeToString())
         tried = on_each(kinds, [str(model), "--repeat", "1"], chosen.plugin)
-    wheels = _wheels()
+    names = set(importlib.metadata.packages_distributions().get("onnxruntime", ()))
+    wheels = sorted(f"{name} {importlib.metadata.version(name)}" for name in names)
     if len(wheels) > 1:
         warn(f"Several bases in one environment overwrite each other: {', '.join(wheels)}. Uninstall all, install one")
     return {
@@ -70,7 +60,6 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
             {
                 "name": name,
                 "kind": kind,
-                "permitted_options": len(PROVIDERS.get(name, {}).get(kind, {})),
                 "devices": [
                     {"type": one.device.type.name, "vendor": one.device.vendor} for one in presence.plugin_devices(name)
                 ],
@@ -79,7 +68,6 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
             }
             for name, kind in kinds.items()
         ],
-        "not_in_this_process": [name for name in PROVIDERS if name not in kinds],
     }, 0
 
 
@@ -119,11 +107,7 @@ def show(result: dict, page: Page) -> None:
         page.add(f"{provider['name']} ({provider['kind']})", 2)
         note = ", but takes no node of ordinary models, and then sends no data" if provider["name"] == AZURE else ""
         page.add(f"available{note}" if provider["works"] else f"not available: {provider['reason']}", 6)
-        page.add(f"permitted options: {provider['permitted_options'] or 'none'}", 6)
         for index, device in enumerate(provider["devices"]):
             page.add(f"device {index}: {device['type']} of {device['vendor'] or 'unnamed vendor'}", 6)
     if all(provider["kind"] != "plugin" for provider in result["providers"]):
         page.add("no plugin EP available (use --plugin)", 2)
-    page.add()
-    page.add("Known, but not in this process")
-    page.add(", ".join(name.removesuffix("ExecutionProvider") for name in result["not_in_this_process"]), 2)

@@ -7,24 +7,27 @@
 from __future__ import annotations
 
 import json
-import shlex
 
 import numpy as np
 
 from onnxruntime.backend.command_line.output import MistakeError
-from onnxruntime.backend.errors import InputError
+from onnxruntime.backend.errors import InputError, show
 from onnxruntime.backend.runs import tensors
 
 
 def values(nodes: list, given: list[str], shapes: list[str]) -> list[object]:
-    """Return a value for each input of a session, from texts ``NAME=VALUE`` and ``NAME=1x3x224x224``."""
+    """Return a value for each input of a session, from texts ``NAME=VALUE`` and ``NAME=1x3x224x224``.
+
+    :raises InputError: if a text is not a value of the input.
+    """
     texts = _by_name("--input", "NAME=VALUE", given, nodes)
     sizes = {name: _shape(name, text) for name, text in _by_name("--shape", "NAME=1x3x224x224", shapes, nodes).items()}
     random = [node for node in nodes if texts.get(node.name, "random") == "random"]
     for name in sizes.keys() - {node.name for node in random}:
         raise MistakeError(f"--shape {name}: the input has a value. Expected a shape of a random input only")
     if missing := free_shapes([node for node in random if node.name not in sizes]):
-        found, needed = "; ".join(map(declaration, nodes)), " ".join(f"--shape {text}" for text in missing)
+        found = "; ".join(declaration(declared(node)) for node in nodes)
+        needed = " ".join(f"--shape {text}" for text in missing)
         raise MistakeError(f"inputs have free dimensions ({found}). Specify their shapes, for example {needed}")
     return [
         _random(node, sizes.get(node.name, node.shape), seed) if node in random else _value(node, texts[node.name])
@@ -32,11 +35,16 @@ def values(nodes: list, given: list[str], shapes: list[str]) -> list[object]:
     ]
 
 
-def declaration(node) -> str:
-    """Return the name, type and shape of an input or output, such as ``X: float32[batch, 3]``."""
-    shape = ", ".join("?" if size is None else str(size) for size in node.shape or ())
+def declared(node) -> dict[str, object]:
+    """Return the name, type and shape of an input or output in the model."""
+    return {"name": node.name, "type": tensors.readable(node.type), "shape": list(node.shape or ())}
+
+
+def declaration(value: dict) -> str:
+    """Return the name, type and shape of an input or output as text, such as ``X: float32[batch, 3]``."""
+    shape = ", ".join("?" if size is None else str(size) for size in value["shape"] or ())
     # ORT reports an empty shape for a scalar, for any rank, and for a type without a shape.
-    return f"{node.name}: {tensors.readable(node.type)}{f'[{shape}]' if shape else ''}"
+    return f"{value['name']}: {value['type']}{f'[{shape}]' if shape else ''}"
 
 
 def free_shapes(nodes: list, size: int = 1, *, only_last: bool = True) -> list[str]:
@@ -81,8 +89,8 @@ def _random(node, shape: tuple[int, ...], seed: int) -> np.ndarray:
     """Return random values that are the same in every invocation: floats from 0 to 1, and integers 0 or 1."""
     element = tensors.element_type(node.type)
     if element is None:
-        random = f"input {node.name} has the type {tensors.readable(node.type)}. Random values are tensors only"
-        raise MistakeError(f"{random}. Specify the value in JSON, for example --input {node.name}={_example(node)}")
+        found = declaration(declared(node))
+        raise MistakeError(f"no random values for {found}. Specify the value in JSON, with --input {node.name}=VALUE")
     dtype, generator = tensors.dtype_of(element), np.random.default_rng(seed)
     try:
         if dtype.kind == "O":
@@ -95,45 +103,25 @@ def _random(node, shape: tuple[int, ...], seed: int) -> np.ndarray:
 
 
 def _value(node, text: str) -> object:
+    element = tensors.element_type(node.type)
     try:
-        value = np.load(text, allow_pickle=False) if text.endswith(".npy") else json.loads(text)
+        if text.endswith(".npy"):
+            value = np.load(text, allow_pickle=False)
+        else:
+            value = json.loads(text, object_hook=_with_integers if "map(int64," in node.type else None)
+        return value if element is None else tensors.as_array(value, tensors.dtype_of(element))
     except OSError as error:
         raise MistakeError(f"--input {node.name}: cannot read {text}: {error.strerror or error}") from None
-    except (ValueError, EOFError, RecursionError):
-        expected = f"a .npy file with one array, random, or JSON such as {_example(node)}"
-        raise MistakeError(f"--input {node.name}: invalid value {text!a}. Expected {expected}") from None
-    if isinstance(value, np.ndarray):
-        return value
-    element = tensors.element_type(node.type)
-    if element is None:
-        return _with_keys(node.type, value)
-    try:
-        return tensors.as_array(value, tensors.dtype_of(element))
-    except ValueError as reason:
-        expected = declaration(node)
-        error = InputError(input=node.name, expected=expected, got=str(reason))
-        raise MistakeError(f"--input {node.name}: invalid value {text!a} ({reason}). Expected {expected}") from error
+    except (ValueError, EOFError, RecursionError) as reason:
+        expected = declaration(declared(node))
+        message = f"--input {node.name}: invalid value {show(text)} ({reason})"
+        message += f". Expected {expected}, as JSON or as a .npy file with one array"
+        raise InputError(message, input=node.name, expected=expected, got=str(reason)) from None
 
 
-def _with_keys(value_type: str, value: object) -> object:
-    """Return a value in JSON with integers as the keys of its maps, if the type of an input requires integers."""
-    if isinstance(value, list):
-        return [_with_keys(value_type, item) for item in value]
-    if isinstance(value, dict) and "map(int64," in value_type:
-        return {int(key) if key.lstrip("-").isdecimal() else key: item for key, item in value.items()}
-    return value
-
-
-def _example(node) -> str:
-    """Return JSON text of the form of an input's values, for a shell."""
-    value_type = tensors.readable(node.type)
-    if value_type.startswith("optional("):
-        return "null"
-    if "map(" in value_type:
-        example = '{"1": 1}' if "map(int64," in value_type else '{"key": 1}'
-        return shlex.quote(f"[{example}]" if value_type.startswith("seq(") else example)
-    value, rank = '"text"' if "string" in value_type else "1", len(node.shape or ()) + 2 * value_type.count("seq(")
-    return shlex.quote("[" * rank + value + "]" * rank)
+def _with_integers(found: dict[str, object]) -> dict[int, object]:
+    """Return an object in JSON, which has texts as keys, as a map with integers as keys."""
+    return {int(key): item for key, item in found.items()}
 
 
 def described(value: object) -> dict[str, object]:

@@ -20,9 +20,8 @@ import onnx
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import info, inputs, run
 from onnxruntime.backend.command_line.output import MistakeError, Page, one_line
-from onnxruntime.backend.provider_names import AZURE, CPU
+from onnxruntime.backend.provider_names import CPU
 from onnxruntime.backend.request import of_environment
-from onnxruntime.backend.runs import tensors
 from onnxruntime.backend.session import presence
 
 # Sizes to try for free dimensions, and the time for all tries in seconds.
@@ -46,15 +45,11 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
     return {
         "model": chosen.model,
         **_of_file(Path(chosen.model)),
-        "inputs": [_declared(node) for node in rep.session.get_inputs()],
-        "outputs": [_declared(node) for node in rep.session.get_outputs()],
+        "inputs": list(map(inputs.declared, rep.session.get_inputs())),
+        "outputs": list(map(inputs.declared, rep.session.get_outputs())),
         "providers": [{"name": name, "kind": kinds[name], **found} for name, found in nodes.items()],
         "run": _proposal(chosen, rep),
     }, 0
-
-
-def _declared(node) -> dict[str, object]:
-    return {"name": node.name, "type": tensors.readable(node.type), "shape": list(node.shape or ())}
 
 
 def _of_file(path: Path) -> dict[str, object]:
@@ -71,8 +66,8 @@ def _of_file(path: Path) -> dict[str, object]:
     }
 
 
-def _proposal(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> dict[str, object]:
-    """Return a run command, the error if it fails, and the inputs that can be the reason."""
+def _proposal(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> dict[str, str]:
+    """Return a run command, and its error if it fails."""
     nodes, until = rep.session.get_inputs(), time.monotonic() + _SECONDS
     tries = [inputs.free_shapes(nodes, size, only_last=last) for size in _SIZES for last in (True, False)]
     shapes, error = tries[0], ""
@@ -85,17 +80,9 @@ def _proposal(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> dict[st
             error = error or one_line(failed)
             if isinstance(failed, MistakeError) or time.monotonic() > until:
                 break
-    shaped = [f"shape of {inputs.declaration(node)}" for node in nodes if inputs.free_shapes([node])]
-    # The command has random values for tensors only. Random integers and texts can be invalid.
-    needed = [node for node in nodes if tensors.element_type(node.type) is None]
-    needed = needed or [node for node in nodes if "float" not in node.type]
-    valued = [f"value of {inputs.declaration(node)}" for node in needed]
-    unknown = [*shaped, *valued] if error else []
     flags = (("--shape", shapes), ("--extension", chosen.extension), ("--plugin", chosen.plugin))
-    pairs = [shlex.join((flag, value)) for flag, values in flags for value in values]
-    # A shell cannot run a command that is wrapped without a backslash, so show does not wrap these parts.
-    parts = ["python -m onnxruntime.backend run", shlex.quote(chosen.model), *pairs]
-    return {"command": " ".join(parts), "parts": parts, "error": error, "unknown": unknown}
+    words = [word for flag, values in flags for value in values for word in (flag, value)]
+    return {"command": f"python -m onnxruntime.backend run {shlex.join([chosen.model, *words])}", "error": error}
 
 
 def show(result: dict, page: Page) -> None:
@@ -107,17 +94,16 @@ def show(result: dict, page: Page) -> None:
         opsets = ", ".join(f"{domain} {version}" for domain, version in result["opsets"].items())
         page.add(f"{opsets} (IR version {result['ir_version']})", 10, "opsets")
     for title in ("inputs", "outputs"):
-        page.rows(title, [inputs.declaration(argparse.Namespace(**value)) for value in result[title]], 10)
+        page.rows(title, [inputs.declaration(value) for value in result[title]], 10)
     for one in result["providers"]:
         count = one["nodes"]
         taken = "unknown number of nodes" if count is None else f"{count:,} node{'s' if count != 1 else ''}"
         taken = f"cannot run this model: {one['error']}" if one["error"] else taken
-        note = ", sends no data" if one["name"] == AZURE else ""
-        page.add(f"{one['name']} ({one['kind']}): {taken}{note}", 10, "" if one["name"] != CPU else "EPs")
+        page.add(f"{one['name']} ({one['kind']}): {taken}", 10, "" if one["name"] != CPU else "EPs")
     page.add()
-    found = result["run"]
-    page.add("The command cannot determine the inputs:" if found["error"] else "This command works with random inputs:")
-    page.rows("", found["unknown"], 2)
-    page.rows("", [f"{part} \\" for part in found["parts"][:-1]] + found["parts"][-1:], 2, wrap=False)
-    if found["error"]:
-        page.add(f"Its error: {found['error']}", 2)
+    error = result["run"]["error"]
+    advice = "This command fails. Change the shapes, or specify values with --input:"
+    page.add(advice if error else "This command works with random inputs:")
+    page.add(result["run"]["command"], 2, wrap=False)  # a shell cannot run a command that is wrapped
+    if error:
+        page.add(f"Its error: {error}", 2)

@@ -11,16 +11,16 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import sys
 import warnings
 from typing import NoReturn
 
 import onnxruntime
-from onnxruntime.backend.allowlist.refusals import suggestions
 from onnxruntime.backend.command_line import check, info, inspect, options, output, report, run, schema
 from onnxruntime.backend.command_line.configurations import problem
-from onnxruntime.backend.command_line.output import MistakeError, Page, columns, one_line
-from onnxruntime.backend.errors import nearest, warn
+from onnxruntime.backend.command_line.output import MistakeError, Page, one_line
+from onnxruntime.backend.errors import InputError, warn
 from onnxruntime.backend.provider_names import CUDA
 from onnxruntime.backend.request import FROM_ENVIRONMENT, of_environment
 from onnxruntime.backend.session import plugins
@@ -31,39 +31,20 @@ PROGRAM = "python -m onnxruntime.backend"
 class _Parser(argparse.ArgumentParser):
     """Reports a mistake in one line."""
 
-    json = False  # whether the arguments contain --json: a script then reads errors from stdout
-
     def error(self, message: str) -> NoReturn:
-        if _Parser.json:
-            with contextlib.suppress(BrokenPipeError):
-                print(json.dumps({"error": problem(message)}, indent=2))
         self.exit(2, f"error: {one_line(message)} (see {self.prog} --help)\n")
-
-    def refuse_unknown(self, arguments: list[str]) -> NoReturn:
-        """Report arguments that this command does not have."""
-        given, options = arguments[0].partition("=")[0], {*self._option_string_actions}
-        near = nearest(given, options - {"--help"})  # the error specifies --help anyway
-        attributes = suggestions.session_attributes(given.lstrip("-")) if "--session-option" in options else []
-        forms = [near] if near else [f"--session-option {name}=VALUE" for name in attributes]
-        hint = f". Did you mean {' or '.join(forms)}?" if forms else ""
-        self.error(f"unrecognized arguments: {' '.join(arguments)}{hint}")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Execute one command. Return 0, 1 if it fails or its answer is no, 2 for wrong arguments, 130 if interrupted."""
     output.replace_closed()
-    _Parser.json = "--json" in (sys.argv[1:] if arguments is None else arguments)
-    parser = _parser()
-    chosen, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        chosen.parser.refuse_unknown(unknown)
-    if chosen.version or not hasattr(chosen, "command"):
-        print(info.version() if chosen.version else parser.format_help().rstrip())
-        return 0
+    arguments = sys.argv[1:] if arguments is None else arguments
+    chosen = _parser().parse_args(arguments or ["--help"])
     warnings.simplefilter("default", RuntimeWarning)
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {one_line(message)}", file=sys.stderr)
     onnxruntime.set_default_logger_severity(2 if chosen.log else 4)  # ORT raises its errors, too
-    page = Page(columns())  # before result_stream changes stdout
+    # Some terminals break a line at the last column. result_stream changes the stream that this function asks.
+    page = Page(max(shutil.get_terminal_size().columns - 1, 20))
     with output.result_stream() as out:
         try:
             _preload()
@@ -85,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
         except KeyboardInterrupt:
             print("error: interrupted", file=sys.stderr)
             return 130
-        except MistakeError as mistake:
+        except (MistakeError, InputError) as mistake:
             print(f"error: {one_line(mistake)}", file=sys.stderr)
             if chosen.json:
                 out.write(json.dumps({"error": problem(mistake)}, indent=2) + "\n")
@@ -102,10 +83,9 @@ def _parser() -> _Parser:
         CPUExecutionProvider. The environment variable ORT_ONNX_BACKEND_CONFIG sets a configuration, as JSON or as
         @FILE, for every use of onnxruntime.backend.""",
     )
-    parser.add_argument("--version", action="store_true", help="print ORT's version and exit")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(parser=parser)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog=PROGRAM)
+    version = f"onnxruntime {onnxruntime.__version__}"
+    parser.add_argument("--version", action="version", version=version, help="print ORT's version and exit")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog=PROGRAM, required=True)
     for module in (info, options, check, inspect, run, schema, report):
         description = (module.__doc__ or "").strip()  # none with python -OO
         purpose = description[:1].lower() + description[1:].partition(".")[0]
@@ -115,11 +95,11 @@ def _parser() -> _Parser:
             module.add_arguments(command)
         positional = [action.metavar for action in command._actions if not action.option_strings]
         command.usage = " ".join(["%(prog)s", *positional, "..."])
-        command.set_defaults(command=module, parser=command)
+        command.set_defaults(command=module)
         use = "register a plugin EP: PACKAGE, such as onnxruntime_ep_openvino, or LIBRARY under the name EP"
         command.add_argument("--plugin", metavar="PACKAGE|EP=LIBRARY", action="append", default=[], help=use)
         command.add_argument("--log", action="store_true", help="print the warnings and errors in ORT's log")
-        command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON object")
+        command.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 
 
@@ -145,8 +125,8 @@ def _register(specified: list[str], use_environment: bool) -> list[str]:
     with contextlib.suppress(RuntimeError):
         for name in of_environment().get("plugins", []) if use_environment else ():
             try:
-                plugins.register([name])
+                plugins.register([name], FROM_ENVIRONMENT)
                 names.append(name)
             except RuntimeError as error:
-                warn(f"{error}{FROM_ENVIRONMENT}")
+                warn(str(error))
     return names

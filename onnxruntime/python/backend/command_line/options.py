@@ -11,9 +11,8 @@ import shlex
 from collections.abc import Mapping
 
 from onnxruntime.backend.allowlist import ort_options, refusals
-from onnxruntime.backend.allowlist.refusals.suggestions import similar_provider
+from onnxruntime.backend.allowlist.refusals.suggestions import provider_named, similar_provider
 from onnxruntime.backend.allowlist.rules import Rule
-from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import MistakeError, Page
 from onnxruntime.backend.session import presence
 
@@ -49,8 +48,8 @@ def _tables(scope: str | None) -> list[tuple[str, str, str, Mapping[str, Rule | 
         tables += [(name, f"{name} ({kind})", name, {**of_every, **rules}) for kind, rules in kinds.items()]
     if scope is None:
         return tables
-    name = {"session_config": "session", "session_options": "session", "run_config": "run"}.get(scope)
-    name = name or configurations.full_name(scope)
+    # The names of keyword arguments, such as session_options, are scopes, too.
+    name = provider_named(scope, presence.kinds()) or scope.removesuffix("_config").removesuffix("_options")
     if found := [table for table in tables if table[0] == name]:
         return found
     if name in presence.kinds():  # a plugin EP without a table

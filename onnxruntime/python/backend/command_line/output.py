@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -27,11 +26,6 @@ def printable(text: str) -> str:
 def one_line(message: object) -> str:
     """Return a message without line breaks and control characters."""
     return printable(" ".join(str(message).split()))
-
-
-def columns() -> int:
-    """Return the width of a page: the environment variable COLUMNS, else the terminal's width, else 80."""
-    return max(shutil.get_terminal_size().columns - 1, 20)  # some terminals break a line at the last column
 
 
 class Page:
@@ -54,10 +48,10 @@ class Page:
         )
         self._lines += [line.rstrip() for line in lines or [first]]
 
-    def rows(self, label: str, texts: Sequence[str], indent: int, wrap: bool = True) -> None:
+    def rows(self, label: str, texts: Sequence[str], indent: int) -> None:
         """Add a paragraph for each text, with a label before the first one."""
         for index, text in enumerate(texts):
-            self.add(text, indent, "" if index else label, wrap)
+            self.add(text, indent, "" if index else label)
 
     def table(self, rows: Sequence[Sequence[str]]) -> None:
         """Add rows of cells in columns: the first is aligned left, the others right. Cells of one word only."""
@@ -71,10 +65,7 @@ class Page:
 
 
 def replace_closed() -> None:
-    """Open the null device for each closed standard stream: otherwise, the next opened file gets its number."""
-    while (number := os.open(os.devnull, os.O_RDWR)) < 3:
-        pass
-    os.close(number)
+    """Open the null device for each closed standard stream. A new file gets the lowest number that is free."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (until the process ends)

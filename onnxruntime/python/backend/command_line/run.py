@@ -22,12 +22,12 @@ from pathlib import Path
 import onnxruntime
 from onnxruntime.backend import backend
 from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
-from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.refusals.suggestions import provider_named
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import configurations, inputs, measure
 from onnxruntime.backend.command_line.output import MistakeError, Page
 from onnxruntime.backend.configuration import KEYWORDS, LIBRARIES
-from onnxruntime.backend.provider_names import AZURE, CPU
+from onnxruntime.backend.provider_names import CPU
 from onnxruntime.backend.request import FROM_ENVIRONMENT
 from onnxruntime.backend.session import presence
 
@@ -36,11 +36,7 @@ _WARM_UP = 3
 _SECONDS, _FEWEST, _MOST = 2.0, 10, 1000
 # Keyword argument to flag, metavariable, and help.
 _FLAGS = {
-    "provider_options": (
-        "--provider-option",
-        "EP.OPTION=VALUE",
-        "use EP with this option; EP alone uses the defaults of all options",
-    ),
+    "provider_options": ("--provider-option", "EP.OPTION=VALUE", "use EP with this option, or EP with the defaults"),
     "session_config": ("--session-config", "KEY=VALUE", "set a session config entry"),
     "run_config": ("--run-config", "KEY=VALUE", "set a run config entry"),
     "session_options": ("--session-option", "NAME=VALUE", "set a SessionOptions attribute"),
@@ -61,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--input", metavar="NAME=VALUE", help=use, **several)
     add("--shape", metavar="NAME=1x3x224x224", help="set the shape of a random input with free dimensions", **several)
     use = f"measure N runs after {_WARM_UP} warm-up runs; 0 only creates the session (default: 10 to 1000, for 2 s)"
-    add("--repeat", metavar="N", type=_count, help=use)
+    add("--repeat", metavar="N", type=int, help=use)
     use = "compare the outputs with the CPU EP in its default configuration; exit with 1 if they differ"
     add("--compare", action="store_true", help=use)
     add("--rtol", metavar="X", type=_tolerance, default=1e-3, help="set the relative tolerance (default: 0.001)")
@@ -71,12 +67,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_extension(parser: argparse.ArgumentParser) -> None:
     use = "register a custom operator library: PACKAGE, such as onnxruntime_extensions, or LIBRARY"
     parser.add_argument("--extension", metavar="PACKAGE|LIBRARY", action="append", default=[], help=use)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) > 1_000_000:
-        raise argparse.ArgumentTypeError(f"invalid value {text!a}. Expected an integer from 0 to 1000000")
-    return int(text)
 
 
 def _tolerance(text: str) -> float:
@@ -108,8 +98,6 @@ class _Tried:
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
-    if chosen.config.count("-") > 1:
-        raise MistakeError("--config -: stdin can be read only once")
     if chosen.compare and chosen.repeat == 0:
         raise MistakeError("--compare requires outputs, and --repeat 0 computes none. Omit one of the two options")
     tried = [_configured(chosen, text) for text in chosen.config or ["{}"]]
@@ -138,7 +126,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
 def _configured(chosen: argparse.Namespace, config: str) -> _Tried:
     """Return a configuration with the options of the command line."""
     specified = configurations.read(config)
-    specified["extensions"] = [*chosen.extension, *specified["extensions"]]
+    specified["extensions"] = [*chosen.extension, *specified.get("extensions", [])]
     for keyword, (flag, form, _) in _FLAGS.items():
         for text in getattr(chosen, keyword):
             settings, name, entry = specified.setdefault(keyword, {}), keyword, text
@@ -155,11 +143,9 @@ def _configured(chosen: argparse.Namespace, config: str) -> _Tried:
 
 def _provider_and_option(text: str) -> tuple[str, str]:
     """Split EP.OPTION=VALUE into the EP and the rest, which may be empty."""
-    known = {*PROVIDERS, *presence.kinds()}
     dots = [index for index, character in enumerate(f"{text.partition('=')[0]}.") if character == "."]
     for dot in reversed(dots):  # the name of an EP can contain a dot
-        name = configurations.full_name(text[:dot])
-        if name in known:
+        if name := provider_named(text[:dot], presence.kinds()):
             return name, text[dot + 1 :]
     return text[: dots[0]], text[dots[0] + 1 :]
 
@@ -177,9 +163,8 @@ def prepare(
         with configurations.environment(config, inherited):
             return backend.prepare(model, device, **specified)
     except Exception as error:
-        named = [flag for keyword, (flag, *_) in _FLAGS.items() if keyword in getattr(error, "reason", "")]
-        custom = "is not a registered function/op" in str(error) and ". Use --extension to register custom operators"
-        hint = custom or (f" (on the command line: {', '.join(named)})" if named else "")
+        custom = "is not a registered function/op" in str(error)
+        hint = ". Use --extension to register custom operators" if custom else ""
         # The command puts its own libraries into the environment's configuration.
         of_command = config.get("extensions") and str(error).startswith("Extension ")
         text = str(error).removesuffix(FROM_ENVIRONMENT) if of_command else error
@@ -251,7 +236,7 @@ def _result(one: _Tried, first: _Tried) -> dict[str, object]:
 
 def show(result: dict, page: Page) -> None:
     page.add(result["model"], 18, "model")
-    page.rows("input", [_typed(value) for value in result["inputs"]], 18)
+    page.rows("input", [inputs.declaration(value) for value in result["inputs"]], 18)
     several = len(result["configurations"]) > 1
     for index, configuration in enumerate(result["configurations"], 1):
         if several:
@@ -279,10 +264,8 @@ def _show_configuration(found: dict, several: bool, page: Page) -> None:
     if nodes is not None:
         counts = [f"{count} on {name}" for name, count in nodes.items() if count or name in specified]
         page.add(", ".join(counts), 18, "nodes")
-        if nodes.get(AZURE) == 0:
-            page.add(f"{AZURE} takes no node of this model, so no data leaves this machine", 18)
     for output in found["outputs"]:
-        page.add(_typed(output), 18, "output")
+        page.add(inputs.declaration(output), 18, "output")
         if "difference" in output:
             page.add(_verdict(output["difference"]), 18)
     if found["latency_ms"] and not several:
@@ -290,10 +273,6 @@ def _show_configuration(found: dict, several: bool, page: Page) -> None:
         figures = ", ".join(f"{name} {latency[name]:.3g}" for name in ("p50", "p90", "p99"))
         runs = f"{latency['runs']} run{'s' if latency['runs'] > 1 else ''}, after {latency['warm_up']} warm-up runs"
         page.add(f"{figures} ms ({runs})", 18, "latency")
-
-
-def _typed(value: dict) -> str:
-    return f"{value['name']}: {value['type']} {'' if value['shape'] is None else value['shape']}".rstrip()
 
 
 def _verdict(found: dict) -> str:

@@ -131,11 +131,6 @@ def _similar_keyword(name: str, value: object) -> str:
     return _did_you_mean(forms)
 
 
-def session_attributes(name: str) -> list[str]:
-    """Return the ``SessionOptions`` attributes that a flag such as ``threads`` or ``intra-op-num-threads`` means."""
-    return _similar(name.replace("-", "_"), SESSION_ATTRIBUTES)
-
-
 def similar_provider(name: str) -> str:
     """Return the sentence that suggests an EP with a similar name, or that lists the known EPs."""
     names = {known.lower().removesuffix(_SUFFIX): known for known in PROVIDERS}
