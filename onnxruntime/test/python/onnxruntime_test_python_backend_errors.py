@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Tests errors.py: the class of each error, its content, and that other processes can read it."""
+"""Tests errors.py: the line at which a warning is given, and errors that reach other processes."""
 
 from __future__ import annotations
 

@@ -72,16 +72,10 @@ class AppliedTest(unittest.TestCase):
                 with environment(f"@{path}"):
                     self.check_everything()
 
-    def test_not_set_or_empty(self) -> None:
-        without = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    def test_empty(self) -> None:
         available = tuple(onnxruntime.get_available_providers())
-        for more, providers in (
-            ({}, available),
-            ({VARIABLE: ""}, available),
-            ({VARIABLE: "{}"}, available),
-            ({VARIABLE: '{"provider_options": {}}'}, (CPU,)),
-        ):
-            with mock.patch.dict(os.environ, without | more, clear=True):
+        for text, providers in (("", available), ("{}", available), ('{"provider_options": {}}', (CPU,))):
+            with environment(text):
                 rep = prepare()
             self.assertEqual(rep.providers, providers)
             self.assertEqual((dict(rep.session_config), dict(rep.run_config)), ({}, {}))
@@ -208,7 +202,6 @@ class BrokenTest(unittest.TestCase):
             ('{"run_config": {}, "run_config": {}}', "duplicate key 'run_config'"),
             ('{"session_config": {"a": 1, "b": 2, "a": 1}}', "duplicate key 'a'"),
             ('{"run_config": {"gpu_graph_id": NaN}}', "'NaN' is not a finite number"),
-            ('{"run_config": {"gpu_graph_id": -Infinity}}', "not a finite number"),
             ('{"run_config": {"gpu_graph_id": 1e999}}', "'1e999' is not a finite number"),
             ('{"run_config": {"gpu_graph_id": ' + "1" * 9999 + "}}", "digits"),
             (deep, "nested too deeply"),
@@ -235,10 +228,8 @@ class BrokenTest(unittest.TestCase):
     def test_the_same_allowlist(self) -> None:
         for config, place in (
             ({"session_config": {WRITES: "x"}}, rf"session_config\['{WRITES}'\]"),
-            ({"session_config": {"no.such": 1}}, r"session_config\['no.such'\]"),
             ({"session_config": {PREPACKING: None}}, rf"session_config\['{PREPACKING}'\]"),
             ({"session_config": {PREPACKING: [1]}}, rf"session_config\['{PREPACKING}'\]"),
-            ({"session_config": {f"{PREPACKING}\0": 1}}, "session_config"),
             ({"session_config": {"session.disable_cpu_ep_fallback": 1}}, "an execution provider"),
             ({"run_config": {GRAPH_ID: 1.5}}, rf"run_config\['{GRAPH_ID}'\]: invalid value 1\.5"),
             ({"provider_options": {"NoSuchExecutionProvider": {}}}, r"provider_options\['NoSuch"),
