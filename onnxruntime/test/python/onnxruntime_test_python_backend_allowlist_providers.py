@@ -21,7 +21,7 @@ from onnxruntime.backend import provider_names
 from onnxruntime.backend.allowlist import refusals, value_kinds
 from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
 from onnxruntime.backend.allowlist.refusals import EVERY_PROVIDER, Refused, verdicts
-from onnxruntime.backend.allowlist.rules import Circumstances, Rule
+from onnxruntime.backend.allowlist.rules import Circumstances, Rule, Setting
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CANN, CPU, CUDA, MIGRAPHX, OPENVINO, OPENVINO_AUTO, TENSORRT, WEBGPU
@@ -140,11 +140,14 @@ class SpellingTest(unittest.TestCase):
 
     def test_values(self) -> None:
         for (name, option), (accepted, refused) in EXAMPLES.items():
-            kind = next(kinds[option].kind for kinds in PROVIDERS[name].values() if option in kinds)
+            rule = next(kinds[option] for kinds in PROVIDERS[name].values() if option in kinds)
+            kind = rule.kind
             for value in accepted:
                 with self.subTest(f"{name} {option}", value=value):
                     self.assertEqual(kind.render(kind.parse(value)), value)
                     self.assertEqual(kind.read(value), kind.parse(value))
+                    plain = Setting(rule, kind.parse(value), value, ("provider_options", name, option)).plain
+                    self.assertEqual(kind.parse(plain), kind.parse(value))
             for value in (*refused, 0, None, b"CPU", f"{accepted[0]}\0"):
                 with self.subTest(f"{name} {option}", value=value), self.assertRaises(ValueError):
                     kind.parse(value)

@@ -70,6 +70,7 @@ class SimilarNamesTest(unittest.TestCase):
         for name in ("Foo", "XExecutionProvider", "MyOwnExecutionProvider", "ExecutionProvider", "", "x" * 10**6):
             with self.subTest(name[:30]):
                 self.assertNotIn("Did you mean", suggestions.similar_provider(name))
+                self.assertEqual(suggestions.provider_named(name), "")
 
     def test_devices(self) -> None:
         for given, meant in (("cuda", "CUDA"), ("cuda:1", "CUDA:1"), ("Cpu", "CPU"), (" CUDA", "CUDA")):

@@ -110,6 +110,14 @@ class TestValueKinds(unittest.TestCase):
                 if type(value) is bool:
                     self.assertIn(kind.forbidden, str(raised.exception))
 
+    def test_descriptions(self):
+        for kind, accepts in (
+            (Fixed(False, ""), "False, 0 or '0'"),
+            (Integer(0, 64, flags=True), "True/False or an integer from 0 to 64"),
+            (Integer(among=(2, 4)), "one of 2, 4"),
+        ):
+            self.assertEqual(kind.accepts, accepts)
+
     def test_a_flag_reads_the_spellings_that_ort_reports(self):
         for text, on in {"1": True, "true": True, "True": True, "0": False, "false": False, "False": False}.items():
             self.assertIs(Flag().read(text), on)
