@@ -84,11 +84,9 @@ def validate(text: str) -> tuple[dict[str, object], list[dict[str, object]]]:
             {"name": name, "kind": kind, "available": name in present, "options": option_texts(name, kind, settings)}
         )
     return {
+        **dict.fromkeys(KEYWORDS, {}),
+        **permit.configuration(),
         "provider_options": providers,
-        "session_config": dict(permit.session_config),
-        "run_config": dict(permit.run_config),
-        "session_options": {name: getattr(value, "name", value) for name, value in permit.attributes.items()},
-        "free_dimension_overrides": dict(permit.sizes),
         **{keyword: config.get(keyword, []) for keyword in LIBRARIES},
         PERMIT: config.get(PERMIT),
         "warnings": warnings,
