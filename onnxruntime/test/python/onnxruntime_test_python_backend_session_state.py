@@ -146,11 +146,6 @@ class StateTest(unittest.TestCase):
         rep.run([np.ones((3, 4), np.float32)])
         self.assertEqual(len({*vars(rep.session)} - before), 1)
 
-    def test_the_settings_of_prepare_are_taken_once(self) -> None:
-        rep = onnxruntime.backend.prepare(chain(), provider_options={}, intra_op_num_threads=1)
-        self.assertIsNone(state.of(rep.session).take_applied())
-        self.assertEqual(onnxruntime.backend.prepare(rep.session).session_options, {})
-
     def test_set_providers_ends_a_check(self) -> None:
         session = self.session()
         kept = state.of(session)
