@@ -84,7 +84,7 @@ def validate(text: str) -> tuple[dict[str, object], list[dict[str, object]]]:
             {"name": name, "kind": kind, "available": name in present, "options": option_texts(name, kind, settings)}
         )
     return {
-        **dict.fromkeys(KEYWORDS, {}),
+        **{keyword: {} for keyword in KEYWORDS},
         **permit.configuration(),
         "provider_options": providers,
         **{keyword: config.get(keyword, []) for keyword in LIBRARIES},
