@@ -21,12 +21,6 @@ from onnxruntime.backend.errors import InputError
 
 
 class InputsTest(CommandTest):
-    def test_random_whole_numbers_are_zero_and_one(self) -> None:
-        for element in (TensorProto.INT64, TensorProto.UINT8, TensorProto.BOOL):
-            session = onnxruntime.InferenceSession(identity(tensor(element, [64])))
-            (values,) = inputs.values(session.get_inputs(), [], [])
-            self.assertEqual({*values.tolist()}, {0, 1})
-
     def test_random_inputs_of_every_type(self) -> None:
         for element in (
             TensorProto.FLOAT16,
@@ -42,10 +36,13 @@ class InputsTest(CommandTest):
             with self.subTest(TensorProto.DataType.Name(element)):
                 if dtype == np.float32:
                     self.skipTest("needs onnx 1.19, whose arrays of the types that numpy lacks are ml_dtypes")
-                path = self.put("identity.onnx", identity(tensor(element, [3])))
+                path = self.put("identity.onnx", identity(tensor(element, [64])))
                 (output,) = self.run_one(path)["outputs"]
                 name = "string" if element == TensorProto.STRING else dtype.name
-                self.assertEqual((output["type"], output["shape"]), (name, [3]))
+                self.assertEqual((output["type"], output["shape"]), (name, [64]))
+                if dtype.kind in "iub":
+                    (values,) = inputs.values(onnxruntime.InferenceSession(path).get_inputs(), [], [])
+                    self.assertEqual({*values.tolist()}, {0, 1})
 
     def test_random_inputs_are_the_same_every_time(self) -> None:
         nodes = onnxruntime.InferenceSession(three_inputs().SerializeToString()).get_inputs()

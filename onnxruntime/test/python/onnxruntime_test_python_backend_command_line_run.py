@@ -34,7 +34,7 @@ from backend_test_observable_models import CONTRADICTORY, GELU
 import onnxruntime
 from onnxruntime.backend import backend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.command_line import info, main, run
+from onnxruntime.backend.command_line import info, run
 from onnxruntime.backend.request import FROM_ENVIRONMENT
 
 RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
@@ -197,12 +197,22 @@ class ConfigurationTest(CommandTest):
             prepare.assert_called_once_with(self.path, None, run_config={}, **config)
 
     def test_options_of_eps_add_to_those_of_config(self) -> None:
-        config = {"provider_options": {"CUDAExecutionProvider": {"use_tf32": 0}}}
-        words = ["CUDA.device_id=1", "CUDA.a=True", "CUDA.b=FALSE", "CUDA.c=d=e", "CUDA.f=", "CPU"]
-        chosen = main._parser().parse_args(["run", "m", *(f"--provider-option={word}" for word in words)])
-        cuda = {"use_tf32": 0, "device_id": "1", "a": True, "b": False, "c": "d=e", "f": ""}
-        specified = run._configured(chosen, json.dumps(config)).specified["provider_options"]
-        self.assertEqual(specified, {"CUDAExecutionProvider": cuda, CPU: {}})
+        cuda, openvino = "CUDAExecutionProvider", "OpenVINOExecutionProvider"
+        words = ["CUDA.device_id=1", "cuda.a=True", "CUDA.b=FALSE", "CUDA.c=d=e", "CUDA.f=", "CUDA.arena.max_mem=1.5"]
+        words += ["CPU", f"{openvino}.AUTO.x=1", f"{openvino}.AUTO", "OpenVINO.AUTO=1", "No.such.x=1"]
+        with mock.patch.object(run.backend, "prepare", side_effect=RuntimeError) as prepare:
+            Ran(
+                *("run", self.path, "--config", json.dumps({"provider_options": {cuda: {"use_tf32": 0}}})),
+                *(f"--provider-option={word}" for word in words),
+            )
+        expected = {
+            cuda: {"use_tf32": 0, "device_id": "1", "a": True, "b": False, "c": "d=e", "f": "", "arena.max_mem": "1.5"},
+            CPU: {},
+            f"{openvino}.AUTO": {"x": "1"},
+            openvino: {"AUTO": "1"},
+            "No": {"such.x": "1"},
+        }
+        self.assertEqual(prepare.call_args.kwargs["provider_options"], expected)
 
     def run_configs(self, *configs: dict) -> list[dict]:
         """Execute ``run`` with configurations of which one fails, and return their parts of the result."""
@@ -275,25 +285,6 @@ class ConfigurationTest(CommandTest):
             self.show("inspect", path)
         self.show("inspect", path, "--extension", "onnxruntime_extensions")
 
-    def test_names_of_eps_and_options(self) -> None:
-        for given, expected in (
-            ("cuda.use_tf32=1", ("CUDAExecutionProvider", "use_tf32=1")),
-            ("CUDAExecutionProvider", ("CUDAExecutionProvider", "")),
-            ("CUDA.arena.max_mem=1.5", ("CUDAExecutionProvider", "arena.max_mem=1.5")),
-            ("OpenVINOExecutionProvider.AUTO.x=1", ("OpenVINOExecutionProvider.AUTO", "x=1")),
-            ("OpenVINOExecutionProvider.AUTO", ("OpenVINOExecutionProvider.AUTO", "")),
-            ("OpenVINO.AUTO=1", ("OpenVINOExecutionProvider", "AUTO=1")),
-            ("No.such.x=1", ("No", "such.x=1")),
-        ):
-            self.assertEqual(run._provider_and_option(given), expected)
-
-    def test_a_name_in_the_wrong_place(self) -> None:
-        for flag, entry, right in (
-            ("--session-config", "intra_op_num_threads=2", "session_options"),
-            ("--session-option", f"{SPINNING}=0", "session_config"),
-        ):
-            self.assertIn(right, self.mistake("run", self.path, flag, entry))
-
 
 class CompareTest(CommandTest):
     def test_a_difference_beyond_the_tolerance_is_a_failure(self) -> None:
@@ -351,6 +342,9 @@ class MistakeTest(CommandTest):
             ([named, "--free-dimension", "N=x"], "'x'"),
             ([self.path, "--free-dimension", "x"], "--free-dimension: invalid value 'x'. Expected NAME=SIZE\n"),
             ([self.path, "--session-config", f"{PREPACKING}=yes"], "'yes'"),
+            # A name in the wrong place
+            ([self.path, "--session-config", "intra_op_num_threads=2"], "session_options"),
+            ([self.path, "--session-option", f"{SPINNING}=0"], "session_config"),
             ([self.path, "--session-config", f"{WRITES}={self.folder}/stats"], WRITES),
             ([self.path, "--run-config", "gpu_graph_id=-2"], "gpu_graph_id"),
             ([self.path, "--config", "{]"], "JSON"),
