@@ -20,6 +20,7 @@ from unittest import mock
 
 from backend_test_capture import Expected, capture_of, chain, in_threads
 from backend_test_capture_cuda import ORDINARY, OnCuda, needs_cuda, open_session
+from onnxruntime_test_python_backend_runs_locks import Held, in_run
 
 import onnxruntime
 import onnxruntime.backend
@@ -62,11 +63,9 @@ class BesideOthersTest(OnCuda):
         self.beside_captures(work)
 
     def test_preparing_and_releasing(self) -> None:
-        self.beside_captures(lambda: self.ordinary(chain()).run([self.data(0, 3, 4)]))
-
-    def test_a_session_that_the_caller_opened(self) -> None:
         def work() -> None:
-            onnxruntime.backend.prepare(open_session(chain(), {})).run([self.data(0, 3, 4)])
+            for rep in (self.ordinary(chain()), onnxruntime.backend.prepare(open_session(chain(), {}))):
+                rep.run([self.data(0, 3, 4)])
 
         self.beside_captures(work)
 
@@ -87,31 +86,14 @@ class BesideOthersTest(OnCuda):
 
         self.beside_captures(work)
 
-    def test_replays_of_other_sessions(self) -> None:
-        rep, expected = self.prepare(chain()), Expected(chain())
-
-        def work() -> None:
-            self.check_run(rep, expected, self.data(0, 3, 4))
-
-        self.beside_captures(work)
-
     def test_ordinary_runs_of_a_session_that_captures_are_alone(self) -> None:
         rep, x = self.prepare(chain()), self.data(0, 3, 4)
         rep.run([x])
-        inside, go_on = threading.Event(), threading.Event()
-
-        def run() -> None:
-            inside.set()
-            go_on.wait(20)
-
-        with ThreadPoolExecutor(2) as pool:
-            running = pool.submit(locks.CUDA.run, None, run)
-            inside.wait(20)
-            ordinary = pool.submit(rep.run, [x], run_config=ORDINARY)
-            time.sleep(0.2)
-            self.assertFalse(ordinary.done())
-            go_on.set()
-            running.result()
+        with ThreadPoolExecutor(1) as pool:
+            with Held(in_run(locks.CUDA)):
+                ordinary = pool.submit(rep.run, [x], run_config=ORDINARY)
+                time.sleep(0.2)
+                self.assertFalse(ordinary.done())
             self.check(ordinary.result(), Expected(chain())(x))
 
     def check_nobody_is_alone(self, inside: threading.Event, go_on: threading.Event, run) -> None:

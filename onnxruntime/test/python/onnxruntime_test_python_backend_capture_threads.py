@@ -23,7 +23,7 @@ from contextlib import nullcontext
 from functools import partial
 from unittest import mock
 
-from backend_test_capture import Expected, capture_of, chain, in_threads
+from backend_test_capture import Expected, capture_of, captured_ids, chain, in_threads
 from backend_test_capture_cuda import CUDA, DEVICES, ORDINARY, OnCuda, needs_cuda
 from backend_test_models import parsed
 
@@ -40,21 +40,13 @@ class ThreadTest(OnCuda):
 
     def test_runs_go_straight(self) -> None:
         rep, threads = self.prepare(chain()), set()
-        x = self.data(0, 3, 4)
-        inner = type(rep.session).run_with_iobinding
-
-        def watched(*arguments):
-            threads.add(threading.get_ident())
-            return inner(rep.session, *arguments)
-
-        with mock.patch.object(rep.session, "run_with_iobinding", watched):
-            rep.run([x])
-            rep.run([x])
+        with captured_ids(rep, threads):
+            for _ in range(2):
+                rep.run([self.data(0, 3, 4)])
         self.assertEqual(threads, {threading.get_ident()})
 
     def test_more_threads_than_have_graphs_of_their_own(self) -> None:
         rep, expected = self.prepare(chain(10)), Expected(chain(10))
-        threads = set()
 
         def work(k: int) -> None:
             for i in range(10):
@@ -62,32 +54,23 @@ class ThreadTest(OnCuda):
                 self.check(rep.run([x]), expected(x))
                 config = {"gpu_graph_id": 3 + k % 2}
                 self.check(rep.run([x], run_config=config), expected(x))
-            threads.add(threading.get_ident())
 
         in_threads(20, work)
-        self.assertEqual(len(threads), 20)
         # Each of the first eight threads has two graphs, the others together have four.
         self.assertEqual(len(capture_of(rep.session)._begun), 2 * graph_keys.MOST_THREADS + 4)
 
     def test_threads_that_end_take_nothing_along(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
-        failed = []
 
-        def work(i: int) -> None:
-            x = self.data(i, 3, 4)
-            try:
-                for config in (None, {"gpu_graph_id": 5}, ORDINARY):
-                    self.check(rep.run([x], run_config=config), expected(x))
-            except BaseException as error:
-                failed.append(error)
+        def work(_: int) -> None:
+            x = self.data(0, 3, 4)
+            for config in (None, {"gpu_graph_id": 5}, ORDINARY):
+                self.check(rep.run([x], run_config=config), expected(x))
 
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # the bound on graphs is not reached, however many threads come
-            for i in range(40):
-                thread = threading.Thread(target=work, args=(i,))
-                thread.start()
-                thread.join()
-        self.assertEqual(failed, [])
+            for _ in range(40):
+                in_threads(1, work)
         self.assertLessEqual(len(capture_of(rep.session)._begun), 2 * graph_keys.MOST_THREADS + 2)
 
     def test_no_capture_in_the_middle_of_a_replay_of_another_thread(self) -> None:
@@ -193,12 +176,7 @@ class ThreadTest(OnCuda):
                     with locks.CUDA.alone() if k % 2 else nullcontext():
                         self.check(rep.run([x]), expected(x))
 
-            threads = [threading.Thread(target=work, args=(k,), daemon=True) for k in range(6)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join(60)
-            self.assertFalse(any(thread.is_alive() for thread in threads))
+            in_threads(6, work)
 
 
 class WorkerTest(unittest.TestCase):
@@ -208,14 +186,13 @@ class WorkerTest(unittest.TestCase):
         self.lock = locks.SessionLock(side_by_side=True)
         self.worker = graph_keys.Worker(self.lock, 0)
 
-    def interrupt(self, *moments: float) -> None:
-        """Interrupt this thread after each of the durations."""
-        previous = signal.signal(signal.SIGINT, signal.default_int_handler)
-        self.addCleanup(signal.signal, signal.SIGINT, previous)
-        for moment in moments:
-            timer = threading.Timer(moment, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
-            timer.start()
-            self.addCleanup(timer.join)
+    def signal_after(self, seconds: float, number: int, handler: Callable) -> None:
+        """Send a signal to this thread after a time."""
+        previous = signal.signal(number, handler)
+        self.addCleanup(signal.signal, number, previous)
+        timer = threading.Timer(seconds, signal.pthread_kill, (threading.get_ident(), number))
+        timer.start()
+        self.addCleanup(timer.join)
 
     def test_results_and_errors(self) -> None:
         self.assertEqual(self.worker.call(divmod, 7, 2), (3, 1))
@@ -231,7 +208,8 @@ class WorkerTest(unittest.TestCase):
             time.sleep(0.6)
             ended.append(1)
 
-        self.interrupt(0.1, 0.2, 0.3)
+        for moment in (0.1, 0.2, 0.3):
+            self.signal_after(moment, signal.SIGINT, signal.default_int_handler)
         with self.assertRaises(KeyboardInterrupt), self.lock.alone():
             self.worker.call(work)
         self.assertEqual(ended, [1])
@@ -251,13 +229,9 @@ class WorkerTest(unittest.TestCase):
                     wrong.extend(working)
                 handled.append(1)
 
-            previous = signal.signal(signal.SIGUSR1, handle)
-            self.addCleanup(signal.signal, signal.SIGUSR1, previous)
-            timer = threading.Timer(0.1, signal.pthread_kill, (threading.get_ident(), signal.SIGUSR1))
-            timer.start()
+            self.signal_after(0.1, signal.SIGUSR1, handle)
             with hold():
                 self.lock.replayer(locks.Turn(), lambda *_: self.worker.call(work))(None, None)
-            timer.join()
             self.assertEqual((wrong, handled), ([], [1]))
 
     def test_an_interrupt_while_it_starts(self) -> None:
