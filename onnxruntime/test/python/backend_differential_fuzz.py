@@ -30,9 +30,9 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import backend_test_observable_models as models
 import numpy as np
@@ -160,51 +160,40 @@ def tolerance(trial: Trial, keywords: dict) -> tuple[float, float]:
 
 def check_echo(rep: onnxruntime.backend.backend_rep.OnnxRuntimeBackendRep, keywords: dict) -> None:
     unconfirmed = rep.unconfirmed
-    for keyword, table, echoed in (
-        ("session_config", SESSION_CONFIG, rep.session_config),
-        ("run_config", RUN_CONFIG, rep.run_config),
-    ):
+    for keyword, table in (("session_config", SESSION_CONFIG), ("run_config", RUN_CONFIG)):
         asked = {key: table[key].kind.render(table[key].kind.parse(value)) for key, value in keywords[keyword].items()}
-        expect(dict(echoed) == asked, f"{keyword} was {asked}, echoed is {dict(echoed)}")
-        for key in asked:
-            known = key in OBSERVABLE or key in unconfirmed.get(keyword, ())
-            expect(known, f"{key} is neither observable nor unconfirmed")
+        assert getattr(rep, keyword) == asked, f"{keyword} was {asked}, echoed is {getattr(rep, keyword)}"
+        unknown = asked.keys() - OBSERVABLE - unconfirmed.get(keyword, {}).keys()
+        assert not unknown, f"{unknown} are neither observable nor unconfirmed"
     for name, options in keywords.get("provider_options", {}).items():
         for option, value in options.items():
             kind = PROVIDERS[name]["built-in"][option].kind
-            shown = rep.provider_options[name].get(option)
-            expect(
-                option in unconfirmed.get(name, ()) or kind.read(shown) == kind.parse(value),
-                f"{option} of {name} is neither {value!r} nor unconfirmed, but {shown!r}",
-            )
+            if option not in unconfirmed.get(name, ()):
+                shown = rep.provider_options[name].get(option)
+                assert kind.read(shown) == kind.parse(value), f"{option} of {name} is {shown!r}, not {value!r}"
     held = rep.session.get_session_options()
-    for name, rule in SESSION_ATTRIBUTES.items():
-        if name in keywords and name not in unconfirmed.get("session_options", ()):
-            expect(getattr(held, name) == rule.kind.parse(keywords[name]), f"{name} is {getattr(held, name)}")
-    expect(
-        bool(unconfirmed.keys() & {"session_config", "run_config", "session_options"}) <= bool(rep.warnings), "silent"
-    )
+    for name in (SESSION_ATTRIBUTES.keys() & keywords.keys()) - unconfirmed.get("session_options", {}).keys():
+        expected = SESSION_ATTRIBUTES[name].kind.parse(keywords[name])
+        assert getattr(held, name) == expected, f"{name} is {getattr(held, name)}"
+    assert rep.warnings or unconfirmed.keys().isdisjoint(("session_config", "run_config", "session_options")), "silent"
 
 
 def state() -> dict[str, object]:
     """Return the state of the process that a session must not change."""
     tiny32, tiny64 = np.array([1e-20], np.float32), np.array([5e-324])
-    descriptors = "/proc/self/fd"
     return {
         "denormals": (float((tiny32 * tiny32)[0]), float((tiny64 * np.array([1.0]))[0]), 5e-324 * 1.0),
         "rounding": (1.0 / 3.0, -1.0 / 3.0, float(np.float32(1) / np.float32(3)), 0.1 + 0.2),
         "environment": dict(os.environ),
         "folder": (os.getcwd(), sorted(os.listdir())),
-        "files": sorted(filter(None, (_target(f"{descriptors}/{number}") for number in os.listdir(descriptors))))
-        if os.path.isdir(descriptors)
-        else (),
+        "files": sorted(filter(None, map(_target, Path("/proc/self/fd").glob("*")))),
         "warning filters": list(warnings.filters),
         "numpy": np.geterr(),
         "Python threads": threading.active_count(),
     }
 
 
-def _target(descriptor: str) -> str:
+def _target(descriptor: Path) -> str:
     try:
         target = os.readlink(descriptor)
     except OSError:  # the one that listed the folder
@@ -214,13 +203,7 @@ def _target(descriptor: str) -> str:
 
 
 def threads() -> int:
-    tasks = "/proc/self/task"
-    return len(os.listdir(tasks)) if os.path.isdir(tasks) else 0
-
-
-def expect(condition: bool, message: str) -> None:
-    if not condition:
-        raise AssertionError(message)
+    return len(os.listdir("/proc/self/task")) if sys.platform == "linux" else 0
 
 
 def example(trial: Trial, keywords: dict, run_keywords: dict) -> str:
@@ -228,13 +211,13 @@ def example(trial: Trial, keywords: dict, run_keywords: dict) -> str:
     try:
         rep = onnxruntime.backend.prepare(trial.serialized, **keywords)
     except onnxruntime.backend.NotPermittedError as refusal:
-        expect(bool(refusal.keyword and refusal.reason), f"a refusal that does not say of what: {refusal}")
+        assert refusal.keyword and refusal.reason, f"a refusal that does not say of what: {refusal}"
         return "refused"
     check_echo(rep, keywords)
     relative, absolute = tolerance(trial, keywords)
     for _ in range(2):
         for got, want in zip(rep.run([trial.feed], **run_keywords), trial.outputs, strict=True):
-            expect(got.dtype == want.dtype, f"{got.dtype} for {want.dtype}")
+            assert got.dtype == want.dtype, f"{got.dtype} for {want.dtype}"
             np.testing.assert_allclose(got, want, relative, max(absolute, 1e-5 * float(np.abs(want).max())))
     return "idle" if rep.unconfirmed else "applied"
 
@@ -268,8 +251,11 @@ def main() -> int:
                 gc.collect()
                 after = state()
                 changed = {name: (before[name], after[name]) for name in before if before[name] != after[name]}
-                expect(not changed, f"the process is not as it was: {changed}")
-                _wait_for(lambda: threads() <= most, "threads stay")
+                assert not changed, f"the process is not as it was: {changed}"
+                end = time.monotonic() + 5
+                while threads() > most:
+                    assert time.monotonic() < end, "threads stay"
+                    time.sleep(0.01)
             except Exception as error:
                 failures += 1
                 model = everything.index(trial)
@@ -277,13 +263,6 @@ def main() -> int:
         os.chdir("/")
     print(f"{arguments.examples} examples, {dict(counts)}, {failures} failures, seed {arguments.seed}")
     return int(failures > 0)
-
-
-def _wait_for(condition: Callable[[], bool], message: str) -> None:
-    end = time.monotonic() + 5
-    while not condition():
-        expect(time.monotonic() < end, message)
-        time.sleep(0.01)
 
 
 if __name__ == "__main__":
