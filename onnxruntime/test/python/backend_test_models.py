@@ -23,6 +23,10 @@ import onnxruntime
 IR_VERSION = 10
 OPSET = 21
 
+BFLOAT16 = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
+# From onnx 1.19, arrays of the types that numpy does not have are of ml_dtypes.
+NARROW = np.float32 != BFLOAT16
+needs_narrow_types = unittest.skipUnless(NARROW, "needs onnx 1.19, whose arrays of these types are ml_dtypes")
 reads_linux = unittest.skipUnless(sys.platform == "linux", "reads the state of a process from Linux")
 
 
@@ -61,6 +65,12 @@ def parsed(text: str, *domains: str, **initializers: np.ndarray) -> ModelProto:
     return made
 
 
+def on_cpu(made: ModelProto | str):
+    """Prepare a model, or that of a text, on the CPU EP. It need not declare shapes. The caller imports the backend."""
+    made = parsed(made, "ai.onnx.ml") if isinstance(made, str) else made
+    return onnxruntime.backend.prepare(made.SerializeToString(), provider_options={})
+
+
 def two_nodes(shape: Sequence[int | str | None] = (2, 3)) -> ModelProto:
     """``Y = abs(-X)``: the smallest model with something to assign."""
     nodes = [helper.make_node("Neg", ["X"], ["Z"]), helper.make_node("Abs", ["Z"], ["Y"])]
@@ -96,11 +106,6 @@ def one_node(op: str, takes: dict[str, TypeProto], gives: TypeProto, domain: str
 def identity(of: TypeProto) -> bytes:
     """Return a model that returns its input, which can have any type."""
     return one_node("Identity", {"X": of}, of)
-
-
-def cast(source: int, target: int) -> bytes:
-    """Return a model that converts its input to another element type."""
-    return one_node("Cast", {"X": tensor(source)}, tensor(target), to=target)
 
 
 def slow() -> ModelProto:
