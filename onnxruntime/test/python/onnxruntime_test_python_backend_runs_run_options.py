@@ -9,12 +9,12 @@ from __future__ import annotations
 import collections
 import contextlib
 import gc
-import sys
+import reprlib
 import tracemalloc
 import unittest
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import MappingProxyType
 from typing import ClassVar
 from unittest import mock
@@ -23,6 +23,7 @@ import numpy as np
 from backend_test_children import run_code
 from backend_test_hostile_values import Str
 from backend_test_models import no_session_opens, parsed, reads_linux, sent_run_config, two_nodes
+from onnxruntime_test_python_backend_runs_limits import at_every_moment
 
 import onnxruntime
 import onnxruntime.backend
@@ -74,22 +75,14 @@ class RunConfigTest(unittest.TestCase):
         ):
             self.assertEqual(sent_run_config(rep, run_config=given, **keywords), {"gpu_graph_id": "-1"})
 
-    def test_preparing_a_rep_again(self) -> None:
+    def test_preparing_again(self) -> None:
         first = prepare(run_config={"gpu_graph_id": 3})
-        second = onnxruntime.backend.prepare(first, run_config={SHRINKAGE: "cpu:0"})
-        third = onnxruntime.backend.prepare(first, run_config={"gpu_graph_id": 4})
-        self.assertIsNot(first, second)
-        self.assertIs(first._session, second._session)
-        self.assertEqual(dict(first.run_config), {"gpu_graph_id": "3"})
-        self.assertEqual(dict(second.run_config), {"gpu_graph_id": "3", SHRINKAGE: "cpu:0"})
-        self.assertEqual(dict(third.run_config), {"gpu_graph_id": "4"})
-        self.assertEqual(sent_run_config(first), {"gpu_graph_id": "3"})
-
-    def test_an_existing_session(self) -> None:
-        session = prepare()._session
-        rep = onnxruntime.backend.prepare(session, run_config={"gpu_graph_id": 3})
-        self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"})
-        np.testing.assert_array_equal(onnxruntime.backend.run(session, [X], run_config={"gpu_graph_id": 3})[0], abs(X))
+        for source, before in ((first, {"gpu_graph_id": "3"}), (first.session, {})):
+            for added in ({SHRINKAGE: "cpu:0"}, {"gpu_graph_id": "4"}):
+                again = onnxruntime.backend.prepare(source, run_config=added)
+                self.assertIs(again.session, first.session)
+                self.assertEqual((dict(again.run_config), sent_run_config(again)), ({**before, **added},) * 2)
+        self.assertEqual((dict(first.run_config), sent_run_config(first)), ({"gpu_graph_id": "3"},) * 2)
 
     @reads_linux
     def test_it_acts_on_each_run(self) -> None:
@@ -120,78 +113,71 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
         self.assertEqual(len(released), 3)
         self.assertGreater(min(released), 48)
 
-    def test_shrinkage_needs_its_arena(self) -> None:
-        for keywords, value in (({"enable_cpu_mem_arena": False}, "cpu:0"), ({}, "gpu:0"), ({}, "cpu:0;gpu:0")):
-            with no_session_opens(), self.assertRaises(NotPermittedError) as caught:
-                prepare(run_config={SHRINKAGE: value}, **keywords)
-            self.assertEqual((caught.exception.keyword, caught.exception.key), ("run_config", SHRINKAGE))
-        rep = prepare(enable_cpu_mem_arena=False)
-        with self.assertRaises(NotPermittedError):
-            rep.run([X], run_config={SHRINKAGE: "cpu:0"})
-
-    def at_every_moment(self, function: str, act: Callable[[], None], call: Callable[[], None]) -> None:
-        """Call, and act between two instructions of a function of the package, once for each instruction."""
-        moment, left = 0, -1
-        while left < 0:
-            moment += 1
-            left = moment
-
-            def trace(frame, event, _):
-                nonlocal left
-                if frame.f_code.co_name == function:
-                    frame.f_trace_opcodes = True
-                    left -= event == "opcode"
-                    if left == 0:
-                        left = -1
-                        act()
-                return trace
-
-            before = sys.gettrace()
-            # Python 3.12.1 delivers no opcode events if no frame requested them before settrace.
-            sys._getframe().f_trace_opcodes = True
-            sys.settrace(trace)
-            try:
-                call()
-            finally:
-                sys.settrace(before)  # a coverage tool may use it
-        self.assertGreater(moment, 10)
-
     def test_another_thread_changes_it_in_a_run(self) -> None:
         rep, config = prepare(), {}
 
-        def run() -> None:
+        def run() -> list:
             config.clear()
             config[SHRINKAGE] = "cpu:0"
-            np.testing.assert_array_equal(rep.run([X], run_config=config)[0], abs(X))
+            return rep.run([X], run_config=config)
 
-        self.at_every_moment("settings_of", lambda: config.update({"gpu_graph_id": -1}), run)
+        def check(seen: object) -> None:
+            np.testing.assert_array_equal(seen[0], abs(X))
+
+        at_every_moment(lambda: config.update({"gpu_graph_id": -1}), run, check)
 
     def test_another_thread_adds_entries_while_it_is_read(self) -> None:
         for added in (1, 300):
-            config = {}
+            config, more = {}, {str(number): 1 for number in range(added)}
 
-            def read(config=config, added=added) -> None:
+            def read(config=config) -> dict:
                 config.clear()
                 config["a"] = 1
-                try:
-                    found = request.read("session_config", config)
-                    self.assertLessEqual(len(found), 256)
-                    self.assertEqual(found["a"], 1)
-                except NotPermittedError as refusal:
-                    self.assertEqual((refusal.keyword, added), ("session_config", 300))
+                return request.read("session_config", config)
 
-            more = {str(number): 1 for number in range(added)}
-            self.at_every_moment("read", lambda config=config, more=more: config.update(more), read)
+            def check(seen: object, added=added) -> None:
+                if (seen, added) != (NotPermittedError, 300):
+                    self.assertLessEqual(len(seen), 256)
+                    self.assertEqual(seen["a"], 1)
 
-    def test_a_run_accepts_mappings_only(self) -> None:
-        rep = prepare()
-        for given in (7, "gpu_graph_id", ["gpu_graph_id"], [("gpu_graph_id", 1)], object()):
-            for keywords in ({}, {"log_severity_level": 3}):
-                with self.assertRaises(TypeError) as caught:
-                    rep.run([X], run_config=given, **keywords)
-                self.assertEqual(caught.exception.keyword, "run_config")
+            at_every_moment(lambda config=config, more=more: config.update(more), read, check, opcodes=True)
 
-    def test_a_run_refuses_settings_of_the_session(self) -> None:
+    def test_refused_settings(self) -> None:
+        rep, plain, no_arena = prepare(run_config={"gpu_graph_id": 3}), prepare(), prepare(enable_cpu_mem_arena=False)
+        for _ in range(2):  # each of them equals a value below
+            plain.run([X], run_config={"gpu_graph_id": 1})
+            plain.run([X], run_config={SHRINKAGE: "cpu:0"}, log_severity_level=3, only_execute_path_to_fetches=True)
+        doubled: list = []
+        for _ in range(100):
+            doubled = [doubled, doubled]
+        for prepared, keyword, value in (
+            *((rep, "run_config", value) for value in (7, "gpu_graph_id", [("gpu_graph_id", 1)], object(), doubled)),
+            *((rep, "run_config", {"gpu_graph_id": value}) for value in (1024, "-2", doubled)),
+            *((rep, "run_config", {key: 1}) for key in ("no.such", "session.disable_prepacking", None)),
+            *((plain, "run_config", {"gpu_graph_id": equal}) for equal in (True, 1.0, 1 + 0j, Str("1"))),
+            *((plain, "run_config", {key: 1}) for key in (Str("gpu_graph_id"), Str("profile"))),
+            *((plain, "run_config", {key: Str("cpu:0")}) for key in (SHRINKAGE, Str(SHRINKAGE))),
+            (plain, "run_config", {Str(SHRINKAGE): "cpu:0"}),
+            *((plain, "log_severity_level", equal) for equal in (3.0, True)),
+            (plain, "only_execute_path_to_fetches", 1.0),
+            (plain, "logid", doubled),
+            (no_arena, "run_config", {SHRINKAGE: "cpu:0"}),
+            *((plain, "run_config", {SHRINKAGE: value}) for value in ("gpu:0", "cpu:0;gpu:0")),
+        ):
+            kind = NotPermittedError if keyword != "run_config" or isinstance(value, dict) else TypeError
+            for more in ({}, {"log_verbosity_level": 0}):
+                for _ in range(2):
+                    with self.subTest(keyword, value=reprlib.repr(value)), self.assertRaises(kind) as caught:
+                        prepared.run([X], **{keyword: value}, **more)
+                    self.assertEqual(caught.exception.keyword, keyword)
+        self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"})
+        self.assertEqual(sent_run_config(plain, run_config={"gpu_graph_id": 1}), {"gpu_graph_id": "1"})
+        with no_session_opens(), self.assertRaises(NotPermittedError):
+            prepare(run_config={SHRINKAGE: "cpu:0"}, enable_cpu_mem_arena=False)
+        for empty in ({}, MappingProxyType({}), collections.UserDict()):
+            self.assertEqual(sent_run_config(plain, run_config=empty), {})
+
+    def test_settings_of_the_session_are_refused(self) -> None:
         rep = prepare()
         keywords = ("provider_options", "session_config", "session_options", "free_dimension_overrides")
         for i, keyword in enumerate(keywords):
@@ -199,38 +185,6 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
                 rep.run([X], **{late: {} for late in reversed(keywords[i:])})
             self.assertEqual(caught.exception.keyword, keyword, "the first in the documented order")
             rep.run([X], **{keyword: None})
-
-    def test_a_refused_run_config_changes_nothing(self) -> None:
-        rep = prepare(run_config={"gpu_graph_id": 3})
-        for bad in (
-            {"gpu_graph_id": 1024},
-            {"gpu_graph_id": "-2"},
-            {"no.such": 1},
-            {"session.disable_prepacking": 1},
-            {None: 1},
-        ):
-            with self.assertRaises(NotPermittedError):
-                rep.run([X], run_config=bad)
-        self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"})
-
-    def test_equal_values_of_other_types_are_refused(self) -> None:
-        rep = prepare()
-        for _ in range(2):
-            rep.run([X], run_config={"gpu_graph_id": 1})
-            rep.run([X], run_config={SHRINKAGE: "cpu:0"}, log_severity_level=3, only_execute_path_to_fetches=True)
-        for _ in range(2):
-            for keywords in (
-                *({"run_config": {"gpu_graph_id": equal}} for equal in (True, 1.0, 1 + 0j, Str("1"))),
-                *({"run_config": {key: 1}} for key in (Str("gpu_graph_id"), Str("profile"))),
-                {"run_config": {SHRINKAGE: Str("cpu:0")}},
-                {"run_config": {Str(SHRINKAGE): "cpu:0"}},
-                {"log_severity_level": 3.0},
-                {"log_severity_level": True},
-                {"only_execute_path_to_fetches": 1.0},
-            ):
-                with self.subTest(keywords=repr(keywords)), self.assertRaises(NotPermittedError):
-                    rep.run([X], **keywords)
-        self.assertEqual(sent_run_config(rep, run_config={"gpu_graph_id": 1}), {"gpu_graph_id": "1"})
 
     def test_large_arguments_of_a_run_are_not_copied(self) -> None:
         rep, many, long = prepare(), {str(number): 1 for number in range(10**6)}, "x" * 10**6
@@ -244,18 +198,6 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
             self.assertLess(peak, 10**6)
-
-    def test_values_without_an_end_are_refused(self) -> None:
-        doubled: list = []
-        for _ in range(100):
-            doubled = [doubled, doubled]
-        rep = prepare()
-        for keywords in ({"run_config": {"gpu_graph_id": doubled}}, {"run_config": doubled}, {"logid": doubled}):
-            with self.subTest(keyword=next(iter(keywords))), self.assertRaises(NotPermittedError):
-                rep.run([X], **keywords)
-        for empty in ({}, MappingProxyType({}), collections.UserDict()):
-            self.assertEqual(sent_run_config(rep, run_config=empty), {})
-        self.assertEqual(sent_run_config(rep, run_config={"gpu_graph_id": np.int64(2)}), {"gpu_graph_id": "2"})
 
     def test_settings_of_an_earlier_run_are_used_again(self) -> None:
         with counted_run_options() as (rep, options):
