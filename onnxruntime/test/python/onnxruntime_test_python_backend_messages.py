@@ -167,6 +167,8 @@ prepare(session_options={"intra_op_num_thread": 1})
     session_options['intra_op_num_thread']: unknown attribute. Did you mean 'intra_op_num_threads'?
 prepare(extensions=["x"])
     extensions: only the environment variable ORT_ONNX_BACKEND_CONFIG can specify libraries, as {"extensions": [...]}
+prepare(plugins=["x"])
+    plugins: only the environment variable ORT_ONNX_BACKEND_CONFIG can specify libraries, as {"plugins": [...]}
 prepare(permit={})
     permit: only the environment variable ORT_ONNX_BACKEND_CONFIG can specify the settings of callers, as {"permit":
     {...}}

@@ -20,6 +20,7 @@ from backend_test_models import no_session_opens, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.request import of_call
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 CPU = "CPUExecutionProvider"
@@ -79,6 +80,16 @@ class OneShotTest(unittest.TestCase):
         ):
             with self.subTest(bad), no_session_opens(), self.assertRaises(NotPermittedError):
                 onnxruntime.backend.run(two_nodes(), [X], **bad)
+
+
+class DeviceTest(unittest.TestCase):
+    def test_only_an_index_of_cuda_specifies_an_ep_or_option(self) -> None:
+        cuda = {"CUDAExecutionProvider": {}}
+        cases = itertools.product(("CPU", "CPU:0", "CPU:1", "GPU", "CUDA", None), (None, cuda))
+        for device, given in (*cases, ("CUDA:1", {CPU: {}})):
+            with self.subTest(device=device, given=given):
+                requested = of_call({"provider_options": given}, {}, device, environment=())
+                self.assertEqual(requested.settings.get("provider_options"), given)
 
 
 class Changing(dict):
@@ -175,6 +186,7 @@ class BadInputTest(unittest.TestCase):
                 ("provider_options", {}),  # specifies no entry, but that the CPU EP is the only one
                 ("session_config", {PREPACKING: 1}),
                 ("session_options", {"logid": "a"}),
+                ("free_dimension_overrides", {"N": 5}),
             ):
                 for call in (
                     partial(onnxruntime.backend.prepare, open_model),
@@ -183,7 +195,7 @@ class BadInputTest(unittest.TestCase):
                 ):
                     with self.subTest(keyword), self.assertRaisesRegex(NotPermittedError, f"{keyword}: cannot be"):
                         call(**{keyword: given})
-            onnxruntime.backend.prepare(open_model, session_config={}, session_options={})
+            onnxruntime.backend.prepare(open_model, session_config={}, session_options={}, free_dimension_overrides={})
 
     def test_model_metadata_as_configuration(self) -> None:
         rep = prepare()
