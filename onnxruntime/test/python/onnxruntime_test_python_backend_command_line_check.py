@@ -15,17 +15,7 @@ import unittest
 import warnings
 from unittest import mock
 
-from backend_test_command_line import (
-    ABSENT,
-    CPU,
-    PREPACKING,
-    SHRINKING,
-    SPINNING,
-    VARIABLE,
-    WRITES,
-    CommandTest,
-    Ran,
-)
+from backend_test_command_line import ABSENT, CPU, PREPACKING, SHRINKING, SPINNING, VARIABLE, WRITES, CommandTest, Ran
 from backend_test_models import no_session_opens
 
 import onnxruntime

@@ -29,6 +29,12 @@ class TextTest(unittest.TestCase):
         self.assertEqual(output.printable("a\x1b[2J\nb\u202e"), "a\\x1b[2J\nb\\u202e")
         self.assertEqual(output.one_line("a\n  b\x07"), "a b\\x07")
 
+    def test_open_streams(self) -> None:
+        with mock.patch.multiple(sys, stdout=mock.Mock(), stderr=mock.Mock()):
+            output.replace_closed()
+            for stream in (sys.stdout, sys.stderr):
+                stream.reconfigure.assert_called_once_with(errors="backslashreplace")
+
     def test_closed_streams(self) -> None:
         with mock.patch.multiple(sys, stdin=None, stdout=None, stderr=None):
             output.replace_closed()
