@@ -222,6 +222,11 @@ class WrittenTest(unittest.TestCase):
         self.assertFalse(path.parent.exists())
         return session, graph
 
+    def test_flags_and_other_tensors_of_a_few_bytes_stay_in_the_graph(self) -> None:
+        _, graph = self.open(product())
+        for tensor in graph.graph.initializer:
+            self.assertLessEqual(len(tensor.raw_data) + 4 * len(tensor.float_data), 16)
+
     def test_weights_are_not_kept_and_not_changed(self) -> None:
         weights = np.random.default_rng(0).standard_normal((512, 512)).astype(np.float32)
         made = model([helper.make_node("MatMul", ["X", "W"], ["Y"])], {"X": (2, 512)}, {"Y": (2, 512)}, {"W": weights})
