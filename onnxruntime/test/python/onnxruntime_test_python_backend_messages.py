@@ -111,7 +111,7 @@ def capturing(*providers: str) -> None:
 
 def after_a_change_of_the_file() -> None:
     """Replace the inner session of a model, as after a failed run, although the file of the model has changed."""
-    origin, failed = replacement.Origin(MODEL, open_session), open_session()
+    origin, failed = replacement.Origin(__file__, open_session), open_session()
     origin.created = failed._providers
     with mock.patch.object(replacement, "_files_of", return_value={"another": None}):
         origin.renew(failed)
