@@ -113,12 +113,9 @@ def slow() -> ModelProto:
 
     It has no weights, because each node would copy them when ORT creates the session.
     """
-    nodes = [
-        helper.make_node("MatMul", ["X" if index == 0 else f"n{index}", "X"], [f"n{index + 1}"])
-        for index in range(3000)
-    ]
-    nodes.append(helper.make_node("Identity", ["n3000"], ["Y"]))
-    return model(nodes, {"X": (400, 400)}, {"Y": (400, 400)})
+    nodes = " ".join(f"n{index} = MatMul (n{index - 1}, X)" for index in range(2, 3001))
+    graph = f"n1 = MatMul (X, X) {nodes} Y = Identity (n3000)"
+    return parsed(f"(float[400, 400] X) => (float[400, 400] Y) {{ {graph} }}")
 
 
 def skip_file(reason: str) -> NoReturn:
