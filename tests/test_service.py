@@ -59,25 +59,16 @@ def session(**config: object) -> dict:
 
 BAD_SETTINGS = {
     "file": session(**{"session.collect_node_memory_stats_to_file": "/tmp/x"}),
-    "misspelled": session(**{"session.intra_op.allow_spining": False}),
-    "value": session(**{"session.intra_op.allow_spinning": "yes"}),
     "nested value": session(**{"session.intra_op.allow_spinning": [[]]}),
-    "null value": session(**{"session.intra_op.allow_spinning": None}),
     "threads": {"session_options": {"intra_op_num_threads": 100000}},
     "infinite threads": {"session_options": {"intra_op_num_threads": 1e999}},
-    "profiling": {"session_options": {"enable_profiling": True}},
-    "unknown EP": {"provider_options": {"FooExecutionProvider": {}}},
     "absent EP": {"provider_options": {"MIGraphXExecutionProvider": {}}},
-    "pointer": {"provider_options": {"CUDAExecutionProvider": {"user_compute_stream": 1}}},
-    "null as a part": {"session_config": None},
     "list of EPs": {"provider_options": ["CPUExecutionProvider"]},
-    "text as EPs": {"provider_options": "CPUExecutionProvider"},
     "unknown dimension": {"free_dimension_overrides": {"batch": 1}},
     "run config": {"run_config": {"memory.enable_memory_arena_shrinkage": "cpu"}},
     "unknown keyword": {"model": "/etc/passwd"},
     "device": {"device": "CUDA"},
     "list": [],
-    "number": 1,
     "many": session(**{f"a{number}": 1 for number in range(2000)}),
 }
 BAD_BODIES = {
@@ -85,8 +76,6 @@ BAD_BODIES = {
     "not JSON": b"{",
     "not UTF-8": b'{"inputs": "\xff"}',
     "array": b"[]",
-    "number": b"1",
-    "text": b'"x"',
     "unknown key": b'{"inputs": {}, "x": 1}',
     "duplicate key": b'{"inputs": {}, "inputs": {}}',
     "NaN": b'{"inputs": {"X": [[NaN, 1, 1], [1, 1, 1]]}}',
@@ -100,27 +89,19 @@ BAD_BODIES = {
 }
 BAD_INPUTS = {
     "missing": {},
-    "unknown": {"Z": GOOD},
     "null": {"X": None},
     "null inside": {"X": [[1, 2, None], [4, 5, 6]]},
     "null at depth": {"X": json.loads("[" * 60 + "null" + "]" * 60)},
-    "text": {"X": "text"},
     "text inside": {"X": [["one", 2, 3], [4, 5, 6]]},
-    "rank": {"X": [1, 2, 3]},
     "shape": {"X": [[1, 2], [3, 4]]},
-    "ragged": {"X": [[1, 2, 3], [4]]},
     "deep": {"X": json.loads("[" * 60 + "]" * 60)},
     "many dimensions": {"X": array(GOOD, shape=[1] * 65)},
-    "flag": {"X": True},
     "object": {"X": {"a": 1}},
-    "object inside": {"X": [[{}, 2, 3], [4, 5, 6]]},
     "out of range": {"X": [[1e300, 2, 3], [4, 5, 6]]},
     "long number": {"X": [[10**400, 2, 3], [4, 5, 6]]},
-    "surrogate": {"X": "\ud800"},
     "surrogate as a name": {"\ud800": GOOD},
     "a long text": {"X": [["x" * 200_000] + [""] * 1000]},
     "list": [GOOD],
-    "not an object": 1,
     "dtype": {"X": array(GOOD, dtype="object")},
     "dtype as a list": {"X": array(GOOD, dtype=["float32"])},
     "other dtype": {"X": array(GOOD, dtype="int32")},
@@ -130,7 +111,6 @@ BAD_INPUTS = {
     "other shape": {"X": array(GOOD, shape=[5, 5])},
     "negative shape": {"X": array(GOOD, shape=[-7, 3])},
     "huge shape": {"X": array(GOOD, shape=[10**30])},
-    "shape as text": {"X": array(GOOD, shape="2x3")},
     "no shape": {"X": array(GOOD, shape=None)},
 }
 
@@ -157,13 +137,9 @@ class TestService(unittest.TestCase):
                 json.dumps(answer)
                 self.assertEqual(status, expected, answer)
 
-    def test_bad_settings_are_400(self) -> None:
-        self.assert_status(400, {name: request(settings=bad) for name, bad in BAD_SETTINGS.items()})
-
-    def test_bad_bodies_are_400(self) -> None:
-        self.assert_status(400, BAD_BODIES)
-
-    def test_bad_inputs_are_422(self) -> None:
+    def test_bad_requests(self) -> None:
+        self.assert_status(400, {name: request(settings=bad) for name, bad in BAD_SETTINGS.items()} | BAD_BODIES)
+        self.assert_status(413, {"long": b" " * (service.LONGEST_BODY + 1)})
         self.assert_status(422, {name: request(bad) for name, bad in BAD_INPUTS.items()})
 
     def test_values_and_sizes_that_an_operator_rejects(self) -> None:
@@ -190,47 +166,36 @@ class TestService(unittest.TestCase):
                 self.assertEqual(service.Service("").answer(request())[0], 500)
                 self.assertIn("a problem", log.getvalue())
 
-    def test_long_bodies_are_413(self) -> None:
-        self.assert_status(413, {"long": b" " * (service.LONGEST_BODY + 1)})
-
     def test_slow_runs_are_504(self) -> None:
-        class Slow:
-            def run(self, inputs: object, timeout: float) -> None:
-                raise TimeoutError
-
         slow = service.Service("")
-        slow._rep = lambda settings: Slow()
+        slow._rep = lambda settings: mock.Mock(**{"run.side_effect": TimeoutError})
         self.assertEqual(slow.answer(request())[0], 504)
 
     def test_a_busy_service_is_503(self) -> None:
-        self.addCleanup(setattr, service, "SECONDS", service.SECONDS)
-        service.SECONDS = 0.01
+        busy = service.Service(self.service._model)
         for _ in range(service.MOST_RUNS):
-            self.service._runs.acquire()
-            self.addCleanup(self.service._runs.release)
-        self.assertEqual(self.service.answer(request())[0], 503)
+            busy._runs.acquire()
+        with mock.patch.object(service, "SECONDS", 0.01):
+            self.assertEqual(busy.answer(request())[0], 503)
 
     def test_values(self) -> None:
-        status, answer = self.service.answer(request())
-        self.assertEqual((status, answer), (200, {"outputs": {"Y": GOOD}}))
-        status, answer = self.service.answer(request({"X": array([[np.nan, np.inf, 1], [0, 0, -2]])}))
-        self.assertEqual((status, answer), (200, {"outputs": {"Y": [["NaN", "Infinity", 1.0], [0.0, 0.0, 2.0]]}}))
-
-    def test_values_of_maps(self) -> None:
-        zipmap = "ai.onnx.ml.ZipMap<classlabels_int64s = [7, 8, 9]>(X)"
-        graph = f"(float[2, 3] X) => (seq(map(int64, float)) Y) {{ Y = {zipmap} }}"
-        body = request({"X": array([[np.nan, np.inf, 1], [0, 0, -2]])})
-        status, answer = self.service_of(graph).answer(body)
-        json.dumps(answer, allow_nan=False)
-        expected = [{"7": "NaN", "8": "Infinity", "9": 1.0}, {"7": 0.0, "8": 0.0, "9": -2.0}]
-        self.assertEqual((status, answer), (200, {"outputs": {"Y": expected}}))
+        special = {"X": array([[np.nan, np.inf, 1], [0, 0, -2]])}
+        graph = """(float[2, 3] X) => (seq(map(int64, float)) Y) {
+            Y = ai.onnx.ml.ZipMap<classlabels_int64s = [7, 8, 9]>(X)
+        }"""
+        maps = [{"7": "NaN", "8": "Infinity", "9": 1.0}, {"7": 0.0, "8": 0.0, "9": -2.0}]
+        for made, inputs, expected in (
+            (self.service, {"X": GOOD}, GOOD),
+            (self.service, special, [["NaN", "Infinity", 1.0], [0.0, 0.0, 2.0]]),
+            (self.service_of(graph), special, maps),
+        ):
+            status, answer = made.answer(request(inputs))
+            json.dumps(answer, allow_nan=False)
+            self.assertEqual((status, answer), (200, {"outputs": {"Y": expected}}))
 
     def test_the_message_about_base64(self) -> None:
-        for name, wrong in (
-            ("not base64", "base64: expected"),
-            ("too short", "24 bytes"),
-            ("other shape", "100 bytes"),
-        ):
+        wrongs = {"not base64": "base64: expected", "too short": "24 bytes", "other shape": "100 bytes"}
+        for name, wrong in wrongs.items():
             with self.subTest(name):
                 self.assertIn(wrong, self.service.answer(request(BAD_INPUTS[name]))[1]["error"])
 
