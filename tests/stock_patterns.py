@@ -451,6 +451,14 @@ patterns(
 )
 
 
+PATTERNS["the environment: opsets"] = lambda: [
+    OnnxRuntimeBackend.is_opset_supported(
+        helper.make_model(two_nodes().graph, opset_imports=[helper.make_opsetid("", of)])
+    )[0]
+    for of in (1, 7, 21, 9999)
+]
+
+
 # --- what programs reach for ---
 
 
