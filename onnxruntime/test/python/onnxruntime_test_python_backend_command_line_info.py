@@ -146,9 +146,10 @@ class ProvidersTest(CommandTest):
         environment = mock.patch.dict(os.environ, {VARIABLE: json.dumps(config)})
         registers = mock.patch.object(onnxruntime, "register_execution_provider_library")
         with environment, registers as register, warnings.catch_warnings(action="ignore"):
-            with mock.patch.dict(plugins._registered):
+            with mock.patch.dict(plugins._registered), warnings.catch_warnings(record=True, action="always") as given:
                 here = f"A={os.path.abspath('x.so')}"
                 self.assertEqual(main._register(["A=x.so"], True), [here, config["plugins"][1]])
+            self.assertEqual(sum(f"{VARIABLE})" in str(one.message) for one in given), 1)
             Ran("check", "{}")
             Ran("options", "run")
             self.assertEqual(register.call_count, 2)
