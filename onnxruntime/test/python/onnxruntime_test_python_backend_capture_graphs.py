@@ -185,6 +185,25 @@ class SetProvidersTest(OnCuda):
                 self.assertEqual(capture_of(rep.session) is not None, captures)
                 self.assertEqual(rep._ready().capture is not None, captures)
 
+    def test_graphs_of_the_old_inner_session_are_released_under_the_lock(self) -> None:
+        owned = []
+
+        class Buffer:
+            def __del__(self) -> None:
+                owned.append(locks.CUDA._alone._is_owned())
+
+        for providers in ([(CUDA, {})], [CPU]):
+            rep = self.prepare(chain())
+            rep.run([self.data(0, 3, 4)])
+            capture_of(rep.session)._begun[0].buffer = Buffer()
+            with locks.CUDA.alone():
+                rep.session.set_providers(providers)
+            self.assertEqual(owned, [])
+            rep.run([self.data(0, 3, 4)])
+            gc.collect()
+            self.assertEqual(owned, [True])
+            owned.clear()
+
 
 def folded_output() -> ModelProto:
     """``Y = X + V`` and ``V = -W``: ORT folds V to an initializer, which is an output that a node reads."""
