@@ -328,6 +328,8 @@ class MistakeTest(CommandTest):
             ([self.put("empty.onnx", "")], "empty.onnx"),
             ([self.put("contradictory.onnx", CONTRADICTORY), "--provider-option", "CPU", "--input", "x=[1]"], "x"),
             ([self.path, "--device", "CDUA"], "CDUA"),
+            ([self.path, "--repeat", "-1"], "--repeat -1"),
+            ([self.path, "--repeat", "1000001"], "--repeat 1000001"),
             ([self.path, "--provider-option", "NoSuch"], "NoSuch"),
             ([self.path, "--provider-option", f"{ABSENT}.enable_cann_graph=1"], ABSENT),
             ([self.path, "--provider-option", "CPU.x"], "value 'CPU.x'. Expected EP.OPTION=VALUE\n"),

@@ -98,6 +98,8 @@ class _Tried:
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
+    if chosen.repeat is not None and not 0 <= chosen.repeat <= 10**6:
+        raise MistakeError(f"--repeat {chosen.repeat}: expected an integer from 0 to 1000000")
     if chosen.compare and chosen.repeat == 0:
         raise MistakeError("--compare requires outputs, and --repeat 0 computes none. Omit one of the two options")
     tried = [_configured(chosen, text) for text in chosen.config or ["{}"]]
