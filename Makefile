@@ -196,7 +196,7 @@ parallel-operators: .venv-openvino/$(READY) .venv-plugins/$(READY)
 	.venv-plugins/bin/python onnxruntime/test/python/backend_parallel_operators.py
 
 conformance-keys: .venv-cpu/$(READY)
-	.venv-cpu/bin/python -W ignore tests/onnx_series_keys.py
+	.venv-cpu/bin/python -W ignore tests/onnx_series.py --each-key
 
 conformance-numbers: $(ONNX:%=numbers-%)
 

@@ -10,6 +10,7 @@ failures into the list. The list has one entry for each ORT release, execution p
 
 The environment variable ``ORT_ONNX_BACKEND_CONFIG`` of the backend specifies a configuration for every test. For the
 program, ``--config`` specifies the keyword arguments of ``prepare`` as JSON. The list is that of no configuration.
+``--each-key`` compares the tests that pass without configuration and with each permitted config key.
 """
 
 from __future__ import annotations
@@ -56,6 +57,12 @@ _CAUSES = (
 )
 # Operators with random outputs: with the same seed, another library draws other numbers.
 _RANDOM = {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"}
+# Config keys that may change which tests pass. A session without the backend fails on the same models.
+_CHANGING = {
+    "session.function_expansion_byte_limit",  # refuses every model with a function,
+    "session.function_expansion_node_limit",  # or an operator that ORT has only as a function
+    "session.strict_shape_type_inference",  # refuses a shape that ONNX's own function for RMSNormalization has wrong
+}
 
 
 class Outcome(NamedTuple):
@@ -113,6 +120,38 @@ def outcomes_of(python: str, config: dict) -> dict[str, Outcome]:
         if done.returncode:
             raise RuntimeError(done.stderr.strip().splitlines()[-1])
         return {name: Outcome(*outcome) for name, outcome in json.loads(path.read_text()).items()}
+
+
+def changed_keys() -> Iterator[tuple[str, dict]]:
+    """Yield each permitted config key, and a configuration that sets it to a value far from its default."""
+    # The stock backend lacks what this imports.
+    from backend_differential_fuzz import TEXTS  # noqa: PLC0415
+
+    from onnxruntime.backend.allowlist.ort_options import RUN_CONFIG, SESSION_CONFIG  # noqa: PLC0415
+
+    for keyword, table in (("session_config", SESSION_CONFIG), ("run_config", RUN_CONFIG)):
+        for key, rule in table.items():
+            bounds = rule.kind.schema.get("anyOf", [{}])[0]
+            values = TEXTS.get(key) or rule.kind.schema.get("enum") or [bounds["minimum"], bounds["maximum"]]
+            value = next(value for value in reversed(values) if str(value) != rule.default.split(",")[0])
+            parallel = {"execution_mode": "ORT_PARALLEL"} if key.startswith("session.inter_op.") else {}
+            yield key, {keyword: {key: value}, **parallel}
+
+
+def compare_keys() -> int:
+    """Run all tests in a process for each config key, and return 1 if a key unexpectedly changes which tests pass."""
+    status, without = 0, None
+    for key, config in [("", {}), *changed_keys()]:
+        try:
+            results = outcomes_of(sys.executable, config)
+        except RuntimeError as refusal:
+            print(f"{json.dumps(config)}: not available: {refusal}", flush=True)
+            continue
+        passed = {name for name, outcome in results.items() if outcome.result == "passed"}
+        changed = passed ^ (without := without or passed)
+        print(f"{json.dumps(config)}: {len(passed)} pass, changed: {', '.join(sorted(changed)) or 'none'}", flush=True)
+        status |= bool(changed) and key not in _CHANGING
+    return status
 
 
 def _cause(error: Exception, model: onnx.ModelProto | None) -> str:
@@ -197,8 +236,11 @@ def main() -> int:
     parser.add_argument("--config", type=json.loads, default={}, help="prepare's keyword arguments, as JSON")
     parser.add_argument("--update", action="store_true", help="write the failures into the list of expected ones")
     parser.add_argument("--outcomes", help="only write every test's outcome to this file, as JSON, without a list")
+    parser.add_argument("--each-key", action="store_true", help="only compare the tests with each permitted config key")
     parser.add_argument("--or-list-of", metavar="RELEASE", help="use the list of this ORT release if there is no other")
     arguments = parser.parse_args()
+    if arguments.each_key:
+        return compare_keys()
     onnxruntime.set_default_logger_severity(4)
     backend = configured(OnnxRuntimeBackend, arguments.config)
     key = list_key(backend)

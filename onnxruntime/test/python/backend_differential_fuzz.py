@@ -70,6 +70,7 @@ TEXTS = {
     "session.layer_assignment_settings": ("cpu(first,=second)",),
     "session.name_based_layer_assignment": ("cpu(first)",),
     "memory.enable_memory_arena_shrinkage": ("cpu:0",),
+    "optimization.disable_specified_optimizers": ("ConstantFolding;Level1_RuleBasedTransformer;MatMulAddFusion",),
 }
 # Entries that lower the precision, and models whose outputs are steps of quantization: one step may be another.
 LOWER = {
