@@ -74,17 +74,6 @@ def _from_ort(value: OrtValue) -> np.ndarray:
     return numpy_helper.to_array(TensorProto(data_type=value.element_type(), dims=value.shape(), raw_data=data))
 
 
-def _by_cause(causes: dict[str, str]) -> None:
-    groups = collections.defaultdict(lambda: collections.defaultdict(list))
-    for name, reason in sorted(causes.items()):
-        cause, _, detail = reason.partition(": ")
-        groups[cause][detail].append(name)
-    for cause, details in sorted(groups.items()):
-        print(f"  {cause}: {sum(map(len, details.values()))}")
-        for detail, names in sorted(details.items()):
-            print(f"    {len(names):3} {detail}: {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("stock", help="the Python of an environment with the stock wheel and the same onnx")
@@ -105,27 +94,22 @@ def main() -> int:
         print(f"{title:8}{counts['passed']:8}{counts['failed']:8}{counts['skipped']:8}")
 
     failed = {name: outcome.reason for name, outcome in ours.items() if outcome.result == "failed"}
-    print("\nFailures by cause:")
-    _by_cause(failed)
-    to_answer_for = {
-        "pass on a bare session, so the failure is this backend's": "bare",
-        "pass on the stock backend": "stock",
+    print("\nFailures by cause:", dict(collections.Counter(reason.partition(": ")[0] for reason in failed.values())))
+    here_only = {
+        "fail here, and pass on a bare session": [name for name in failed if columns["bare"][name].result == "passed"],
+        "fail here, and pass on the stock backend": [
+            name for name in failed if columns["stock"][name].result == "passed"
+        ],
+        "are skipped here, and not on the stock backend": [
+            name for name in ours if ours[name].result == "skipped" != columns["stock"][name].result
+        ],
     }
-    status = 0
-    for meaning, title in to_answer_for.items():
-        names = [name for name in failed if columns[title][name].result == "passed"]
-        print(f"\nOf those that fail, {len(names)} {meaning}")
-        for name in names:
-            print(f"  {name}: {ours[name].reason}")
-        # With an older onnx, the backend does not support the types that numpy lacks.
-        if names and (title == "stock" or tuple(map(int, onnx.__version__.split(".")[:2])) >= (1, 19)):
-            status = 1
-    skipped = [name for name, outcome in ours.items() if outcome.result == "skipped" != columns["stock"][name].result]
-    print(f"\nOf those that are skipped, {len(skipped)} are not on the stock backend")
-    for name in skipped:
-        print(f"  {name}: {ours[name].reason}")
-        status = 1
-    return status
+    for meaning, names in here_only.items():
+        print(f"\n{len(names)} {meaning}", *(f"  {name}: {ours[name].reason}" for name in names), sep="\n")
+    # With an older onnx, the backend does not support the types that numpy lacks.
+    bare, *others = here_only.values()
+    answers_for_bare = tuple(map(int, onnx.__version__.split(".")[:2])) >= (1, 19)
+    return 1 if any(others) or (bare and answers_for_bare) else 0
 
 
 if __name__ == "__main__":
