@@ -329,7 +329,7 @@ def _cover(report: str, backend: str, *tests: str) -> None:
     for file in data.measured_files():
         by_line = data.contexts_by_lineno(file)
         lines[Path(file).relative_to(backend).with_suffix("").as_posix()] = {
-            line: [test for test in by_line[line] if test and test not in failed] for line in sorted(by_line)
+            line: [test for test in by_line[line] if test not in failed] for line in sorted(by_line)
         }
     for test in failed:
         del seconds[test]
@@ -407,7 +407,7 @@ def _tests_for(mutant: Mutant, covered: dict, end_line: int) -> list[str]:
     """The tests that may notice a mutant, the quickest first."""
     lines = covered["lines"].get(mutant.module, {})
     tests = {test for line in range(mutant.line, end_line + 1) for test in lines.get(str(line), ())}
-    if not tests:
+    if not tests or "" in tests:  # it runs at import, too, which is no test's time
         tests = {test for found in lines.values() for test in found}
     return sorted(tests & covered["seconds"].keys(), key=covered["seconds"].__getitem__)
 
