@@ -6,17 +6,14 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import tempfile
 import unittest
 import warnings
-from functools import partial
 from unittest import mock
 
 import numpy as np
-from backend_test_children import run_code
-from backend_test_models import no_session_opens, open_session, three_inputs, two_nodes
+from backend_test_models import open_session, three_inputs, two_nodes
 from onnx.backend.base import Backend, BackendRep
 
 import onnxruntime
@@ -120,27 +117,6 @@ class ApiTest(unittest.TestCase):
         self.assertEqual(onnxruntime.backend.supports_device(""), "-" in onnxruntime.get_device())
         for device, expected in (((), True), (("CPU",), True), (("TPU",), False)):
             self.assertEqual(onnxruntime.backend.is_compatible(two_nodes(), *device), expected)
-
-    def test_released_opsets_environment(self) -> None:
-        # The module reads the variable when it is imported.
-        code = """if True:
-            import importlib, os, sys, onnx
-            import onnxruntime.backend.backend as module
-            model = onnx.ModelProto()
-            model.opset_import.add(version=9999)
-            for value in sys.argv[1:]:
-                os.environ["ALLOW_RELEASED_ONNX_OPSET_ONLY"] = value
-                print(importlib.reload(module).OnnxRuntimeBackend.is_opset_supported(model)[0])
-        """
-        done = run_code(code, "0", "1", "")
-        self.assertEqual(done.stdout.split(), ["True", "False", "True"])
-
-    def test_excluded_providers_environment(self) -> None:
-        available = onnxruntime.get_available_providers()
-        self.assertEqual(list(prepare(two_nodes()).providers), available)
-        excluded = next(name for name in available if name != CPU)
-        with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": f"CUDAExecutionProvider,{excluded}"}):
-            self.assertNotIn(excluded, prepare(two_nodes()).providers)
 
     def test_only_a_session_of_the_caller_falls_back(self) -> None:
         # Without OpenVINO, whose session is replaced after a failed run.
@@ -323,9 +299,6 @@ class SubclassTest(unittest.TestCase):
         exec("from onnxruntime.backend import *", names := {})
         self.assertLessEqual({"prepare", "run", "supports_device", "is_compatible", "Cancellation"}, names.keys())
 
-    def test_names_that_programs_import(self) -> None:
-        self.assertIsInstance(two_nodes(), backend.ModelProto)
-
 
 class AttributesTest(unittest.TestCase):
     """Plain keyword arguments: attributes of SessionOptions and RunOptions."""
@@ -362,22 +335,6 @@ class AttributesTest(unittest.TestCase):
             with self.subTest(name), mock.patch.object(rep.session, "_sess", wraps=rep.session._sess) as inner:
                 rep.run([X], **{name: value})
                 self.assertEqual(getattr(inner.run.call_args.args[2], name), value)
-
-    def test_refused_attributes(self) -> None:
-        of_session = ("optimized_model_filepath", "enable_profiling", "register_custom_ops_library")
-        of_run = ("terminate", "training_mode", "add_run_config_entry")
-        rep, once = prepare(two_nodes()), partial(run, two_nodes(), [X])
-        for call, names in (
-            (partial(prepare, two_nodes()), of_session),
-            (partial(rep.run, [X]), of_run),
-            (once, of_session + of_run),
-        ):
-            for name in names:
-                with self.subTest(name), no_session_opens(), warnings.catch_warnings():
-                    warnings.simplefilter("error")
-                    with self.assertRaises(NotPermittedError) as refused:
-                        call(**{name: "written"})
-                    self.assertEqual(refused.exception.keyword, name)
 
 
 if __name__ == "__main__":

@@ -142,8 +142,8 @@ class VersionsTest(unittest.TestCase):
                 print()
         """
         environment = {name: text for name, text in os.environ.items() if name != "ALLOW_RELEASED_ONNX_OPSET_ONLY"}
-        for value, only_released in (("", True), ("0", False), ("1", True), ("abc", False)):
-            variable = {"ALLOW_RELEASED_ONNX_OPSET_ONLY": value} if value else {}
+        for value, only_released in ((None, True), ("", False), ("0", False), ("1", True), ("abc", False)):
+            variable = {} if value is None else {"ALLOW_RELEASED_ONNX_OPSET_ONLY": value}
             with self.subTest(value), tempfile.TemporaryDirectory() as folder:
                 done = run_code(code, os.path.join(folder, "model.onnx"), env=environment | variable)
                 self.assertEqual(done.stdout.count("|"), 3, done.stderr)
