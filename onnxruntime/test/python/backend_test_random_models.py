@@ -2,10 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Random models for graph capture on CUDA and WebGPU: many operators, inputs of any batch size.
-
-The function :func:`refused_variant` changes a model so that it may not capture.
-"""
+"""Random models for graph capture on CUDA and WebGPU: many operators, inputs of any batch size."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from math import prod
 
 import numpy as np
 from backend_test_models import model
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 _UNARY = (
@@ -238,31 +235,3 @@ def random_inputs(made: ModelProto, seed: int, batch: int) -> dict[str, np.ndarr
     feeds = {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
     indices = helper.tensor_dtype_to_np_dtype(made.graph.input[3].type.tensor_type.elem_type)
     return {**feeds, "I": random.integers(-7, 7, batch, indices), "P": random.integers((0, 400), (2, 500), (batch, 2))}
-
-
-def refused_variant(made: ModelProto, seed: int) -> tuple[str, ModelProto]:
-    """Change a model with a float input X so that graph capture must be refused; return the reason, and the model."""
-    changed = ModelProto.FromString(made.SerializeToString())
-    graph, reason = changed.graph, ("random", "function", "dropout", "twice", "initializer")[seed % 5]
-    if reason == "twice":
-        graph.output.append(graph.output[0])
-        return reason, changed
-    nodes, constants = [], {}
-    if reason == "initializer":
-        constants["constant"] = np.ones(1, np.float32)
-        graph.output.append(helper.make_tensor_value_info("constant", FLOAT, [1]))
-        nodes.append(helper.make_node("Add", ["X", "constant"], ["refused"]))
-    elif reason == "dropout":
-        constants |= {"ratio": np.array(0.5, np.float32), "training": np.array(True)}
-        nodes.append(helper.make_node("Dropout", ["X", *constants], ["refused"]))
-    else:
-        nodes = [helper.make_node("RandomNormalLike", ["X"], ["noise"]), helper.make_node("Mul", ["X", "noise"], ["M"])]
-        if reason == "function":
-            changed.opset_import.append(helper.make_opsetid("own", 1))
-            changed.functions.append(helper.make_function("own", "Noisy", ["X"], ["M"], nodes, changed.opset_import))
-            nodes = [helper.make_node("Noisy", ["X"], ["M"], domain="own")]
-        nodes.append(helper.make_node("Neg", ["M"], ["refused"]))
-    graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
-    graph.node.extend(nodes)
-    graph.output.append(helper.make_tensor_value_info("refused", FLOAT, None))
-    return reason, changed

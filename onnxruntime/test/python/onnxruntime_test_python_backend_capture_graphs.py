@@ -131,9 +131,9 @@ class ShrinkingTest(OnCuda):
         ordinary.run([x], run_config=shrink)
 
 
-def with_random_numbers(noise: str = "RandomNormalLike (X)") -> ModelProto:
+def with_random_numbers() -> ModelProto:
     """``Y = X * random``."""
-    return parsed(f"(float[N,4] X) => (float[N,4] Y) {{ R = {noise} Y = Mul (X, R) }}")
+    return parsed("(float[N,4] X) => (float[N,4] Y) { R = RandomNormalLike (X) Y = Mul (X, R) }")
 
 
 @needs_cuda
@@ -143,6 +143,8 @@ class RandomTest(OnCuda):
     ONE = (np.ones((2, 4), np.float32),)
 
     def test_the_comparison_alone_does_not_see_it(self) -> None:
+        with self.assertRaisesRegex(NotPermittedError, "random"):
+            self.prepare(with_random_numbers())
         with mock.patch.object(eligibility, "_not_repeatable", lambda _: ""):
             rep = self.prepare(with_random_numbers())
             rep.run([0 * self.ONE[0]])
