@@ -51,8 +51,15 @@ class WarningsTest(unittest.TestCase):
 
     def test_one_warning_at_the_line_of_the_caller(self) -> None:
         misspelt = ("provider_option", "session_configs", "run_configs", "sesion_config")
-        for call in (prepare, lambda **keywords: onnxruntime.backend.run(MODEL, [X], **keywords)):
-            for keywords in (*({name: {}} for name in misspelt), {"session_config": {"session.intra_op.no_such": 1}}):
+        rep, unknown = prepare(), [{name: {}} for name in misspelt]
+        with_entry = [*unknown, {"session_config": {"session.intra_op.no_such": 1}}]
+        for call, several in (
+            (prepare, with_entry),
+            (lambda **keywords: onnxruntime.backend.run(MODEL, [X], **keywords), with_entry),
+            (lambda **keywords: onnxruntime.backend.run(rep, [X], **keywords), unknown),
+            (lambda **keywords: rep.run([X], **keywords), [*unknown, {"output_names": None}]),
+        ):
+            for keywords in several:
                 for _ in range(2):
                     with self.subTest(keywords):
                         (warning,) = self.warned(call, **keywords)

@@ -14,7 +14,6 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from backend_test_children import run_code
 from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
@@ -79,21 +78,6 @@ class AppliedTest(unittest.TestCase):
                 rep = prepare()
             self.assertEqual(rep.providers, providers)
             self.assertEqual((dict(rep.session_config), dict(rep.run_config)), ({}, {}))
-
-    def test_a_callers_runner_without_keywords(self) -> None:
-        # The node tests are left out, because onnx computes all of them again.
-        code = """
-import unittest, onnx.backend.test, onnxruntime.backend as backend
-onnx.backend.test.loader.load_node_model_tests = list
-tests = onnx.backend.test.BackendTest(backend, "conformance").include("^test_(ReLU|Sigmoid|Tanh)_cpu$").test_cases
-unittest.main(argv=["conformance"], module=type("m", (), tests))
-"""
-        for config, outcome in (
-            ({**self.EVERYTHING, "free_dimension_overrides": {}}, r"(?s)Ran [1-9].*\nOK"),
-            ({"session_config": {WRITES: "x"}}, rf"(?s)session_config\['{WRITES}'\] is not permitted.*errors=3"),
-        ):
-            with environment(config):
-                self.assertRegex(run_code(code).stderr, outcome)
 
 
 class PrecedenceTest(unittest.TestCase):

@@ -244,18 +244,5 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
         self.assertIsNone(session())
 
 
-class UnknownKeywordTest(unittest.TestCase):
-    def test_a_warning_on_every_use(self) -> None:
-        rep = prepare()
-        for call in (rep.run, lambda inputs, **keywords: onnxruntime.backend.run(rep, inputs, **keywords)):
-            for keywords in ({"output_names": None}, {"intra_op_num_threads": 2}, {"log_severity": 3}, {"mine": 1}):
-                for _ in range(2):
-                    with self.subTest(keywords=keywords), warnings.catch_warnings(record=True) as given:
-                        warnings.simplefilter("always")
-                        call([X], **keywords)
-                    self.assertEqual([(each.category, each.filename) for each in given], [(RuntimeWarning, __file__)])
-                    self.assertIn(next(iter(keywords)), str(given[0].message))
-
-
 if __name__ == "__main__":
     unittest.main()
