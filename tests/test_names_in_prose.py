@@ -4,8 +4,7 @@
 # --------------------------------------------------------------------------
 """Documents, docstrings and comments name files and modules that exist.
 
-A file is a name that ends in ``.py``, ``.sh`` or ``.md``. A module is a name that begins with ``onnxruntime.backend``,
-or code such as `` `look_up.permit` ``. The first part of such code is a module of the package, or was one.
+A file is a name that ends in ``.py``, ``.sh`` or ``.md``. A module is a name that begins with ``onnxruntime.backend``.
 """
 
 from __future__ import annotations
@@ -25,25 +24,13 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "onnxruntime" / "python" / "backend"
 # Files of ORT, of onnx and of examples for users.
 ELSEWHERE = {
-    *("build.py", "helper.py", "onnx_backend_test_series.py", "onnxruntime_collect_build_info.py", "plot_backend.py"),
-    *("onnxruntime_inference_collection.py", "_pybind_state.py", "build_and_package_info.py", "setup.py"),
-    *("onnxruntime_test_python_backend.py", "onnxruntime_test_python_backend_mlops.py", "onnxruntime_test_python.py"),
-    *("Privacy.md", "SECURITY.md", "coverage.py", "test_configured.py", "test_scoreboard.py", "test_model.py"),
-    *("on_dask.py", "pool.py"),
+    *("build.py", "onnx_backend_test_series.py", "plot_backend.py", "onnxruntime_test_python_backend.py"),
+    *("onnxruntime_test_python_backend_mlops.py", "Privacy.md", "coverage.py", "test_configured.py", "test_model.py"),
+    *("on_dask.py", "pool.py", "app.py", "gunicorn.conf.py", "conftest.py"),
     *("test_backend.py", "generator.py"),  # of the ONNX Backend Scoreboard
-    *("FILE.py", "NAME.py", "app.py", "gunicorn.conf.py", "conftest.py", "worker.py", "service.py"),
-}
-# Modules of earlier versions.
-FORMER = {
-    *("allowlist_attributes", "allowlist_captured_operators", "allowlist_config_keys", "allowlist_providers"),
-    *("allowlist_rules", "captured_graph", "command_check", "command_info", "command_inputs", "command_measure"),
-    *("command_options", "command_run", "command_schema", "configuration_json", "direct_runs", "execution_providers"),
-    *("graph_capture", "idioms", "messages", "missing_library", "model_inputs", "replay_check", "run_limits"),
-    *("session_lock", "tensor_values"),
 }
 _FILE = re.compile(r"(?<![\w*%<>{.-])([\w./-]*[\w-]+\.(?:py|sh|md))(?![\w*])")
 _MODULE = re.compile(r"(?<![\w.])onnxruntime\.backend((?:\.[A-Za-z_]\w*)+)")
-_CODE = re.compile(r"(?<!`)``?([a-z]\w*)((?:\.\w+)+)(?:\(\))?``?(?!`)")
 
 
 @cache
@@ -55,15 +42,6 @@ def tracked() -> list[Path]:
 @cache
 def file_names() -> set[str]:
     return {path.name for path in tracked()}
-
-
-@cache
-def modules() -> dict[str, list[Path]]:
-    """The modules and folders of the package by their last names."""
-    found: dict[str, list[Path]] = {}
-    for path in PACKAGE.rglob("*.py"):
-        found.setdefault(path.parent.name if path.stem == "__init__" else path.stem, []).append(path)
-    return found
 
 
 @cache
@@ -99,12 +77,6 @@ def problems(text: str) -> Iterator[str]:
                 if part not in defined(module):
                     yield match[0]
                 break
-    for match in _CODE.finditer(text):
-        module, rest = match[1], match[2][1:].split(".")
-        if rest[-1] in ("py", "sh", "md", "json", "yaml", "txt", "onnx"):
-            continue
-        if module in FORMER and module not in modules():
-            yield match[0]
 
 
 def prose(path: Path) -> Iterator[tuple[int, str]]:
