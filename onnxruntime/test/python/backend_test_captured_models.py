@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
-import numpy as np
 from backend_test_models import model, parsed
+from backend_test_random_models import Builder
 from onnx import ModelProto, helper
 
 
@@ -18,29 +18,14 @@ def resident_bytes() -> int:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-class _Net:
-    """A model that grows by nodes with random weights."""
-
-    def __init__(self) -> None:
-        self.random = np.random.default_rng(7)
-        self.nodes: list = []
-        self.constants: dict[str, np.ndarray] = {}
-
-    def constant(self, array: np.ndarray) -> str:
-        self.constants[f"w{len(self.constants)}"] = array
-        return f"w{len(self.constants) - 1}"
-
-    def weights(self, *shape: int) -> str:
-        return self.constant(self.random.uniform(-0.3, 0.3, shape).astype(np.float32))
-
+class _Net(Builder):
     def add(self, operator: str, *inputs: str, **attributes) -> str:
-        self.nodes.append(helper.make_node(operator, inputs, [f"t{len(self.nodes)}"], **attributes))
-        return f"t{len(self.nodes) - 1}"
+        return super().add(operator, [*inputs], **attributes)
 
 
 def convolutional_net() -> ModelProto:
     """Return convolutions with related operators, a residual and a classifier. X is (N, 3, 8, 8)."""
-    net = _Net()
+    net = _Net(7)
     add, weights, padded = net.add, net.weights, {"pads": [1, 1, 1, 1]}
     first = add("Relu", add("Conv", "X", weights(8, 3, 3, 3), weights(8), **padded))
     second = add("Conv", first, weights(8, 8, 3, 3), weights(8), **padded)
@@ -48,7 +33,7 @@ def convolutional_net() -> ModelProto:
     third = add("Conv", pooled, weights(6, 4, 3, 3), group=2, **padded)
     gated = add("Mul", third, add("Sigmoid", third))
     fourth = add("Sigmoid", add("Conv", gated, weights(6, 1, 3, 3), group=6, strides=[2, 2], **padded))
-    variance = net.constant(1 + np.arange(6, dtype=np.float32))
+    variance = net.constant(range(1, 7))
     normalized = add("BatchNormalization", fourth, *(weights(6) for _ in range(3)), variance)
     classes = add("Gemm", add("Flatten", add("GlobalAveragePool", normalized)), weights(6, 5), weights(5))
     net.nodes.append(helper.make_node("Softmax", [classes], ["Y"], axis=1))
@@ -60,7 +45,7 @@ def transformer_block(joined: bool, width: int = 16, heads: int = 2) -> ModelPro
 
     X is (N, tokens, width). If ``joined``, a Split separates queries, keys and values of one product.
     """
-    net = _Net()
+    net = _Net(7)
     add, weights, size = net.add, net.weights, width // heads
 
     def dense(x: str, inside: int, outside: int) -> str:
@@ -70,18 +55,18 @@ def transformer_block(joined: bool, width: int = 16, heads: int = 2) -> ModelPro
         return add("LayerNormalization", x, weights(width), weights(width), axis=-1)
 
     def heads_of(x: str, order: list[int]) -> str:
-        return add("Transpose", add("Reshape", x, net.constant(np.array([0, 0, heads, size]))), perm=order)
+        return add("Transpose", add("Reshape", x, net.integers(0, 0, heads, size)), perm=order)
 
     x = normalized("X")
     if joined:
-        parts, sizes = ["q", "k", "v"], net.constant(np.array([width] * 3))
+        parts, sizes = ["q", "k", "v"], net.integers(*[width] * 3)
         net.nodes.append(helper.make_node("Split", [dense(x, width, 3 * width), sizes], parts, axis=-1))
     else:
         parts = [dense(x, width, width) for _ in range(3)]
     query, key, value = map(heads_of, parts, ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]))
-    scores = add("Div", add("MatMul", query, key), net.constant(np.array(size**0.5, np.float32)))
+    scores = add("Div", add("MatMul", query, key), net.constant(size**0.5))
     attended = add("Transpose", add("MatMul", add("Softmax", scores, axis=-1), value), perm=[0, 2, 1, 3])
-    attended = dense(add("Reshape", attended, net.constant(np.array([0, 0, width]))), width, width)
+    attended = dense(add("Reshape", attended, net.integers(0, 0, width)), width, width)
     residual = add("Add", attended, "X")
     wide = add("Gelu", dense(normalized(residual), width, 4 * width))
     net.nodes.append(helper.make_node("Add", [dense(wide, 4 * width, width), residual], ["Y"]))

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from backend_test_models import model, no_session_opens, parsed
-from onnx import ModelProto, helper
+from backend_test_models import no_session_opens, parsed
+from onnx import ModelProto
 
 import onnxruntime
 import onnxruntime.backend
@@ -89,21 +89,15 @@ def set_up_webgpu_plugin() -> None:
 def convolutions(channels: int = 3, size: int = 16) -> ModelProto:
     """Four convolutions of 16 channels with their activations, then ten numbers: 11 nodes."""
     random = np.random.default_rng(0)
-    nodes, weights, last, inputs = [], {}, "X", channels
-    for i in range(4):
-        weights[f"W{i}"] = random.standard_normal((16, inputs, 3, 3)).astype(np.float32) / 5
-        nodes += [
-            helper.make_node("Conv", [last, f"W{i}"], [f"C{i}"], pads=[1, 1, 1, 1]),
-            helper.make_node("Relu", [f"C{i}"], [f"R{i}"]),
-        ]
-        last, inputs = f"R{i}", 16
-    weights["W"] = random.standard_normal((16, 10)).astype(np.float32)
-    nodes += [
-        helper.make_node("GlobalAveragePool", [last], ["G"]),
-        helper.make_node("Flatten", ["G"], ["F"]),
-        helper.make_node("Gemm", ["F", "W"], ["Y"]),
-    ]
-    return model(nodes, {"X": (1, channels, size, size)}, {"Y": (1, 10)}, weights)
+    weights = {f"W{i}": random.standard_normal((16, 16 if i else channels, 3, 3), np.float32) / 5 for i in range(4)}
+    layers = " ".join(f"C{i} = Conv <pads = [1, 1, 1, 1]> (X{i}, W{i}) X{i + 1} = Relu (C{i})" for i in range(4))
+    return parsed(
+        f"""(float[1,{channels},{size},{size}] X) => (float[1,10] Y) {{
+            {layers} G = GlobalAveragePool (X4) F = Flatten (G) Y = Gemm (F, W)
+        }}""".replace("X0", "X"),
+        **weights,
+        W=random.standard_normal((16, 10), np.float32),
+    )
 
 
 def doubled_text() -> ModelProto:

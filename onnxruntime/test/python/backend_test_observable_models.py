@@ -12,26 +12,14 @@ from functools import cache
 
 import numpy as np
 from backend_test_models import parsed
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import onnxruntime
 
 
-def model(graph: str, functions: str = "", int4: tuple[str, ...] = (), **weights: np.ndarray) -> bytes:
-    """Write a model.
-
-    :param graph: the graph in ONNX's text syntax.
-    :param functions: local functions in the same syntax.
-    :param int4: the names of weights that become int4, which numpy and onnx before 1.19 do not have.
-    :param weights: initializers by name.
-    """
-    proto = parsed(f"{graph} {functions}", "com.microsoft", "local")
-    for name, array in weights.items():
-        tensor = numpy_helper.from_array(np.asarray(array), name)
-        if name in int4:
-            tensor = helper.make_tensor(name, TensorProto.INT4, array.shape, array.flatten())
-        proto.graph.initializer.append(tensor)
-    return proto.SerializeToString()
+def model(graph: str, functions: str = "", **weights: np.ndarray) -> bytes:
+    """Write a model from a graph and local functions in ONNX's text syntax, and initializers by name."""
+    return parsed(f"{graph} {functions}", "com.microsoft", "local", **weights).SerializeToString()
 
 
 def _random() -> np.random.Generator:
@@ -112,13 +100,14 @@ def dequantized_matmul(block: int = 0) -> bytes:
     random = _random()
     shape = (128 // block, 128) if block else ()
     attributes = f"<axis=0, block_size={block}>" if block else ""
-    return model(
+    made = parsed(
         f"(float[4, 128] x) => (float[4, 128] y) {{ wd = DequantizeLinear{attributes}(w, s, z) y = MatMul(x, wd) }}",
-        int4=("w", "z"),
-        w=random.integers(-8, 8, (128, 128)),
         s=np.asarray(random.random(shape) * 0.1, np.float32),
-        z=np.zeros(shape, int),
     )
+    # numpy and onnx before 1.19 do not have arrays of int4.
+    for name, values in (("w", random.integers(-8, 8, (128, 128))), ("z", np.zeros(shape, int))):
+        made.graph.initializer.append(helper.make_tensor(name, TensorProto.INT4, values.shape, values.flatten()))
+    return made.SerializeToString()
 
 
 @cache

@@ -36,7 +36,7 @@ _LARGEST = 64  # of the tensors that nodes read, without the batch
 Sizes = tuple[int, ...]
 
 
-class _Builder:
+class Builder:
     """A model that grows by one node or a few at a time, each of which reads earlier values."""
 
     def __init__(self, seed: int) -> None:
@@ -83,16 +83,16 @@ class _Builder:
 # The nodes that a step may add: functions of the builder, a value and its sizes.
 
 
-def _binary(b: _Builder, x: str, s: Sizes) -> None:
+def _binary(b: Builder, x: str, s: Sizes) -> None:
     b.add(b.choice(_BINARY), [x, b.choice([b.partner(s), b.weights(*s), b.weights(s[-1]), b.weights(1)])], s)
 
 
-def _concat(b: _Builder, x: str, s: Sizes) -> None:
+def _concat(b: Builder, x: str, s: Sizes) -> None:
     y, t = b.choice([(name, other) for name, other in b.values.items() if other[:-1] == s[:-1]])
     b.add("Concat", [x, y], (*s[:-1], s[-1] + t[-1]), axis=-1)
 
 
-def _split(b: _Builder, x: str, s: Sizes) -> None:
+def _split(b: Builder, x: str, s: Sizes) -> None:
     first = int(b.random.integers(1, max(s[-1], 2)))
     sizes = [size for size in (first, s[-1] - first) if size]
     names = [f"t{len(b.nodes)}_{i}" for i in range(len(sizes))]
@@ -100,42 +100,42 @@ def _split(b: _Builder, x: str, s: Sizes) -> None:
     b.values |= {name: (*s[:-1], size) for name, size in zip(names, sizes, strict=True)}
 
 
-def _gather(b: _Builder, x: str, s: Sizes) -> None:
+def _gather(b: Builder, x: str, s: Sizes) -> None:
     places = b.integers(*b.random.integers(-s[-1], s[-1], 3))
     b.add("Gather", [x, places], (*s[:-1], 3), axis=len(s))
 
 
-def _transpose(b: _Builder, x: str, s: Sizes) -> None:
+def _transpose(b: Builder, x: str, s: Sizes) -> None:
     x, s = b.pick(2)
     b.add("Transpose", [x], s[::-1], perm=[0, 2, 1])
 
 
-def _reshape(b: _Builder, x: str, s: Sizes) -> None:
+def _reshape(b: Builder, x: str, s: Sizes) -> None:
     flat = b.add("Flatten", [x], (prod(s),))
     b.add("Reshape", [flat, b.integers(0, s[-1], -1)], (s[-1], prod(s[:-1])))
 
 
-def _reduce(b: _Builder, x: str, s: Sizes) -> None:
+def _reduce(b: Builder, x: str, s: Sizes) -> None:
     axis = int(b.random.integers(1, len(s) + 1))
     reduced = b.add(b.choice(_REDUCTIONS), [x, b.integers(axis)], (*s[: axis - 1], 1, *s[axis:]), keepdims=1)
     b.add("Sub", [x, reduced], s)
 
 
-def _where(b: _Builder, x: str, s: Sizes) -> None:
+def _where(b: Builder, x: str, s: Sizes) -> None:
     b.add("Where", [b.add("Greater", [x, b.constant(0.3)]), x, b.partner(s)], s)
 
 
-def _unsqueeze(b: _Builder, x: str, s: Sizes) -> None:
+def _unsqueeze(b: Builder, x: str, s: Sizes) -> None:
     b.add("Squeeze", [b.add("Unsqueeze", [x, b.integers(2)]), b.integers(2)], s)
 
 
-def _attention(b: _Builder, x: str, s: Sizes) -> None:
+def _attention(b: Builder, x: str, s: Sizes) -> None:
     x, s = b.pick(2)
     scores = b.add("MatMul", [x, b.add("Transpose", [x], perm=[0, 2, 1])])
     b.add("MatMul", [b.add("Softmax", [scores], axis=-1), x], s)
 
 
-def _convolution(b: _Builder, x: str, s: Sizes) -> None:
+def _convolution(b: Builder, x: str, s: Sizes) -> None:
     x, s = b.pick(1)
     image = b.add("Reshape", [b.add("MatMul", [x, b.weights(s[0], 16)]), b.integers(0, 1, 4, 4)])
     image = b.add("Conv", [image, b.weights(2, 1, 3, 3), b.weights(2)], pads=[1, 1, 1, 1])
@@ -143,20 +143,20 @@ def _convolution(b: _Builder, x: str, s: Sizes) -> None:
     b.add("Flatten", [image], (8,))
 
 
-def _cast(b: _Builder, x: str, s: Sizes, to: int = INT32) -> None:
+def _cast(b: Builder, x: str, s: Sizes, to: int = INT32) -> None:
     b.add("Cast", [b.add("Cast", [x], to=to)], s, to=FLOAT)
 
 
-def _reshape_like(b: _Builder, x: str, s: Sizes) -> None:
+def _reshape_like(b: Builder, x: str, s: Sizes) -> None:
     flat = b.add("Reshape", [x, b.integers(-1)])
     b.add("Reshape", [flat, b.add("Shape", [x])], s)
 
 
-def _expand_like(b: _Builder, x: str, s: Sizes) -> None:
+def _expand_like(b: Builder, x: str, s: Sizes) -> None:
     b.add("Add", [x, b.add("Expand", [b.weights(s[-1]), b.add("Shape", [x])])], s)
 
 
-_Step = Callable[[_Builder, str, Sizes], object]
+_Step = Callable[[Builder, str, Sizes], object]
 _STEPS: tuple[_Step, ...] = (
     *(lambda b, x, s: b.add(b.choice(_UNARY), [x], s),) * 4,
     *(_binary,) * 4,
@@ -203,7 +203,7 @@ def random_model(seed: int, *, on_cuda: bool) -> ModelProto:
     Outputs: values that no node reads, and a few others. For some seeds on CUDA, a shape, a size, and a constant, which
     ORT keeps on the CPU. For WebGPU, every third model has nodes that always copy.
     """
-    builder = _Builder(seed)
+    builder = Builder(seed)
     random, add = builder.random, builder.add
     steps, copies = (
         (_STEPS + _COPYING[:1] + _OF_CUDA, 0.0) if on_cuda else (_STEPS + _OF_WEBGPU, 0.15 * (seed % 3 == 0))
