@@ -98,7 +98,7 @@ UNDER_webgpu := $(UNDER_webgpu-plugin)
 BASE_plugins := onnxruntime
 PACKAGES_plugins := onnxruntime-ep-openvino onnxruntime-qnn
 ONLY_plugins := plugins
-ALSO_plugins := session_replacement
+ALSO_plugins := session_replacement exploits
 
 BASE_cuda := onnxruntime-gpu
 ONLY_cuda := cuda cuda_models

@@ -157,7 +157,6 @@ class TestProviderOptions(unittest.TestCase):
             ({cuda: {"device_id": 64}}, cuda, "device_id"),
             ({cuda: {"device_idd": 0}}, cuda, "device_idd"),
             ({cuda: {"device_id\0": 0}}, cuda, "device_id\0"),
-            ({cuda: {"ep.cuda.device_id": 0}}, cuda, "ep.cuda.device_id"),  # ORT strips this beginning for any EP
             ({cuda: {"gpu_graph_id": 0}}, cuda, "gpu_graph_id"),
             ({cuda: dict.fromkeys(map(str, range(257)))}, cuda, ""),
             ({cuda: {Str("device_id"): 0}}, cuda, "a value of type Str"),
