@@ -18,8 +18,6 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-import onnxruntime
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python"))
 
 import backend_patch as patch
@@ -148,42 +146,11 @@ class CheckoutTest(unittest.TestCase):
                 self.assertIn("copy_directory\n      ${ONNXRUNTIME_ROOT}/python/backend\n", cmake)
                 self.assertNotIn("onnxruntime_backend_srcs", cmake)
 
-    def test_the_listed_packages_contain_every_module(self) -> None:
-        """setuptools packs the ``.py`` files of the listed folders only."""
-        site = self.folder / "site"
-        (site / "onnxruntime").mkdir(parents=True)
-        for entry in Path(onnxruntime.__path__[0]).iterdir():
-            if entry.name not in ("backend", "__pycache__"):
-                (site / "onnxruntime" / entry.name).symlink_to(entry)
-        for package in packages_of(patch.git(self.tree, "show", f"main:{patch.SETUP}")):
-            folder = Path(*package.split(".")[1:])
-            for file in sorted((patch.ROOT / "onnxruntime/python" / folder).glob("*.py")):
-                (site / "onnxruntime" / folder).mkdir(parents=True, exist_ok=True)
-                shutil.copy(file, site / "onnxruntime" / folder)
-        files = sorted((site / "onnxruntime" / "backend").rglob("*.py"))
-        expected = [file for file in patch.upstream_files() if file.startswith(f"{patch.BACKEND}/")]
-        self.assertEqual(len(files), len(expected))
-        modules = [".".join(file.relative_to(site).with_suffix("").parts) for file in files]
-        code = f"import importlib\nfor name in {modules}: print(importlib.import_module(name).__file__)"
-        environment = {**os.environ, "PYTHONPATH": str(site)}
-        run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-        self.assertEqual((run.returncode, run.stderr), (0, ""))
-        self.assertEqual(run.stdout.splitlines(), [str(file) for file in files])
-
     def test_other_build_files_are_an_error(self) -> None:
         other = CMAKE.replace("python/backend", "python/other")
         for name, files in ((patch.CMAKE, {"cmake": other}), (patch.SETUP, {"setup": "packages = []\n"})):
             with self.subTest(name), self.assertRaisesRegex(SystemExit, f"^{name}: "):
                 self.make(f"without {Path(name).name}", **files)
-
-    def test_another_backend_is_an_error(self) -> None:
-        tree = shutil.copytree(self.tree.parent, self.folder / "another") / "tree"
-        patch.git(tree, "checkout", "--quiet", "--force", "stock")
-        (tree / patch.BACKEND / "backend.py").write_text("another\n")
-        patch.git(tree, "commit", "--quiet", "--all", "--message", "another")
-        patch.git(tree, "tag", "--force", "stock")
-        with self.assertRaises(subprocess.CalledProcessError), contextlib.redirect_stderr(io.StringIO()):
-            patch.check(tree, tree.parent / "out")
 
 
 @unittest.skipUnless(STOCK, "ORT_STOCK_PYTHON does not specify the Python of an environment with the stock wheel")
