@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 from backend_test_children import run_code
@@ -43,9 +44,10 @@ from backend_test_models import two_nodes
 
 import onnxruntime
 import onnxruntime.backend
+import setup
 from onnxruntime.backend import configuration
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(setup.__file__).parent
 BACKEND = ROOT / "onnxruntime" / "python" / "backend"
 DEFECTS = ROOT / "tools" / "ort_defects"
 DOCUMENTS = [
@@ -194,7 +196,7 @@ class DocumentTest(unittest.TestCase):
         while words and re.fullmatch(r"\w+=.*", words[0]):
             name, _, value = words.pop(0).partition("=")
             if name == "ORT_BACKEND_BASE":
-                setup().requested_base(value)
+                setup.requested_base(value)
         if not words:
             return
         command, *arguments = words
@@ -203,7 +205,7 @@ class DocumentTest(unittest.TestCase):
             made = start(["make", "--dry-run", *arguments], ROOT)
             self.assertEqual(made.returncode, 0, made.stderr)
         elif command == "pip":
-            known = (ROOT / "constraints.txt").read_text() + " ".join(setup().BASES)
+            known = (ROOT / "constraints.txt").read_text() + " ".join(setup.BASES)
             for name in plain[1:]:
                 folder = name == "." or f"{name}/" in (ROOT / ".gitignore").read_text() or name in ("models", "wheels")
                 self.assertTrue(folder or re.split(r"==|\[", name)[0] in known, name)
@@ -220,14 +222,6 @@ class DocumentTest(unittest.TestCase):
             self.assertTrue((ROOT / arguments[0]).is_file(), arguments[0])
         else:
             self.fail(f"Nobody checks {words}: put it in a separate block, where it is run.")
-
-
-@cache
-def setup():
-    spec = importlib.util.spec_from_file_location("backend_setup", ROOT / "setup.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def _test_of(document: Path):
@@ -275,16 +269,6 @@ class FormTest(unittest.TestCase):
         for title, name in rows:
             compile(programs[name], name, "exec")
             self.assertIn(f'"""{title}.\n', programs[name])
-
-    def test_the_commands_of_the_readme_are_few(self) -> None:
-        (steps,) = [
-            block
-            for block in blocks(ROOT / "README.md")
-            if block.body.startswith("python -m onnxruntime.backend info\n")
-        ]
-        commands = steps.body.strip().splitlines()
-        self.assertLessEqual(len(commands), 8)
-        self.assertRegex(commands[-1], r"backend run \$MODEL .*--session-config \S+=\S+")
 
 
 class TranslationTest(unittest.TestCase):
