@@ -24,7 +24,7 @@ from onnxruntime.backend.allowlist.refusals import EVERY_PROVIDER, Refused, verd
 from onnxruntime.backend.allowlist.rules import Circumstances, Rule, Setting
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag
 from onnxruntime.backend.errors import NotPermittedError
-from onnxruntime.backend.provider_names import CANN, CPU, CUDA, MIGRAPHX, OPENVINO, OPENVINO_AUTO, TENSORRT, WEBGPU
+from onnxruntime.backend.provider_names import CANN, CPU, CUDA, MIGRAPHX, OPENVINO, OPENVINO_AUTO, QNN, TENSORRT, WEBGPU
 from onnxruntime.backend.provider_names import NV_TENSORRT_RTX as TENSORRT_RTX
 from onnxruntime.backend.session import presence
 
@@ -184,6 +184,8 @@ class LookUpTest(unittest.TestCase):
             (OPENVINO, "built-in", "num_of_threads", {"num_of_threads": 1}),
             (OPENVINO, "plugin", "precision", {"precision": "FP16"}),
             (OPENVINO, "plugin", "device_type", {"device_type": "CPU"}),
+            (OPENVINO, "plugin", "num_of_threads", {"num_of_threads": 1}),
+            *((QNN, "plugin", "backend_type", {"backend_type": value}) for value in ("saver", "ir", "genie")),
             (CUDA, "plugin", "use_tf32", {"use_tf32": 1}),
             *((name, "plugin", "", {}) for name in (CPU, CUDA, "AzureExecutionProvider", "SomeExecutionProvider")),
             ("SomeExecutionProvider", "plugin", "", {"device_id": 1}),

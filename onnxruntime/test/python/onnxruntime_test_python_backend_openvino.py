@@ -10,7 +10,7 @@ import os
 import unittest
 
 import numpy as np
-from backend_test_execution_providers import CPU, EpTests, ThreadTests, convolutions, run_in_a_new_process
+from backend_test_execution_providers import EpTests, ThreadTests, convolutions, run_in_a_new_process
 from backend_test_models import parsed
 
 import onnxruntime.backend
@@ -58,15 +58,6 @@ class BundledOpenVinoTest(EpTests, ThreadTests, unittest.TestCase):
     EP = EP
     OPTIONS = {"precision": "FP32", "num_of_threads": 2, "device_type": "CPU"}  # noqa: RUF012
     UNCONFIRMED = {"precision": "FP32", "num_of_threads": "2", "device_type": "CPU"}  # noqa: RUF012
-    REFUSED = (
-        {"num_of_threads": "abc"},
-        {"num_of_threads": 0},
-        {"num_of_threads": 1},
-        {"device_type": "NOPE"},
-        {"precision": "FP64"},
-        {"Num_of_threads": 1},
-        {"load_config": "{}"},
-    )
 
     def options_of_one_thread(self) -> onnxruntime.SessionOptions:
         options = onnxruntime.SessionOptions()
@@ -103,22 +94,6 @@ class BundledOpenVinoTest(EpTests, ThreadTests, unittest.TestCase):
                 onnxruntime.backend.prepare(convolutions(), provider_options={EP: {"device_type": device}})
             refusal = caught.exception
             self.assertEqual((refusal.keyword, refusal.provider, refusal.key), ("provider_options", EP, "device_type"))
-
-    def test_the_caller_orders(self) -> None:
-        with self.assertWarnsRegex(RuntimeWarning, f"No node .*{EP}"):
-            rep = onnxruntime.backend.prepare(convolutions(), provider_options={CPU: {}, EP: {}})
-        self.assertEqual(rep.providers, (CPU, EP))
-        self.assertEqual(dict(rep.node_assignment), {CPU: 11, EP: 0})
-
-    def test_devices_are_those_of_the_stock_backend(self) -> None:
-        for device in ("CPU", "CPU:0", "OPENVINO_CPU", "CPU-OPENVINO_CPU", "OPENVINO", "OPEN"):
-            self.assertTrue(onnxruntime.backend.supports_device(device), device)
-            rep = onnxruntime.backend.prepare(convolutions(), device, provider_options={EP: {}})
-            self.assertEqual(rep.node_assignment[EP], 11)
-        for device in ("VINO", "PEN", "CPU:1", "cpu", "GPU", "CUDA", "CUDA:0"):
-            self.assertFalse(onnxruntime.backend.supports_device(device), device)
-            with self.assertRaisesRegex(RuntimeError, "not supported"):
-                onnxruntime.backend.prepare(convolutions(), device, provider_options={EP: {}})
 
 
 if __name__ == "__main__":

@@ -60,16 +60,6 @@ class OpenVinoPluginTest(EpTests, ThreadTests, unittest.TestCase):
     # Options that travel in another one are unconfirmed.
     OPTIONS = {"num_of_threads": 2, "precision": "FP32", "device_id": 0}  # noqa: RUF012
     UNCONFIRMED = {"num_of_threads": "2", "precision": "f32", "device_id": "0"}  # noqa: RUF012
-    REFUSED = (
-        {"num_of_threads": "abc"},
-        {"num_of_threads": 0},
-        {"num_of_threads": 1},
-        {"precision": "FP16"},
-        {"load_config": '{"CPU": {"INFERENCE_NUM_THREADS": "1"}}'},
-        {"device_type": "CPU"},
-        {"model_priority": "HIGH"},
-        {"ep.cuda.dump_subgraphs": "here"},
-    )
 
     def options_of_one_thread(self) -> onnxruntime.SessionOptions:
         options = onnxruntime.SessionOptions()
@@ -120,14 +110,6 @@ class SecondNameTest(EpTests, unittest.TestCase):
 
 class QnnPluginTest(EpTests, unittest.TestCase):
     EP, OPTIONS, UNCONFIRMED, TOLERANCE = QNN, HTP, HTP, 1e-3
-    REFUSED = (
-        {"backend_type": "saver"},
-        {"backend_type": "nope"},
-        HTP | {"rpc_control_latency": "abc"},
-        HTP | {"qnn_context_priority": "zzz"},
-        HTP | {"backend_path": "libQnnHtp.so"},
-        HTP | {"no_such_option": "1"},
-    )
 
     def test_without_options_it_has_no_backend(self) -> None:
         with self.assertRaisesRegex(RuntimeError, f"{QNN}.*default backend path"):

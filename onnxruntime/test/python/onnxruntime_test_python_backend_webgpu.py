@@ -58,14 +58,6 @@ def in_gpu_memory(rep) -> set[str]:
 class WebGpuTest(EpTests, unittest.TestCase):
     EP = EP
     OPTIONS = UNCONFIRMED = {"preferredLayout": "NCHW"}  # noqa: RUF012
-    REFUSED = (
-        {"preferredLayout": "nchw"},
-        {"preferredlayout": "NCHW"},
-        {"enableInt64": "yes"},
-        {"validationMode": "full"},
-        {"dawnProcTable": "1"},
-        {"no_such_option": "1"},
-    )
     TOLERANCE = 1e-3
 
     def test_preferred_layout_is_the_layout_it_computes_in(self) -> None:
