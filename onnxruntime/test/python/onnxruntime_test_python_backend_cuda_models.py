@@ -19,12 +19,11 @@ import os
 import unittest
 import warnings
 
+import backend_test_captured_models as models
 import numpy as np
 from backend_test_capture import in_threads
-from backend_test_captured_models import convolutional_net, resident_bytes, transformer_block
 from backend_test_execution_providers import gpus
 from backend_test_models import model
-from backend_test_random_models import random_inputs, random_model
 from onnx import ModelProto, helper
 
 import onnxruntime
@@ -97,13 +96,13 @@ class CapturedModelsTest(unittest.TestCase):
         gc.collect()
 
     def model(self, seed: int) -> ModelProto:
-        return random_model(seed, on_cuda=True)
+        return models.random_model(seed, on_cuda=True)
 
     def runs(self, pair: Pair, seed: int, count: int = RUNS) -> None:
         """Runs on new data each, of a few batch sizes in any order; a fifth have inputs in device memory."""
         random = np.random.default_rng(seed)
         for i in range(count):
-            inputs = random_inputs(pair.made, 1000 * seed + i, int(random.integers(1, 4)))
+            inputs = models.random_inputs(pair.made, 1000 * seed + i, int(random.integers(1, 4)))
             on_device = (
                 frozenset(name for name in inputs if random.random() < 0.5) if i % 5 == seed % 5 else frozenset()
             )
@@ -166,9 +165,9 @@ class CapturedModelsTest(unittest.TestCase):
     def test_known_models(self) -> None:
         random = np.random.default_rng(0)
         for made, shape in (
-            (transformer_block(joined=True), lambda i: (1 + i % 2, 3 + i % 3, 16)),
-            (transformer_block(joined=False), lambda i: (1 + i % 2, 3 + i % 3, 16)),
-            (convolutional_net(), lambda i: (1 + i % 3, 3, 8, 8)),
+            (models.transformer_block(joined=True), lambda i: (1 + i % 2, 3 + i % 3, 16)),
+            (models.transformer_block(joined=False), lambda i: (1 + i % 2, 3 + i % 3, 16)),
+            (models.convolutional_net(), lambda i: (1 + i % 3, 3, 8, 8)),
         ):
             pair = Pair(made)
             with self.all_replayed():
@@ -179,9 +178,9 @@ class CapturedModelsTest(unittest.TestCase):
     def test_nothing_grows(self) -> None:
         pair = Pair(self.model(3))
         self.runs(pair, 0, 300)
-        before = resident_bytes()
+        before = models.resident_bytes()
         self.runs(pair, 0, 1500)
-        self.assertLess(resident_bytes() - before, 2**20)
+        self.assertLess(models.resident_bytes() - before, 2**20)
 
 
 if __name__ == "__main__":

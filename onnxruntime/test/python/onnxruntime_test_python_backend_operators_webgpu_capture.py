@@ -15,12 +15,11 @@ import os
 import unittest
 
 import backend_captured_operators as operators
+import backend_test_captured_models as models
 import numpy as np
 from backend_test_capture import Checks
-from backend_test_captured_models import convolutional_net, hidden_copies, transformer_block
 from backend_test_execution_providers import set_up_webgpu_plugin
 from backend_test_models import parsed
-from backend_test_random_models import random_inputs, random_model
 from onnx import ModelProto
 
 import onnxruntime
@@ -69,15 +68,15 @@ class ModelTest(Checks, unittest.TestCase):
                 np.testing.assert_allclose(have, want, rtol=1e-3, atol=1e-4)
 
     def test_a_convolutional_net(self) -> None:
-        self.check_block(convolutional_net(), lambda run: {"X": self.data(run, 1 + run % 2, 3, 8, 8)})
+        self.check_block(models.convolutional_net(), lambda run: {"X": self.data(run, 1 + run % 2, 3, 8, 8)})
 
     def test_transformer_blocks(self) -> None:
         for joined in (False, True):
-            made = transformer_block(joined)
+            made = models.transformer_block(joined)
             self.check_block(made, lambda run: {"X": self.data(run, 1 + run % 2, 3 + run % 3, 16)})
 
     def test_hidden_copies_are_refused_by_name(self) -> None:
-        for operator, made in hidden_copies():
+        for operator, made in models.hidden_copies():
             refused = self.assertRaisesRegex(NotPermittedError, rf"node '\w*' \({operator}, which makes ")
             with self.subTest(operator, graph=str(made.graph.node)), refused:
                 prepare(made)
@@ -92,8 +91,8 @@ class ModelTest(Checks, unittest.TestCase):
     def test_random_models(self) -> None:
         refused, elsewhere = 0, 0
         for seed in range(_MODELS):
-            made = random_model(seed, on_cuda=False)
-            feeds = lambda run, seed=seed, made=made: random_inputs(made, 1000 * seed + run, 1 + run % 3)  # noqa: E731
+            made = models.random_model(seed, on_cuda=False)
+            feeds = lambda run, seed=seed, made=made: models.random_inputs(made, 1000 * seed + run, 1 + run % 3)  # noqa: E731
             with self.subTest(seed=seed):
                 try:
                     rep = prepare(made)
@@ -187,7 +186,7 @@ class OperatorTest(unittest.TestCase):
 
     def test_several_graphs_and_sessions(self) -> None:
         # Each graph of a session has its own buffers, and so has each session.
-        shapes = ((convolutional_net(), (3, 8, 8)), (transformer_block(joined=False), (4, 16)))
+        shapes = ((models.convolutional_net(), (3, 8, 8)), (models.transformer_block(joined=False), (4, 16)))
         opened = [
             (*operators.open_session(made, GraphOptimizationLevel.ORT_ENABLE_ALL), shape) for made, shape in shapes
         ]
