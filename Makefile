@@ -201,7 +201,7 @@ conformance-keys: .venv-cpu/$(READY)
 conformance-numbers: $(ONNX:%=numbers-%)
 
 $(ONNX:%=numbers-%): numbers-%: .venv-onnx-%/$(READY)
-	.venv-onnx-$*/bin/python -W ignore tests/onnx_series_numbers.py .venv-onnx-$*/stock/bin/python
+	.venv-onnx-$*/bin/python -W ignore tests/onnx_series.py --stock .venv-onnx-$*/stock/bin/python
 
 # The environments of the scoreboard's runs, next to the stock wheels.
 BOARD := cpu openvino plugins webgpu-plugin

@@ -10,13 +10,15 @@ failures into the list. The list has one entry for each ORT release, execution p
 
 The environment variable ``ORT_ONNX_BACKEND_CONFIG`` of the backend specifies a configuration for every test. For the
 program, ``--config`` specifies the keyword arguments of ``prepare`` as JSON. The list is that of no configuration.
-``--each-key`` compares the tests that pass without configuration and with each permitted config key.
+``--each-key`` compares the tests that pass without configuration and with each permitted config key. ``--stock``
+compares this backend, the stock backend, and sessions without a backend.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import ctypes
 import json
 import os
 import pathlib
@@ -28,14 +30,18 @@ import unittest
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+import numpy as np
 import onnx
 import onnx.backend.test
+from onnx import TensorProto, numpy_helper
+from onnx.backend.base import Backend, BackendRep
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python"))
 
 from backend_test_models import two_nodes
 
 import onnxruntime
+from onnxruntime import InferenceSession, OrtValue
 from onnxruntime.backend.backend import OnnxRuntimeBackend
 
 EXPECTED = pathlib.Path(__file__).with_name("onnx_series_expected.json")
@@ -57,6 +63,8 @@ _CAUSES = (
 )
 # Operators with random outputs: with the same seed, another library draws other numbers.
 _RANDOM = {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"}
+# Types that numpy lacks: bfloat16, float8e5m2, float4e2m1, int4, uint2 and others.
+_NUMPY_LACKS = re.compile(r"tensor\((bfloat16|float8\w+|float4\w+|u?int[24])\)")
 # Config keys that may change which tests pass. A session without the backend fails on the same models.
 _CHANGING = {
     "session.function_expansion_byte_limit",  # refuses every model with a function,
@@ -154,6 +162,88 @@ def compare_keys() -> int:
     return status
 
 
+class BareBackend(Backend):
+    """ORT without a backend, to find the cause of a failure. It shares no code with the backend under test."""
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        return device == "CPU"
+
+    @classmethod
+    def prepare(cls, model, device="CPU", **kwargs) -> BareRep:
+        return BareRep(InferenceSession(model.SerializeToString(), providers=onnxruntime.get_available_providers()))
+
+
+class BareRep(BackendRep):
+    """A session with the input and output values of ONNX's test runner."""
+
+    def __init__(self, session: InferenceSession) -> None:
+        self._session = session
+
+    def run(self, inputs, **kwargs) -> list:
+        feeds = {node.name: _to_ort(value) for node, value in zip(self._session.get_inputs(), inputs, strict=False)}
+        outputs = self._session.get_outputs()
+        names = [node.name for node in outputs]
+        if any(_NUMPY_LACKS.search(node.type) for node in outputs):
+            return [_from_ort(value) for value in self._session.run_with_ort_values(names, feeds)]
+        return self._session.run(names, feeds)
+
+
+def _to_ort(value: object) -> object:
+    if value is None or isinstance(value, list):
+        return value
+    tensor = numpy_helper.from_array(np.asarray(value))
+    if tensor.data_type == TensorProto.STRING:
+        return value
+    result = OrtValue.ortvalue_from_shape_and_type(list(tensor.dims), tensor.data_type)
+    ctypes.memmove(result.data_ptr(), tensor.raw_data, len(tensor.raw_data))
+    return result
+
+
+def _from_ort(value: OrtValue) -> np.ndarray:
+    data = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+    return numpy_helper.to_array(TensorProto(data_type=value.element_type(), dims=value.shape(), raw_data=data))
+
+
+def compare_with_stock(stock: str) -> int:
+    """Run all tests on this backend, on the stock backend of a Python, and on bare sessions, and print the differences.
+
+    Return 1 if a test fails on this backend, and passes on the stock backend or, with onnx 1.19 or newer, on a bare
+    session; or if a test is skipped on this backend only.
+    """
+    columns = {
+        "stock": outcomes_of(stock, {}),
+        "ours": outcomes(configured(OnnxRuntimeBackend, {})),
+        "bare": outcomes(configured(BareBackend, {})),
+    }
+    ours = columns["ours"]
+    if any(column.keys() != ours.keys() for column in columns.values()):
+        raise SystemExit("The environments do not have the same tests: they must have the same onnx.")
+    print(f"\nonnxruntime {onnxruntime.__version__}, onnx {onnx.__version__}: {len(ours)} tests")
+    print(f"{'':8}{'passed':>8}{'failed':>8}{'skipped':>8}")
+    for title, column in columns.items():
+        counts = collections.Counter(outcome.result for outcome in column.values())
+        print(f"{title:8}{counts['passed']:8}{counts['failed']:8}{counts['skipped']:8}")
+
+    failed = {name: outcome.reason for name, outcome in ours.items() if outcome.result == "failed"}
+    print("\nFailures by cause:", dict(collections.Counter(reason.partition(": ")[0] for reason in failed.values())))
+    here_only = {
+        "fail here, and pass on a bare session": [name for name in failed if columns["bare"][name].result == "passed"],
+        "fail here, and pass on the stock backend": [
+            name for name in failed if columns["stock"][name].result == "passed"
+        ],
+        "are skipped here, and not on the stock backend": [
+            name for name in ours if ours[name].result == "skipped" != columns["stock"][name].result
+        ],
+    }
+    for meaning, names in here_only.items():
+        print(f"\n{len(names)} {meaning}", *(f"  {name}: {ours[name].reason}" for name in names), sep="\n")
+    # With an older onnx, the backend does not support the types that numpy lacks.
+    bare, *others = here_only.values()
+    answers_for_bare = tuple(map(int, onnx.__version__.split(".")[:2])) >= (1, 19)
+    return 1 if any(others) or (bare and answers_for_bare) else 0
+
+
 def _cause(error: Exception, model: onnx.ModelProto | None) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, AssertionError) and model is not None:
@@ -237,11 +327,14 @@ def main() -> int:
     parser.add_argument("--update", action="store_true", help="write the failures into the list of expected ones")
     parser.add_argument("--outcomes", help="only write every test's outcome to this file, as JSON, without a list")
     parser.add_argument("--each-key", action="store_true", help="only compare the tests with each permitted config key")
+    parser.add_argument("--stock", metavar="PYTHON", help="only compare with a stock wheel that has the same onnx")
     parser.add_argument("--or-list-of", metavar="RELEASE", help="use the list of this ORT release if there is no other")
     arguments = parser.parse_args()
     if arguments.each_key:
         return compare_keys()
     onnxruntime.set_default_logger_severity(4)
+    if arguments.stock:
+        return compare_with_stock(arguments.stock)
     backend = configured(OnnxRuntimeBackend, arguments.config)
     key = list_key(backend)
     results = outcomes(backend)
