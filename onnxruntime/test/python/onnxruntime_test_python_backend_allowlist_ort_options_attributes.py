@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import unittest
+from unittest import mock
 
 import numpy as np
 from backend_test_allowlist import run_attributes, session_attributes
@@ -79,6 +80,22 @@ class AttributesTest(unittest.TestCase):
                             self.assertEqual(getattr(options, name), value)
         for text in _TEXTS:
             self.assertEqual(onnxruntime.backend.prepare(two_nodes(), logid=text).session_options["logid"], text)
+
+    def test_all_attributes_are_set(self) -> None:
+        last = {name: [*permitted][-1] for name, (permitted, _) in VALUES.items()}
+        # The process has no global thread pools, and many threads cost time.
+        last |= {"use_per_session_threads": True, "intra_op_num_threads": 1, "inter_op_num_threads": 2}
+        given = {name: last[name] for name in SESSION_ATTRIBUTES}
+        for keywords in (given, {"session_options": given}):
+            rep = onnxruntime.backend.prepare(two_nodes(), **keywords)
+            options = rep.session.get_session_options()
+            self.assertEqual({name: getattr(options, name) for name in given}, given)
+            self.assertEqual((rep.session_options, rep.warnings), (given, ()))
+        for name in RUN_ATTRIBUTES:
+            value = True if name == "only_execute_path_to_fetches" else last[name]
+            with self.subTest(name), mock.patch.object(rep.session, "_sess", wraps=rep.session._sess) as inner:
+                rep.run([X], **{name: value})
+                self.assertEqual(getattr(inner.run.call_args.args[2], name), value)
 
     def test_refused_values(self) -> None:
         rep = onnxruntime.backend.prepare(two_nodes())

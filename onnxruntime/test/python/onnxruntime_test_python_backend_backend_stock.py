@@ -300,42 +300,5 @@ class SubclassTest(unittest.TestCase):
         self.assertLessEqual({"prepare", "run", "supports_device", "is_compatible", "Cancellation"}, names.keys())
 
 
-class AttributesTest(unittest.TestCase):
-    """Plain keyword arguments: attributes of SessionOptions and RunOptions."""
-
-    SESSION = {  # noqa: RUF012
-        "enable_cpu_mem_arena": False,
-        "enable_mem_pattern": False,
-        "enable_mem_reuse": False,
-        "execution_mode": onnxruntime.ExecutionMode.ORT_PARALLEL,
-        "enable_profiling": False,
-        "execution_order": onnxruntime.ExecutionOrder.PRIORITY_BASED,
-        "graph_optimization_level": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
-        "inter_op_num_threads": 2,
-        "intra_op_num_threads": 1,
-        "log_severity_level": 3,
-        "log_verbosity_level": 0,
-        "logid": "a-session",
-        "use_deterministic_compute": True,
-        "use_per_session_threads": True,
-    }
-    RUN = ("log_severity_level", "log_verbosity_level", "logid", "only_execute_path_to_fetches", "terminate")
-
-    def test_session_attributes_are_set(self) -> None:
-        for keywords in (self.SESSION, {"session_options": self.SESSION}):
-            rep = prepare(two_nodes(), **keywords)
-            options = rep.session.get_session_options()
-            self.assertEqual({name: getattr(options, name) for name in self.SESSION}, self.SESSION)
-            self.assertEqual((rep.session_options, rep.warnings), (self.SESSION, ()))
-
-    def test_run_attributes_are_set(self) -> None:
-        rep = prepare(two_nodes())
-        for name in self.RUN:
-            value = self.SESSION.get(name, name != "terminate")
-            with self.subTest(name), mock.patch.object(rep.session, "_sess", wraps=rep.session._sess) as inner:
-                rep.run([X], **{name: value})
-                self.assertEqual(getattr(inner.run.call_args.args[2], name), value)
-
-
 if __name__ == "__main__":
     unittest.main()

@@ -14,7 +14,7 @@ from unittest import mock
 
 import numpy as np
 from backend_test_children import run_code
-from backend_test_execution_providers import CPU, NO_CPU, convolutions, doubled_text, gpus, image, on_cpu
+from backend_test_execution_providers import CPU, NO_CPU, convolutions, gpus, image, on_cpu
 from backend_test_models import no_session_opens
 
 import onnxruntime.backend
@@ -161,12 +161,6 @@ class WithGpuTest(unittest.TestCase):
         done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn("skipped", done.stderr)
-
-    def test_no_node_is_a_warning_or_an_error(self) -> None:
-        with self.assertWarnsRegex(RuntimeWarning, f"No node .*{EP}.*disable_cpu_ep_fallback"):
-            prepare({EP: {}}, model=doubled_text())
-        with self.assertRaisesRegex(Exception, "fallback to CPU EP has been explicitly disabled"):
-            prepare({EP: {}}, model=doubled_text(), session_config=NO_CPU)
 
 
 if __name__ == "__main__":

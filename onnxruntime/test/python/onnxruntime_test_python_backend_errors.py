@@ -11,8 +11,6 @@ import pickle
 import unittest
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from unittest import mock
 
 import numpy as np
@@ -23,21 +21,14 @@ import onnxruntime.backend
 from onnxruntime.backend import errors
 from onnxruntime.backend.allowlist.refusals import suggestions
 
-CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 MODEL = two_nodes((2, 4)).SerializeToString()
 X = np.ones((2, 4), np.float32)
-PREPACKING = "session.disable_prepacking"
 FIELDS = ("keyword", "provider", "key", "reason", "input", "expected", "got", "attribute")
 
 
 def prepare(model: object = MODEL, **keywords: object):
     """Prepare a model on the CPU EP, on any base."""
     return onnxruntime.backend.prepare(model, **{"provider_options": {}, **keywords})
-
-
-def refused_in_a_process(key: str) -> str:
-    prepare(session_config={key: 0} if key else {})
-    return "prepared"
 
 
 class WarningsTest(unittest.TestCase):
@@ -136,14 +127,6 @@ class SentErrorsTest(unittest.TestCase):
     def test_defaults(self) -> None:
         error = errors.InputError("message")
         self.assertEqual((error.input, error.expected, error.got), (None, "", ""))
-
-    def test_a_process_pool_survives_a_refusal(self) -> None:
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            self.assertEqual(pool.submit(refused_in_a_process, "").result(60), "prepared")
-            error = caught(lambda: pool.submit(refused_in_a_process, "no.such.key").result(60))
-            self.assertIs(type(error), errors.NotPermittedError)
-            self.assertEqual(error.key, "no.such.key")
-            self.assertEqual(pool.submit(refused_in_a_process, PREPACKING).result(60), "prepared")
 
 
 if __name__ == "__main__":

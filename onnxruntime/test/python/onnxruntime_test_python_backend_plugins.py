@@ -124,11 +124,6 @@ class QnnPluginTest(EpTests, unittest.TestCase):
 
 
 class PluginsTest(unittest.TestCase):
-    def test_registered_and_not_specified(self) -> None:
-        with self.assertWarnsRegex(RuntimeWarning, "provider_options.*'(OpenVINO|QNN)ExecutionProvider'"):
-            rep = onnxruntime.backend.prepare(convolutions())
-        self.assertEqual(rep.providers[-1], CPU)
-
     def test_the_caller_orders(self) -> None:
         for names in ((OPENVINO, QNN), (QNN, OPENVINO), (OPENVINO, "AzureExecutionProvider", QNN)):
             with self.subTest(names), self.assertWarnsRegex(RuntimeWarning, f"No node .*{names[-1]}"):

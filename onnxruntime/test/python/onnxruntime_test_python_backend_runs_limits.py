@@ -157,12 +157,6 @@ class LimitTest(unittest.TestCase):
         with self.assertRaises(RunCancelledError):
             onnxruntime.backend.run(two_nodes(), [X], cancellation=cancellation)
 
-    def test_with_a_run_config(self) -> None:
-        with onnxruntime.backend.prepare(two_nodes()) as rep:
-            rep.run([X], timeout=60, run_config={"memory.enable_memory_arena_shrinkage": "cpu:0"}, logid="a")
-            with self.assertRaises(NotPermittedError):
-                rep.run([X], timeout=60, run_config={"no.such": 1})
-
     def test_none_is_no_limit(self) -> None:
         with (
             onnxruntime.backend.prepare(two_nodes()) as rep,
