@@ -194,9 +194,8 @@ def captures(variant: Variant) -> Iterator[Seen]:
             if any(memory.name == "Cpu" for _, memory in memories):
                 continue
             yield replay(session, final, data_sets(variant.feeds))
-        except ORT_ERRORS as error:
-            if "--verbose" in sys.argv:
-                print(f"# {variant.operator} {variant.name}: {str(error)[-150:]}", file=sys.stderr)
+        except ORT_ERRORS:
+            continue
         finally:
             session = None
             gc.collect()
@@ -323,15 +322,8 @@ def _moving(v: Variants) -> None:
         v.add("Split", ((1, 5),), axis=1, outputs=count, num_outputs=count)
     v.add("Split", ((3, 5),), _ints(2, 3), axis=1, outputs=2)
     v.add("Split", ((3, 4),), _ints(0, 4), axis=1, outputs=2)
-    for row in (
-        "3x4 0 99 1 1",
-        "3x4 1 3 1 1",
-        "4x3 1 3 0 1",
-        "3x4 -1 -99 1 -1",
-        "3x8 0 8 1 2",
-        "3x4 2 2 1 1",
-        "1 0 1 0 1",
-    ):
+    starts = "3x4 0 99 1 1, 3x4 1 3 1 1, 4x3 1 3 0 1, 3x4 -1 -99 1 -1, 3x8 0 8 1 2, 3x4 2 2 1 1, 1 0 1 0 1"
+    for row in starts.split(","):
         shape, *start_end_axis_step = row.split()
         v.add("Slice", (sizes_of(shape),), *(_ints(int(number)) for number in start_end_axis_step))
     pads = (("3x4", (1, 0, 0, 2)), ("3x4", (0,) * 4), ("1", (0, 0)), ("1x2x3x4", (0,) * 8))
@@ -496,12 +488,8 @@ def node_tests() -> Iterator[Variant]:
         warnings.simplefilter("ignore")
         tests = loader.load_model_tests(kind="node")
     for test in tests:
-        if (
-            test.model is None
-            or test.name.endswith("_expanded")
-            or not test.data_sets
-            or len(test.model.graph.node) != 1
-        ):
+        expanded = test.name.endswith("_expanded")
+        if test.model is None or expanded or not test.data_sets or len(test.model.graph.node) != 1:
             continue
         values, names = test.data_sets[0][0], [value.name for value in test.model.graph.input]
         if len(values) == len(names) and all(

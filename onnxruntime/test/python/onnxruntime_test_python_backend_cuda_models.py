@@ -22,7 +22,7 @@ import warnings
 import backend_test_captured_models as models
 import numpy as np
 from backend_test_capture import in_threads
-from backend_test_execution_providers import gpus
+from backend_test_capture_cuda import DEVICES, needs_cuda
 from backend_test_models import model
 from onnx import ModelProto, helper
 
@@ -36,9 +36,6 @@ ON_SOFTWARE_CUDA = bool(os.environ.get("ORT_TEST_SOFTWARE_CUDA"))
 MODELS = int(os.environ.get("ORT_BACKEND_MODELS", "12"))
 RUNS = 20  # of each model
 THREADS = 4
-
-
-DEVICES = gpus() if EP in onnxruntime.get_available_providers() else 0
 
 
 def prepare(made: ModelProto, capture: bool, device: int = 0):
@@ -90,7 +87,7 @@ class Pair:
                 np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5, err_msg=where)
 
 
-@unittest.skipUnless(DEVICES, "requires the CUDA EP, and a GPU or with_software_cuda.sh")
+@needs_cuda
 class CapturedModelsTest(unittest.TestCase):
     def tearDown(self) -> None:
         gc.collect()
