@@ -177,11 +177,6 @@ def _named(name: str) -> list:
     return prepare(made.SerializeToString()).run([X])
 
 
-def _same_dtype(element: int) -> list:
-    array = X.astype(helper.tensor_dtype_to_np_dtype(element))
-    return prepare(identity(tensor(element))).run([array])
-
-
 SEQUENCE = helper.make_sequence_type_proto(tensor(TensorProto.FLOAT))
 OPTIONAL = helper.make_optional_type_proto(tensor(TensorProto.FLOAT))
 MAP = helper.make_map_type_proto(TensorProto.INT64, tensor(TensorProto.FLOAT))
@@ -196,13 +191,6 @@ patterns(
         },
         "input of another alphabet": lambda: _named("größe"),
         "input with spaces": lambda: _named("the input"),
-        "any rank": lambda: prepare(identity(tensor(TensorProto.FLOAT))).run([X]),
-        "scalar": lambda: prepare(identity(tensor(TensorProto.FLOAT, []))).run([np.float32(1)]),
-        "no elements": lambda: prepare(identity(tensor(TensorProto.FLOAT, [None]))).run([X[0, :0]]),
-        **{
-            TensorProto.DataType.Name(element).lower(): lambda element=element: _same_dtype(element)
-            for element in (2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13)
-        },
         **{
             f"opset {opset}, IR version {ir}, as {form}": partial(_versions, make, opset, ir)
             for opset, ir in ((7, 10), (9999, 10), (NEWEST, 10), (21, onnx.IR_VERSION), (21, 99), (21, 3))

@@ -223,12 +223,9 @@ class CheckTest(CommandTest):
         for given in (
             "{",
             "[" * 100_000,
-            '{"a":' * 20_000,
             "no-such-file.json",
             "n" * 5000,
             self.folder,
-            '{"session_config": {"a": 1, "a": 2}}',
-            '{"session_config": {"a": Infinity}}',
             self.put("broken.json", "[1,\n2"),
         ):
             with self.subTest(str(given)[:60]):
