@@ -98,11 +98,6 @@ class TestInstalledOrt(unittest.TestCase):
                 self.assertGreater(len(drift.expected(distribution)), 10)
                 self.assertEqual(drift.gone(distribution), set())
 
-    def test_noise_is_not_judged(self):
-        for text in drift.NOISE:
-            self.assertNotIn(text, drift.SESSION_CONFIG)
-            self.assertNotIn(text, drift.RUN_CONFIG)
-
 
 class TestPlantedNames(unittest.TestCase):
     """In the installed ORT's main library, known names are changed to others of the same length."""
@@ -206,13 +201,6 @@ class TestMachO(unittest.TestCase):
             path.write_bytes(header + segment + data + code)
             found = drift.unjudged(drift.Distribution("planted", "0.0", [drift.read_library(path)]))
         self.assertEqual([*found], ["session.planted_in_macos"])
-
-    def test_library_for_several_cpus(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "libonnxruntime.dylib")
-            path.write_bytes(b"\xca\xfe\xba\xbe" + bytes(60))
-            with self.assertRaisesRegex(ValueError, "libonnxruntime.dylib is no 64-bit .* for one CPU"):
-                drift.read_library(path)
 
 
 class TestPlantedInMachineCode(unittest.TestCase):

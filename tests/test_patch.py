@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import io
 import os
@@ -46,16 +45,6 @@ packages = [
     "onnxruntime.capi",
 ]
 """
-
-
-def packages_of(setup: str) -> list[str]:
-    """The value of ``packages`` in a ``setup.py``."""
-    (value,) = [
-        ast.literal_eval(node.value)
-        for node in ast.parse(setup).body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "packages"
-    ]
-    return value
 
 
 def build_and_check(tree: Path, out: Path) -> None:
@@ -138,11 +127,11 @@ class CheckoutTest(unittest.TestCase):
             commit = f"main~{len(patch.STEPS) - number}"
             files = patch.git(self.tree, "ls-tree", "-r", "--name-only", commit, patch.BACKEND).split()
             folders = {Path(file).parent.relative_to("onnxruntime/python").parts for file in files}
-            packages = packages_of(patch.git(self.tree, "show", f"{commit}:{patch.SETUP}"))
+            exec(patch.git(self.tree, "show", f"{commit}:{patch.SETUP}"), setup := {})
             cmake = patch.git(self.tree, "show", f"{commit}:{patch.CMAKE}")
             with self.subTest(step.title):
                 ours = sorted(".".join(("onnxruntime", *parts)) for parts in folders)
-                self.assertEqual(packages, ["onnxruntime", *ours, "onnxruntime.capi"])
+                self.assertEqual(setup["packages"], ["onnxruntime", *ours, "onnxruntime.capi"])
                 self.assertIn("copy_directory\n      ${ONNXRUNTIME_ROOT}/python/backend\n", cmake)
                 self.assertNotIn("onnxruntime_backend_srcs", cmake)
 
