@@ -107,14 +107,6 @@ class ToolTest(unittest.TestCase):
             self.assertTrue(programs, f"{base} {known}")
             self.assertEqual([name for name in programs if not (tool.ROOT / name).is_file()], [])
 
-    def test_each_base_has_an_environment(self) -> None:
-        makefile = (tool.ROOT / "Makefile").read_text(encoding="utf-8")
-        self.assertEqual(tool.BASES.keys(), tool.setup.BASES.keys())
-        for name, base in tool.BASES.items():
-            for environment in base.environments:
-                self.assertIn(f"\nBASE_{environment} := {name}\n", makefile)
-            self.assertTrue((tool.ROOT / base.under).exists())
-
     def test_the_page_and_the_exit_status(self) -> None:
         lines = [str(i) for i in range(tool.LINES + 5)]
         diff = [f"--- {line}" for line in lines]
