@@ -10,7 +10,6 @@ main library, in each of the three forms that a compiler gives to names.
 
 from __future__ import annotations
 
-import functools
 import re
 import struct
 import sys
@@ -27,92 +26,60 @@ from backend_option_names import Image, Section, Use, is_glued, uses
 
 from onnxruntime.backend.allowlist.rules import Rule
 
-# Path.read_bytes is patched while the libraries are read.
-_read_bytes = Path.read_bytes
-
 
 def _planted(key: str) -> str:
     """Return a name that no library contains: the key, with a letter changed that no other piece of a key repeats."""
     return re.sub(r"(?<=\.)\w", "z", key, count=1)
 
 
-@functools.cache
-def _split() -> list[str]:
-    """Return keys that the compiler split. The first piece, 16 characters, stands once in the main library."""
-    content = _read_bytes(_main_library())
-    return [
-        key
-        for key in drift.SESSION_CONFIG
-        if key.encode() not in content and content.count(key[:16].encode()) == 1 and len(key) - 16 > key.index(".") + 1
-    ]
-
-
-@functools.cache
-def _main_library() -> Path:
-    return next(
-        Path(file.locate())
-        for distribution in metadata.distributions()
-        if distribution.metadata["Name"].startswith("onnxruntime")
-        for file in distribution.files or ()
-        if file.name.startswith("libonnxruntime.so")
-    )
-
-
-@functools.cache
-def _planted_content() -> bytes:
-    """Return the content of ORT's main library, in which planted names replace known names."""
-    content = _read_bytes(_main_library())
-    content = content.replace(b"\0session.disable_quant_qdq\0", b"\0session.planted_in_rodata\0")
-    content = content.replace(b"cache_di", b"plantedx")  # in the data, or eight characters in code
-    for key in _split():
-        content = content.replace(key[:16].encode(), _planted(key)[:16].encode())
-    return content
-
-
-def _read_planted(path: Path) -> bytes:
-    return _planted_content() if path == _main_library() else _read_bytes(path)
-
-
-@functools.cache
-def _installed() -> list[drift.Distribution]:
-    """Read the installed libraries once, because this takes seconds: the main library with the planted names."""
-    with mock.patch.object(Path, "read_bytes", _read_planted):
-        return drift.read_installed()
-
-
-@functools.cache
-def _unjudged() -> dict[str, dict[str, str]]:
-    return {distribution.name: drift.unjudged(distribution) for distribution in _installed()}
-
-
 class TestInstalledOrt(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        """Read the installed libraries once, because this takes seconds: the main library with planted names."""
+        main_library = next(
+            Path(file.locate())
+            for distribution in metadata.distributions()
+            if distribution.metadata["Name"].startswith("onnxruntime")
+            for file in distribution.files or ()
+            if file.name.startswith("libonnxruntime.so")
+        )
+        read, content = Path.read_bytes, main_library.read_bytes()
+        # Keys that the compiler split. The first piece, 16 characters, stands once in the main library.
+        cls.split = [
+            key
+            for key in drift.SESSION_CONFIG
+            if key.encode() not in content
+            and content.count(key[:16].encode()) == 1
+            and len(key) - 16 > key.index(".") + 1
+        ]
+        content = content.replace(b"\0session.disable_quant_qdq\0", b"\0session.planted_in_rodata\0")
+        content = content.replace(b"cache_di", b"plantedx")  # in the data, or eight characters in code
+        for key in cls.split:
+            content = content.replace(key[:16].encode(), _planted(key)[:16].encode())
+        with mock.patch.object(Path, "read_bytes", lambda path: content if path == main_library else read(path)):
+            cls.installed = drift.read_installed()
+        cls.unjudged = {distribution.name: drift.unjudged(distribution) for distribution in cls.installed}
+        cls.found = {text: where for found in cls.unjudged.values() for text, where in found.items()}
+
     def test_every_name_is_judged(self):
         planted = {"session.planted_in_rodata", *map(_planted, drift.SESSION_CONFIG)}
-        for name, found in _unjudged().items():
+        for name, found in self.unjudged.items():
             with self.subTest(name):
                 self.assertEqual([text for text in found if text not in planted and "plantedxr" not in text], [])
 
     def test_the_expected_names_are_found(self):
-        for distribution in _installed():
+        for distribution in self.installed:
             with self.subTest(distribution.name):
                 self.assertGreater(len(drift.expected(distribution)), 10)
                 self.assertEqual(drift.gone(distribution), set())
 
-
-class TestPlantedNames(unittest.TestCase):
-    """In the installed ORT's main library, known names are changed to others of the same length."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.found = {text: where for found in _unjudged().values() for text, where in found.items()}
-
-    def test_key_in_the_data_and_option_of_at_most_nine_characters(self):
+    def test_planted_key_in_the_data_and_option_of_at_most_nine_characters(self):
         self.assertIn("session.planted_in_rodata", self.found)
         self.assertIn("OpenVINOExecutionProvider", self.found["plantedxr"])
 
-    def test_key_that_the_compiler_split(self):
-        unchanged = {text for at in _installed() for library in at.libraries for text in library.texts}
-        split = [key for key in _split() if key in unchanged]
+    def test_planted_key_that_the_compiler_split(self):
+        unchanged = {text for at in self.installed for library in at.libraries for text in library.texts}
+        split = [key for key in self.split if key in unchanged]
         if not split:
             self.skipTest("the compiler split no key of this release")
         for key in split:
