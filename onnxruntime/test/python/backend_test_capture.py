@@ -41,27 +41,6 @@ def two_inputs() -> ModelProto:
     return parsed("(float[N] A, float[N] B) => (float[N] Y, float[N] Z) { Y = Mul (A, B) Z = Sub (A, B) }")
 
 
-def shape_arithmetic() -> ModelProto:
-    """Return a model whose nodes on the CPU compute shapes and a fill size from the shapes of values on the device."""
-    return parsed("""(float[N,6] X) => (float[N,6] Y, int64[2] T, int64 Z)
-        <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, float[6] K = {0, 1, 2, 3, 4, 5}> {
-            S = Shape (X)
-            rows = Gather (S, zero)
-            columns = Gather (S, one)
-            twice = Mul (rows, two)
-            half = Div (columns, two)
-            T = Concat <axis = 0> (twice, half)
-            P = Sigmoid (X)
-            Q = Reshape (P, T)
-            C = ConstantOfShape <value = float[1] {3}> (T)
-            D = Add (Q, C)
-            E = Reshape (D, S)
-            F = Expand (K, S)
-            Y = Mul (E, F)
-            Z = Size (Q)
-        }""")
-
-
 class Expected:
     """The outputs of a model on the CPU EP."""
 

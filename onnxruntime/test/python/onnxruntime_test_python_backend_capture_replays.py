@@ -22,9 +22,7 @@ from backend_test_capture import Expected, capture_of, chain, in_threads
 from backend_test_capture_cuda import ORDINARY, OnCuda, needs_cuda, open_session
 from onnxruntime_test_python_backend_runs_locks import Held, in_run
 
-import onnxruntime
 import onnxruntime.backend
-from onnxruntime import OrtValue
 from onnxruntime.backend.capture import graphs
 from onnxruntime.backend.runs import locks
 
@@ -33,8 +31,8 @@ from onnxruntime.backend.runs import locks
 class BesideOthersTest(OnCuda):
     """Captures during other CUDA calls of the process. SOFTCUDA_CAPTURE_US makes captures long."""
 
-    def beside_captures(self, work) -> None:
-        """Capture in two threads, each in its own session, while a third thread calls ``work``."""
+    def test_sessions_without_capture(self) -> None:
+        """Two threads capture, each in its own session. A third opens, runs and releases sessions without capture."""
         until = time.monotonic() + 1.0
         expected = Expected(chain())
 
@@ -46,45 +44,12 @@ class BesideOthersTest(OnCuda):
 
         def other() -> None:
             while time.monotonic() < until:
-                work()
+                for rep in (self.ordinary(chain()), onnxruntime.backend.prepare(open_session(chain(), {}))):
+                    self.check_run(rep, expected, self.data(0, 3, 4))
 
         with ThreadPoolExecutor(3) as pool:
             for done in [pool.submit(capture, 0), pool.submit(capture, 9), pool.submit(other)]:
                 done.result()
-
-    def test_ordinary_runs(self) -> None:
-        rep, expected, rows = self.ordinary(chain()), Expected(chain()), 0
-
-        def work() -> None:
-            nonlocal rows
-            rows = rows % 400 + 7  # other sizes, so that memory is allocated
-            self.check_run(rep, expected, self.data(rows, rows, 4))
-
-        self.beside_captures(work)
-
-    def test_preparing_and_releasing(self) -> None:
-        def work() -> None:
-            for rep in (self.ordinary(chain()), onnxruntime.backend.prepare(open_session(chain(), {}))):
-                rep.run([self.data(0, 3, 4)])
-
-        self.beside_captures(work)
-
-    def test_values_and_bindings_of_the_callers_own(self) -> None:
-        rep, expected = self.ordinary(chain()), Expected(chain())
-
-        def work() -> None:
-            x = self.data(0, 300, 4)
-            with locks.CUDA.alone():
-                value = OrtValue.ortvalue_from_numpy(x, "cuda", 0)
-                binding = rep.session.io_binding()
-                binding.bind_ortvalue_input("X", value)
-                binding.bind_output("Y", "cuda", 0)
-                rep.session.run_with_iobinding(binding, rep.run_options())
-                got = binding.copy_outputs_to_cpu()[0]
-                del value, binding
-            self.check([got], expected(x))
-
-        self.beside_captures(work)
 
     def test_ordinary_runs_of_a_session_that_captures_are_alone(self) -> None:
         rep, x = self.prepare(chain()), self.data(0, 3, 4)

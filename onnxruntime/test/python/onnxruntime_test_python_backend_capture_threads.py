@@ -25,7 +25,6 @@ from unittest import mock
 
 from backend_test_capture import Expected, capture_of, captured_ids, chain, in_threads
 from backend_test_capture_cuda import CUDA, DEVICES, ORDINARY, OnCuda, needs_cuda
-from backend_test_models import parsed
 
 import onnxruntime
 import onnxruntime.backend
@@ -265,16 +264,6 @@ class OtherDeviceTest(OnCuda):
 
     def setUp(self) -> None:
         self.addCleanup(setattr, locks.CUDA, "other_devices", locks.CUDA.other_devices)
-
-    def test_in_any_thread(self) -> None:
-        made = parsed("(float[N,4] X) => (float[N,4] Y) <float[1,4] K = {1, 0, 0, 0}> { Y = Add (X, K) }")
-        for _ in range(5):
-            rep, expected = self.prepare(made, 1), Expected(made)
-            self.assertTrue(locks.CUDA.other_devices)
-            x = self.data(0, 3, 4)
-            with ThreadPoolExecutor(3) as pool:
-                for done in [pool.submit(rep.run, [x], run_config=config) for config in (ORDINARY, None, None)]:
-                    self.check(done.result(), expected(x))
 
     def test_the_thread_is_put_on_the_device(self) -> None:
         opened, here = [], threading.get_ident()
