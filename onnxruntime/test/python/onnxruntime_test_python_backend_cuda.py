@@ -10,12 +10,10 @@ import os
 import subprocess
 import sys
 import unittest
-from unittest import mock
 
 import numpy as np
 from backend_test_children import run_code
 from backend_test_execution_providers import CPU, NO_CPU, convolutions, gpus, image, on_cpu
-from backend_test_models import no_session_opens
 
 import onnxruntime.backend
 from onnxruntime.backend.allowlist.providers import PROVIDERS
@@ -47,12 +45,6 @@ class CudaBuildTest(unittest.TestCase):
         done = run_code(program)
         self.assertEqual((done.returncode, len(done.stdout.splitlines())), (0, 3), done.stdout)
         self.assertNotIn("EP Error", done.stdout)
-
-    def test_excluded_is_unavailable(self) -> None:
-        with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": EP}), no_session_opens():
-            for options, device in (({EP: {}}, None), (None, "CUDA:0")):
-                with self.assertRaisesRegex(RuntimeError, f"{EP}.*ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"):
-                    prepare(options, device)
 
 
 @needs_build
