@@ -184,18 +184,6 @@ class OperatorTest(unittest.TestCase):
             seen = self.see(variant, made, attributes)
             self.assertEqual((seen.stale, seen.problem, seen.moved), ([], "", True), attributes)
 
-    def test_several_graphs_and_sessions(self) -> None:
-        # Each graph of a session has its own buffers, and so has each session.
-        shapes = ((models.convolutional_net(), (3, 8, 8)), (models.transformer_block(joined=False), (4, 16)))
-        opened = [
-            (*operators.open_session(made, GraphOptimizationLevel.ORT_ENABLE_ALL), shape) for made, shape in shapes
-        ]
-        for graph_id in range(4):
-            for session, final, shape in opened:
-                feeds = {"X": np.ones((1 + graph_id % 3, *shape), np.float32)}
-                seen = operators.replay(session, final, operators.data_sets(feeds), graph_id)
-                self.assertEqual((seen.stale, seen.problem, seen.moved), ([], "", True))
-
 
 if __name__ == "__main__":
     unittest.main()

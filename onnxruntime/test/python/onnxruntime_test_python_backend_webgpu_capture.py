@@ -182,14 +182,6 @@ class DeviceValueTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "graph 7"):
             rep.session.run_with_iobinding(binding, rep.run_options({"gpu_graph_id": 7}))
 
-    def test_ortvalues_directly(self) -> None:
-        rep = prepare(two_inputs(), run_config={"gpu_graph_id": -1})
-        feeds = {"A": on_device(rep.session, self.a), "B": on_device(rep.session, self.b)}
-        with self.assertRaisesRegex(ValueError, "graph capture"):
-            rep.session.run_with_ort_values(None, feeds)
-        outputs = rep.session.run_with_ort_values(None, feeds, rep.run_options())
-        self.check([value.numpy() for value in outputs])
-
 
 if __name__ == "__main__":
     unittest.main()
