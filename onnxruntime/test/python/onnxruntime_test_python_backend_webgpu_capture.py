@@ -10,7 +10,6 @@ The tests run on a GPU, or under ``with_software_gpu.sh``.
 from __future__ import annotations
 
 import unittest
-from unittest import mock
 
 import numpy as np
 from backend_captured_operators import on_device
@@ -23,7 +22,6 @@ from onnx import ModelProto
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession, IOBinding, OrtValue, SessionOptions
-from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.runs import locks
 
 EP = "WebGpuExecutionProvider"
@@ -74,17 +72,6 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
                 rep.run([x])
             self.check(rep.run([x], run_config={"gpu_graph_id": -1}), expected(x))
         rep.run_options()
-
-    def test_opened_under_the_lock(self) -> None:
-        create, owned = eligibility.open_session, []
-
-        def watched(*arguments, **keywords):
-            owned.append(locks.WEBGPU._alone._is_owned())
-            return create(*arguments, **keywords)
-
-        with mock.patch.object(eligibility, "open_session", watched):
-            prepare(chain())
-        self.assertEqual(owned, [True])
 
     def test_requirements(self) -> None:
         one = "then_branch = a () => (float[2] A) { A = Neg (X) }"
