@@ -63,7 +63,7 @@ ENVIRONMENTS := cpu openvino webgpu-plugin webgpu plugins cuda
 EXAMPLES := scale-out
 ALONE := webgpu-plugin webgpu plugins cuda
 # Tests of this repository's files and tools. They create no session, so the default base runs them for all bases.
-ONCE := architecture benchmarks mutants names_in_prose new_release patch scoreboard upstream_tests
+ONCE := architecture benchmarks names_in_prose new_release patch scoreboard upstream_tests
 # pytest runs one process for each CPU, and all tests of a file in the same process. The longest files begin first.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 LONGEST := documents command_line_processes allowlist_properties option_drift packaging stock_comparison runs_inputs patch

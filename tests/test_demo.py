@@ -81,10 +81,6 @@ class TestMagika(unittest.TestCase):
         ):
             self.assertRegex(ran.stdout, rf"(?m)^{line}$")
 
-    def test_files_that_do_not_need_the_model(self):
-        self.assertEqual(demo.classify(self.rep, [b"", b"abc"]), ["empty", "txt"])
-        self.assertEqual(demo.classify(self.rep, []), [])
-
 
 if __name__ == "__main__":
     unittest.main()

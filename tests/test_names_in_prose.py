@@ -2,10 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Documents, docstrings and comments name files and modules that exist.
-
-A file is a name that ends in ``.py``, ``.sh`` or ``.md``. A module is a name that begins with ``onnxruntime.backend``.
-"""
+"""Documents, docstrings and comments name files (``.py``, ``.sh`` and ``.md``) that exist."""
 
 from __future__ import annotations
 
@@ -21,7 +18,6 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = ROOT / "onnxruntime" / "python" / "backend"
 # Files of ORT, of onnx and of examples for users.
 ELSEWHERE = {
     *("build.py", "onnx_backend_test_series.py", "plot_backend.py", "onnxruntime_test_python_backend.py"),
@@ -30,7 +26,6 @@ ELSEWHERE = {
     *("test_backend.py", "generator.py"),  # of the ONNX Backend Scoreboard
 }
 _FILE = re.compile(r"(?<![\w*%<>{.-])([\w./-]*[\w-]+\.(?:py|sh|md))(?![\w*])")
-_MODULE = re.compile(r"(?<![\w.])onnxruntime\.backend((?:\.[A-Za-z_]\w*)+)")
 
 
 @cache
@@ -44,39 +39,12 @@ def file_names() -> set[str]:
     return {path.name for path in tracked()}
 
 
-@cache
-def defined(path: Path) -> set[str]:
-    """Every name that a module assigns, imports or defines, as a variable or an attribute."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    found = {path.stem for path in path.parent.iterdir()} if path.stem == "__init__" else set()
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            found.add(node.name)
-        elif isinstance(node, ast.alias):
-            found.add((node.asname or node.name).rpartition(".")[2])
-        elif isinstance(node, (ast.Name, ast.Attribute)):
-            found.add(node.id if isinstance(node, ast.Name) else node.attr)
-    return found
-
-
 def problems(text: str) -> Iterator[str]:
-    """The names in a text of files and modules that do not exist."""
+    """The names in a text of files that do not exist."""
     for name in _FILE.findall(text):
         last = name.rpartition("/")[2]
         if last not in file_names() | ELSEWHERE and not name.startswith("//") and "..." not in name:
             yield name
-    for match in _MODULE.finditer(text):
-        path = PACKAGE
-        for part in match[1][1:].split("."):
-            if (path / part).is_dir():
-                path = path / part
-            elif (path / f"{part}.py").is_file():
-                path = path / f"{part}.py"
-            else:
-                module = path if path.is_file() else path / "__init__.py"
-                if part not in defined(module):
-                    yield match[0]
-                break
 
 
 def prose(path: Path) -> Iterator[tuple[int, str]]:

@@ -146,28 +146,6 @@ class WaitingTest(unittest.TestCase):
         check(in_replay_of_the_only_thread(lock, turn), in_alone(lock), waits=True)
         check(in_alone(lock), in_replay_of_the_only_thread(lock, turn), waits=True)
 
-    def test_replays_of_a_second_thread_begin(self) -> None:
-        self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
-        sys.setswitchinterval(1e-5)
-        for _ in range(20):
-            lock, turn, inside, wrong = SessionLock(side_by_side=True), Turn(), [], []
-            both = threading.Barrier(2, timeout=LATE)
-
-            def replay(*_, inside=inside, wrong=wrong) -> None:
-                inside.append(1)
-                wrong.extend(inside[1:])
-                inside.pop()
-
-            def run(lock=lock, turn=turn, replay=replay, both=both) -> None:
-                with lock.alone():
-                    turn.begin_capture(threading.get_ident())
-                for _ in range(300):
-                    lock.replayer(turn, replay)(None, None)
-                both.wait()  # a later thread can have the identifier of one that has ended
-
-            in_threads(run, run)
-            self.assertEqual((turn.only, wrong), (0, []))
-
     def test_alone_waits_for_every_thread_that_ever_ran(self) -> None:
         lock = SessionLock(side_by_side=True)
         holders = [Held(in_run(lock)).__enter__() for _ in range(5)]
@@ -216,27 +194,34 @@ class WaitingTest(unittest.TestCase):
         lock = SessionLock(side_by_side=True)
         for _ in range(20):
             Held(in_run(lock)).let_go()
-        gc.collect()
         self.assertFalse(lock._running)
 
-    def test_counters_are_kept_apart(self) -> None:
-        # No thread is inside together with a thread that is alone.
-        lock, inside, wrong = SessionLock(side_by_side=True), [], []
+    def test_many_threads(self) -> None:
+        """No thread is inside together with one that is alone, and replays of a second thread take turns."""
+        self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(1e-5)
+        for _ in range(20):
+            lock, turn, inside, wrong = SessionLock(side_by_side=True), Turn(), [], []
+            both = threading.Barrier(2, timeout=LATE)
 
-        def step(i: int) -> None:
-            inside.append(i % 7 == 0)
-            if inside[-1] and len(inside) > 1:
-                wrong.append([*inside])
-            if i % 5 == 0:
-                time.sleep(0)
-            inside.remove(i % 7 == 0)
+            def step(kind: str, inside=inside, wrong=wrong) -> None:
+                inside.append(kind)
+                if len(inside) > 1 and ("alone" in inside or inside.count("replay") > 1):
+                    wrong.append([*inside])
+                time.sleep(0)  # another thread runs
+                inside.remove(kind)
 
-        def run() -> None:
-            for i in range(300):
-                (in_alone(lock) if i % 7 == 0 else in_run(lock))(partial(step, i))
+            def run(lock=lock, turn=turn, step=step, both=both) -> None:
+                with lock.alone():
+                    turn.begin_capture(threading.get_ident())
+                for _ in range(100):
+                    in_replay(lock, turn)(partial(step, "replay"))
+                    in_run(lock)(partial(step, "run"))
+                    in_alone(lock)(partial(step, "alone"))
+                both.wait()  # a later thread can have the identifier of one that has ended
 
-        in_threads(*[run] * 6)
-        self.assertEqual(wrong, [])
+            in_threads(run, run)
+            self.assertEqual((turn.only, wrong), (0, []))
 
 
 class MiddleTest(unittest.TestCase):
