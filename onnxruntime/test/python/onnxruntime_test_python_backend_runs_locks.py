@@ -48,16 +48,17 @@ def in_alone(lock: SessionLock, options: RunOptions | None = None) -> Callable:
 
 def in_replay(lock: SessionLock, turn: Turn | None = None) -> Callable:
     """Return a function that calls another as a replay of a graph."""
-    turn = turn or Turn()
-    return lambda function: lock.replayer(turn, lambda *_: function())(None, None)
+    replay = lock.replayer(turn or Turn(), lambda function, _: function())
+    return lambda function: replay(function, None)
 
 
 def in_replay_of_the_only_thread(lock: SessionLock, turn: Turn) -> Callable:
     """Return a function that calls another as a replay of a graph, of which the calling thread has captured all."""
+    replay = in_replay(lock, turn)
 
     def call(function: Callable) -> object:
         turn.only = threading.get_ident()
-        return in_replay(lock, turn)(function)
+        return replay(function)
 
     return call
 
@@ -316,6 +317,7 @@ class ErrorTest(unittest.TestCase):
 
     def setUp(self) -> None:
         lock, options, lock_of_one = SessionLock(side_by_side=True), RunOptions(), threading.RLock()
+        # Each function exists before a test: Python 3.12 crashes if there is no memory for a new one.
         self.calls = (
             in_run(lock, options),
             in_alone(lock),
@@ -324,7 +326,7 @@ class ErrorTest(unittest.TestCase):
             in_alone(lock, options),
             in_replay(lock),
             in_replay_of_the_only_thread(lock, Turn()),
-            lambda function: in_run(lock)(partial(in_alone(lock), function)),
+            partial(lambda run, alone, function: run(partial(alone, function)), in_run(lock), in_alone(lock)),
         )
         self.free = in_alone(lock), partial(locks.call_holding, lock_of_one, None)
 
