@@ -32,12 +32,6 @@ from onnxruntime.backend.session import free_dimensions
 CAPPED = ort_options.SESSION_CONFIG[ort_options.FOLDING_CAP].since <= Circumstances.expected(()).release
 MOST = 2**24 if CAPPED else 2**12
 
-
-def identity(*shape: int | str) -> bytes:
-    shape = ", ".join(map(str, shape))
-    return model(f"(float[{shape}] X) => (float[{shape}] Y) {{ Y = Identity(X) }}")
-
-
 # Z is in the output only.
 OPEN = model("(float[N, M] X, float[N, 1] W) => (float[2, Z] Y) { S = Add(X, W) I = NonZero(S) Y = Cast<to=1>(I) }")
 
@@ -86,11 +80,11 @@ class FreeDimensionOverridesTest(unittest.TestCase):
         most = 2**25 if CAPPED else 2**24
         self.assertEqual(self.shapes({"N": MOST, "M": most // MOST})[0], [MOST, most // MOST])
         # The model's own dimensions count, and a dimension without elements does not hide the others.
-        fixed = identity(most // 4096 + 1, "N")
+        fixed = two_nodes((most // 4096 + 1, "N"))
         self.assertEqual(self.shapes({"N": 4094}, fixed), [[most // 4096 + 1, 4094]])
         self.assert_refused("", {"N": 4096}, fixed)
-        self.assert_refused("", {"N": 4096, "M": 4096}, identity("N", 3, "M"))
-        self.assert_refused("", {"N": MOST, "M": 4096}, identity(0, "N", "M", 2))
+        self.assert_refused("", {"N": 4096, "M": 4096}, two_nodes(("N", 3, "M")))
+        self.assert_refused("", {"N": MOST, "M": 4096}, two_nodes((0, "N", "M", 2)))
         # An input that no override changes may be larger.
         beside = model(f"(float[N] X, float[{most + 1}] W) => (float[N] Y) {{ Y = Identity(X) }}")
         self.assertEqual(self.shapes({"N": 2}, beside), [[2], [most + 1]])
