@@ -88,6 +88,7 @@ class BundledOpenVinoTest(EpTests, ThreadTests, unittest.TestCase):
                 onnxruntime.backend.prepare(convolutions(), provider_options={EP: {"device_type": device}})
             refusal = caught.exception
             self.assertEqual((refusal.keyword, refusal.provider, refusal.key), ("provider_options", EP, "device_type"))
+            self.assertIn(repr(device), refusal.reason)
 
 
 if __name__ == "__main__":
