@@ -79,6 +79,8 @@ class MistakeTest(CommandTest):
         self.assertEqual((chosen.rtol, chosen.atol), (0, 0))
 
     def test_json_of_a_mistake(self) -> None:
+        with mock.patch("sys.argv", ["", "--json"]):
+            self.assertIn("--thread", json.loads(Ran("run", "m", "--thread", "2").out)["error"]["message"])
         for arguments in (["run", "no-such.onnx"], ["options", "x"], ["inspect", self.path, "--plugin", "x"]):
             ran = Ran(*arguments, "--json")
             self.assertEqual((ran.status, ran.err), (1, f"error: {json.loads(ran.out)['error']['message']}\n"))

@@ -23,9 +23,7 @@ from onnxruntime.backend.errors import name_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    use = """an object such as '{"session_config": {"session.intra_op.allow_spinning": false}}', which can contain
-    provider_options, session_config, run_config, session_options, free_dimension_overrides, extensions, plugins and
-    permit; or a file that contains one, or - for stdin"""
+    use = """an object such as '{"session_options": {"logid": "a"}}', a file that contains one, or - for stdin"""
     parser.add_argument("configuration", metavar="FILE|JSON|-", help=use)
 
 

@@ -32,6 +32,9 @@ class _Parser(argparse.ArgumentParser):
     """Reports a mistake in one line."""
 
     def error(self, message: str) -> NoReturn:
+        if "--json" in sys.argv:  # a script reads errors from stdout
+            with contextlib.suppress(BrokenPipeError):
+                print(json.dumps({"error": problem(message)}, indent=2))
         self.exit(2, f"error: {one_line(message)} (see {self.prog} --help)\n")
 
 
