@@ -119,7 +119,7 @@ digest = $(shell { $(PYTHON) --version; printf '%s\n' $(1) '$(2)'; git hash-obje
 MADE := made-$(call digest,Makefile constraints.txt)
 READY := ready-$(call digest,Makefile constraints.txt setup.py pyproject.toml \
 	$(sort $(wildcard onnxruntime/python/backend/*.py onnxruntime/python/backend/*/*.py \
-		onnxruntime/python/backend/*/*/*.py)),$(foreach name,$(ENVIRONMENTS) $(EXAMPLES),$(BASE_$(name))))
+		onnxruntime/python/backend/*/*/*.py onnxruntime/python/backend/py.typed)),$(foreach name,$(ENVIRONMENTS) $(EXAMPLES),$(BASE_$(name))))
 
 # The tests that go into ORT's tree, and those of this repository.
 TEST_FILES := $(sort $(wildcard onnxruntime/test/python/onnxruntime_test_python_backend*.py tests/test_*.py))

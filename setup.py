@@ -10,18 +10,20 @@ isolated build environment. This module checks each file of the base against the
 file.
 
 The only setting is the environment variable ``ORT_BACKEND_BASE``: a distribution in ``BASES``, alone or followed
-by ``==`` and a version. Only the standard library is used.
+by ``==`` and a version. A source distribution records this setting. Only the standard library is used.
 """
 
 from __future__ import annotations
 
 import base64
 import csv
+import gzip
 import hashlib
 import io
 import itertools
 import os
 import re
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
@@ -36,11 +38,11 @@ BASES = {
     "onnxruntime-gpu": "1.31.1",
 }
 SUPPORTED_MINORS = range(24, 33)  # of ORT 1.x
-# PEP 440 gives local version labels to downstream builds: `onnxruntime>=1.32` is still satisfied.
-LOCAL_LABEL = "backend.1"
 
 BACKEND_SOURCES = Path(__file__).parent / "onnxruntime" / "python" / "backend"
 BACKEND_IN_WHEEL = "onnxruntime/backend/"
+# The other files of a source distribution, which has no tests.
+IN_SOURCE_DISTRIBUTION = ("setup.py", "pyproject.toml", "LICENSE", "*.md", "docs/*.md")
 # The files of an installed base that are not part of the new wheel: caches, the stock backend, and the files that
 # installers add to a .dist-info folder.
 NOT_COPIED = (
@@ -60,32 +62,109 @@ def requested_base(setting: str) -> tuple[str, str]:
     if name in BASES and match and int(match[1]) in SUPPORTED_MINORS:
         return name, version
     accepted = ", ".join(f"{base}=={default}" for base, default in BASES.items())
+    problem = f"{SETTING}={setting!a} is not a base."
+    if setting.endswith(".whl") or re.search(r"[/\\]", setting):
+        problem += (
+            " A path or URL is not accepted. To build on a file, install it with pip install --no-deps, set "
+            f"{SETTING} to the name and version of the file, and build with --no-build-isolation."
+        )
     raise SystemExit(
-        f"{SETTING}={setting!a} is not a base. Accepted: {accepted}. A name without a version selects the version "
+        f"{problem} Accepted: {accepted}. A name without a version selects the version "
         f"shown. NAME==VERSION selects any other release from 1.{SUPPORTED_MINORS[0]}.0 to 1.{SUPPORTED_MINORS[-1]}.x."
     )
+
+
+def selected_base() -> tuple[str, str]:
+    """Return name and version of the base that the environment or a source distribution selects, or of the default."""
+    setting = os.environ.get(SETTING, "")
+    source_distribution = Path(__file__).with_name("PKG-INFO")
+    if not setting and source_distribution.is_file():
+        fields = dict(re.findall(r"^(Name|Version): ([^+\n]*)", source_distribution.read_text(), re.MULTILINE))
+        setting = f"{fields['Name']}=={fields['Version']}"
+    return requested_base(setting)
+
+
+def backend_files() -> list[tuple[str, bytes]]:
+    """Return path and content of each file of this tree's backend that the wheel contains."""
+    sources = [*BACKEND_SOURCES.rglob("*.py"), *BACKEND_SOURCES.rglob("py.typed")]
+    return sorted((source.relative_to(BACKEND_SOURCES).as_posix(), source.read_bytes()) for source in sources)
+
+
+def labeled(version: str) -> str:
+    """Return the version of a base with a local label: the version of the backend, and a digest of the code.
+
+    PEP 440 gives local labels to downstream builds: `onnxruntime>=1.32` is still satisfied. pip does not replace an
+    installed wheel by a wheel of the same version. Therefore, the digest changes with each file of the backend, and
+    with this module.
+    """
+    files = backend_files()
+    (of_backend,) = re.findall(rb'^__version__ = "([0-9.]+)"\r?$', dict(files)["__init__.py"], re.MULTILINE)
+    digest = hashlib.sha256()
+    for path, content in (*files, ("setup.py", Path(__file__).read_bytes())):
+        lines = content.replace(b"\r\n", b"\n")  # git can write both
+        digest.update(f"{path} {hashlib.sha256(lines).hexdigest()}\n".encode())
+    # With a letter, because PEP 440 removes zeros at the start of a number.
+    return f"{version}+backend.{of_backend.decode()}.x{digest.hexdigest()[:8]}"
 
 
 def get_requires_for_build_wheel(config_settings: dict | None = None) -> list[str]:
     """PEP 517: return the requirements that pip installs into the build environment: the base."""
     # `===`, because `==` would take a wheel of ours, with its local label, if an index offers one.
-    return ["{}==={}".format(*requested_base(os.environ.get(SETTING, "")))]
+    return ["{}==={}".format(*selected_base())]
+
+
+def build_editable(
+    wheel_directory: str, config_settings: dict | None = None, metadata_directory: str | None = None
+) -> str:
+    """PEP 660: refuse, because the stock files of the package are not in this tree."""
+    raise SystemExit(
+        "An editable installation is not available, because the package also contains the files of a stock wheel. "
+        "Run pip install . after each edit. To run tests on edited files without an installation, run make try."
+    )
+
+
+def build_sdist(sdist_directory: str, config_settings: dict | None = None) -> str:
+    """PEP 517: write the source distribution and return its file name."""
+    name, version = selected_base()
+    stem = f"{name.replace('-', '_')}-{labeled(version)}"
+    # Of this version, because the metadata of the wheel contains more.
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {labeled(version)}\n"
+    root = Path(__file__).parent
+    folder = BACKEND_SOURCES.relative_to(root).as_posix()
+    files = {f"{folder}/{path}": content for path, content in backend_files()}
+    for pattern in IN_SOURCE_DISTRIBUTION:
+        files |= {path.relative_to(root).as_posix(): path.read_bytes() for path in root.glob(pattern)}
+    built = Path(sdist_directory, f"{stem}.tar.gz")
+    with (
+        built.open("wb") as file,
+        gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w") as archive,
+    ):
+        for path, content in sorted({**files, "PKG-INFO": metadata.encode()}.items()):
+            entry = tarfile.TarInfo(f"{stem}/{path}")  # dated 1970-01-01
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return built.name
 
 
 def build_wheel(
     wheel_directory: str, config_settings: dict | None = None, metadata_directory: str | None = None
 ) -> str:
     """PEP 517: write the wheel and return its file name."""
-    name, version = requested_base(os.environ.get(SETTING, ""))
+    name, version = selected_base()
+    stock = f"pip install --no-deps {name}==={version}"
     try:
         base = distribution(name)
         if (normalized(base.name), base.version) != (name, version):
-            installed = f"{base.name}=={base.version}"
-            raise SystemExit(f"The base must be {name}=={version}, but {ascii(installed)[1:-1]} is installed.")
+            installed = ascii(f"{base.name}=={base.version}")[1:-1]
+            raise SystemExit(
+                f"The base must be {name}=={version}, but {installed} is installed. "
+                f"In a separate environment, run: {stock}"
+            )
         return write_wheel(base, Path(wheel_directory))
     except PackageNotFoundError:
         raise SystemExit(
-            f"{name}=={version} is not installed: build with build isolation, which installs it."
+            f"The base {name}=={version} is not installed. To build without build isolation, first run: {stock}"
         ) from None
     except (ValueError, TypeError, KeyError, csv.Error) as error:  # the readers of RECORD and of metadata raise these
         raise SystemExit(
@@ -179,7 +258,7 @@ def write_wheel(base: Distribution, wheel_directory: Path) -> str:
     :return: the wheel's file name
     """
     stock = verified_files(base)
-    stem = f"{normalized(base.name).replace('-', '_')}-{base.version}+{LOCAL_LABEL}"
+    stem = f"{normalized(base.name).replace('-', '_')}-{labeled(base.version)}"
     info = f"{stem}.dist-info"
     record = io.StringIO()
     rows = csv.writer(record, lineterminator="\n")
@@ -199,8 +278,8 @@ def write_wheel(base: Distribution, wheel_directory: Path) -> str:
 
 def wheel_contents(base: Distribution, stock: list[str], info: str) -> Iterator[tuple[str, bytes, bool]]:
     """Yield path, content, and whether the file is executable: the backend, the stock files, then the metadata."""
-    for source in sorted(BACKEND_SOURCES.rglob("*.py")):
-        yield BACKEND_IN_WHEEL + source.relative_to(BACKEND_SOURCES).as_posix(), source.read_bytes(), False
+    for path, content in backend_files():
+        yield BACKEND_IN_WHEEL + path, content, False
     # A stable sort: .dist-info is last, as the wheel format recommends, and the other files keep RECORD's order.
     for path in sorted(stock, key=lambda path: ".dist-info/" in path):
         on_disk = Path(base.locate_file(path))
@@ -208,9 +287,9 @@ def wheel_contents(base: Distribution, stock: list[str], info: str) -> Iterator[
         name = re.sub(r"^[^/]+\.dist-info/", f"{info}/", path)
         if name == f"{info}/METADATA":
             # onnxruntime.backend imports onnx, which is not a requirement of the stock wheel.
-            content = replace_line(content, "Version", f"{base.version}+{LOCAL_LABEL}\nRequires-Dist: onnx")
+            content = replace_line(content, "Version", f"{labeled(base.version)}\nRequires-Dist: onnx")
         elif name == f"{info}/WHEEL":
-            content = replace_line(content, "Generator", f"onnxruntime-backend ({LOCAL_LABEL})")
+            content = replace_line(content, "Generator", f"onnxruntime-backend ({labeled(base.version)})")
         yield name, content, bool(on_disk.stat().st_mode & 0o111)
 
 

@@ -153,6 +153,11 @@ class DocumentTest(unittest.TestCase):
                         self.check_printed(block.body, before)
                 elif block.kind == "json":
                     configuration.parse(block.body)
+                elif block.kind == "powershell":
+                    # The form of sh: an assignment for all later commands.
+                    self.assertNotRegex(block.body, r"(?m)^\w+=|<<|\\$")
+                    for line in re.sub(r"(?m)^\$env:(\w+) = ", r"export \1=", block.body).splitlines():
+                        self.check_command(shlex.split(line))
                 elif block.kind == "sh" and _NOT_RUN.search(block.body):
                     for line in block.body.replace("\\\n", " ").splitlines():
                         self.check_command(shlex.split(line, comments=True))
@@ -181,10 +186,14 @@ class DocumentTest(unittest.TestCase):
 
     def check_command(self, words: list[str]) -> None:
         """Check that the files, packages and targets of a command exist."""
+        words = words[words[:1] == ["export"] :]
         while words and re.fullmatch(r"\w+=.*", words[0]):
             name, _, value = words.pop(0).partition("=")
             if name == "ORT_BACKEND_BASE":
-                setup.requested_base(value)
+                try:
+                    setup.requested_base(value)
+                except SystemExit as error:
+                    self.fail(str(error))
         if not words:
             return
         command, *arguments = words
@@ -222,7 +231,9 @@ class FormTest(unittest.TestCase):
             with self.subTest(document.name):
                 self.assertEqual(text.count("```"), 2 * len(found))
                 self.assertEqual(text.count("<!-- needs "), sum(bool(block.needs) for block in found))
-                self.assertLessEqual({block.kind for block in found}, {"python", "sh", "json", "text", "mermaid"})
+                self.assertLessEqual(
+                    {block.kind for block in found}, {"python", "sh", "powershell", "json", "text", "mermaid"}
+                )
                 self.assertNotRegex(_FENCE.sub("", text), r"(?m)\n\n {4,}\S", "an indented block, which nothing checks")
 
     def test_links_lead_somewhere(self) -> None:
@@ -320,6 +331,9 @@ class CheckerTest(unittest.TestCase):
             "```sh\npip install no-such-package\n```\n",
             "```sh\nmake test\npython no_such_example.py\n```\n",
             "```sh\nmake test\nls\n```\n",
+            "```sh\nexport ORT_BACKEND_BASE=no-such-base\npip install .\n```\n",
+            "```powershell\n$env:ORT_BACKEND_BASE = 'no-such-base'\npip install .\n```\n",
+            "```powershell\nNAME=value pip install .\n```\n",
             "```python\nprint(1)\n```\n\n```text\n2\n```\n",
             "<!-- needs NoSuchExecutionProvider -->\n```python\nprint(1)\n```\n",
             "<!-- needs no_such_package -->\n```python\nraise ValueError\n```\n",

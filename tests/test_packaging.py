@@ -7,12 +7,15 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import importlib.metadata
 import importlib.util
 import io
 import os
+import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 import zipfile
@@ -47,7 +50,7 @@ class TestInstalled(unittest.TestCase):
 
     def test_version_is_the_base_version_with_a_local_label(self):
         self.assertIn(self.installed.name, setup.BASES)
-        self.assertEqual(self.installed.version, f"{onnxruntime.__version__}+{setup.LOCAL_LABEL}")
+        self.assertEqual(self.installed.version, setup.labeled(onnxruntime.__version__))
 
     def test_files_are_as_recorded(self):
         rows = [row for row in csv.reader(io.StringIO(self.installed.read_text("RECORD"))) if row[1]]
@@ -61,7 +64,8 @@ class TestInstalled(unittest.TestCase):
         paths = [path for path in folder.rglob("*") if path.is_file() and path.parent.name != "__pycache__"]
         there = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
         sources = setup.BACKEND_SOURCES
-        here = {path.relative_to(sources).as_posix(): path.read_bytes() for path in sources.rglob("*.py")}
+        paths = [*sources.rglob("*.py"), sources / "py.typed"]
+        here = {path.relative_to(sources).as_posix(): path.read_bytes() for path in paths}
         self.assertLess({"__init__.py", "allowlist/__init__.py"}, here.keys())
         self.assertEqual(there.keys(), here.keys())
         self.assertEqual([name for name in here if there[name] != here[name]], [])
@@ -84,6 +88,20 @@ class TestRequestedBase(unittest.TestCase):
                 self.assertEqual(setup.requested_base(setting), expected)
                 self.assertEqual(setup.get_requires_for_build_wheel(), ["===".join(expected)])
 
+    def test_paths_are_refused_with_the_next_steps(self):
+        for setting in (
+            "wheels/onnxruntime-1.32.0-cp311-cp311-linux_x86_64.whl",
+            "x.whl",
+            ".",
+            r"C:\wheels",
+            "https://x/",
+        ):
+            is_path = setting != "."
+            with self.subTest(setting), self.assertRaises(SystemExit) as refused:
+                setup.requested_base(setting)
+            self.assertEqual("path" in str(refused.exception), is_path)
+            self.assertEqual("--no-build-isolation" in str(refused.exception), is_path)
+
     def test_refused(self):
         for setting in (
             *("onnxruntime-qnn", "Onnxruntime", " onnxruntime", "numpy==1.26.0"),
@@ -98,11 +116,17 @@ class TestRequestedBase(unittest.TestCase):
     def test_base_must_be_installed(self):
         absent = next(iter(setup.BASES.keys() - importlib.metadata.packages_distributions()["onnxruntime"]))
         setting = mock.patch.dict(os.environ, {setup.SETTING: absent})
-        with setting, self.assertRaisesRegex(SystemExit, "is not installed"):
+        stock = "{}==={}".format(*setup.requested_base(absent))
+        with setting, self.assertRaisesRegex(SystemExit, f"is not installed.*: pip install --no-deps {stock}$"):
             setup.build_wheel("nowhere")
 
 
 class TestDocuments(unittest.TestCase):
+    def test_the_changelog_begins_with_the_version(self):
+        changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+        newest = changelog.partition("\n## ")[2].partition("\n")[0]
+        self.assertRegex(setup.labeled("1.2.3"), rf"\A1\.2\.3\+backend\.{newest}\.x")
+
     def test_documents_contain_the_versions(self):
         base, version = next(iter(setup.BASES.items()))
         releases = f"1.{setup.SUPPORTED_MINORS[0]} to 1.{setup.SUPPORTED_MINORS[-1]}"
@@ -110,7 +134,6 @@ class TestDocuments(unittest.TestCase):
             "README.md": (f"stock `{base}` {version} wheel", f"{releases} is supported", f"`{base}` {version} |"),
             "docs/installation.md": (
                 *(f"| `{name}`{' (default)' * (name == base)} | {default} |" for name, default in setup.BASES.items()),
-                f"'{base}=={version}+{setup.LOCAL_LABEL}'",
                 f"| ONNX Runtime | {releases} |",
             ),
             "docs/upstreaming.md": (f"ONNX Runtime {releases}",),
@@ -141,6 +164,7 @@ Tag: cp311-cp311-manylinux_2_28_x86_64
 
 """
 INFO = "onnxruntime_gpu-1.31.1.dist-info"
+OURS = b'ours = True\n__version__ = "0.7"\n'
 STOCK = {
     "onnxruntime/__init__.py": b"",
     "onnxruntime/backend/__init__.py": b"stock = True\n",
@@ -173,11 +197,16 @@ class TestBuild(unittest.TestCase):
             self.put(path, content)
         (self.site / "onnxruntime/capi/library.so").chmod(0o755)
         self.sources.mkdir()
-        (self.sources / "__init__.py").write_bytes(b"ours = True\n")
+        (self.sources / "__init__.py").write_bytes(OURS)
+        (self.sources / "py.typed").write_bytes(b"")
         (self.sources / "backend.py").write_bytes(b"")
         (self.sources / "runs" / "inner").mkdir(parents=True)
         (self.sources / "runs" / "inner" / "__init__.py").write_bytes(b"")
         (self.sources / "notes.txt").write_bytes(b"no part of the wheel")
+        sources = mock.patch.object(setup, "BACKEND_SOURCES", self.sources)
+        sources.start()
+        self.addCleanup(sources.stop)
+        self.version = setup.labeled("1.31.1")
 
     def put(self, path: str, content: bytes) -> None:
         """Write and record an installed file."""
@@ -186,15 +215,17 @@ class TestBuild(unittest.TestCase):
         self.record = [row for row in self.record if row[0] != path]
         self.record.append((path, setup.record_hash(content), len(content)))
 
-    def build(self) -> Path:
+    def write_record(self) -> None:
         with (self.site / INFO / "RECORD").open("w", newline="") as record:
             csv.writer(record).writerows(self.record)
+
+    def build(self) -> Path:
+        self.write_record()
         dist = self.folder / "dist"
         dist.mkdir(exist_ok=True)
         base = importlib.metadata.Distribution.at(self.site / INFO)
         with (
             mock.patch.object(setup, "distribution", lambda name: base),
-            mock.patch.object(setup, "BACKEND_SOURCES", self.sources),
             mock.patch.dict(os.environ, {setup.SETTING: "onnxruntime-gpu==1.31.1"}),
         ):
             return dist / setup.build_wheel(str(dist))
@@ -211,9 +242,9 @@ class TestBuild(unittest.TestCase):
         built = self.build()
         self.assertEqual(
             built.name,
-            "onnxruntime_gpu-1.31.1+backend.1-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl",
+            f"onnxruntime_gpu-{self.version}-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl",
         )
-        info = "onnxruntime_gpu-1.31.1+backend.1.dist-info"
+        info = f"onnxruntime_gpu-{self.version}.dist-info"
         with zipfile.ZipFile(built) as wheel:
             files = {entry.filename: wheel.read(entry) for entry in wheel.infolist()}
             dates = {entry.date_time for entry in wheel.infolist()}
@@ -225,15 +256,39 @@ class TestBuild(unittest.TestCase):
             + [[f"{info}/RECORD", "", ""]],
         )
         expected = {path.replace(INFO, info): content for path, content in STOCK.items() if "/backend/" not in path}
-        expected |= {"onnxruntime/backend/__init__.py": b"ours = True\n", "onnxruntime/backend/backend.py": b""}
+        expected |= {"onnxruntime/backend/__init__.py": OURS, "onnxruntime/backend/backend.py": b""}
+        expected["onnxruntime/backend/py.typed"] = b""
         expected["onnxruntime/backend/runs/inner/__init__.py"] = b""
         # Only the first Version is a header; the other one is in the description.
-        version = b"Version: 1.31.1+backend.1\nRequires-Dist: onnx\n"
+        version = f"Version: {self.version}\nRequires-Dist: onnx\n".encode()
         expected[f"{info}/METADATA"] = METADATA.encode().replace(b"Version: 1.31.1\n", version, 1)
-        expected[f"{info}/WHEEL"] = WHEEL.encode().replace(b"setuptools (80.9.0)", b"onnxruntime-backend (backend.1)")
+        expected[f"{info}/WHEEL"] = WHEEL.replace(
+            "setuptools (80.9.0)", f"onnxruntime-backend ({self.version})"
+        ).encode()
         self.assertEqual(files, expected)
         self.assertEqual(dates, {(1980, 1, 1, 0, 0, 0)})  # the same input gives the same wheel
         self.assertEqual(executable, ["onnxruntime/capi/library.so"])
+
+    def test_label_changes_with_each_file_of_the_backend(self):
+        labels = {self.version}
+        self.assertRegex(self.version, r"\A1\.31\.1\+backend\.0\.7\.x[0-9a-f]{8}\Z")
+        for path, content in (
+            ("backend.py", b"x = 1\n"),
+            ("runs/inner/__init__.py", b"x = 1\n"),
+            ("runs/new.py", b""),
+            ("py.typed", b"partial\n"),
+            ("__init__.py", OURS.replace(b"0.7", b"0.8")),
+        ):
+            (self.sources / path).write_bytes(content)
+            labels.add(setup.labeled("1.31.1"))
+        (self.sources / "backend.py").unlink()
+        labels.add(setup.labeled("1.31.1"))
+        self.assertEqual(len(labels), 7)
+
+    def test_label_does_not_depend_on_line_endings_and_other_files(self):
+        (self.sources / "__init__.py").write_bytes(OURS.replace(b"\n", b"\r\n"))
+        (self.sources / "notes.txt").write_bytes(b"changed")
+        self.assertEqual(setup.labeled("1.31.1"), self.version)
 
     def test_changed_and_missing_files_fail_the_build(self):
         (self.site / "onnxruntime/capi/library.so").write_bytes(b"\x7fELF" * 999 + b"evil")
@@ -325,7 +380,7 @@ class TestBuild(unittest.TestCase):
 
     def test_spelling_of_the_name_does_not_matter(self):
         self.put(f"{INFO}/METADATA", METADATA.replace("onnxruntime-gpu", "OnnxRuntime_GPU").encode())
-        self.assertTrue(self.build().name.startswith("onnxruntime_gpu-1.31.1+backend.1-"))
+        self.assertTrue(self.build().name.startswith(f"onnxruntime_gpu-{self.version}-"))
 
     def stock_wheel(self, version: str) -> Path:
         """Write a wheel of the base, with another version."""
@@ -338,10 +393,85 @@ class TestBuild(unittest.TestCase):
                 wheel.writestr(name.replace("1.31.1", version), content)
         return path
 
-    def test_installing_over_stock_replaces_it_and_uninstalling_leaves_nothing(self):
-        # pip takes only wheels whose tags fit this machine.
+    def project(self) -> Path:
+        """Write a project with this tree's build files and the small backend."""
+        project = self.folder / "project"
+        shutil.copytree(self.sources, project / "onnxruntime" / "python" / "backend")
+        for name in ("setup.py", "pyproject.toml", "LICENSE", "README.md"):
+            shutil.copy(ROOT / name, project)
+        (project / "notes.md").write_bytes(b"notes")
+        return project
+
+    def use_base_for_any_machine(self) -> Path:
+        """Write a stock wheel without requirements, and return its folder. pip takes only wheels whose tags fit."""
         self.put(f"{INFO}/WHEEL", (WHEEL.partition("Tag:")[0] + "Tag: py3-none-any\n\n").encode())
+        self.put(f"{INFO}/METADATA", METADATA.replace("Requires-Dist: numpy>=1.21.6\n", "").encode())
+        self.write_record()
+        self.stock_wheel("1.31.1")
+        return self.folder
+
+    def test_builds_without_network_access(self):
+        """The commands of docs/installation.md, and the reason why one fails."""
+        wheels, project = self.use_base_for_any_machine(), self.project()
+        environment = self.folder / "environment"
+        python("-m", "venv", "--without-pip", str(environment))
+        interpreter = environment / ("Scripts" if os.name == "nt" else "bin") / "python"
+        pip = ("-m", "pip", "--isolated", "--python", str(interpreter))
+        build = (*pip, "wheel", "--no-deps", "--no-index", str(project))
+        setting = mock.patch.dict(os.environ, {setup.SETTING: "onnxruntime-gpu==1.31.1"})
+        setting.start()
+        self.addCleanup(setting.stop)
+        with self.assertRaises(subprocess.CalledProcessError) as failed:
+            python(*build, "--no-build-isolation")
+        advice = "pip install --no-deps onnxruntime-gpu===1.31.1"
+        self.assertIn(
+            f"is not installed. To build without build isolation, first run: {advice}\n", failed.exception.output
+        )
+        python(*build, f"--find-links={wheels}", f"--wheel-dir={self.folder / 'isolated'}")
+        hashed = self.folder / "base.txt"
+        (stock,) = wheels.glob("*.whl")
+        hashed.write_text(f"onnxruntime-gpu==1.31.1 --hash=sha256:{hashlib.sha256(stock.read_bytes()).hexdigest()}\n")
+        install = (*pip, "install", "--no-deps", "--no-index", f"--find-links={wheels}", "--require-hashes")
+        python(*install, f"--requirement={hashed}")
+        python(*build, "--no-build-isolation", f"--wheel-dir={self.folder / 'direct'}")
+        built = [path for name in ("isolated", "direct") for path in (self.folder / name).iterdir()]
+        self.assertEqual([path.name for path in built], [f"onnxruntime_gpu-{self.version}-py3-none-any.whl"] * 2)
+        self.assertEqual(*(path.read_bytes() for path in built))
+
+    def test_an_editable_installation_is_refused_with_the_next_step(self):
+        with self.assertRaises(subprocess.CalledProcessError) as failed:
+            python("-m", "pip", "install", "--no-index", "--no-deps", "--editable", str(self.project()))
+        self.assertRegex(failed.exception.output, "editable installation is not available, .* Run pip install .")
+
+    def test_source_distribution_builds_the_same_wheel(self):
+        wheels, project = self.use_base_for_any_machine(), self.project()
+        code = "import setup, sys; print(setup.build_sdist(sys.argv[1]))"
+        with mock.patch.dict(os.environ, {setup.SETTING: "onnxruntime-gpu==1.31.1"}):
+            names = [python("-c", code, str(wheels), cwd=project).strip() for _ in "12"]
+            first = Path(wheels, names[0]).read_bytes()
+        self.assertEqual(names, [f"onnxruntime_gpu-{self.version}.tar.gz"] * 2)
+        self.assertEqual(first, Path(wheels, names[1]).read_bytes())
+        with tarfile.open(wheels / names[0]) as archive:
+            found = {name.partition("/")[2] for name in archive.getnames()}
+        sources = {f"onnxruntime/python/backend/{path}" for path, _ in setup.backend_files()}
+        self.assertEqual(
+            found - sources, {"setup.py", "pyproject.toml", "PKG-INFO", "LICENSE", "README.md", "notes.md"}
+        )
+        self.assertLess(sources, found)
+        # It records the base: the environment does not have to select the base again.
+        options = ("--no-index", "--no-deps", f"--find-links={wheels}", f"--wheel-dir={wheels / 'built'}")
+        with mock.patch.dict(os.environ):
+            os.environ.pop(setup.SETTING, None)
+            python("-m", "pip", "wheel", *options, str(wheels / names[0]))
+        self.assertEqual(
+            [path.name for path in (wheels / "built").iterdir()], [f"onnxruntime_gpu-{self.version}-py3-none-any.whl"]
+        )
+
+    def test_installing_over_stock_replaces_it_and_uninstalling_leaves_nothing(self):
+        self.use_base_for_any_machine()
         ours = self.build()
+        (self.sources / "backend.py").write_bytes(b"mended = True\n")
+        mended = self.build()
         stock, _ = self.stock_wheel("1.31.1"), self.stock_wheel("1.31.2")
         environment = self.folder / "environment"
         python("-m", "venv", "--without-pip", str(environment))
@@ -350,19 +480,25 @@ class TestBuild(unittest.TestCase):
         pip = ("-m", "pip", "--python", str(bin_folder / "python"))
         upgrade = ("--upgrade", f"--find-links={self.folder}", "onnxruntime-gpu")
         constraint = self.folder / "constraints.txt"
-        constraint.write_text(f"onnxruntime-gpu==1.31.1+{setup.LOCAL_LABEL}\n")
+        constraint.write_text(f"onnxruntime-gpu=={self.version}\n")
         # An upgrade replaces the backend, unless the constraint of docs/installation.md prevents this.
         for arguments, is_stock in (
             ((stock,), True),
             ((ours,), False),
             ((*upgrade, f"--constraint={constraint}"), False),
             (upgrade, True),
+            ((mended,), False),
             ((ours, f"--constraint={constraint}"), False),
+            ((mended,), False),
+            ((ours,), False),
         ):
             python(*pip, "install", "--no-index", "--no-deps", *map(str, arguments))
             self.assertEqual(len([*environment.rglob("gone.py")]), is_stock, arguments)
+            if not is_stock:
+                (installed,) = environment.rglob("backend/backend.py")
+                self.assertEqual(b"mended" in installed.read_bytes(), arguments == (mended,))
         self.assertEqual(
-            [folder.name for folder in environment.rglob("*.dist-info")], ["onnxruntime_gpu-1.31.1+backend.1.dist-info"]
+            [folder.name for folder in environment.rglob("*.dist-info")], [f"onnxruntime_gpu-{self.version}.dist-info"]
         )
         self.assertEqual(len(list(bin_folder.glob("onnxruntime_test*"))), 1)
         python(*pip, "uninstall", "--yes", "onnxruntime-gpu")

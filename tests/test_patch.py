@@ -44,6 +44,7 @@ packages = [
     "onnxruntime.backend",
     "onnxruntime.capi",
 ]
+package_data = {"onnxruntime.tools": ["*.md"]}
 """
 
 
@@ -132,12 +133,17 @@ class CheckoutTest(unittest.TestCase):
             with self.subTest(step.title):
                 ours = sorted(".".join(("onnxruntime", *parts)) for parts in folders)
                 self.assertEqual(setup["packages"], ["onnxruntime", *ours, "onnxruntime.capi"])
+                marked = f"{patch.BACKEND}/py.typed" in files
+                data = {"onnxruntime.backend": ["py.typed"]} if marked else {}
+                self.assertEqual(setup["package_data"], data | {"onnxruntime.tools": ["*.md"]})
                 self.assertIn("copy_directory\n      ${ONNXRUNTIME_ROOT}/python/backend\n", cmake)
                 self.assertNotIn("onnxruntime_backend_srcs", cmake)
+        self.assertTrue(marked)
 
     def test_other_build_files_are_an_error(self) -> None:
         other = CMAKE.replace("python/backend", "python/other")
-        for name, files in ((patch.CMAKE, {"cmake": other}), (patch.SETUP, {"setup": "packages = []\n"})):
+        no_package = SETUP.replace("backend", "other")
+        for name, files in ((patch.CMAKE, {"cmake": other}), (patch.SETUP, {"setup": no_package})):
             with self.subTest(name), self.assertRaisesRegex(SystemExit, f"^{name}: "):
                 self.make(f"without {Path(name).name}", **files)
 

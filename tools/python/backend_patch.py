@@ -6,10 +6,11 @@
 
 ``python tools/python/backend_patch.py --checkout FOLDER --out FOLDER`` needs git. The checkout is ORT's source tree.
 The patches change the three files of the stock backend and two build files. The file ``cmake/onnxruntime_python.cmake``
-copies the package into the build, and ``setup.py`` lists the packages of the wheel. The option ``--stock FOLDER``
-accepts ``onnxruntime/backend`` of a stock wheel instead, and these patches do not contain the build files. To check
-both forms, the tool applies the patches to the original files. With ``--test``, the tests of each step run as in ORT's
-build. Each test file has its own process, with the files of the steps so far on top of the installed ORT.
+copies the package into the build, and ``setup.py`` lists the packages and data files of the wheel. The option
+``--stock FOLDER`` accepts ``onnxruntime/backend`` of a stock wheel instead, and these patches do not contain the build
+files. To check both forms, the tool applies the patches to the original files. With ``--test``, the tests of each step
+run as in ORT's build. Each test file has its own process, with the files of the steps so far on top of the installed
+ORT.
 
 Each step adds a folder of the backend, in the order of the imports. Until the step that replaces ``backend.py``, the
 stock backend is in use, and only tests import the new folders.
@@ -210,7 +211,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 def upstream_files() -> list[str]:
     """The files of this repository that go into ORT's tree, as git lists them."""
-    files = git(ROOT, "ls-files", f"{BACKEND}/*.py", TESTS).splitlines()
+    files = git(ROOT, "ls-files", f"{BACKEND}/*.py", f"{BACKEND}/py.typed", TESTS).splitlines()
     if deleted := [file for file in files if not (ROOT / file).exists()]:
         raise SystemExit(f"{', '.join(deleted)}: git tracks it, but it does not exist. Restore it, or run git rm")
     return files
@@ -273,10 +274,12 @@ _CMAKE_COPIES = f"""\
 {_CMAKE_FOLDER}
 """
 _SETUP_PACKAGE = '    "onnxruntime.backend",\n'
+_SETUP_DATA = "package_data = {"
+_SETUP_MARKER = f'{_SETUP_DATA}"onnxruntime.backend": ["py.typed"], '
 
 
 def edit_build_files(tree: Path) -> None:
-    """Make CMake copy all folders of a tree's backend, and list these folders in ``packages`` of ``setup.py``."""
+    """Make CMake copy all folders of a tree's backend, and list these folders and ``py.typed`` in ``setup.py``."""
     cmake = (tree / CMAKE).read_text(encoding="utf-8")
     if _CMAKE_COPIES not in cmake:
         cmake = _replaced(CMAKE, cmake, _CMAKE_GLOB, "")
@@ -287,7 +290,10 @@ def edit_build_files(tree: Path) -> None:
     lines = [f'    "onnxruntime.{".".join(folder.parts)}",\n' for folder in folders]
     setup = (tree / SETUP).read_text(encoding="utf-8")
     old = "".join(line for line in setup.splitlines(keepends=True) if line.startswith(_SETUP_PACKAGE[:-3]))
-    (tree / SETUP).write_text(_replaced(SETUP, setup, old or _SETUP_PACKAGE, "".join(lines)), encoding="utf-8")
+    setup = _replaced(SETUP, setup, old or _SETUP_PACKAGE, "".join(lines))
+    if (python / "py.typed").exists() and _SETUP_MARKER not in setup:
+        setup = _replaced(SETUP, setup, _SETUP_DATA, _SETUP_MARKER)
+    (tree / SETUP).write_text(setup, encoding="utf-8")
 
 
 def _replaced(file: str, text: str, old: str, new: str) -> str:

@@ -8,6 +8,8 @@ from .backend import is_compatible, prepare, run, supports_device
 from .errors import InputError, NotPermittedError, RunCancelledError
 from .runs.limits import Cancellation
 
+__version__ = "1.1"
+
 # For help(), which lists the modules only otherwise.
 __all__ = [
     "Cancellation",

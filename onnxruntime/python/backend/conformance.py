@@ -18,6 +18,7 @@ from collections import Counter
 import onnx
 
 import onnxruntime
+from onnxruntime.backend import __version__
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.capture.operators import NHWC
@@ -85,7 +86,7 @@ class _Writer:
         if report.when in ("setup", "call"):
             return
         models = json.loads(dict(report.user_properties).get(_PROPERTY, "[]"))
-        versions = {"onnxruntime": onnxruntime.__version__, "onnx": onnx.__version__}
+        versions = {"onnxruntime": onnxruntime.__version__, "backend": __version__, "onnx": onnx.__version__}
         text = json.dumps({**self._unfinished.pop(report.nodeid), "models": models, **versions}) + "\n"
         # One write for each line, because several processes can append to one file.
         with open(self._path, "ab", buffering=0) as file:

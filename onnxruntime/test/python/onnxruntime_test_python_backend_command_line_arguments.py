@@ -46,7 +46,8 @@ class HelpTest(CommandTest):
             self.assertRegex(text, r"(?s)\A[A-Z].*(\b([a-z]+|EP)|\")\.\Z")
 
     def test_version(self) -> None:
-        self.assertEqual(self.show("--version"), f"onnxruntime {onnxruntime.__version__}\n")
+        versions = f"onnxruntime {onnxruntime.__version__}, onnxruntime.backend {onnxruntime.backend.__version__}\n"
+        self.assertEqual(self.show("--version"), versions)
 
 
 class MistakeTest(CommandTest):

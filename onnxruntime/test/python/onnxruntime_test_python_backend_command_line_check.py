@@ -36,7 +36,8 @@ class CheckTest(CommandTest):
         self.assertEqual((ran.status, ran.err, lines.status, lines.out), (1, "", 1, ""))
         found = json.loads(ran.out)
         problems = found.pop("problems")
-        machine = {"onnxruntime": onnxruntime.__version__, "machine": platform.machine()}
+        machine = {"onnxruntime": onnxruntime.__version__, "backend": onnxruntime.backend.__version__}
+        machine |= {"machine": platform.machine()}
         self.assertEqual(found, {"permitted": False, "warnings": [], **machine})
         self.assertEqual(lines.err.splitlines(), [f"error: {problem['message']}" for problem in problems])
         return [(problem["keyword"], problem["provider"], problem["key"]) for problem in problems]
@@ -67,6 +68,7 @@ class CheckTest(CommandTest):
             "problems": [],
             "warnings": [],
             "onnxruntime": onnxruntime.__version__,
+            "backend": onnxruntime.backend.__version__,
             "machine": platform.machine(),
             "provider_options": [
                 {"name": ABSENT, "kind": "built-in", "available": False, "options": sent},

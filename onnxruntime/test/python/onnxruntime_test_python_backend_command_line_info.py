@@ -47,6 +47,7 @@ class InfoTest(CommandTest):
         of_plugin = [{"type": "CPU", "vendor": "Maker"}, {"type": "NPU", "vendor": ""}]
         fails = {"kind": "plugin", "devices": of_plugin, "works": False, "reason": reason}
         expected = {
+            "backend": onnxruntime.backend.__version__,
             "wheels": [f"onnx {onnx.__version__}"],
             "device": onnxruntime.get_device(),
             "environment": environment,
@@ -56,6 +57,7 @@ class InfoTest(CommandTest):
         lines = [
             f"onnxruntime  {onnxruntime.__version__} (onnx {onnx.__version__})",
             f"Python       {versions['python']} on {versions['system']}, {versions['machine']}",
+            f"backend      {onnxruntime.backend.__version__}",
             f"onnx         {onnx.__version__}",
             f"numpy        {np.__version__}",
             f"device       {onnxruntime.get_device()}",

@@ -22,7 +22,7 @@ def model(*providers: str, **operators: dict[str, int]) -> dict:
 
 
 def line(test: str, *models: dict, outcome: str = "passed", reason: str = "") -> str:
-    rest = {"models": models, "onnxruntime": "1.2.3", "onnx": "4.5.6"}
+    rest = {"models": models, "onnxruntime": "1.2.3", "backend": "0.7", "onnx": "4.5.6"}
     return json.dumps({"test": test, "outcome": outcome, "reason": reason, **rest})
 
 
@@ -96,6 +96,7 @@ class ReportTest(CommandTest):
         for row, classes in (
             (("Number of tests", "first", "x=y", "board"), ["", "", ""]),
             (("onnxruntime", "1.2.3", "1.2.3", "?"), ["", "", ""]),
+            (("backend", "0.7", "0.7", "?"), ["", "", ""]),
             (("mixed: passed, some nodes on the CPU EP", "1", "0", "0"), ["mixed", "", ""]),
             (("failed: did not pass", "1", "0", "1"), ["failed", "", "failed"]),
             (("Operator", "first", "x=y", "board"), ["", "", ""]),

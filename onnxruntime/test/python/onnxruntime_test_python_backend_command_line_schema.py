@@ -115,7 +115,8 @@ class CommandLineTest(CommandTest):
     def test_descriptions(self) -> None:
         made = schema()
         self.assertEqual(made["$schema"], "https://json-schema.org/draft/2020-12/schema")
-        self.assertIn(onnxruntime.__version__, made["title"])
+        for version in (onnxruntime.__version__, onnxruntime.backend.__version__):
+            self.assertIn(f" {version}", made["title"])
         properties = made["properties"]
         built_in, plugin = properties["provider_options"]["properties"]["WebGpuExecutionProvider"]["anyOf"]
         for table, description, name in (

@@ -110,6 +110,7 @@ class ConformanceTest(unittest.TestCase):
         self.assertEqual(first["configuration"], {"session_config": {"session.intra_op.allow_spinning": "0"}})
         for line in lines:
             self.assertEqual((line["onnxruntime"], line["onnx"]), (onnxruntime.__version__, onnx.__version__))
+            self.assertEqual(line["backend"], onnxruntime.backend.__version__)
 
     def test_a_crash_ends_the_process(self) -> None:
         self.check(self.report())

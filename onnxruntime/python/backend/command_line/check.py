@@ -16,7 +16,7 @@ import platform
 import sys
 
 import onnxruntime
-from onnxruntime.backend import configuration
+from onnxruntime.backend import __version__, configuration
 from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import Page
 from onnxruntime.backend.errors import name_of
@@ -29,8 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
     settings, problems = configurations.validate(chosen.configuration)
-    release = {"onnxruntime": onnxruntime.__version__, "machine": platform.machine()}
-    result = {"permitted": not problems, "problems": problems, "warnings": [], **release, **settings}
+    versions = {"onnxruntime": onnxruntime.__version__, "backend": __version__}
+    result = {"permitted": not problems, "problems": problems, "warnings": [], **versions}
+    result["machine"] = platform.machine()
+    result |= settings
     return result, 1 if problems else 0
 
 

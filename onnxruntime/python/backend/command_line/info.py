@@ -21,6 +21,7 @@ from pathlib import Path
 from onnx import parser
 
 import onnxruntime
+from onnxruntime.backend import __version__
 from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import Page
 from onnxruntime.backend.errors import warn
@@ -48,6 +49,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
         warn(f"Several bases in one environment overwrite each other: {', '.join(wheels)}. Uninstall all, install one")
     return {
         "onnxruntime": onnxruntime.__version__,
+        "backend": __version__,
         "wheels": wheels,
         **{name: importlib.metadata.version(name) for name in ("onnx", "numpy")},
         "python": platform.python_version(),
@@ -96,7 +98,7 @@ def in_child(arguments: list[str], plugins: list[str]) -> tuple[dict, str]:
 def show(result: dict, page: Page) -> None:
     page.add(f"{result['onnxruntime']} ({', '.join(result['wheels']) or 'not from a wheel'})", 13, "onnxruntime")
     page.add(f"{result['python']} on {result['system']}, {result['machine']}", 13, "Python")
-    for name in ("onnx", "numpy", "device"):
+    for name in ("backend", "onnx", "numpy", "device"):
         page.add(result[name], 13, name)
     page.rows("environment", [f"{name}={ascii(value)[1:-1]}" for name, value in result["environment"].items()], 13)
     for problem in result["problems"]:

@@ -17,6 +17,7 @@ import warnings
 from typing import NoReturn
 
 import onnxruntime
+from onnxruntime.backend import __version__
 from onnxruntime.backend.command_line import check, info, inspect, options, output, report, run, schema
 from onnxruntime.backend.command_line.configurations import problem
 from onnxruntime.backend.command_line.output import MistakeError, Page, one_line
@@ -86,8 +87,9 @@ def _parser() -> _Parser:
         CPUExecutionProvider. The environment variable ORT_ONNX_BACKEND_CONFIG sets a configuration, as JSON or as
         @FILE, for every use of onnxruntime.backend.""",
     )
-    version = f"onnxruntime {onnxruntime.__version__}"
-    parser.add_argument("--version", action="version", version=version, help="print ORT's version and exit")
+    version = f"onnxruntime {onnxruntime.__version__}, onnxruntime.backend {__version__}"
+    use = "print the versions of ORT and of the backend, and exit"
+    parser.add_argument("--version", action="version", version=version, help=use)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog=PROGRAM, required=True)
     for module in (info, options, check, inspect, run, schema, report):
         description = (module.__doc__ or "").strip()  # none with python -OO

@@ -26,6 +26,7 @@ _OF_PASSED = {
     "none": "passed, no node left after ORT's optimizations",
     "unknown": "passed, ORT has no record of the nodes",
 }
+_VERSIONS = ("onnxruntime", "backend", "onnx")
 _RESULTS = {**_OF_PASSED, "failed": "did not pass", "skipped": "did not run"}
 
 
@@ -58,7 +59,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
 def _read(text: str) -> tuple[str, dict[str, str], dict[str, dict]]:
     """Return a report's name, versions, and results by test. Of a test with several lines, the last one counts."""
     name, _, path = text.rpartition("=")
-    versions, found = {"onnxruntime": "", "onnx": ""}, {}
+    versions, found = dict.fromkeys(_VERSIONS, ""), {}
     try:
         content = Path(path).read_text(encoding="utf-8")
         for line in _of_scoreboard(content) if path.endswith(".json") else map(json.loads, content.splitlines()):
@@ -121,7 +122,7 @@ def _page(result: dict) -> str:
     """Return an HTML page that loads nothing."""
     configurations, operators, tests = result["configurations"], {}, {}
     names = [one["name"] for one in configurations]
-    totals = {package: [("", one[package] or "?") for one in configurations] for package in ("onnxruntime", "onnx")}
+    totals = {package: [("", one[package] or "?") for one in configurations] for package in _VERSIONS}
     for kind, description in _RESULTS.items():
         totals[f"{kind}: {description}"] = [(kind if one[kind] else "", str(one[kind])) for one in configurations]
     for operator, by_name in result["operators"].items():

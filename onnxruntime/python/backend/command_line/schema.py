@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 
 import onnxruntime
+from onnxruntime.backend import __version__
 from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Family, Rule
@@ -32,7 +33,7 @@ def schema() -> dict[str, object]:
     families = {_pattern(family): family.rule.kind.schema for family in ort_options.SESSION_FAMILIES}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"Configurations of onnxruntime.backend, as of ONNX Runtime {onnxruntime.__version__}",
+        "title": f"Configurations of onnxruntime.backend {__version__} for ONNX Runtime {onnxruntime.__version__}",
         "type": "object",
         "additionalProperties": False,
         "properties": {
