@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 
 import onnx
 
 import onnxruntime
 from onnxruntime.backend import __version__
+from onnxruntime.backend.backend import OnnxRuntimeBackend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.capture.operators import NHWC
@@ -27,7 +29,13 @@ from onnxruntime.backend.session import opening, routes, run_order, verification
 
 _PROPERTY = "onnxruntime.backend"  # the user property of pytest's reports that contains the models of a test
 _MODULE = "onnxruntime.capi.onnxruntime_pybind11_state."  # of ORT's exceptions: most reasons would begin with it
+# Texts before a message: the name and number of a status, which the class of the exception repeats, and places.
+_BEFORE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |Exception (?:during initialization|from \S+:\d+): ")
+# A file of ORT's source with a line, then a function up to its parameters.
+_SOURCE = re.compile(r"\S+\.(?:h|hpp|cc|cpp|cu):\d+ [^(\[]*\(")
+_TEMPLATE = re.compile(r"(?:::<lambda\(\)>)?(?: const)?(?: \[with )?")
 _models: list[dict[str, object]] = []  # that the current test has prepared
+_operators: Counter[str] = Counter()  # of the models that the current test has passed to prepare
 
 
 def pytest_configure(config) -> None:
@@ -39,6 +47,15 @@ def pytest_configure(config) -> None:
         _models.append(_described(rep))
 
     OnnxRuntimeBackendRep.__init__ = prepare_and_record
+    is_supported = OnnxRuntimeBackend.is_opset_supported.__func__
+
+    def record_and_check(cls, model) -> tuple[bool, str]:
+        # prepare calls this method first. So the record also contains the operators of a model that ORT rejects.
+        if isinstance(model, onnx.ModelProto):
+            _operators.update(map(_operator, model.graph.node))
+        return is_supported(cls, model)
+
+    OnnxRuntimeBackend.is_opset_supported = classmethod(record_and_check)
     # pytest leaves out the frames of these modules, which are between the backend's API and ORT.
     for module in (eligibility, locks, opening, routes, run_order):
         module.__tracebackhide__ = True
@@ -48,11 +65,13 @@ def pytest_configure(config) -> None:
 
 def pytest_runtest_setup(item) -> None:
     _models.clear()
+    _operators.clear()
 
 
 def pytest_runtest_teardown(item) -> None:
     """Add the models to the last report of a test."""
-    item.user_properties.append((_PROPERTY, json.dumps(_models, default=dict)))
+    record = {"models": _models, "operators": _operators}
+    item.user_properties.append((_PROPERTY, json.dumps(record, default=dict)))
 
 
 def _described(rep: OnnxRuntimeBackendRep) -> dict[str, object]:
@@ -60,15 +79,18 @@ def _described(rep: OnnxRuntimeBackendRep) -> dict[str, object]:
     nodes = verification.recorded_nodes(rep.session)
     return {
         "providers": list(rep.providers),
-        "operators": {
-            # ORT gives some EPs a copy of the operator in the NHWC layout.
-            ep: Counter(f"{node.domain}:{node.op_type}".removeprefix(NHWC).removeprefix(":") for node in of_ep)
-            for ep, of_ep in nodes.items()
-        },
+        "operators": {ep: Counter(map(_operator, of_ep)) for ep, of_ep in nodes.items()},
         "configuration": applied.configuration,
         "unconfirmed": applied.unconfirmed,
         "warnings": applied.warnings,
     }
+
+
+def _operator(node) -> str:
+    """Return the operator of a node, with its domain if the operator is not ONNX's."""
+    name = f"{node.domain}:{node.op_type}"
+    # ORT gives some EPs a copy of the operator in the NHWC layout.
+    return name.removeprefix(NHWC).removeprefix("ai.onnx:").removeprefix(":")
 
 
 class _Writer:
@@ -85,9 +107,9 @@ class _Writer:
             line.update(outcome=report.outcome, reason=_reason(report.longrepr))
         if report.when in ("setup", "call"):
             return
-        models = json.loads(dict(report.user_properties).get(_PROPERTY, "[]"))
+        record = json.loads(dict(report.user_properties).get(_PROPERTY, '{"models": [], "operators": {}}'))
         versions = {"onnxruntime": onnxruntime.__version__, "backend": __version__, "onnx": onnx.__version__}
-        text = json.dumps({**self._unfinished.pop(report.nodeid), "models": models, **versions}) + "\n"
+        text = json.dumps(self._unfinished.pop(report.nodeid) | record | versions) + "\n"
         # One write for each line, because several processes can append to one file.
         with open(self._path, "ab", buffering=0) as file:
             file.write(text.encode())
@@ -96,5 +118,32 @@ class _Writer:
 def _reason(failure: object) -> str:
     """Return the message of a failure: pytest has a text, a tuple that ends with it, or an object."""
     crash = getattr(failure, "reprcrash", None)
-    text = crash.message if crash else failure[-1] if isinstance(failure, tuple) else str(failure)
-    return " ".join(text.removeprefix(_MODULE).split())[:500]
+    if crash:
+        text = crash.message
+    elif isinstance(failure, tuple):
+        text = failure[-1]
+    else:
+        text = str(failure)
+    text = " ".join(text.removeprefix(_MODULE).split())[:5000]
+    text = _BEFORE.sub("", text)
+    while source := _SOURCE.search(text):
+        text = text[: source.start()] + text[_end_of_function(text, source.end()) :].lstrip()
+    return text[:500]
+
+
+def _end_of_function(text: str, position: int) -> int:
+    """Return the end of a C++ function's signature in a message, from the position after its first parenthesis."""
+    end = _closing(text, position)
+    template = _TEMPLATE.match(text, end)
+    if template[0].endswith("with "):
+        return _closing(text, template.end())
+    return template.end()
+
+
+def _closing(text: str, position: int) -> int:
+    """Return the position after the bracket that closes the one before a position, or the end of the text."""
+    depth = 1
+    while depth and position < len(text):
+        depth += (text[position] in "([") - (text[position] in ")]")
+        position += 1
+    return position

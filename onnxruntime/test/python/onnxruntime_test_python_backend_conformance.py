@@ -18,6 +18,7 @@ from pathlib import Path
 import onnx
 
 import onnxruntime
+from onnxruntime.backend import conformance
 
 CPU, AZURE = "CPUExecutionProvider", "AzureExecutionProvider"
 # The suite is data: each method is one kind of test.
@@ -105,12 +106,30 @@ class ConformanceTest(unittest.TestCase):
             self.assertEqual(sum(cpu["operators"][CPU].values()), 2)
         # ORT's copy of an operator in another layout counts as the operator.
         self.assertEqual(found["layout"]["models"][0]["operators"], {"A": {"Conv": 1}})
+        # The operators of the models, also if ORT has no record of the nodes, and if prepare fails.
+        operators = {name: line["operators"] for name, line in found.items() if line["operators"]}
+        both = {"Neg": 1, "Abs": 1}
+        expected = dict.fromkeys(("cpu", "layout", "refused", "wrong"), both)
+        self.assertEqual(operators, expected | {"two_models": {"Neg": 2, "Abs": 2}})
         (first, _) = found["two_models"]["models"]
         self.assertEqual(first["operators"], {})
         self.assertEqual(first["configuration"], {"session_config": {"session.intra_op.allow_spinning": "0"}})
         for line in lines:
             self.assertEqual((line["onnxruntime"], line["onnx"]), (onnxruntime.__version__, onnx.__version__))
             self.assertEqual(line["backend"], onnxruntime.backend.__version__)
+
+    def test_reasons_begin_with_the_message(self) -> None:
+        start = "onnxruntime.capi.onnxruntime_pybind11_state.Fail: [ONNXRuntimeError] : 1 : FAIL : "
+        simple = "/src/onnx/core/x.cc:52 virtual common::Status Conv::Compute(Context*) const "
+        nested = "/src/y.h:5 auto Boundary(Func&&, format<Args ...>&&) [with bool t = (1); Func = f()::<lambda()>] "
+        in_lambda = "/src/z.cpp:6 std::locale(const std::string&)::<lambda()> "
+        for before in ("", "Exception during initialization: ", simple, nested, in_lambda, simple + nested):
+            with self.subTest(before):
+                self.assertEqual(conformance._reason(f"{start}{before}x(1) was false"), "Fail: x(1) was false")
+        text = "Fail: Status Message: Exception from src/inference/a.cpp:75: in b.py:3 (c)"
+        self.assertEqual(conformance._reason(text), "Fail: Status Message: in b.py:3 (c)")
+        self.assertEqual(conformance._reason("Fail: /a.cc:1 f(cut"), "Fail: ")
+        self.assertEqual(conformance._reason(("test.py", 3, "Skipped: s")), "Skipped: s")
 
     def test_a_crash_ends_the_process(self) -> None:
         self.check(self.report())

@@ -1,0 +1,216 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The tables of the ``report`` command, and their forms in CSV and Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from html import escape
+from typing import NamedTuple
+
+from onnxruntime.backend.provider_names import CPU
+
+OF_PASSED = {
+    "ep": "passed, no node on the CPU EP",
+    "mixed": "passed, some nodes on the CPU EP",
+    "cpu": "passed, all nodes on the CPU EP",
+    "none": "passed, no node left after ORT's optimizations",
+    "unknown": "passed, ORT has no record of the nodes",
+}
+RESULTS = OF_PASSED | {"failed": "did not pass", "skipped": "did not run"}
+FAILURES = {"values": "wrong values", "kernel": "missing kernel", "error": "error"}
+VERSIONS = ("onnxruntime", "backend", "onnx")
+
+
+class Cell(NamedTuple):
+    """A cell: its text, and the classes that its color shows."""
+
+    text: str
+    outcome: str = ""  # passed, failed or skipped
+    kind: str = ""  # one of OF_PASSED or FAILURES
+
+
+class Table(NamedTuple):
+    """A table with a column for each configuration."""
+
+    title: str
+    names: list[str]
+    rows: dict[str, list[Cell]]
+
+
+# The nodes of an operator in passed tests, if the reports contain none.
+_NODES = {"none": "none: ORT replaced the operator", "unknown": "unknown"}
+
+
+def place(eps: Iterable[str]) -> str:
+    """Return the result of a passed test with nodes on these EPs; ``""`` is an unknown EP."""
+    others = set(eps) - {CPU}
+    if "" in others:
+        return "unknown"
+    if others and CPU in eps:
+        return "mixed"
+    if others:
+        return "ep"
+    return "cpu" if eps else "none"
+
+
+def totals(result: dict) -> Table:
+    """Return the table of versions and of the number of tests with each result."""
+    configurations = result["configurations"]
+    rows: dict[str, list[Cell]] = defaultdict(list)
+    for one in configurations:
+        for package in VERSIONS:
+            rows[package].append(Cell(one[package] or "?"))
+        for kind, description in RESULTS.items():
+            outcome = "passed" if kind in OF_PASSED else ""
+            cell = _number(one[kind], outcome, kind)
+            rows[f"{kind}: {description}"].append(cell)
+        failures = _failures(result, one["name"])
+        for kind, description in FAILURES.items():
+            cell = _number(failures[kind], "failed", kind)
+            rows[f"failed: {description}"].append(cell)
+    return Table("Number of tests", _names(result), rows)
+
+
+def _failures(result: dict, name: str) -> Counter[str]:
+    """Return the number of failures of each kind in a configuration."""
+    counts = Counter()
+    for by_name in result["tests"].values():
+        if name in by_name:
+            counts[by_name[name]["failure"]] += 1
+    return counts
+
+
+def _number(count: int, outcome: str, kind: str) -> Cell:
+    if not count:
+        return Cell("0")
+    return Cell(str(count), outcome, kind)
+
+
+def operators(result: dict) -> Table:
+    """Return the table of operators: nodes on each EP, and outcomes of tests."""
+    names = _names(result)
+    rows = {}
+    for operator, results in result["operator_tests"].items():
+        nodes = result["operators"].get(operator, {})
+        cells = []
+        for name in names:
+            cell = _of_operator(nodes.get(name, {}), results.get(name))
+            cells.append(cell)
+        rows[operator] = cells
+    return Table("Operator", names, rows)
+
+
+def _of_operator(nodes: dict[str, int], results: Counter | None) -> Cell:
+    if results is None:
+        return Cell("no test")
+    ran = results.total() - results["skipped"]
+    if not ran:
+        return Cell(f"{results['skipped']} skipped", "skipped")
+
+    passed = ran - results["failed"]
+    failed = results["failed"]
+    share = f"{passed} passed, {failed} failed ({100 * passed // ran}\N{NO-BREAK SPACE}%)"
+    if not passed:
+        return Cell(share, "failed", "error")
+    outcome = "failed" if failed else "passed"
+    if nodes:
+        return Cell(f"{_counts(nodes)}; {share}", outcome, place(nodes))
+    kind = "unknown" if results["unknown"] == passed else "none"
+    return Cell(f"{_NODES[kind]}; {share}", outcome, kind)
+
+
+def tests(result: dict) -> Table:
+    """Return the table of tests."""
+    names = _names(result)
+    rows = {}
+    for test, by_name in result["tests"].items():
+        cells = []
+        for name in names:
+            cell = _of_test(by_name.get(name))
+            cells.append(cell)
+        rows[test] = cells
+    return Table("Test", names, rows)
+
+
+def _of_test(one: dict | None) -> Cell:
+    if one is None:
+        return Cell("not in this report")
+    result = one["result"]
+    failure = one["failure"]
+    if failure:
+        text = f"failed, {FAILURES[failure]}: {one['reason']}"
+        cell = Cell(text, "failed", failure)
+    elif result == "skipped":
+        cell = Cell(f"skipped: {one['reason']}", "skipped")
+    else:
+        cell = Cell(f"{result}: {_nodes(one)}", "passed", result)
+    return cell._replace(text=cell.text.removesuffix(": "))
+
+
+def _nodes(one: dict) -> str:
+    """Return the number of nodes of a test on each EP."""
+    counts = {}
+    for ep, of_ep in one["nodes"].items():
+        counts[ep] = of_ep.total()
+    return _counts(counts)
+
+
+def _names(result: dict) -> list[str]:
+    return [one["name"] for one in result["configurations"]]
+
+
+def _counts(counts: dict[str, int]) -> str:
+    """Return the number of nodes on each EP, the CPU EP last."""
+    texts = []
+    for ep in sorted(counts, key=CPU.__eq__):
+        if counts[ep]:
+            texts.append(f"{ep.removesuffix('ExecutionProvider')} {counts[ep]}")
+    return ", ".join(texts)
+
+
+def csv_text(result: dict) -> str:
+    """Return one row for each test and configuration."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("test", "configuration", "result", "failure", "nodes", "reason"))
+    for test, by_name in result["tests"].items():
+        for name, one in by_name.items():
+            row = (test, name, one["result"], one["failure"], _nodes(one), one["reason"])
+            writer.writerow(row)
+    return text.getvalue()
+
+
+def markdown(result: dict) -> str:
+    """Return tables of the totals, the operators, and the tests that failed in some configuration."""
+    failed = tests(result)
+    for test, cells in list(failed.rows.items()):
+        outcomes = {cell.outcome for cell in cells}
+        if "failed" not in outcomes:
+            del failed.rows[test]
+    tables = (totals(result), operators(result), failed._replace(title="Failed test"))
+    return "\n".join(_markdown_table(table) for table in tables if table.rows)
+
+
+def _markdown_table(table: Table) -> str:
+    lines = [
+        _markdown_row([table.title, *table.names]),
+        "|---" * (1 + len(table.names)) + "|\n",
+    ]
+    for name, cells in table.rows.items():
+        texts = [cell.text for cell in cells]
+        lines.append(_markdown_row([name, *texts]))
+    return "".join(lines)
+
+
+def _markdown_row(texts: list[str]) -> str:
+    cells = []
+    for text in texts:
+        # Markdown accepts HTML, and a bar ends a cell.
+        cells.append(escape(text, quote=False).replace("|", "\\|"))
+    return f"| {' | '.join(cells)} |\n"
