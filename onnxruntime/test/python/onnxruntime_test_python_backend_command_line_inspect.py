@@ -24,6 +24,8 @@ from onnxruntime.backend.command_line import info, inspect, main
 from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.session import presence
 
+ALONE = {"operators_on_cpu": {}, "runs_alone": None, "error": ""}  # an EP beside which no node is on the CPU EP
+
 
 @mock.patch.object(info, "in_child", execute_here)
 class InspectTest(CommandTest):
@@ -42,10 +44,15 @@ class InspectTest(CommandTest):
     @mock.patch.object(presence, "kinds", lambda: {CPU: "built-in", AZURE: "built-in"} | dict.fromkeys("ABC", "plugin"))
     def test_the_result_and_its_page(self) -> None:
         size = self.put("model.onnx", self.matmul("batch, 1234", 1234)).stat().st_size
-        nodes = {AZURE: {CPU: 1}, "A": None, "B": {"B": 1000}}
+        on_cpu = {"Conv": 2, "Neg": 1}
+        of_eps = {
+            AZURE: {"nodes": {CPU: 1}, "operators_on_cpu": on_cpu, "runs_alone": None},
+            "A": {"nodes": None, "operators_on_cpu": {}, "runs_alone": "a reason"},
+            "B": {"nodes": {"B": 1000, CPU: 3}, "operators_on_cpu": on_cpu, "runs_alone": ""},
+        }
 
         def in_child(words: list[str], _: list[str]) -> tuple[dict, str]:
-            return ({"configurations": [{"nodes": nodes[words[-1]]}]}, "") if words[-1] in nodes else ({}, "no device")
+            return ({"configurations": [of_eps[words[-1]]]}, "") if words[-1] in of_eps else ({}, "no device")
 
         with contextlib.chdir(self.folder), mock.patch.object(info, "in_child", in_child):
             found = json.loads(self.show("inspect", "model.onnx", "--json"))
@@ -60,11 +67,18 @@ class InspectTest(CommandTest):
             "inputs": [{"name": "X", "type": "float32", "shape": ["batch", 1234]}],
             "outputs": [{"name": "Y", "type": "float32", "shape": ["batch", 1]}],
             "providers": [
-                {"name": CPU, "kind": "built-in", "nodes": 1, "error": ""},
-                {"name": AZURE, "kind": "built-in", "nodes": 0, "error": ""},
-                {"name": "A", "kind": "plugin", "nodes": None, "error": ""},
-                {"name": "B", "kind": "plugin", "nodes": 1000, "error": ""},
-                {"name": "C", "kind": "plugin", "nodes": None, "error": "no device"},
+                ALONE | {"name": CPU, "kind": "built-in", "nodes": 1},
+                ALONE | {"name": AZURE, "kind": "built-in", "nodes": 0, "operators_on_cpu": on_cpu},
+                ALONE | {"name": "A", "kind": "plugin", "nodes": None, "runs_alone": "a reason"},
+                {
+                    "name": "B",
+                    "kind": "plugin",
+                    "nodes": 1000,
+                    "operators_on_cpu": on_cpu,
+                    "runs_alone": "",
+                    "error": "",
+                },
+                ALONE | {"name": "C", "kind": "plugin", "nodes": None, "error": "no device"},
             ],
             "run": {"command": command, "error": ""},
         }
@@ -78,7 +92,9 @@ class InspectTest(CommandTest):
             f"EPs       {CPU} (built-in): 1 node",
             f"          {AZURE} (built-in): 0 nodes",
             "          A (plugin): unknown number of nodes",
-            "          B (plugin): 1,000 nodes",
+            "            runs are not parallel: a reason",
+            "          B (plugin): 1,000 nodes; on the CPU EP: Conv 2, Neg 1",
+            "            runs of several threads are parallel",
             "          C (plugin): cannot run this model: no device",
             "",
             "This command works with random inputs:",
@@ -155,7 +171,7 @@ class ChildTest(CommandTest):
         inspected = self.show("inspect", self.put("model.onnx", two_nodes()), "--json")
         found = {one.pop("name"): one for one in json.loads(inspected)["providers"]}
         self.assertEqual(found.keys(), set(onnxruntime.get_available_providers()))
-        self.assertEqual(found[CPU], {"kind": "built-in", "nodes": 2, "error": ""})
+        self.assertEqual(found[CPU], ALONE | {"kind": "built-in", "nodes": 2})
         if AZURE in found:
             self.assertEqual(found[AZURE]["nodes"], 0)
 

@@ -38,8 +38,9 @@ class MeasureTest(unittest.TestCase):
         ):
             with self.subTest(ours=ours, theirs=theirs):
                 found = measure.difference(np.asarray(ours), np.asarray(theirs), 1e-3, 1e-5)
-                self.assertEqual(bool(found.pop("note")), note)
-                self.assertEqual(found, {"within": within, "absolute": absolute, "relative": relative})
+                self.assertEqual(bool(found["note"]), note)
+                expected = {"within": within, "absolute": absolute, "relative": relative}
+                self.assertEqual({name: found[name] for name in expected}, expected)
         for ours, theirs, within in (
             ([], [], True),
             ({"a": np.ones(2), "b": np.zeros(2)}, {"a": np.zeros(2), "b": np.zeros(2)}, False),
@@ -56,6 +57,30 @@ class MeasureTest(unittest.TestCase):
                     found = measure.difference(ours, theirs, 1e-3, 1e-5)
                 self.assertEqual(found["within"], within)
                 json.dumps(found, allow_nan=False)
+
+    def test_the_largest_difference(self) -> None:
+        nan, inf, none = np.nan, np.inf, (None, None, None)
+        ours = np.array([[1.0, 2.0], [3.0, 4.0]])
+        for value, expected, place, beyond in (
+            (ours, ours, none, 0),
+            (ours, np.array([[1.0, 2.5], [3.75, 4.0]]), ([1, 0], 3.0, 3.75), 0.5),
+            (ours, ours * (1 + 2**-30), ([1, 1], 4.0, 4 + 2**-28), 0),
+            (np.array(1, np.int8), np.array(3, np.int8), ([], 1, 3), 1),
+            (np.array([2**62 + 1]), np.array([2**61]), ([0], 2**62 + 1, 2**61), 1),
+            (np.array([1.0, nan, 2.0]), np.array([1.5, 3.0, inf]), ([1], "nan", 3.0), 1),
+            (np.array([True, False]), np.array([True, True]), ([1], False, True), 0.5),
+            (np.array([1j]), np.array([2j]), ([0], "1j", "2j"), 1),
+            (np.array(["1", "2"], object), np.array(["1", "3"], object), ([1], "2", "3"), 0.5),
+            ([{"a": 1.0}, {"a": 2.0}], [{"a": 1.0}, {"a": 4.0}], ([1, "a"], 2.0, 4.0), 0.5),
+            ([np.ones(3), np.ones(2)], [np.ones(3), np.array([1.0, 9.0])], ([1, 1], 1.0, 9.0), 0.2),
+            (np.ones(2), np.ones(3), none, None),
+            ([1.0], [], none, None),
+        ):
+            with self.subTest(value=value, expected=expected):
+                found = measure.difference(value, expected, 1e-3, 1e-5)
+                self.assertEqual((found["index"], found["value"], found["reference"]), place)
+                self.assertEqual(found["beyond"], beyond)
+                self.assertEqual(json.loads(json.dumps(found, allow_nan=False)), found)
 
     def test_percentiles(self) -> None:
         figures = measure.percentiles([count / 1000 for count in range(100, 0, -1)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import unittest
+from unittest import mock
 
 from backend_test_children import run_code
 from backend_test_models import parsed
@@ -60,6 +61,20 @@ class OnlyShapesDecideTest(unittest.TestCase):
             for name, text in models.items():
                 with self.subTest(name):
                     self.assertIs(parallel_models.only_shapes_decide(parsed(text, "com.microsoft")), expected)
+
+    def test_why_runs_are_alone(self) -> None:
+        permitted, refused = (
+            parsed(models, "com.microsoft") for models in (PERMITTED["any values"], REFUSED["a sequence"])
+        )
+        for known, most_bytes, model, why in (
+            (True, 2**20, permitted, "^$"),
+            (True, 2**20, refused, "shapes"),
+            (True, 1, permitted, "larger than 1 bytes"),
+            (False, 2**20, permitted, "release"),
+        ):
+            examined = mock.patch.object(parallel_models, "is_known", return_value=known)
+            with self.subTest(why), examined, mock.patch.object(parallel_models, "MOST_BYTES", most_bytes):
+                self.assertRegex(parallel_models.why_alone(None, model), why)
 
     def test_only_the_listed_inputs_may_vary(self) -> None:
         """Each operator with deciding inputs is refused with one that varies."""

@@ -15,24 +15,48 @@ from onnxruntime.backend.errors import InputError, show
 from onnxruntime.backend.runs import tensors
 
 
-def values(nodes: list, given: list[str], shapes: list[str]) -> list[object]:
+def values(nodes: list, given: list[str], shapes: list[str], seed: int = 0) -> list[object]:
     """Return a value for each input of a session, from texts ``NAME=VALUE`` and ``NAME=1x3x224x224``.
 
     :raises InputError: if a text is not a value of the input.
     """
-    texts = _by_name("--input", "NAME=VALUE", given, nodes)
-    sizes = {name: _shape(name, text) for name, text in _by_name("--shape", "NAME=1x3x224x224", shapes, nodes).items()}
-    random = [node for node in nodes if texts.get(node.name, "random") == "random"]
-    for name in sizes.keys() - {node.name for node in random}:
-        raise MistakeError(f"--shape {name}: the input has a value. Expected a shape of a random input only")
-    if missing := free_shapes([node for node in random if node.name not in sizes]):
-        found = "; ".join(declaration(declared(node)) for node in nodes)
-        needed = " ".join(f"--shape {text}" for text in missing)
-        raise MistakeError(f"inputs have free dimensions ({found}). Specify their shapes, for example {needed}")
-    return [
-        _random(node, sizes.get(node.name, node.shape), seed) if node in random else _value(node, texts[node.name])
-        for seed, node in enumerate(nodes)
-    ]
+    texts = _texts(nodes, given)
+    sizes = {}
+    for name, text in _by_name("--shape", "NAME=1x3x224x224", shapes, nodes).items():
+        sizes[name] = _shape(name, text)
+        if name in texts:
+            raise MistakeError(f"--shape {name}: the input has a value. Expected a shape of a random input only")
+    _check_shapes(nodes, {*texts, *sizes})
+
+    found = []
+    for index, node in enumerate(nodes):
+        if node.name in texts:
+            value = _value(node, texts[node.name])
+        else:
+            shape = sizes.get(node.name, node.shape)
+            value = _random(node, shape, np.random.default_rng([index, seed]))
+        found.append(value)
+    return found
+
+
+def _texts(nodes: list, given: list[str]) -> dict[str, str]:
+    """Return the text of each input that is not random."""
+    named = []
+    for text in given:
+        if len(nodes) == 1 and text.endswith(".npy") and not text.startswith(f"{nodes[0].name}="):
+            text = f"{nodes[0].name}={text}"  # noqa: PLW2901
+        named.append(text)
+    texts = _by_name("--input", "NAME=VALUE", named, nodes)
+    return {name: text for name, text in texts.items() if text != "random"}
+
+
+def _check_shapes(nodes: list, specified: set[str]) -> None:
+    missing = free_shapes([node for node in nodes if node.name not in specified])
+    if not missing:
+        return
+    found = "; ".join(declaration(declared(node)) for node in nodes)
+    needed = " ".join(f"--shape {text}" for text in missing)
+    raise MistakeError(f"inputs have free dimensions ({found}). Specify their shapes, for example {needed}")
 
 
 def declared(node) -> dict[str, object]:
@@ -42,9 +66,12 @@ def declared(node) -> dict[str, object]:
 
 def declaration(value: dict) -> str:
     """Return the name, type and shape of an input or output as text, such as ``X: float32[batch, 3]``."""
-    shape = ", ".join("?" if size is None else str(size) for size in value["shape"] or ())
+    sizes = []
+    for size in value["shape"] or ():
+        sizes.append("?" if size is None else str(size))
     # ORT reports an empty shape for a scalar, for any rank, and for a type without a shape.
-    return f"{value['name']}: {value['type']}{f'[{shape}]' if shape else ''}"
+    shape = f"[{', '.join(sizes)}]" if sizes else ""
+    return f"{value['name']}: {value['type']}{shape}"
 
 
 def free_shapes(nodes: list, size: int = 1, *, only_last: bool = True) -> list[str]:
@@ -55,11 +82,13 @@ def free_shapes(nodes: list, size: int = 1, *, only_last: bool = True) -> list[s
     sizes: dict[object, int] = {}
     texts = []
     for node in nodes:
-        shape = [*node.shape]
+        shape = list(node.shape)
+        last = len(shape) - 1
         for axis, name in enumerate(shape):
-            if not isinstance(name, int):
-                large = axis == len(shape) - 1 if only_last else axis > 0
-                shape[axis] = sizes.setdefault(name or (node.name, axis), size if large else 1)
+            if isinstance(name, int):
+                continue
+            large = axis == last if only_last else axis > 0
+            shape[axis] = sizes.setdefault(name or (node.name, axis), size if large else 1)
         if shape != node.shape:
             texts.append(f"{node.name}={'x'.join(map(str, shape))}")
     return texts
@@ -80,18 +109,20 @@ def _by_name(flag: str, form: str, given: list[str], nodes: list) -> dict[str, s
 
 def _shape(name: str, text: str) -> tuple[int, ...]:
     sizes = text.split("x") if text else []
-    if not all(size.isdecimal() and len(size) < 12 for size in sizes):
-        raise MistakeError(f"--shape {name}: invalid shape {text!a}. Expected a shape such as 1x3x224x224")
+    for size in sizes:
+        if not size.isdecimal() or len(size) > 11:
+            raise MistakeError(f"--shape {name}: invalid shape {text!a}. Expected a shape such as 1x3x224x224")
     return tuple(map(int, sizes))
 
 
-def _random(node, shape: tuple[int, ...], seed: int) -> np.ndarray:
+def _random(node, shape: tuple[int, ...], generator: np.random.Generator) -> np.ndarray:
     """Return random values that are the same in every invocation: floats from 0 to 1, and integers 0 or 1."""
     element = tensors.element_type(node.type)
     if element is None:
         found = declaration(declared(node))
         raise MistakeError(f"no random values for {found}. Specify the value in JSON, with --input {node.name}=VALUE")
-    dtype, generator = tensors.dtype_of(element), np.random.default_rng(seed)
+
+    dtype = tensors.dtype_of(element)
     try:
         if dtype.kind == "O":
             return np.full(shape, "text", dtype)
@@ -103,13 +134,18 @@ def _random(node, shape: tuple[int, ...], seed: int) -> np.ndarray:
 
 
 def _value(node, text: str) -> object:
-    element = tensors.element_type(node.type)
     try:
         if text.endswith(".npy"):
             value = np.load(text, allow_pickle=False)
+        elif "map(int64," in node.type:
+            value = json.loads(text, object_hook=_with_integers)
         else:
-            value = json.loads(text, object_hook=_with_integers if "map(int64," in node.type else None)
-        return value if element is None else tensors.as_array(value, tensors.dtype_of(element))
+            value = json.loads(text)
+
+        element = tensors.element_type(node.type)
+        if element is None:
+            return value
+        return tensors.as_array(value, tensors.dtype_of(element))
     except OSError as error:
         raise MistakeError(f"--input {node.name}: cannot read {text}: {error.strerror or error}") from None
     except (ValueError, EOFError, RecursionError) as reason:
@@ -126,6 +162,16 @@ def _with_integers(found: dict[str, object]) -> dict[int, object]:
 
 def described(value: object) -> dict[str, object]:
     """Return the type and shape of an input or output value."""
-    if isinstance(value, np.ndarray):
-        return {"type": "string" if value.dtype.kind == "O" else value.dtype.name, "shape": list(value.shape)}
-    return {"type": type(value).__name__, "shape": None}
+    if not isinstance(value, np.ndarray):
+        return {"type": type(value).__name__, "shape": None}
+    name = "string" if value.dtype.kind == "O" else value.dtype.name
+    return {"type": name, "shape": list(value.shape)}
+
+
+def writable(array: np.ndarray) -> np.ndarray:
+    """Return an array that a NumPy file can contain: texts of a fixed length, and float32 for types of ml_dtypes."""
+    if array.dtype.kind == "O":
+        return array.astype(str)
+    if array.dtype.kind == "V":
+        return array.astype(np.float32)
+    return array

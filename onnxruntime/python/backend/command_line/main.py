@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import io
 import json
 import os
@@ -43,7 +44,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Execute one command. Return 0, 1 if it fails or its answer is no, 2 for wrong arguments, 130 if interrupted."""
     output.replace_closed()
     arguments = sys.argv[1:] if arguments is None else arguments
-    chosen = _parser().parse_args(arguments or ["--help"])
+    chosen, unknown = _parser().parse_known_args(arguments or ["--help"])
+    if unknown:
+        _reject(chosen.parser, unknown)
     warnings.simplefilter("default", RuntimeWarning)
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {one_line(message)}", file=sys.stderr)
     onnxruntime.set_default_logger_severity(2 if chosen.log else 4)  # ORT raises its errors, too
@@ -77,6 +80,17 @@ def main(arguments: list[str] | None = None) -> int:
             return 1
 
 
+def _reject(parser: _Parser, unknown: list[str]) -> NoReturn:
+    """Report unknown arguments, with an option of the command that has a similar name."""
+    option = unknown[0].partition("=")[0]
+    known = parser._option_string_actions
+    advice = ""
+    for near in difflib.get_close_matches(option[:100], known, 1):
+        form = known[near].metavar
+        advice = f". Did you mean {near} {form}?" if form else f". Did you mean {near}?"
+    parser.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
+
+
 def _parser() -> _Parser:
     parser = _Parser(
         prog=PROGRAM,
@@ -100,7 +114,7 @@ def _parser() -> _Parser:
             module.add_arguments(command)
         positional = [action.metavar for action in command._actions if not action.option_strings]
         command.usage = " ".join(["%(prog)s", *positional, "..."])
-        command.set_defaults(command=module)
+        command.set_defaults(command=module, parser=command)
         use = "register a plugin EP: PACKAGE, such as onnxruntime_ep_openvino, or LIBRARY under the name EP"
         command.add_argument("--plugin", metavar="PACKAGE|EP=LIBRARY", action="append", default=[], help=use)
         command.add_argument("--log", action="store_true", help="print the warnings and errors in ORT's log")

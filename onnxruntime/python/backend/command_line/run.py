@@ -5,7 +5,7 @@
 """Run a model with a configuration, and show the applied settings, the outputs and the latency.
 
 With several --config options, their runs alternate, and each latency is compared with the first. Inputs without --input
-get random values that are the same in every invocation: floats from 0 to 1, integers 0 or 1, strings 'text'. Options on
+get random values that are the same for each --seed: floats from 0 to 1, integers 0 or 1, strings 'text'. Options on
 the command line override --config, and both override ORT_ONNX_BACKEND_CONFIG. The exit status is 1 if a configuration
 fails or outputs differ with --compare.
 """
@@ -13,11 +13,17 @@ fails or outputs differ with --compare.
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import time
-from collections.abc import Callable, Iterable
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
+import onnx
 
 import onnxruntime
 from onnxruntime.backend import backend
@@ -25,11 +31,12 @@ from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
 from onnxruntime.backend.allowlist.refusals.suggestions import provider_named
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import configurations, inputs, measure
-from onnxruntime.backend.command_line.output import MistakeError, Page
+from onnxruntime.backend.command_line.output import MistakeError
+from onnxruntime.backend.command_line.run_page import show  # noqa: F401 (of each command)
 from onnxruntime.backend.configuration import KEYWORDS, LIBRARIES
-from onnxruntime.backend.provider_names import CPU
+from onnxruntime.backend.provider_names import CPU, OF_OPENVINO
 from onnxruntime.backend.request import FROM_ENVIRONMENT
-from onnxruntime.backend.session import presence
+from onnxruntime.backend.session import parallel_models, presence, verification
 
 _WARM_UP = 3
 # The default number of measured runs: as many as fit into this time, within these bounds.
@@ -54,12 +61,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     use = "use a configuration, in a form that check accepts; repeat the option to compare configurations"
     add("--config", metavar="FILE|JSON|-", help=use, **several)
     use = "set an input to VALUE: FILE.npy, JSON such as 16000, [1,2] or '[\"text\"]', or random (default: random)"
-    add("--input", metavar="NAME=VALUE", help=use, **several)
+    add("--input", metavar="NAME=VALUE|FILE.npy", help=use, **several)
     add("--shape", metavar="NAME=1x3x224x224", help="set the shape of a random input with free dimensions", **several)
+    add("--seed", metavar="N", type=_seed, default=0, help="set the seed of random values (default: 0)")
     use = f"measure N runs after {_WARM_UP} warm-up runs; 0 only creates the session (default: 10 to 1000, for 2 s)"
     add("--repeat", metavar="N", type=int, help=use)
-    use = "compare the outputs with the CPU EP in its default configuration; exit with 1 if they differ"
+    use = "compare the outputs with the CPU EP in its default configuration, and with the first configuration"
     add("--compare", action="store_true", help=use)
+    add("--save", metavar="FILE.npz", help="write the outputs of the last run to a NumPy file")
     add("--rtol", metavar="X", type=_tolerance, default=1e-3, help="set the relative tolerance (default: 0.001)")
     add("--atol", metavar="X", type=_tolerance, default=1e-5, help="set the absolute tolerance (default: 1e-05)")
 
@@ -75,6 +84,12 @@ def _tolerance(text: str) -> float:
     return float(text)
 
 
+def _seed(text: str) -> int:
+    if not 0 <= int(text) < 2**32:
+        raise argparse.ArgumentTypeError(f"invalid value {text!a}. Expected an integer from 0 to {2**32 - 1}")
+    return int(text)
+
+
 @dataclass
 class _Tried:
     """A configuration, and the results of its runs."""
@@ -84,7 +99,8 @@ class _Tried:
     rep: OnnxRuntimeBackendRep | None = None
     outputs: list[object] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-    differences: list[dict[str, object]] = field(default_factory=list)
+    # By field of an output: its comparison with the CPU EP, and with the first configuration.
+    differences: dict[str, list[dict]] = field(default_factory=dict)
     error: Exception | None = None
 
     def attempt(self, call: Callable[[], object]) -> object:
@@ -98,49 +114,77 @@ class _Tried:
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
-    if chosen.repeat is not None and not 0 <= chosen.repeat <= 10**6:
-        raise MistakeError(f"--repeat {chosen.repeat}: expected an integer from 0 to 1000000")
-    if chosen.compare and chosen.repeat == 0:
-        raise MistakeError("--compare requires outputs, and --repeat 0 computes none. Omit one of the two options")
+    _check_arguments(chosen)
     tried = [_configured(chosen, text) for text in chosen.config or ["{}"]]
     for one in tried:
         one.rep = one.attempt(lambda one=one: prepare(chosen.model, one.specified, chosen.device))
+
     opened = [one for one in tried if one.rep is not None]
+    nodes = []
     feeds: list[object] = []
     if opened and chosen.repeat != 0:
-        feeds = inputs.values(opened[0].rep.session.get_inputs(), chosen.input, chosen.shape)
+        nodes = opened[0].rep.session.get_inputs()
+        feeds = inputs.values(nodes, chosen.input, chosen.shape, chosen.seed)
         _measure(chosen.repeat, opened, feeds)
         if chosen.compare:
-            _compare(chosen, opened, feeds)
+            _compare(chosen, tried, feeds)
     if len(tried) == 1 and tried[0].error:
         raise MistakeError(str(tried[0].error)) from tried[0].error
-    nodes = opened[0].rep.session.get_inputs() if feeds else []
+    if chosen.save:
+        _save(chosen.save, tried)
+
+    tolerance = None
+    if chosen.compare:
+        tolerance = {"relative": chosen.rtol, "absolute": chosen.atol}
     result = {
         "model": chosen.model,
-        "inputs": [{"name": node.name, **inputs.described(value)} for node, value in zip(nodes, feeds, strict=True)],
-        "tolerance": {"relative": chosen.rtol, "absolute": chosen.atol} if chosen.compare else None,
-        "configurations": [_result(one, tried[0]) for one in tried],
+        "inputs": [_described(*pair) for pair in zip(nodes, feeds, strict=True)],
+        "tolerance": tolerance,
+        "configurations": [_result(chosen.model, one, tried[0]) for one in tried],
     }
-    failed = any(one.error or not all(found["within"] for found in one.differences) for one in tried)
-    return result, 1 if failed else 0
+    for one in tried:
+        differences = itertools.chain(*one.differences.values())
+        if one.error or not all(found["within"] for found in differences):
+            return result, 1
+    return result, 0
+
+
+def _check_arguments(chosen: argparse.Namespace) -> None:
+    if chosen.repeat is not None and not 0 <= chosen.repeat <= 10**6:
+        raise MistakeError(f"--repeat {chosen.repeat}: expected an integer from 0 to 1000000")
+    for flag in ("compare", "save"):
+        if getattr(chosen, flag) and chosen.repeat == 0:
+            raise MistakeError(f"--{flag} requires outputs, and --repeat 0 computes none. Omit one of the two options")
 
 
 def _configured(chosen: argparse.Namespace, config: str) -> _Tried:
     """Return a configuration with the options of the command line."""
     specified = configurations.read(config)
     specified["extensions"] = [*chosen.extension, *specified.get("extensions", [])]
-    for keyword, (flag, form, _) in _FLAGS.items():
+    for keyword in _FLAGS:
         for text in getattr(chosen, keyword):
-            settings, name, entry = specified.setdefault(keyword, {}), keyword, text
-            if keyword == "provider_options":
-                name, entry = _provider_and_option(text)
-                settings = settings.setdefault(name, {})
-            key, equals, value = entry.partition("=")
-            if name and key and equals:
-                settings[key] = {"true": True, "false": False}.get(value.lower(), value)
-            elif entry or not name or keyword != "provider_options":
-                raise MistakeError(f"{flag}: invalid value {text!a}. Expected {form}")
+            settings = specified.setdefault(keyword, {})
+            _add(settings, keyword, text)
     return _Tried(config, specified)
+
+
+def _add(settings: dict, keyword: str, text: str) -> None:
+    """Add a setting of the command line to the settings of its keyword argument."""
+    flag, form, _ = _FLAGS[keyword]
+    invalid = MistakeError(f"{flag}: invalid value {text!a}. Expected {form}")
+    entry = text
+    if keyword == "provider_options":
+        name, entry = _provider_and_option(text)
+        if not name:
+            raise invalid
+        settings = settings.setdefault(name, {})
+        if not entry:
+            return
+
+    key, equals, value = entry.partition("=")
+    if not (key and equals):
+        raise invalid
+    settings[key] = {"true": True, "false": False}.get(value.lower(), value)
 
 
 def _provider_and_option(text: str) -> tuple[str, str]:
@@ -188,112 +232,132 @@ def _measure(repeat: int | None, opened: list[_Tried], feeds: list[object]) -> N
                 one.seconds.append(time.perf_counter() - started)
 
 
-def _compare(chosen: argparse.Namespace, opened: list[_Tried], feeds: list[object]) -> None:
-    """Compare the outputs with those of the CPU EP, with custom operator libraries and no other setting."""
-    default = {"provider_options": {CPU: {}}, "extensions": opened[0].specified["extensions"]}
+def _compare(chosen: argparse.Namespace, tried: list[_Tried], feeds: list[object]) -> None:
+    """Compare the outputs with those of the CPU EP, and with those of the first configuration."""
+    # The CPU EP has the custom operator libraries and no other setting.
+    opened = [one for one in tried if one.rep is not None]
+    default = {
+        "provider_options": {CPU: {}},
+        "extensions": opened[0].specified["extensions"],
+    }
     try:
         reference = prepare(chosen.model, default, inherited=()).run(feeds)
     except Exception as error:
         raise MistakeError(f"--compare: the CPU EP in its default configuration fails: {error}") from error
-    for one in opened:
-        if one.error is None:
-            one.differences = [
-                measure.difference(output, expected, chosen.rtol, chosen.atol)
-                for output, expected in zip(one.outputs, reference, strict=True)
-            ]
+
+    first = tried[0]
+    for one in tried:
+        if one.error is not None:
+            continue
+        one.differences["difference"] = _differences(chosen, one.outputs, reference)
+        if one is not first and first.error is None:
+            one.differences["difference_to_first"] = _differences(chosen, one.outputs, first.outputs)
 
 
-def _result(one: _Tried, first: _Tried) -> dict[str, object]:
+def _differences(chosen: argparse.Namespace, outputs: list, references: list) -> list[dict]:
+    found = []
+    for output, expected in zip(outputs, references, strict=True):
+        found.append(measure.difference(output, expected, chosen.rtol, chosen.atol))
+    return found
+
+
+def _save(path: str, tried: list[_Tried]) -> None:
+    """Write the outputs, each under its name, or ``2/NAME`` for the second of several configurations."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for number, one in enumerate(tried, 1):
+            if one.error is not None:
+                continue
+            prefix = f"{number}/" if len(tried) > 1 else ""
+            for node, output in zip(one.rep.session.get_outputs(), one.outputs, strict=True):
+                for place, array in measure.leaves(output):
+                    items = "".join(f"[{key!r}]" for key in place)
+                    # numpy.savez does not accept the name "file", and would need memory for a copy.
+                    with archive.open(f"{prefix}{node.name}{items}.npy", "w", force_zip64=True) as member:
+                        np.lib.format.write_array(member, inputs.writable(array), allow_pickle=False)
+
+
+def _described(node, value: object) -> dict[str, object]:
+    return {"name": node.name, **inputs.described(value)}
+
+
+def _result(model: str, one: _Tried, first: _Tried) -> dict[str, object]:
     if one.error is not None:
-        return {"configuration": one.label, "error": configurations.problem(one.error, one.specified)}
+        error = configurations.problem(one.error, one.specified)
+        return {"configuration": one.label, "error": error}
+
     rep = one.rep
     session_config = dict(rep.session_config)
     if RECORD_ASSIGNMENT not in one.specified.get("session_config", {}):
         session_config.pop(RECORD_ASSIGNMENT, None)
-    outputs, latency = [], None
-    if one.seconds:
-        pairs = zip(rep.session.get_outputs(), one.outputs, strict=True)
-        outputs = [{"name": node.name, **inputs.described(value)} for node, value in pairs]
-        figures = measure.percentiles(one.seconds)
-        ratio = None if first.error else figures["p50"] / measure.percentiles(first.seconds)["p50"]
-        latency = {**figures, "runs": len(one.seconds), "warm_up": _WARM_UP, "ratio_to_first": ratio}
-    for output, found in zip(outputs, one.differences, strict=False):
-        output["difference"] = found
+    kinds = presence.kinds()
+    providers = []
+    for name in rep.providers:
+        providers.append({"name": name, "kind": kinds.get(name, "")})
+    nodes = rep.node_assignment
     return {
         "configuration": one.label,
         "error": None,
-        "providers": [{"name": name, "kind": presence.kinds().get(name, "")} for name in rep.providers],
-        "provider_options": {name: dict(options) for name, options in rep.provider_options.items()},
-        "unconfirmed": {name: dict(settings) for name, settings in rep.unconfirmed.items()},
+        "providers": providers,
+        "provider_options": _plain(rep.provider_options),
+        "unconfirmed": _plain(rep.unconfirmed),
         "session_options": {name: getattr(value, "name", value) for name, value in rep.session_options.items()},
         "session_config": session_config,
         "run_config": dict(rep.run_config),
         "extensions": list(rep.extensions),
         "warnings": list(rep.warnings),
-        "nodes": None if rep.node_assignment is None else dict(rep.node_assignment),
-        "outputs": outputs,
-        "latency_ms": latency,
+        "nodes": None if nodes is None else dict(nodes),
+        "operators_on_cpu": _operators_on_cpu(rep),
+        "runs_alone": _why_alone(rep, model),
+        "outputs": _outputs(one),
+        "latency_ms": _latency(one, first),
     }
 
 
-def show(result: dict, page: Page) -> None:
-    page.add(result["model"], 18, "model")
-    page.rows("input", [inputs.declaration(value) for value in result["inputs"]], 18)
-    several = len(result["configurations"]) > 1
-    for index, configuration in enumerate(result["configurations"], 1):
-        if several:
-            page.add()
-            page.add(configuration["configuration"], 4, str(index))
-        if configuration["error"]:
-            page.add(configuration["error"]["message"], 18, "error")
-        else:
-            _show_configuration(configuration, several, page)
-    if several:
-        page.add()
-        _show_table(result, page)
+def _plain(report: Mapping[str, Mapping]) -> dict[str, dict]:
+    return {name: dict(settings) for name, settings in report.items()}
 
 
-def _show_configuration(found: dict, several: bool, page: Page) -> None:
-    specified, nodes = found["provider_options"], found["nodes"]
-    page.add(", ".join(f"{one['name']} ({one['kind']})" for one in found["providers"]), 18, "providers")
-    for name, options in specified.items():
-        page.rows("provider_options", [f"{name}.{option} = {text}" for option, text in options.items()], 18)
-    for name, options in found["unconfirmed"].items():
-        page.add(f"{name}: {', '.join(options)} (not reported, or without effect in this session)", 18, "unconfirmed")
-    for keyword in ("session_options", "session_config", "run_config"):
-        page.rows(keyword, [f"{key} = {text}" for key, text in found[keyword].items()], 18)
-    page.rows("extensions", found["extensions"], 18)
-    if nodes is not None:
-        counts = [f"{count} on {name}" for name, count in nodes.items() if count or name in specified]
-        page.add(", ".join(counts), 18, "nodes")
-    for output in found["outputs"]:
-        page.add(inputs.declaration(output), 18, "output")
-        if "difference" in output:
-            page.add(_verdict(output["difference"]), 18)
-    if found["latency_ms"] and not several:
-        latency = found["latency_ms"]
-        figures = ", ".join(f"{name} {latency[name]:.3g}" for name in ("p50", "p90", "p99"))
-        runs = f"{latency['runs']} run{'s' if latency['runs'] > 1 else ''}, after {latency['warm_up']} warm-up runs"
-        page.add(f"{figures} ms ({runs})", 18, "latency")
+def _operators_on_cpu(rep: OnnxRuntimeBackendRep) -> dict[str, int]:
+    """Return the number of nodes of each operator on the CPU EP next to another EP, most frequent first."""
+    nodes = verification.recorded_nodes(rep.session)
+    on_cpu = nodes.pop(CPU, [])
+    if not any(nodes.values()) and {*rep.provider_options} <= {CPU}:
+        return {}
+    operators = Counter()
+    for node in on_cpu:
+        domain = node.domain.removeprefix("ai.onnx")
+        operators[f"{domain}:{node.op_type}".removeprefix(":")] += 1
+    return dict(operators.most_common())
 
 
-def _verdict(found: dict) -> str:
-    start = "matches the CPU EP" if found["within"] else "DIFFERS from the CPU EP"
-    if found["note"]:
-        return f"{start} ({found['note']})"
-    return f"{start} (max absolute difference {found['absolute']:.2g}, max relative difference {found['relative']:.2g})"
+def _why_alone(rep: OnnxRuntimeBackendRep, path: str) -> str | None:
+    """Return why the runs of a session on OpenVINO are not parallel, ``""`` if they are, ``None`` on other EPs."""
+    if OF_OPENVINO.isdisjoint(rep.providers):
+        return None
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except Exception:  # the classes of protobuf
+        return "the file is not an ONNX model"
+    return parallel_models.why_alone(rep.session, model)
 
 
-def _show_table(result: dict, page: Page) -> None:
-    """Add one row for each configuration."""
-    titles = ["p50 ms", "p90 ms", "p99 ms", "ratio", *(["outputs"] if result["tolerance"] else [])]
-    rows = [["", *titles]]
-    for index, found in enumerate(result["configurations"], 1):
-        cells = ["failed" if found["error"] else "-", *"-" * (len(titles) - 1)]
-        if latency := found.get("latency_ms"):
-            ratio = "-" if latency["ratio_to_first"] is None else f"{latency['ratio_to_first']:.2f}"
-            cells = [*(f"{latency[name]:.3g}" for name in ("p50", "p90", "p99")), ratio]
-            if result["tolerance"]:
-                cells.append("match" if all(one["difference"]["within"] for one in found["outputs"]) else "DIFFER")
-        rows.append([str(index), *cells])
-    page.table(rows)
+def _outputs(one: _Tried) -> list[dict[str, object]]:
+    if not one.seconds:
+        return []
+    outputs = []
+    for node, value in zip(one.rep.session.get_outputs(), one.outputs, strict=True):
+        outputs.append(_described(node, value))
+    for kind, differences in one.differences.items():
+        for output, found in zip(outputs, differences, strict=True):
+            output[kind] = found
+    return outputs
+
+
+def _latency(one: _Tried, first: _Tried) -> dict[str, object] | None:
+    if not one.seconds:
+        return None
+    latency: dict[str, object] = measure.percentiles(one.seconds)
+    latency |= {"runs": len(one.seconds), "warm_up": _WARM_UP, "ratio_to_first": None}
+    if first.error is None:
+        latency["ratio_to_first"] = latency["p50"] / measure.percentiles(first.seconds)["p50"]
+    return latency

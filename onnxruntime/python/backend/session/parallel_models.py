@@ -23,6 +23,7 @@ import onnxruntime
 from onnxruntime import InferenceSession
 from onnxruntime.backend.provider_names import OF_OPENVINO, OPENVINO
 
+MOST_BYTES = 2**28  # of a model that onnx parses once more for the check, without its external data
 # The releases of ORT with a built-in EP, and of the plugin EP, for which the lists are valid. Both on the CPU only.
 BUILT_IN, PLUGIN = frozenset({"1.24.1"}), frozenset({"1.8.1"})
 
@@ -46,6 +47,17 @@ OPERATORS = dict.fromkeys(_ANY.split(), True) | dict.fromkeys(_FIRST.split(), Fa
 _NUMBERS = ("value_int", "value_ints", "value_float", "value_floats")  # of a Constant node
 _TYPES = "FLOAT FLOAT16 DOUBLE BOOL INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64"
 TYPES = frozenset(map(TensorProto.DataType.Value, _TYPES.split()))
+
+
+def why_alone(session: InferenceSession, model: ModelProto) -> str:
+    """Return why the runs of a session of a model are not parallel, ``""`` if they may be."""
+    if not is_known(session):
+        return "the operators are not examined for this release or device of the EP"
+    if model.ByteSize() > MOST_BYTES:
+        return f"the model is larger than {MOST_BYTES} bytes"
+    if not only_shapes_decide(model):
+        return "in this model, not only the shapes of the inputs decide whether a run fails"
+    return ""
 
 
 def only_shapes_decide(model: ModelProto) -> bool:

@@ -20,8 +20,6 @@ from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.backend.runs.locks import while_opening
 from onnxruntime.backend.session import parallel_models
 
-_MOST_BYTES = 2**28  # of a model that onnx parses once more for the check, without its external data
-
 
 def cannot_renew(_: InferenceSession) -> NoReturn:
     raise RuntimeError(
@@ -57,7 +55,7 @@ class Origin:
         """Return whether only the shapes of inputs decide whether a run fails in a session of the model."""
         try:
             with _content_of(self._model) as content:
-                if len(content) > _MOST_BYTES or not parallel_models.is_known(session):
+                if len(content) > parallel_models.MOST_BYTES or not parallel_models.is_known(session):
                     return False
                 model = ModelProto.FromString(content[:])
             self._check_files()
