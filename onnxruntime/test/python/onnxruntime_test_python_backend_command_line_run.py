@@ -361,9 +361,9 @@ class CompareTest(CommandTest):
 
 class OperatorsOnTheCpuTest(CommandTest):
     def test_operators_on_the_cpu(self) -> None:
-        kinds = [("", "Abs"), ("", "Conv"), ("com.microsoft", "Gelu"), ("ai.onnx", "Conv")]
+        kinds = [("ai.onnx.ml", "A"), ("", "Conv"), ("com.microsoft", "Gelu"), ("ai.onnx", "Conv")]
         on_cpu = [SimpleNamespace(domain=domain, op_type=name) for domain, name in kinds]
-        counts = {"Conv": 2, "Abs": 1, "com.microsoft:Gelu": 1}
+        counts = {"Conv": 2, "ai.onnx.ml:A": 1, "com.microsoft:Gelu": 1}
         for nodes, specified, expected in (
             ({CPU: on_cpu, "A": on_cpu[:1]}, {}, counts),
             ({CPU: on_cpu, "A": []}, {"A": {}, CPU: {}}, counts),

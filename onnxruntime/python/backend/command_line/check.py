@@ -29,9 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
     settings, problems = configurations.validate(chosen.configuration)
-    versions = {"onnxruntime": onnxruntime.__version__, "backend": __version__}
-    result = {"permitted": not problems, "problems": problems, "warnings": [], **versions}
-    result["machine"] = platform.machine()
+    result = {
+        "permitted": not problems,
+        "problems": problems,
+        "warnings": [],
+        "onnxruntime": onnxruntime.__version__,
+        "backend": __version__,
+        "machine": platform.machine(),
+    }
     result |= settings
     return result, 1 if problems else 0
 
@@ -42,20 +47,37 @@ def show(result: dict, page: Page) -> None:
         print(f"error: {problem['message']}", file=sys.stderr)
     if result["problems"]:
         return
-    given = {}
+
+    settings = _settings(result)
+    machine = f"Valid for ORT {result['onnxruntime']} on {result['machine']}."
+    page.add(f"{machine} {'ORT would receive:' if settings else 'The configuration is empty.'}")
+    for title, entries in settings.items():
+        page.add(title, 2)
+        for key, value in entries.items():
+            page.add(key if value is None else f"{key} = {value}", 6)
+    if result["permit"] is not None:
+        _show_permit(result["permit"], page)
+
+
+def _settings(result: dict) -> dict[str, dict]:
+    """Return the settings of each EP, and of each other keyword argument. A library has no value."""
+    found = {}
     for one in result["provider_options"]:
         absent = "" if one["available"] else ", not available in this process"
-        given[f"{one['name']} ({one['kind']}{absent})"] = one["options"]
-    given |= {keyword: result[keyword] for keyword in configuration.KEYWORDS[1:] if result[keyword]}
-    given |= {keyword: dict.fromkeys(result[keyword]) for keyword in configuration.LIBRARIES if result[keyword]}
-    content = "ORT would receive:" if given else "The configuration is empty."
-    page.add(f"Valid for ORT {result['onnxruntime']} on {result['machine']}. {content}")
-    for title, settings in given.items():
-        page.add(title, 2)
-        page.rows("", [key if value is None else f"{key} = {value}" for key, value in settings.items()], 6)
-    if result["permit"] is not None:
-        page.add("Callers may set:" if result["permit"] else "Callers may not set anything.")
-        for keyword, ep, names in configuration.tables(result["permit"]):
-            page.add(name_of(keyword, ep), 2)
-            for name, values in names.items():
-                page.add(name if values is True else f"{name} = {' or '.join(map(str, values))}", 6)
+        found[f"{one['name']} ({one['kind']}{absent})"] = one["options"]
+    for keyword in configuration.KEYWORDS[1:]:
+        if result[keyword]:
+            found[keyword] = result[keyword]
+    for keyword in configuration.LIBRARIES:
+        if result[keyword]:
+            found[keyword] = dict.fromkeys(result[keyword])
+    return found
+
+
+def _show_permit(permit: dict, page: Page) -> None:
+    page.add("Callers may set:" if permit else "Callers may not set anything.")
+    for keyword, ep, names in configuration.tables(permit):
+        page.add(name_of(keyword, ep), 2)
+        for name, values in names.items():
+            allowed = "" if values is True else f" = {' or '.join(map(str, values))}"
+            page.add(f"{name}{allowed}", 6)

@@ -9,9 +9,13 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from onnxruntime.backend.allowlist import ort_options, refusals
-from onnxruntime.backend.allowlist.refusals.suggestions import provider_named, similar_provider
+from onnxruntime.backend.allowlist.refusals.suggestions import (
+    provider_named,
+    similar_provider,
+)
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.command_line.output import MistakeError, Page
 from onnxruntime.backend.session import presence
@@ -25,79 +29,181 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
-    text, found = chosen.search.lower(), []
+    searched = chosen.search.lower()
+    tables = []
     for _, title, provider, rules in _tables(chosen.scope):
-        described = [_described(name, rule) for name, rule in sorted(rules.items())]
-        matching = [entry for entry in described if text in " ".join([entry["name"], *_sentences(entry)]).lower()]
-        entries = [entry for entry in matching if entry["permitted"] is not chosen.refused]
-        found.append({"title": title, "provider": provider, "entries": entries, "others": len(matching) - len(entries)})
-    listed = "refused" if chosen.refused else "permitted"
-    return {"scope": chosen.scope, "search": chosen.search, "listed": listed, "tables": found}, 0
+        entries = []
+        others = 0
+        for name, rule in sorted(rules.items()):
+            entry = _described(name, rule)
+            text = " ".join([name, *_sentences(entry)])
+            if searched not in text.lower():
+                continue
+            if entry["permitted"] is chosen.refused:
+                others += 1
+            else:
+                entries.append(entry)
+        table = {"title": title, "provider": provider}
+        tables.append(table | {"entries": entries, "others": others})
+
+    result = {
+        "scope": chosen.scope,
+        "search": chosen.search,
+        "listed": "refused" if chosen.refused else "permitted",
+        "tables": tables,
+    }
+    return result, 0
 
 
-def _tables(scope: str | None) -> list[tuple[str, str, str, Mapping[str, Rule | refusals.Refused]]]:
-    """Return scope, title, EP (or ``""``) and entries of each table in a scope; ``None`` is the scope of all tables."""
-    tables = [
-        ("session", "session_config", "", ort_options.SESSION_CONFIG | refusals.SESSION_CONFIG),
-        ("session", "keyword arguments of prepare", "", ort_options.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES),
-        ("run", "run_config", "", ort_options.RUN_CONFIG | refusals.RUN_CONFIG),
-        ("run", "keyword arguments of run", "", ort_options.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES),
-    ]
-    for name, kinds in refusals.provider_tables().items():
-        of_every = refusals.EVERY_PROVIDER if scope else {}
-        tables += [(name, f"{name} ({kind})", name, {**of_every, **rules}) for kind, rules in kinds.items()]
+class _Table(NamedTuple):
+    scope: str
+    title: str
+    provider: str  # an EP, or ""
+    entries: Mapping[str, Rule | refusals.Refused]
+
+
+def _tables(scope: str | None) -> list[_Table]:
+    """Return the tables in a scope. ``None`` is the scope of all tables."""
     if scope is None:
-        return tables
+        return _of_session_and_run() + _of_providers({})
+
+    tables = _of_session_and_run() + _of_providers(refusals.EVERY_PROVIDER)
     # The names of keyword arguments, such as session_options, are scopes, too.
-    name = provider_named(scope, presence.kinds()) or scope.removesuffix("_config").removesuffix("_options")
-    if found := [table for table in tables if table[0] == name]:
+    other_name = scope.removesuffix("_config").removesuffix("_options")
+    name = provider_named(scope, presence.kinds()) or other_name
+    found = [table for table in tables if table.scope == name]
+    if found:
         return found
     if name in presence.kinds():  # a plugin EP without a table
-        return [(name, name, name, {})]
+        return [_Table(name, name, name, {})]
+
     search = f"To search all tables, use --search {shlex.quote(scope)}"
     expected = f"Expected session, run or an EP{similar_provider(scope)}"
     raise MistakeError(f"unknown scope {scope!a}. {search}. {expected}")
 
 
+def _of_session_and_run() -> list[_Table]:
+    tables = []
+    for scope, title, rules, refused in (
+        (
+            "session",
+            "session_config",
+            ort_options.SESSION_CONFIG,
+            refusals.SESSION_CONFIG,
+        ),
+        (
+            "session",
+            "keyword arguments of prepare",
+            ort_options.SESSION_ATTRIBUTES,
+            refusals.SESSION_ATTRIBUTES,
+        ),
+        (
+            "run",
+            "run_config",
+            ort_options.RUN_CONFIG,
+            refusals.RUN_CONFIG,
+        ),
+        (
+            "run",
+            "keyword arguments of run",
+            ort_options.RUN_ATTRIBUTES,
+            refusals.RUN_ATTRIBUTES,
+        ),
+    ):
+        tables.append(_Table(scope, title, "", rules | refused))
+    return tables
+
+
+def _of_providers(of_every: Mapping[str, refusals.Refused]) -> list[_Table]:
+    """Return the table of each EP, with entries that all EPs share."""
+    tables = []
+    for name, kinds in refusals.provider_tables().items():
+        for kind, rules in kinds.items():
+            entries = {**of_every, **rules}
+            tables.append(_Table(name, f"{name} ({kind})", name, entries))
+    return tables
+
+
 def _described(name: str, rule: Rule | refusals.Refused) -> dict[str, object]:
     if not isinstance(rule, Rule):
-        return {"name": name, "permitted": False, "hazard": rule.hazard, "reason": rule.reason}
-    effect = {"effect": rule.effect, "accepts": rule.kind.accepts, "default": rule.default}
-    return {"name": name, "permitted": True, **effect, "requires": conditions(rule)}
+        return {
+            "name": name,
+            "permitted": False,
+            "hazard": rule.hazard,
+            "reason": rule.reason,
+        }
+    return {
+        "name": name,
+        "permitted": True,
+        "effect": rule.effect,
+        "accepts": rule.kind.accepts,
+        "default": rule.default,
+        "requires": conditions(rule),
+    }
 
 
 def conditions(rule: Rule) -> list[str]:
     """Return the conditions of an option: the ORT releases, then the others."""
-    since = ["ORT {}.{}".format(*rule.since)] if rule.since > (1, 24) else []
-    until = ["ORT before {}.{}".format(*rule.until)] if rule.until else []
-    needs = [f"{need.what}{' (otherwise no effect)' if need.only_warns else ''}" for need in rule.needs]
-    return [*since, *until, *needs]
+    found = []
+    if rule.since > (1, 24):
+        found.append("ORT {}.{}".format(*rule.since))
+    if rule.until:
+        found.append("ORT before {}.{}".format(*rule.until))
+    for need in rule.needs:
+        effect = " (otherwise no effect)" if need.only_warns else ""
+        found.append(f"{need.what}{effect}")
+    return found
 
 
 def _sentences(entry: dict) -> list[str]:
     if not entry["permitted"]:
         return [f"{entry['hazard']}: {entry['reason']}"]
-    requires = [f"requires {'; and '.join(entry['requires'])}"] if entry["requires"] else []
-    return [entry["effect"], f"{entry['accepts']} (default: {entry['default'] or 'empty'})", *requires]
+
+    default = entry["default"] or "empty"
+    sentences = [entry["effect"], f"{entry['accepts']} (default: {default})"]
+    if entry["requires"]:
+        sentences.append(f"requires {'; and '.join(entry['requires'])}")
+    return sentences
 
 
 def show(result: dict, page: Page) -> None:
-    listed, others = result["listed"], "permitted" if result["listed"] == "refused" else "refused"
+    listed = result["listed"]
+    others = "permitted" if listed == "refused" else "refused"
     if not result["scope"] and not result["search"] and listed == "permitted":
-        rows = [(table["title"], str(len(table["entries"])), str(table["others"])) for table in result["tables"]]
-        page.table([("", listed, others), *rows])
-        page.add()
-        page.add("To list the options of a table, add its scope, such as: options session, options CUDA --refused")
+        _show_numbers(result, others, page)
         return
-    tables = [table for table in result["tables"] if table["entries"]]
-    for table in tables:
-        page.add(f"{'provider_options of ' if table['provider'] else ''}{table['title']}: {listed}")
-        for entry in table["entries"]:
-            page.add(entry["name"], 2)
-            for sentence in _sentences(entry):
-                page.add(sentence, 6)
-        page.add()
-    if not tables:
-        page.add(f"No {listed} option" + (f" matches {result['search']!a}." if result["search"] else "."))
-    if count := sum(table["others"] for table in result["tables"]):
-        page.add(f"Other matches: {count} {others} ({'without' if others == 'permitted' else 'use'} --refused)")
+
+    is_empty = True
+    count = 0
+    for table in result["tables"]:
+        count += table["others"]
+        if table["entries"]:
+            is_empty = False
+            _show_table(table, listed, page)
+    if is_empty and result["search"]:
+        page.add(f"No {listed} option matches {result['search']!a}.")
+    elif is_empty:
+        page.add(f"No {listed} option.")
+    if count:
+        use = "without" if others == "permitted" else "use"
+        page.add(f"Other matches: {count} {others} ({use} --refused)")
+
+
+def _show_numbers(result: dict, others: str, page: Page) -> None:
+    rows = [("", result["listed"], others)]
+    for table in result["tables"]:
+        count = len(table["entries"])
+        rows.append((table["title"], str(count), str(table["others"])))
+    page.table(rows)
+    page.add()
+    page.add("To list the options of a table, add its scope, such as: options session, options CUDA --refused")
+
+
+def _show_table(table: dict, listed: str, page: Page) -> None:
+    keyword = "provider_options of " if table["provider"] else ""
+    page.add(f"{keyword}{table['title']}: {listed}")
+    for entry in table["entries"]:
+        page.add(entry["name"], 2)
+        for sentence in _sentences(entry):
+            page.add(sentence, 6)
+    page.add()

@@ -20,7 +20,11 @@ class MistakeError(Exception):
 
 def printable(text: str) -> str:
     """Return text with line breaks, and with an escape sequence for each other character that acts on a terminal."""
-    return "".join(one if one == "\n" or one.isprintable() else ascii(one)[1:-1] for one in text)
+    characters = []
+    for one in text:
+        is_safe = one == "\n" or one.isprintable()
+        characters.append(one if is_safe else ascii(one)[1:-1])
+    return "".join(characters)
 
 
 def one_line(message: object) -> str:
@@ -35,7 +39,13 @@ class Page:
         self.width = width
         self._lines: list[str] = []
 
-    def add(self, text: str = "", indent: int = 0, label: str = "", wrap: bool = True) -> None:
+    def add(
+        self,
+        text: str = "",
+        indent: int = 0,
+        label: str = "",
+        wrap: bool = True,
+    ) -> None:
         """Add text, wrapped between words, that starts at a column, with a label before it in the first line."""
         first = f"{printable(label):{indent}}"
         lines = textwrap.wrap(
@@ -46,7 +56,8 @@ class Page:
             break_long_words=False,  # a path that is broken cannot be copied
             break_on_hyphens=False,
         )
-        self._lines += [line.rstrip() for line in lines or [first]]
+        for line in lines or [first]:
+            self._lines.append(line.rstrip())
 
     def rows(self, label: str, texts: Sequence[str], indent: int) -> None:
         """Add a paragraph for each text, with a label before the first one."""
@@ -55,20 +66,26 @@ class Page:
 
     def table(self, rows: Sequence[Sequence[str]]) -> None:
         """Add rows of cells in columns: the first is aligned left, the others right. Cells of one word only."""
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for first, *others in rows:
-            cells = [first.ljust(widths[0]), *map(str.rjust, others, widths[1:])]
-            self._lines.append(printable("  ".join(cells)).rstrip())
+        widths = []
+        for column in zip(*rows, strict=True):
+            widths.append(max(map(len, column)))
+        for row in rows:
+            cells = list(map(str.rjust, row, widths))
+            cells[0] = row[0].ljust(widths[0])
+            line = printable("  ".join(cells))
+            self._lines.append(line.rstrip())
 
     def __str__(self) -> str:
-        return "".join(f"{line}\n" for line in self._lines)
+        return "\n".join([*self._lines, ""])
 
 
 def replace_closed() -> None:
     """Open the null device for each closed standard stream. A new file gets the lowest number that is free."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+    modes = {"stdin": "r", "stdout": "w", "stderr": "w"}
+    for name, mode in modes.items():
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (until the process ends)
+            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115 (until the process ends)
+            setattr(sys, name, stream)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # file names and models may contain any character
 
@@ -85,7 +102,12 @@ def result_stream() -> Iterator[TextIO]:
     if out is sys.__stdout__:
         kept = os.dup(out.fileno())
         os.dup2(2, out.fileno())
-        out = os.fdopen(kept, "w", encoding=out.encoding, errors="backslashreplace")
+        out = os.fdopen(
+            kept,
+            "w",
+            encoding=out.encoding,
+            errors="backslashreplace",
+        )
     with contextlib.redirect_stdout(sys.stderr):
         yield out
         out.flush()

@@ -40,7 +40,9 @@ from onnxruntime.backend.session import parallel_models, presence, verification
 
 _WARM_UP = 3
 # The default number of measured runs: as many as fit into this time, within these bounds.
-_SECONDS, _FEWEST, _MOST = 2.0, 10, 1000
+_SECONDS = 2.0
+_FEWEST = 10
+_MOST = 1000
 # Keyword argument to flag, metavariable, and help.
 _FLAGS = {
     "provider_options": ("--provider-option", "EP.OPTION=VALUE", "use EP with this option, or EP with the defaults"),
@@ -52,9 +54,11 @@ _FLAGS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add, several = parser.add_argument, {"action": "append", "default": []}
+    add = parser.add_argument
+    several = {"action": "append", "default": []}
     add("model", metavar="MODEL", help="an ONNX or ORT file")
-    add("--device", metavar="DEVICE", help="request DEVICE, such as CPU or CUDA:1 (default: the device of the wheel)")
+    use = "request DEVICE, such as CPU or CUDA:1 (default: the device of the wheel)"
+    add("--device", metavar="DEVICE", help=use)
     for keyword, (flag, form, use) in _FLAGS.items():
         add(flag, metavar=form, dest=keyword, help=use, **several)
     add_extension(parser)
@@ -62,20 +66,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--config", metavar="FILE|JSON|-", help=use, **several)
     use = "set an input to VALUE: FILE.npy, JSON such as 16000, [1,2] or '[\"text\"]', or random (default: random)"
     add("--input", metavar="NAME=VALUE|FILE.npy", help=use, **several)
-    add("--shape", metavar="NAME=1x3x224x224", help="set the shape of a random input with free dimensions", **several)
-    add("--seed", metavar="N", type=_seed, default=0, help="set the seed of random values (default: 0)")
+    use = "set the shape of a random input with free dimensions"
+    add("--shape", metavar="NAME=1x3x224x224", help=use, **several)
+    use = "set the seed of random values (default: 0)"
+    add("--seed", metavar="N", type=_seed, default=0, help=use)
     use = f"measure N runs after {_WARM_UP} warm-up runs; 0 only creates the session (default: 10 to 1000, for 2 s)"
     add("--repeat", metavar="N", type=int, help=use)
     use = "compare the outputs with the CPU EP in its default configuration, and with the first configuration"
     add("--compare", action="store_true", help=use)
-    add("--save", metavar="FILE.npz", help="write the outputs of the last run to a NumPy file")
-    add("--rtol", metavar="X", type=_tolerance, default=1e-3, help="set the relative tolerance (default: 0.001)")
-    add("--atol", metavar="X", type=_tolerance, default=1e-5, help="set the absolute tolerance (default: 1e-05)")
+    use = "write the outputs of the last run to a NumPy file"
+    add("--save", metavar="FILE.npz", help=use)
+    use = "set the relative tolerance (default: 0.001)"
+    add("--rtol", metavar="X", type=_tolerance, default=1e-3, help=use)
+    use = "set the absolute tolerance (default: 1e-05)"
+    add("--atol", metavar="X", type=_tolerance, default=1e-5, help=use)
 
 
 def add_extension(parser: argparse.ArgumentParser) -> None:
     use = "register a custom operator library: PACKAGE, such as onnxruntime_extensions, or LIBRARY"
-    parser.add_argument("--extension", metavar="PACKAGE|LIBRARY", action="append", default=[], help=use)
+    parser.add_argument(
+        "--extension",
+        metavar="PACKAGE|LIBRARY",
+        action="append",
+        default=[],
+        help=use,
+    )
 
 
 def _tolerance(text: str) -> float:
@@ -103,64 +118,77 @@ class _Tried:
     differences: dict[str, list[dict]] = field(default_factory=dict)
     error: Exception | None = None
 
-    def attempt(self, call: Callable[[], object]) -> object:
+    def attempt(self, call: Callable, *arguments: object) -> object:
         """Call a function that uses ORT, and keep its error. After an error, do nothing."""
         if self.error is None:
             try:
-                return call()
+                return call(*arguments)
             except Exception as error:  # ORT raises classes without a common base
                 self.error = error
         return None
+
+    def is_failure(self) -> bool:
+        if self.error:
+            return True
+        found = itertools.chain(*self.differences.values())
+        return not all(difference["within"] for difference in found)
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
     _check_arguments(chosen)
     tried = [_configured(chosen, text) for text in chosen.config or ["{}"]]
     for one in tried:
-        one.rep = one.attempt(lambda one=one: prepare(chosen.model, one.specified, chosen.device))
+        one.rep = one.attempt(
+            prepare,
+            chosen.model,
+            one.specified,
+            chosen.device,
+        )
 
     opened = [one for one in tried if one.rep is not None]
     nodes = []
-    feeds: list[object] = []
+    feeds = []
     if opened and chosen.repeat != 0:
         nodes = opened[0].rep.session.get_inputs()
         feeds = inputs.values(nodes, chosen.input, chosen.shape, chosen.seed)
         _measure(chosen.repeat, opened, feeds)
         if chosen.compare:
-            _compare(chosen, tried, feeds)
-    if len(tried) == 1 and tried[0].error:
-        raise MistakeError(str(tried[0].error)) from tried[0].error
+            _compare(chosen, tried, opened, feeds)
+
+    first = tried[0]
+    if len(tried) == 1 and first.error:
+        raise MistakeError(str(first.error)) from first.error
     if chosen.save:
         _save(chosen.save, tried)
 
-    tolerance = None
-    if chosen.compare:
-        tolerance = {"relative": chosen.rtol, "absolute": chosen.atol}
     result = {
         "model": chosen.model,
-        "inputs": [_described(*pair) for pair in zip(nodes, feeds, strict=True)],
-        "tolerance": tolerance,
-        "configurations": [_result(chosen.model, one, tried[0]) for one in tried],
+        "inputs": list(map(_described, nodes, feeds)),
+        "tolerance": None,
+        "configurations": [],
     }
+    if chosen.compare:
+        result["tolerance"] = {"relative": chosen.rtol, "absolute": chosen.atol}
     for one in tried:
-        differences = itertools.chain(*one.differences.values())
-        if one.error or not all(found["within"] for found in differences):
-            return result, 1
-    return result, 0
+        found = _result(chosen.model, one, first)
+        result["configurations"].append(found)
+    return result, 1 if any(map(_Tried.is_failure, tried)) else 0
 
 
 def _check_arguments(chosen: argparse.Namespace) -> None:
-    if chosen.repeat is not None and not 0 <= chosen.repeat <= 10**6:
-        raise MistakeError(f"--repeat {chosen.repeat}: expected an integer from 0 to 1000000")
+    repeat = chosen.repeat
+    if repeat is not None and not 0 <= repeat <= 10**6:
+        raise MistakeError(f"--repeat {repeat}: expected an integer from 0 to 1000000")
     for flag in ("compare", "save"):
-        if getattr(chosen, flag) and chosen.repeat == 0:
-            raise MistakeError(f"--{flag} requires outputs, and --repeat 0 computes none. Omit one of the two options")
+        if getattr(chosen, flag) and repeat == 0:
+            advice = "Omit one of the two options"
+            raise MistakeError(f"--{flag} requires outputs, and --repeat 0 computes none. {advice}")
 
 
 def _configured(chosen: argparse.Namespace, config: str) -> _Tried:
     """Return a configuration with the options of the command line."""
     specified = configurations.read(config)
-    specified["extensions"] = [*chosen.extension, *specified.get("extensions", [])]
+    specified["extensions"] = chosen.extension + specified.get("extensions", [])
     for keyword in _FLAGS:
         for text in getattr(chosen, keyword):
             settings = specified.setdefault(keyword, {})
@@ -189,22 +217,31 @@ def _add(settings: dict, keyword: str, text: str) -> None:
 
 def _provider_and_option(text: str) -> tuple[str, str]:
     """Split EP.OPTION=VALUE into the EP and the rest, which may be empty."""
-    dots = [index for index, character in enumerate(f"{text.partition('=')[0]}.") if character == "."]
-    for dot in reversed(dots):  # the name of an EP can contain a dot
-        if name := provider_named(text[:dot], presence.kinds()):
-            return name, text[dot + 1 :]
-    return text[: dots[0]], text[dots[0] + 1 :]
+    name = text.partition("=")[0]
+    while name:  # the name of an EP can contain a dot
+        known = provider_named(name, presence.kinds())
+        if known:
+            return known, text[len(name) + 1 :]
+        name = name.rpartition(".")[0]
+    first, _, rest = text.partition(".")
+    return first, rest
 
 
 def prepare(
-    model: str, config: dict[str, object], device: str | None = None, inherited: Iterable[str] = KEYWORDS
+    model: str,
+    config: dict[str, object],
+    device: str | None = None,
+    inherited: Iterable[str] = KEYWORDS,
 ) -> OnnxRuntimeBackendRep:
     """Prepare a model, with a record of node assignments and the best reason if that fails."""
     if not Path(model).is_file():
         raise MistakeError(f"no such file: {model}")
-    specified = {keyword: value for keyword, value in config.items() if keyword not in LIBRARIES}
+    specified = dict(config)
+    for keyword in LIBRARIES:
+        specified.pop(keyword, None)
     if hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info"):
-        specified["session_config"] = {RECORD_ASSIGNMENT: "1", **specified.get("session_config", {})}
+        entries = specified.get("session_config", {})
+        specified["session_config"] = {RECORD_ASSIGNMENT: "1"} | entries
     try:
         with configurations.environment(config, inherited):
             return backend.prepare(model, device, **specified)
@@ -219,7 +256,12 @@ def prepare(
 
 def _measure(repeat: int | None, opened: list[_Tried], feeds: list[object]) -> None:
     """Run the configurations in turns. The default is two seconds for each, but not fewer or more runs than allowed."""
-    most, enough = (_MOST, _SECONDS * len(opened)) if repeat is None else (repeat, math.inf)
+    most = repeat
+    enough = math.inf
+    if repeat is None:
+        most = _MOST
+        enough = _SECONDS * len(opened)
+
     for index in range(-_WARM_UP, most):
         if index <= 0:
             begun = time.perf_counter()
@@ -227,15 +269,14 @@ def _measure(repeat: int | None, opened: list[_Tried], feeds: list[object]) -> N
             break
         for one in opened:
             started = time.perf_counter()
-            one.outputs = one.attempt(lambda one=one: one.rep.run(feeds))
+            one.outputs = one.attempt(one.rep.run, feeds)
             if index >= 0:
                 one.seconds.append(time.perf_counter() - started)
 
 
-def _compare(chosen: argparse.Namespace, tried: list[_Tried], feeds: list[object]) -> None:
+def _compare(chosen: argparse.Namespace, tried: list[_Tried], opened: list[_Tried], feeds: list) -> None:
     """Compare the outputs with those of the CPU EP, and with those of the first configuration."""
     # The CPU EP has the custom operator libraries and no other setting.
-    opened = [one for one in tried if one.rep is not None]
     default = {
         "provider_options": {CPU: {}},
         "extensions": opened[0].specified["extensions"],
@@ -249,15 +290,18 @@ def _compare(chosen: argparse.Namespace, tried: list[_Tried], feeds: list[object
     for one in tried:
         if one.error is not None:
             continue
-        one.differences["difference"] = _differences(chosen, one.outputs, reference)
+        found = _differences(chosen, one.outputs, reference)
+        one.differences["difference"] = found
         if one is not first and first.error is None:
-            one.differences["difference_to_first"] = _differences(chosen, one.outputs, first.outputs)
+            found = _differences(chosen, one.outputs, first.outputs)
+            one.differences["difference_to_first"] = found
 
 
 def _differences(chosen: argparse.Namespace, outputs: list, references: list) -> list[dict]:
     found = []
     for output, expected in zip(outputs, references, strict=True):
-        found.append(measure.difference(output, expected, chosen.rtol, chosen.atol))
+        difference = measure.difference(output, expected, chosen.rtol, chosen.atol)
+        found.append(difference)
     return found
 
 
@@ -268,16 +312,22 @@ def _save(path: str, tried: list[_Tried]) -> None:
             if one.error is not None:
                 continue
             prefix = f"{number}/" if len(tried) > 1 else ""
-            for node, output in zip(one.rep.session.get_outputs(), one.outputs, strict=True):
-                for place, array in measure.leaves(output):
-                    items = "".join(f"[{key!r}]" for key in place)
-                    # numpy.savez does not accept the name "file", and would need memory for a copy.
-                    with archive.open(f"{prefix}{node.name}{items}.npy", "w", force_zip64=True) as member:
-                        np.lib.format.write_array(member, inputs.writable(array), allow_pickle=False)
+            nodes = one.rep.session.get_outputs()
+            for node, output in zip(nodes, one.outputs, strict=True):
+                _write(archive, prefix + node.name, output)
+
+
+def _write(archive: zipfile.ZipFile, name: str, output: object) -> None:
+    """Write the arrays of an output. ``numpy.savez`` would not accept the name ``file``."""
+    for place, array in measure.leaves(output):
+        items = "".join(f"[{key!r}]" for key in place)
+        plain = inputs.writable(array)
+        with archive.open(f"{name}{items}.npy", "w", force_zip64=True) as member:
+            np.lib.format.write_array(member, plain, allow_pickle=False)
 
 
 def _described(node, value: object) -> dict[str, object]:
-    return {"name": node.name, **inputs.described(value)}
+    return {"name": node.name} | inputs.described(value)
 
 
 def _result(model: str, one: _Tried, first: _Tried) -> dict[str, object]:
@@ -293,6 +343,9 @@ def _result(model: str, one: _Tried, first: _Tried) -> dict[str, object]:
     providers = []
     for name in rep.providers:
         providers.append({"name": name, "kind": kinds.get(name, "")})
+    session_options = {}
+    for name, value in rep.session_options.items():
+        session_options[name] = getattr(value, "name", value)
     nodes = rep.node_assignment
     return {
         "configuration": one.label,
@@ -300,7 +353,7 @@ def _result(model: str, one: _Tried, first: _Tried) -> dict[str, object]:
         "providers": providers,
         "provider_options": _plain(rep.provider_options),
         "unconfirmed": _plain(rep.unconfirmed),
-        "session_options": {name: getattr(value, "name", value) for name, value in rep.session_options.items()},
+        "session_options": session_options,
         "session_config": session_config,
         "run_config": dict(rep.run_config),
         "extensions": list(rep.extensions),
@@ -321,12 +374,12 @@ def _operators_on_cpu(rep: OnnxRuntimeBackendRep) -> dict[str, int]:
     """Return the number of nodes of each operator on the CPU EP next to another EP, most frequent first."""
     nodes = verification.recorded_nodes(rep.session)
     on_cpu = nodes.pop(CPU, [])
-    if not any(nodes.values()) and {*rep.provider_options} <= {CPU}:
+    if not any(nodes.values()) and not rep.provider_options.keys() - {CPU}:
         return {}
     operators = Counter()
     for node in on_cpu:
-        domain = node.domain.removeprefix("ai.onnx")
-        operators[f"{domain}:{node.op_type}".removeprefix(":")] += 1
+        name = f"{node.domain}:{node.op_type}"
+        operators[name.removeprefix("ai.onnx:").removeprefix(":")] += 1
     return dict(operators.most_common())
 
 
