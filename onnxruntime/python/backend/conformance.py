@@ -60,7 +60,8 @@ def pytest_configure(config) -> None:
     for module in (eligibility, locks, opening, routes, run_order):
         module.__tracebackhide__ = True
     if not hasattr(config, "workerinput"):  # of a worker of pytest-xdist
-        config.pluginmanager.register(_Writer(os.environ.get("ORT_ONNX_BACKEND_REPORT", "conformance.jsonl")))
+        path = os.environ.get("ORT_ONNX_BACKEND_REPORT", "conformance.jsonl")
+        config.pluginmanager.register(_Writer(path))
 
 
 def pytest_runtest_setup(item) -> None:
@@ -76,10 +77,12 @@ def pytest_runtest_teardown(item) -> None:
 
 def _described(rep: OnnxRuntimeBackendRep) -> dict[str, object]:
     applied = rep._applied  # some properties of a prepared model choose how it runs, which is too early
-    nodes = verification.recorded_nodes(rep.session)
+    operators = {}
+    for ep, nodes in verification.recorded_nodes(rep.session).items():
+        operators[ep] = Counter(map(_operator, nodes))
     return {
         "providers": list(rep.providers),
-        "operators": {ep: Counter(map(_operator, of_ep)) for ep, of_ep in nodes.items()},
+        "operators": operators,
         "configuration": applied.configuration,
         "unconfirmed": applied.unconfirmed,
         "warnings": applied.warnings,
@@ -101,15 +104,21 @@ class _Writer:
         self._unfinished: dict[str, dict[str, object]] = {}
 
     def pytest_runtest_logreport(self, report) -> None:
-        new = {"test": report.nodeid.partition("::")[2], "outcome": "passed", "reason": ""}
+        test = report.nodeid.partition("::")[2]
+        new = {"test": test, "outcome": "passed", "reason": ""}
         line = self._unfinished.setdefault(report.nodeid, new)
         if report.outcome != "passed" and line["outcome"] == "passed":
-            line.update(outcome=report.outcome, reason=_reason(report.longrepr))
+            line["outcome"] = report.outcome
+            line["reason"] = _reason(report.longrepr)
         if report.when in ("setup", "call"):
             return
-        record = json.loads(dict(report.user_properties).get(_PROPERTY, '{"models": [], "operators": {}}'))
-        versions = {"onnxruntime": onnxruntime.__version__, "backend": __version__, "onnx": onnx.__version__}
-        text = json.dumps(self._unfinished.pop(report.nodeid) | record | versions) + "\n"
+        del self._unfinished[report.nodeid]
+        properties = dict(report.user_properties)
+        line |= json.loads(properties.get(_PROPERTY, '{"models": [], "operators": {}}'))
+        line["onnxruntime"] = onnxruntime.__version__
+        line["backend"] = __version__
+        line["onnx"] = onnx.__version__
+        text = json.dumps(line) + "\n"
         # One write for each line, because several processes can append to one file.
         with open(self._path, "ab", buffering=0) as file:
             file.write(text.encode())
@@ -127,7 +136,8 @@ def _reason(failure: object) -> str:
     text = " ".join(text.removeprefix(_MODULE).split())[:5000]
     text = _BEFORE.sub("", text)
     while source := _SOURCE.search(text):
-        text = text[: source.start()] + text[_end_of_function(text, source.end()) :].lstrip()
+        end = _end_of_function(text, source.end())
+        text = text[: source.start()] + text[end:].lstrip()
     return text[:500]
 
 
@@ -144,6 +154,9 @@ def _closing(text: str, position: int) -> int:
     """Return the position after the bracket that closes the one before a position, or the end of the text."""
     depth = 1
     while depth and position < len(text):
-        depth += (text[position] in "([") - (text[position] in ")]")
+        if text[position] in "([":
+            depth += 1
+        elif text[position] in ")]":
+            depth -= 1
         position += 1
     return position

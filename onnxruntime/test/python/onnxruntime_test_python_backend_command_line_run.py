@@ -469,6 +469,14 @@ class MistakeTest(CommandTest):
             ([self.path, "--config", '{"x": {}}'], "'x'"),
             ([self.path, "--save", self.folder / "none" / "y.npz", "--repeat", "1"], "y.npz"),
             ([self.path, "--save", "y.npz", "--repeat", "0"], "--save requires outputs"),
+            (
+                [
+                    self.put("none.onnx", parsed("() => (float Y) { Y = Constant <value_float = 1.0> () }")),
+                    "--input",
+                    "x.npy",
+                ],
+                "NAME",
+            ),
             ([self.path, "--input", "no-such.npy"], "--input X: cannot read no-such.npy"),
             ([self.put("three.onnx", three_inputs()), "--input", "x.npy"], "Expected NAME=VALUE\n"),
             ([self.path, "--input", "X"], "--input: invalid value 'X'. Expected NAME=VALUE\n"),

@@ -49,12 +49,13 @@ def show(result: dict, page: Page) -> None:
         return
 
     settings = _settings(result)
-    machine = f"Valid for ORT {result['onnxruntime']} on {result['machine']}."
-    page.add(f"{machine} {'ORT would receive:' if settings else 'The configuration is empty.'}")
+    content = "ORT would receive:" if settings else "The configuration is empty."
+    page.add(f"Valid for ORT {result['onnxruntime']} on {result['machine']}. {content}")
     for title, entries in settings.items():
         page.add(title, 2)
         for key, value in entries.items():
-            page.add(key if value is None else f"{key} = {value}", 6)
+            text = "" if value is None else f" = {value}"
+            page.add(f"{key}{text}", 6)
     if result["permit"] is not None:
         _show_permit(result["permit"], page)
 
@@ -63,8 +64,10 @@ def _settings(result: dict) -> dict[str, dict]:
     """Return the settings of each EP, and of each other keyword argument. A library has no value."""
     found = {}
     for one in result["provider_options"]:
-        absent = "" if one["available"] else ", not available in this process"
-        found[f"{one['name']} ({one['kind']}{absent})"] = one["options"]
+        kind = one["kind"]
+        if not one["available"]:
+            kind += ", not available in this process"
+        found[f"{one['name']} ({kind})"] = one["options"]
     for keyword in configuration.KEYWORDS[1:]:
         if result[keyword]:
             found[keyword] = result[keyword]
@@ -79,5 +82,6 @@ def _show_permit(permit: dict, page: Page) -> None:
     for keyword, ep, names in configuration.tables(permit):
         page.add(name_of(keyword, ep), 2)
         for name, values in names.items():
-            allowed = "" if values is True else f" = {' or '.join(map(str, values))}"
-            page.add(f"{name}{allowed}", 6)
+            if values is not True:
+                name += f" = {' or '.join(map(str, values))}"  # noqa: PLW2901
+            page.add(name, 6)

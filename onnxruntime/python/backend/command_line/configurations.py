@@ -16,6 +16,7 @@ import onnxruntime
 from onnxruntime.backend import configuration, request
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
+from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.command_line.output import MistakeError, one_line
 from onnxruntime.backend.configuration import KEYWORDS, LIBRARIES, PERMIT
 from onnxruntime.backend.errors import InputError, NotPermittedError, name_of, show, warn
@@ -25,17 +26,24 @@ from onnxruntime.backend.session import extensions, plugins, presence
 def read(text: str, convert: Callable[[str], dict] = configuration.parse) -> dict[str, object]:
     """Return the configuration in a text, in the file with that name, or, for ``-``, in stdin."""
     inline = text.lstrip()[:1] in ("{", "[")
-    where = "the configuration" if inline else "stdin" if text == "-" else show(text)
+    if inline:
+        place = "the configuration"
+    elif text == "-":
+        place = "stdin"
+    else:
+        place = show(text)
+
     try:
         if text == "-":
             text = sys.stdin.read(configuration.MOST_CHARACTERS)
         elif not inline:
-            text = configuration.text_of(text.removeprefix("@"))  # as in the environment variable
+            # As in the environment variable.
+            text = configuration.text_of(text.removeprefix("@"))
         return convert(text)
     except OSError as error:
-        raise MistakeError(f"cannot read {where}: {error.strerror}") from None
+        raise MistakeError(f"cannot read {place}: {error.strerror}") from None
     except ValueError as error:
-        raise MistakeError(f"{where}: {error}") from None
+        raise MistakeError(f"{place}: {error}") from None
 
 
 def validate(text: str) -> tuple[dict[str, object], list[dict[str, object]]]:
@@ -47,50 +55,100 @@ def validate(text: str) -> tuple[dict[str, object], list[dict[str, object]]]:
         config = read(text or "{}", configuration.load)
     except MistakeError as mistake:
         return {}, [problem(mistake)]
-    found = list(configuration.faults(config))
-    problems = [_problem(text, config, keyword, provider) for keyword, provider, text in found]
-    for keyword, provider, _ in found:
-        (config.get(keyword, {}) if provider else config).pop(provider or keyword, None)
-    for keyword, module in (("extensions", extensions), ("plugins", plugins)):
-        for name in config.get(keyword, ()):
-            problems += [_problem(text, config, keyword, key=name) for text in module.check([name])]
+
+    problems = _faults(config)
+    facts = presence.facts(onnxruntime.get_available_providers())
+    permitted = config.get(PERMIT, {})
+    for fault in look_up.faults_of_permit(permitted, facts):
+        problems.append(_problem(fault, {}, PERMIT))
+
     specified = {keyword: config.get(keyword) for keyword in KEYWORDS}
-    facts, permitted = presence.facts(onnxruntime.get_available_providers()), config.get(PERMIT, {})
-    problems += [_problem(text, {}, PERMIT) for text in look_up.faults_of_permit(permitted, facts)]
-    while True:
+    permit = None
+    while permit is None:
         try:
             requested = request.of_call(specified, environment=())
             permit = look_up.permit(requested, facts)
-            break
         except NotPermittedError as refusal:
             problems.append(problem(refusal, specified))
             _remove(specified, refusal)
     if problems:
         return {}, problems
-    warnings = [text for texts in permit.without_effect.values() for text in texts.values()]
+
+    warnings = []
+    for texts in permit.without_effect.values():
+        warnings += texts.values()
+    warnings += _missing_defaults(config, permitted)
+    for warning in warnings:
+        warn(warning)
+
+    result: dict[str, object] = {keyword: {} for keyword in KEYWORDS}
+    result |= permit.configuration()
+    result["provider_options"] = _providers(permit)
+    for keyword in LIBRARIES:
+        result[keyword] = config.get(keyword, [])
+    result[PERMIT] = config.get(PERMIT)
+    result["warnings"] = warnings
+    return result, []
+
+
+def _faults(config: dict[str, object]) -> list[dict[str, object]]:
+    """Remove settings of a wrong form, and return them and libraries that are not available as problems."""
+    faults = list(configuration.faults(config))
+    problems = []
+    for keyword, provider, text in faults:
+        problems.append(_problem(text, config, keyword, provider))
+    for keyword, provider, _ in faults:
+        if provider:
+            config.get(keyword, {}).pop(provider, None)
+        else:
+            config.pop(keyword, None)
+
+    for keyword, module in (("extensions", extensions), ("plugins", plugins)):
+        for name in config.get(keyword, ()):
+            for text in module.check([name]):
+                problems.append(_problem(text, config, keyword, key=name))
+    return problems
+
+
+def _missing_defaults(config: Mapping[str, dict], permitted: Mapping) -> Iterator[str]:
+    """Return a warning for each setting that callers may choose from a list without a default in it."""
     for keyword, ep, names in configuration.tables(permitted):
-        defaults = (config.get(keyword) or {}).get(ep, {}) if ep else config.get(keyword) or {}
-        for name in [name for name, values in names.items() if values is not True and name not in defaults]:
-            warnings.append(
-                f"{PERMIT}: a caller who omits {name_of(keyword, ep, name)} gets ORT's default. To choose another "
+        defaults = config.get(keyword) or {}
+        if ep:
+            defaults = defaults.get(ep, {})
+        for name, values in names.items():
+            if values is True or name in defaults:
+                continue
+            setting = name_of(keyword, ep, name)
+            yield (
+                f"{PERMIT}: a caller who omits {setting} gets ORT's default. To choose another "
                 f"default, specify the setting next to {PERMIT}"
             )
-    for text in warnings:
-        warn(text)
-    providers, present = [], permit.kinds
-    for name, settings in permit.providers.items() if permit.explicit else ():
-        kind = present.get(name) or next(kind for kind, table in PROVIDERS[name].items() if settings.keys() <= {*table})
-        providers.append(
-            {"name": name, "kind": kind, "available": name in present, "options": option_texts(name, kind, settings)}
-        )
-    return {
-        **{keyword: {} for keyword in KEYWORDS},
-        **permit.configuration(),
-        "provider_options": providers,
-        **{keyword: config.get(keyword, []) for keyword in LIBRARIES},
-        PERMIT: config.get(PERMIT),
-        "warnings": warnings,
-    }, []
+
+
+def _providers(permit: Permit) -> list[dict[str, object]]:
+    """Return the specified EPs, each with its options as ORT would receive them."""
+    providers = []
+    for name, settings in permit.providers.items():
+        if not permit.explicit:
+            break
+        kind = permit.kinds.get(name) or _kind_with(name, settings)
+        provider = {
+            "name": name,
+            "kind": kind,
+            "available": name in permit.kinds,
+            "options": option_texts(name, kind, settings),
+        }
+        providers.append(provider)
+    return providers
+
+
+def _kind_with(name: str, settings: Mapping) -> str:
+    """Return the first kind of an EP that has all of these options."""
+    for kind, table in PROVIDERS[name].items():
+        if settings.keys() <= table.keys():
+            return kind
+    raise KeyError(name)
 
 
 def problem(error: object, specified: Mapping[str, object] | None = None) -> dict[str, object]:
@@ -98,20 +156,41 @@ def problem(error: object, specified: Mapping[str, object] | None = None) -> dic
 
     The fields of a ``MistakeError`` are those of its cause. An ``InputError`` adds its own attributes.
     """
-    found = {"message": one_line(error) or type(error).__name__}
-    found |= {"keyword": "", "provider": "", "key": "", "value": None, "reason": ""}
+    found = {
+        "message": one_line(error) or type(error).__name__,
+        "keyword": "",
+        "provider": "",
+        "key": "",
+        "value": None,
+        "reason": "",
+    }
     while isinstance(error, MistakeError):
         error = error.__cause__
     if isinstance(error, (InputError, NotPermittedError)):
         found |= vars(error)
     value: object = specified if found["keyword"] else None
-    for name in filter(None, (found["keyword"], found["provider"], found["key"])):
-        value = value.get(name) if isinstance(value, Mapping) else None
+    for field in ("keyword", "provider", "key"):
+        name = found[field]
+        if name:
+            value = value.get(name) if isinstance(value, Mapping) else None
     return found | {"value": value}
 
 
-def _problem(text: str, specified: Mapping[str, object], keyword: str, provider: str = "", key: str = "") -> dict:
-    return problem(NotPermittedError(text, keyword=keyword, provider=provider, key=key, reason=text), specified)
+def _problem(
+    text: str,
+    specified: Mapping[str, object],
+    keyword: str,
+    provider: str = "",
+    key: str = "",
+) -> dict[str, object]:
+    refusal = NotPermittedError(
+        text,
+        keyword=keyword,
+        provider=provider,
+        key=key,
+        reason=text,
+    )
+    return problem(refusal, specified)
 
 
 def _remove(specified: dict[str, object], refusal: NotPermittedError) -> None:
@@ -130,12 +209,18 @@ def environment(config: Mapping[str, object], keywords: Iterable[str] = KEYWORDS
 
     :param keywords: the other settings of the environment that count.
     """
-    before, specified = os.environ.get(request.ENVIRONMENT, ""), request.of_environment()
-    changed = {keyword: specified[keyword] for keyword in keywords if keyword in specified}
+    before = os.environ.get(request.ENVIRONMENT, "")
+    specified = request.of_environment()
+    changed = {}
+    for keyword in keywords:
+        if keyword in specified:
+            changed[keyword] = specified[keyword]
     for keyword in LIBRARIES:
-        # On the command line, the path of a file can be relative.
-        given = [os.path.abspath(name) if os.path.isfile(name) else name for name in config.get(keyword, ())]
-        changed[keyword] = [*specified.get(keyword, ()), *given]
+        names = list(specified.get(keyword, ()))
+        for name in config.get(keyword, ()):
+            # On the command line, the path of a file can be relative.
+            names.append(os.path.abspath(name) if os.path.isfile(name) else name)
+        changed[keyword] = names
     os.environ[request.ENVIRONMENT] = json.dumps(changed)
     try:
         yield

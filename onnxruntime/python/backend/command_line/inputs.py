@@ -22,10 +22,12 @@ def values(nodes: list, given: list[str], shapes: list[str], seed: int = 0) -> l
     """
     texts = _texts(nodes, given)
     sizes = {}
-    for name, text in _by_name("--shape", "NAME=1x3x224x224", shapes, nodes).items():
+    of_inputs = _by_name("--shape", "NAME=1x3x224x224", shapes, nodes)
+    for name, text in of_inputs.items():
         sizes[name] = _shape(name, text)
         if name in texts:
-            raise MistakeError(f"--shape {name}: the input has a value. Expected a shape of a random input only")
+            problem = f"--shape {name}: the input has a value"
+            raise MistakeError(f"{problem}. Expected a shape of a random input only")
     _check_shapes(nodes, {*texts, *sizes})
 
     found = []
@@ -34,34 +36,46 @@ def values(nodes: list, given: list[str], shapes: list[str], seed: int = 0) -> l
             value = _value(node, texts[node.name])
         else:
             shape = sizes.get(node.name, node.shape)
-            value = _random(node, shape, np.random.default_rng([index, seed]))
+            generator = np.random.default_rng([index, seed])
+            value = _random(node, shape, generator)
         found.append(value)
     return found
 
 
 def _texts(nodes: list, given: list[str]) -> dict[str, str]:
     """Return the text of each input that is not random."""
+    only = nodes[0].name if len(nodes) == 1 else ""
     named = []
     for text in given:
-        if len(nodes) == 1 and text.endswith(".npy") and not text.startswith(f"{nodes[0].name}="):
-            text = f"{nodes[0].name}={text}"  # noqa: PLW2901
+        if only and text.endswith(".npy") and not text.startswith(f"{only}="):
+            text = f"{only}={text}"  # noqa: PLW2901
         named.append(text)
+
     texts = _by_name("--input", "NAME=VALUE", named, nodes)
-    return {name: text for name, text in texts.items() if text != "random"}
+    for name, text in list(texts.items()):
+        if text == "random":
+            del texts[name]
+    return texts
 
 
 def _check_shapes(nodes: list, specified: set[str]) -> None:
-    missing = free_shapes([node for node in nodes if node.name not in specified])
+    unspecified = [node for node in nodes if node.name not in specified]
+    missing = free_shapes(unspecified)
     if not missing:
         return
-    found = "; ".join(declaration(declared(node)) for node in nodes)
-    needed = " ".join(f"--shape {text}" for text in missing)
-    raise MistakeError(f"inputs have free dimensions ({found}). Specify their shapes, for example {needed}")
+    found = "; ".join(map(declaration, map(declared, nodes)))
+    needed = "--shape " + " --shape ".join(missing)
+    problem = f"inputs have free dimensions ({found})"
+    raise MistakeError(f"{problem}. Specify their shapes, for example {needed}")
 
 
 def declared(node) -> dict[str, object]:
     """Return the name, type and shape of an input or output in the model."""
-    return {"name": node.name, "type": tensors.readable(node.type), "shape": list(node.shape or ())}
+    return {
+        "name": node.name,
+        "type": tensors.readable(node.type),
+        "shape": list(node.shape or ()),
+    }
 
 
 def declaration(value: dict) -> str:
@@ -88,7 +102,8 @@ def free_shapes(nodes: list, size: int = 1, *, only_last: bool = True) -> list[s
             if isinstance(name, int):
                 continue
             large = axis == last if only_last else axis > 0
-            shape[axis] = sizes.setdefault(name or (node.name, axis), size if large else 1)
+            dimension = name or (node.name, axis)
+            shape[axis] = sizes.setdefault(dimension, size if large else 1)
         if shape != node.shape:
             texts.append(f"{node.name}={'x'.join(map(str, shape))}")
     return texts
@@ -102,7 +117,8 @@ def _by_name(flag: str, form: str, given: list[str], nodes: list) -> dict[str, s
         if not equals:
             raise MistakeError(f"{flag}: invalid value {text!a}. Expected {form}")
         if name not in names:
-            raise MistakeError(f"{flag}: unknown input {name!a}. The model has: {', '.join(names) or 'no input'}")
+            known = ", ".join(names) or "no input"
+            raise MistakeError(f"{flag}: unknown input {name!a}. The model has: {known}")
         found[name] = value
     return found
 
@@ -111,7 +127,8 @@ def _shape(name: str, text: str) -> tuple[int, ...]:
     sizes = text.split("x") if text else []
     for size in sizes:
         if not size.isdecimal() or len(size) > 11:
-            raise MistakeError(f"--shape {name}: invalid shape {text!a}. Expected a shape such as 1x3x224x224")
+            problem = f"--shape {name}: invalid shape {text!a}"
+            raise MistakeError(f"{problem}. Expected a shape such as 1x3x224x224")
     return tuple(map(int, sizes))
 
 
@@ -119,8 +136,8 @@ def _random(node, shape: tuple[int, ...], generator: np.random.Generator) -> np.
     """Return random values that are the same in every invocation: floats from 0 to 1, and integers 0 or 1."""
     element = tensors.element_type(node.type)
     if element is None:
-        found = declaration(declared(node))
-        raise MistakeError(f"no random values for {found}. Specify the value in JSON, with --input {node.name}=VALUE")
+        problem = f"no random values for {declaration(declared(node))}"
+        raise MistakeError(f"{problem}. Specify the value in JSON, with --input {node.name}=VALUE")
 
     dtype = tensors.dtype_of(element)
     try:
@@ -147,17 +164,22 @@ def _value(node, text: str) -> object:
             return value
         return tensors.as_array(value, tensors.dtype_of(element))
     except OSError as error:
-        raise MistakeError(f"--input {node.name}: cannot read {text}: {error.strerror or error}") from None
+        reason = error.strerror or error
+        raise MistakeError(f"--input {node.name}: cannot read {text}: {reason}") from None
     except (ValueError, EOFError, RecursionError) as reason:
         expected = declaration(declared(node))
         message = f"--input {node.name}: invalid value {show(text)} ({reason})"
-        message += f". Expected {expected}, as JSON or as a .npy file with one array"
-        raise InputError(message, input=node.name, expected=expected, got=str(reason)) from None
+        raise InputError(
+            f"{message}. Expected {expected}, as JSON or as a .npy file with one array",
+            input=node.name,
+            expected=expected,
+            got=str(reason),
+        ) from None
 
 
 def _with_integers(found: dict[str, object]) -> dict[int, object]:
     """Return an object in JSON, which has texts as keys, as a map with integers as keys."""
-    return {int(key): item for key, item in found.items()}
+    return dict(zip(map(int, found), found.values(), strict=True))
 
 
 def described(value: object) -> dict[str, object]:

@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown:
         _reject(chosen.parser, unknown)
     warnings.simplefilter("default", RuntimeWarning)
-    warnings.showwarning = lambda message, *_, **__: print(f"warning: {one_line(message)}", file=sys.stderr)
+    warnings.showwarning = _show_warning
     onnxruntime.set_default_logger_severity(2 if chosen.log else 4)  # ORT raises its errors, too
     # Some terminals break a line at the last column. result_stream changes the stream that this function asks.
     page = Page(max(shutil.get_terminal_size().columns - 1, 20))
@@ -80,6 +80,10 @@ def main(arguments: list[str] | None = None) -> int:
             return 1
 
 
+def _show_warning(message: object, *_: object, **__: object) -> None:
+    print(f"warning: {one_line(message)}", file=sys.stderr)
+
+
 def _reject(parser: _Parser, unknown: list[str]) -> NoReturn:
     """Report unknown arguments, with an option of the command that has a similar name."""
     option = unknown[0].partition("=")[0]
@@ -104,20 +108,40 @@ def _parser() -> _Parser:
     version = f"onnxruntime {onnxruntime.__version__}, onnxruntime.backend {__version__}"
     use = "print the versions of ORT and of the backend, and exit"
     parser.add_argument("--version", action="version", version=version, help=use)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog=PROGRAM, required=True)
+    commands = parser.add_subparsers(
+        title="commands",
+        metavar="COMMAND",
+        prog=PROGRAM,
+        required=True,
+    )
     for module in (info, options, check, inspect, run, schema, report):
         description = (module.__doc__ or "").strip()  # none with python -OO
         purpose = description[:1].lower() + description[1:].partition(".")[0]
         name = module.__name__.rpartition(".")[2]
-        command = commands.add_parser(name, help=purpose, description=description, allow_abbrev=False)
+        command = commands.add_parser(
+            name,
+            help=purpose,
+            description=description,
+            allow_abbrev=False,
+        )
         if hasattr(module, "add_arguments"):
             module.add_arguments(command)
-        positional = [action.metavar for action in command._actions if not action.option_strings]
-        command.usage = " ".join(["%(prog)s", *positional, "..."])
+        words = ["%(prog)s"]
+        for action in command._actions:
+            if not action.option_strings:
+                words.append(action.metavar)
+        command.usage = " ".join([*words, "..."])
         command.set_defaults(command=module, parser=command)
         use = "register a plugin EP: PACKAGE, such as onnxruntime_ep_openvino, or LIBRARY under the name EP"
-        command.add_argument("--plugin", metavar="PACKAGE|EP=LIBRARY", action="append", default=[], help=use)
-        command.add_argument("--log", action="store_true", help="print the warnings and errors in ORT's log")
+        command.add_argument(
+            "--plugin",
+            metavar="PACKAGE|EP=LIBRARY",
+            action="append",
+            default=[],
+            help=use,
+        )
+        use = "print the warnings and errors in ORT's log"
+        command.add_argument("--log", action="store_true", help=use)
         command.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 
@@ -135,8 +159,10 @@ def _register(specified: list[str], use_environment: bool) -> list[str]:
 
     A mistake in the environment is only a warning: ``prepare`` raises it, too.
     """
-    parts = [plugin.partition("=") for plugin in specified]
-    names = [f"{ep}={os.path.abspath(library)}" if library else ep for ep, _, library in parts]
+    names = []
+    for plugin in specified:
+        ep, _, library = plugin.partition("=")
+        names.append(f"{ep}={os.path.abspath(library)}" if library else ep)
     try:
         plugins.register(names)
     except RuntimeError as error:

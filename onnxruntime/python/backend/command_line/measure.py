@@ -16,11 +16,21 @@ _TEXTS = "ObUS"  # the kinds of arrays whose values are equal or not
 
 def percentiles(samples: list[float]) -> dict[str, float]:
     """Return the 50th, 90th and 99th percentile of seconds, in milliseconds."""
-    found = np.percentile(samples, (50, 90, 99), method="inverted_cdf") * 1000
-    return dict(zip(("p50", "p90", "p99"), found.tolist(), strict=True))
+    found = np.percentile(samples, (50, 90, 99), method="inverted_cdf")
+    p50, p90, p99 = map(float, found * 1000)
+    return {
+        "p50": p50,
+        "p90": p90,
+        "p99": p99,
+    }
 
 
-def difference(value: object, expected: object, rtol: float, atol: float) -> dict[str, object]:
+def difference(
+    value: object,
+    expected: object,
+    rtol: float,
+    atol: float,
+) -> dict[str, object]:
     """Compare outputs with :func:`numpy.isclose`.
 
     The ``index`` is the place of the largest difference, with both values. The share of the elements beyond the
@@ -45,14 +55,17 @@ class _Difference:
     """The differences of the arrays in an output."""
 
     def __init__(self, rtol: float, atol: float) -> None:
-        self._rtol = rtol
-        self._atol = atol
+        self._tolerance = {"rtol": rtol, "atol": atol}
         self._elements = 0
         self._beyond = 0
         self._absolute = 0.0  # infinite if it is not defined
         self._relative = 0.0
         self._note = ""
-        self._worst = {"index": None, "value": None, "reference": None}
+        self._worst = {
+            "index": None,
+            "value": None,
+            "reference": None,
+        }
 
     def add(self, place: tuple, ours: np.ndarray, theirs: np.ndarray) -> None:
         """Compare two arrays of the same shape."""
@@ -72,21 +85,26 @@ class _Difference:
 
         self._absolute = largest
         self._note = note if math.isinf(largest) else ""
-        index = np.unravel_index(absolute.argmax(), absolute.shape)
+        flat = absolute.argmax()
+        index = np.unravel_index(flat, absolute.shape)
         self._worst = {
             "index": [*place, *map(int, index)],
             "value": _plain(ours[index]),
             "reference": _plain(theirs[index]),
         }
 
-    def _compare_numbers(self, ours: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _compare_numbers(
+        self,
+        ours: np.ndarray,
+        theirs: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the absolute differences, and whether each element is beyond the tolerance."""
         kind = np.complex128 if ours.dtype.kind == "c" else np.float64
         ours = ours.astype(kind)
         theirs = theirs.astype(kind)
         with np.errstate(all="ignore"):
             equal = np.isclose(ours, theirs, 0, 0, equal_nan=True)
-            within = np.isclose(ours, theirs, self._rtol, self._atol, equal_nan=True)
+            within = np.isclose(ours, theirs, equal_nan=True, **self._tolerance)
             absolute = np.where(equal, 0.0, np.abs(ours - theirs))
             quotients = absolute / np.abs(theirs)
 
@@ -104,7 +122,8 @@ class _Difference:
             "beyond": self._beyond / max(self._elements, 1),
         }
         if self._note:
-            result.update(absolute=None, relative=None)
+            result["absolute"] = None
+            result["relative"] = None
         return result | self._worst
 
 
@@ -120,8 +139,16 @@ def _plain(value: object) -> object:
 
 
 def _undefined(note: str) -> dict[str, object]:
-    unknown = ("absolute", "relative", "beyond", "index", "value", "reference")
-    return {"within": False, "note": note} | dict.fromkeys(unknown)
+    return {
+        "within": False,
+        "absolute": None,
+        "relative": None,
+        "note": note,
+        "beyond": None,
+        "index": None,
+        "value": None,
+        "reference": None,
+    }
 
 
 def leaves(value: object, place: tuple = ()) -> Iterator[tuple[tuple, np.ndarray]]:

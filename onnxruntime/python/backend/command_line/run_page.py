@@ -40,7 +40,9 @@ def show(result: dict, page: Page) -> None:
 
 def _show_settings(found: dict, page: Page) -> None:
     specified = found["provider_options"]
-    providers = [f"{one['name']} ({one['kind']})" for one in found["providers"]]
+    providers = []
+    for one in found["providers"]:
+        providers.append(f"{one['name']} ({one['kind']})")
     page.add(", ".join(providers), _COLUMN, "providers")
     for name, options in specified.items():
         _show_entries("provider_options", options, page, f"{name}.")
@@ -71,7 +73,9 @@ def _show_entries(label: str, entries: Mapping, page: Page, prefix: str = "") ->
 
 def most_frequent(operators: Mapping[str, int]) -> str:
     """Return the most frequent operators, which come first, with their numbers of nodes."""
-    texts = [f"{name} {count}" for name, count in operators.items()]
+    texts = []
+    for name, count in operators.items():
+        texts.append(f"{name} {count}")
     others = len(texts) - _MOST_OPERATORS
     text = ", ".join(texts[:_MOST_OPERATORS])
     if others <= 0:

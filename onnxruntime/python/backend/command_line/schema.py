@@ -30,10 +30,15 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
 
 def schema() -> dict[str, object]:
     """Return a JSON Schema, draft 2020-12, of all configurations that are permitted on some machine."""
-    families = {_pattern(family): family.rule.kind.schema for family in ort_options.SESSION_FAMILIES}
+    session_config = _table("Session config entries.", ort_options.SESSION_CONFIG)
+    session_config["patternProperties"] = {}
+    for family in ort_options.SESSION_FAMILIES:
+        session_config["patternProperties"][_pattern(family)] = family.rule.kind.schema
+    names = {"type": "array", "items": {"type": "string", "minLength": 1}}
+    release = f"onnxruntime.backend {__version__} for ONNX Runtime {onnxruntime.__version__}"
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"Configurations of onnxruntime.backend {__version__} for ONNX Runtime {onnxruntime.__version__}",
+        "title": f"Configurations of {release}",
         "type": "object",
         "additionalProperties": False,
         "properties": {
@@ -48,17 +53,13 @@ def schema() -> dict[str, object]:
             "provider_options": {
                 "description": "Execution providers in order, each with its options.",
                 "type": "object",
-                "properties": {
-                    name: {"anyOf": [_table(f"{kind} EP", rules) for kind, rules in kinds.items()]}
-                    for name, kinds in PROVIDERS.items()
-                },
+                "properties": _providers(),
                 # The application can register a plugin EP under any other name.
                 "additionalProperties": {"type": "object"},
             },
-            "session_config": _table("Session config entries.", ort_options.SESSION_CONFIG)
-            | {"patternProperties": families},
+            "session_config": session_config,
             "run_config": _table("Run config entries, passed to every run.", ort_options.RUN_CONFIG),
-            **{key: {"type": "array", "items": {"type": "string", "minLength": 1}} for key in LIBRARIES},
+            **dict.fromkeys(LIBRARIES, names),
             PERMIT: {
                 "description": "The settings that callers may set, each with true or a list of values.",
                 "type": "object",
@@ -71,8 +72,22 @@ def schema() -> dict[str, object]:
 
 def _pattern(family: Family) -> str:
     """Return a pattern of the keys of a family that do not have their own entry."""
-    known = "|".join(re.escape(key) for key in sorted(ort_options.SESSION_CONFIG) if key.startswith(family.prefix))
-    return f"^(?!(?:{known})$){re.escape(family.prefix)}{family.rest}$"
+    known = []
+    for key in sorted(ort_options.SESSION_CONFIG):
+        if key.startswith(family.prefix):
+            known.append(re.escape(key))
+    return f"^(?!(?:{'|'.join(known)})$){re.escape(family.prefix)}{family.rest}$"
+
+
+def _providers() -> dict[str, object]:
+    """Return a schema for each EP: the options of one of its kinds."""
+    schemas = {}
+    for name, kinds in PROVIDERS.items():
+        tables = []
+        for kind, rules in kinds.items():
+            tables.append(_table(f"{kind} EP", rules))
+        schemas[name] = {"anyOf": tables}
+    return schemas
 
 
 def _table(description: str, rules: Mapping[str, Rule]) -> dict[str, object]:
@@ -86,5 +101,8 @@ def _table(description: str, rules: Mapping[str, Rule]) -> dict[str, object]:
 
 def _rule(rule: Rule) -> dict[str, object]:
     requires = conditions(rule)
-    effect = rule.effect + (f" Requires {'; and '.join(requires)}." if requires else "")
-    return {"description": f"{effect} Default: {rule.default or 'empty'}."} | rule.kind.schema
+    effect = rule.effect
+    if requires:
+        effect += f" Requires {'; and '.join(requires)}."
+    description = f"{effect} Default: {rule.default or 'empty'}."
+    return {"description": description} | rule.kind.schema
