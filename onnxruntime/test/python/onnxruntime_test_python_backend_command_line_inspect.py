@@ -22,6 +22,7 @@ import onnxruntime
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import info, inspect, main
 from onnxruntime.backend.command_line.output import MistakeError
+from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.backend.session import presence
 
 ALONE = {"operators_on_cpu": {}, "runs_alone": None, "error": ""}  # an EP beside which no node is on the CPU EP
@@ -174,6 +175,8 @@ class ChildTest(CommandTest):
         self.assertEqual(found[CPU], ALONE | {"kind": "built-in", "nodes": 2})
         if AZURE in found:
             self.assertEqual(found[AZURE]["nodes"], 0)
+        for name, one in found.items():
+            self.assertEqual(isinstance(one["runs_alone"], str), name == OPENVINO)
 
 
 if __name__ == "__main__":
