@@ -44,7 +44,7 @@ from backend_test_models import two_nodes
 import onnxruntime
 import onnxruntime.backend
 import setup
-from onnxruntime.backend import configuration
+from onnxruntime.backend.environment import configuration
 
 ROOT = Path(setup.__file__).parent
 BACKEND = ROOT / "onnxruntime" / "python" / "backend"

@@ -41,11 +41,11 @@ TREE = Path(__file__).resolve().parents[2]
 EQUIVALENT = Path(__file__).with_name("backend_mutants_equivalent.tsv")
 BACKEND = TREE / "onnxruntime" / "python" / "backend"
 # Data, and __init__.py, which only imports. A folder means all its modules except SUGGESTIONS.
-SUGGESTIONS = "allowlist/refusals/suggestions"
+SUGGESTIONS = "refusals/suggestions"
 TABLES = (
     "allowlist/ort_options",
     "allowlist/providers",
-    "allowlist/refusals",
+    "refusals",
     "capture/operators",
     "provider_names",
 )

@@ -19,13 +19,14 @@ from pathlib import Path
 
 from backend_option_evidence import evidence_of, title_of
 
-from onnxruntime.backend.allowlist import ort_options, refusals
+from onnxruntime.backend import refusals
+from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.allowlist.ort_options import FREE_DIMENSION, SESSION_FAMILIES
 from onnxruntime.backend.allowlist.providers import hardware_for, option_texts
-from onnxruntime.backend.allowlist.refusals import Refused
 from onnxruntime.backend.allowlist.rules import Need, Rule, Setting
 from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Kind
 from onnxruntime.backend.provider_names import OPENVINO_AUTO
+from onnxruntime.backend.refusals import Refused
 
 Rules = Mapping[str, Rule | Refused]
 

@@ -40,7 +40,8 @@ from backend_option_evidence import EVIDENCE, title_of
 from backend_option_names import Use, data_texts, is_glued, load, uses
 from backend_option_noise import NOISE
 
-from onnxruntime.backend.allowlist import ort_options, refusals
+from onnxruntime.backend import refusals
+from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.allowlist.rules import Rule
 
 # Permitted and refused entries together.

@@ -20,11 +20,12 @@ from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.rules import Circumstances
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.configuration import KEYWORDS, LIMITS
+from onnxruntime.backend.environment.configuration import KEYWORDS, LIMITS
 from onnxruntime.backend.errors import NotPermittedError, reject, show, warn
+from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_ANY_DEVICE
 from onnxruntime.backend.runs import limits
-from onnxruntime.backend.session import failures, opening, plugins, presence, state, verification
+from onnxruntime.backend.session import failures, opening, presence, state, verification
 
 
 class OnnxRuntimeBackend(Backend):

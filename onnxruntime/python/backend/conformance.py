@@ -19,13 +19,13 @@ from collections import Counter
 import onnx
 
 import onnxruntime
-from onnxruntime.backend import __version__
+from onnxruntime.backend import __version__, locks
 from onnxruntime.backend.backend import OnnxRuntimeBackend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.capture.operators import NHWC
-from onnxruntime.backend.runs import locks
-from onnxruntime.backend.session import opening, routes, run_order, verification
+from onnxruntime.backend.openvino import run_order
+from onnxruntime.backend.session import opening, routes, verification
 
 _PROPERTY = "onnxruntime.backend"  # the user property of pytest's reports that contains the models of a test
 _MODULE = "onnxruntime.capi.onnxruntime_pybind11_state."  # of ORT's exceptions: most reasons would begin with it

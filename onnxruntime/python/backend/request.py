@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from onnxruntime.backend import configuration
-from onnxruntime.backend.allowlist.narrowing import Narrowing
 from onnxruntime.backend.allowlist.rules import NOTHING
-from onnxruntime.backend.configuration import KEYWORDS, PERMIT
+from onnxruntime.backend.environment import configuration
+from onnxruntime.backend.environment.configuration import KEYWORDS, PERMIT
+from onnxruntime.backend.environment.narrowing import Narrowing
 from onnxruntime.backend.errors import NotPermittedError, reject, reject_key, reject_type
 from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
 
@@ -120,7 +120,7 @@ def add(request: Request, specified: Mapping[str, object], keywords: Iterable[st
 def read(keyword: str, given: object, provider: str = "", beside: Mapping[str, object] = NOTHING) -> dict[str, object]:
     """Return a copy of a caller's mapping, or refuse a value that is not a short mapping with exact ``str`` as keys."""
     if not issubclass(type(given), Mapping):
-        from onnxruntime.backend.allowlist.refusals import suggestions  # only for errors  # noqa: PLC0415
+        from onnxruntime.backend.refusals import suggestions  # only for errors  # noqa: PLC0415
 
         advice = "" if provider else suggestions.instead_of_container(keyword, given, beside)
         reject_type(given, "a mapping such as a dict", keyword, provider, advice=advice)

@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """Runs operators on the OpenVINO EP with hostile values. No value may fail a run whose shapes are right.
 
-This is the evidence for the lists in ``session/parallel_models.py``. Run it again for another release of the EP, or
+This is the evidence for the lists in ``openvino/parallel_models.py``. Run it again for another release of the EP, or
 before you add an operator. It requires Linux, and the EP, built-in or plugin.
 
     python backend_parallel_operators.py [OPERATOR ...]
@@ -31,8 +31,8 @@ from onnx import ModelProto, TensorProto, helper
 
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
+from onnxruntime.backend.openvino.parallel_models import OPERATORS, TYPES, only_shapes_decide
 from onnxruntime.backend.provider_names import OPENVINO
-from onnxruntime.backend.session.parallel_models import OPERATORS, TYPES, only_shapes_decide
 
 RUNS = 6  # of each shape
 _SECONDS = 120  # for one operator

@@ -21,8 +21,8 @@ from onnx import ModelProto, helper, numpy_helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession
+from onnxruntime.backend import locks
 from onnxruntime.backend.capture import graph_keys, graphs
-from onnxruntime.backend.runs import locks
 from onnxruntime.backend.runs.run_options import RunSettings
 from onnxruntime.backend.session import routes, state
 

@@ -16,7 +16,7 @@ from onnx import ModelProto
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend.runs import locks
+from onnxruntime.backend import locks
 
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 ORDINARY = {"gpu_graph_id": -1}

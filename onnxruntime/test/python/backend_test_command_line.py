@@ -24,7 +24,7 @@ from backend_test_models import two_nodes
 import onnxruntime
 from onnxruntime.backend.command_line import main
 from onnxruntime.backend.command_line.output import MistakeError, Page
-from onnxruntime.backend.session import plugins
+from onnxruntime.backend.libraries import plugins
 
 CPU = "CPUExecutionProvider"
 ABSENT = "CANNExecutionProvider"

@@ -39,14 +39,14 @@ except ImportError:
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import backend
-from onnxruntime.backend.allowlist import ort_options, refusals
+from onnxruntime.backend import backend, refusals
+from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.allowlist.ort_options import SESSION_FAMILIES
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.refusals import EVERY_PROVIDER, Refused
 from onnxruntime.backend.allowlist.rules import Permit, Rule
 from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Kind, Member, Names, Text, Threads
 from onnxruntime.backend.capture import eligibility
+from onnxruntime.backend.refusals import EVERY_PROVIDER, Refused
 from onnxruntime.backend.runs import run_options
 from onnxruntime.backend.session import opening
 

@@ -17,15 +17,15 @@ from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import provider_names
-from onnxruntime.backend.allowlist import refusals, value_kinds
+from onnxruntime.backend import provider_names, refusals
+from onnxruntime.backend.allowlist import value_kinds
 from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
-from onnxruntime.backend.allowlist.refusals import EVERY_PROVIDER, Refused, verdicts
 from onnxruntime.backend.allowlist.rules import Circumstances, Rule, Setting
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CANN, CPU, CUDA, MIGRAPHX, OPENVINO, OPENVINO_AUTO, QNN, TENSORRT, WEBGPU
 from onnxruntime.backend.provider_names import NV_TENSORRT_RTX as TENSORRT_RTX
+from onnxruntime.backend.refusals import EVERY_PROVIDER, Refused, verdicts
 from onnxruntime.backend.session import presence
 
 HERE = NEWEST._replace(providers=())

@@ -27,18 +27,22 @@ LAYERS = (
     "backend",
     "backend_rep",
     "session",
+    "openvino",
     "capture",
+    "locks",
     "runs",
+    "libraries",
     "request",
     "allowlist",
-    "configuration",
+    "refusals",
+    "environment",
     "errors",
     "provider_names",
 )
 # google.protobuf is a requirement of onnx.
 DISTRIBUTIONS = {"numpy", "onnx", "onnxruntime", "google"}
 # The modules that a function may import. Other imports are at the top of a module.
-IN_FUNCTIONS = {"unittest", "difflib", f"{PACKAGE}.allowlist.refusals", f"{PACKAGE}.capture"}
+IN_FUNCTIONS = {"unittest", "difflib", f"{PACKAGE}.refusals", f"{PACKAGE}.capture"}
 # The modules and folders that import these modules. No other module does.
 IMPORTED_BY = {
     # The allowlist judges names and values: it creates no session and opens no file.
@@ -58,8 +62,8 @@ IMPORTED_BY = {
     # A run, and the steps of prepare, do not depend on names of options.
     f"{PACKAGE}.allowlist.providers": {"allowlist", "command_line", "session"},
     # The policy does not depend on the reasons of refusals.
-    f"{PACKAGE}.allowlist.refusals": {"allowlist.look_up", "allowlist.refusals", "command_line", "request"},
-    f"{PACKAGE}.capture": {"capture", "conformance", "session.opening", "session.parallel_models", "session.state"},
+    f"{PACKAGE}.refusals": {"allowlist.look_up", "refusals", "command_line", "request"},
+    f"{PACKAGE}.capture": {"capture", "conformance", "session.opening", "openvino.parallel_models", "session.state"},
 }
 
 

@@ -22,8 +22,8 @@ from backend_test_models import parsed
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession, OrtValue
+from onnxruntime.backend import locks
 from onnxruntime.backend.capture import comparison, graphs
-from onnxruntime.backend.runs import locks
 
 TENSORRT = "TensorrtExecutionProvider"
 

@@ -27,8 +27,8 @@ from onnx import ModelProto
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession, RunOptions, SessionOptions
+from onnxruntime.backend import locks
 from onnxruntime.backend.errors import NotPermittedError
-from onnxruntime.backend.runs import locks
 from onnxruntime.backend.runs.run_options import RunSettings
 
 TENSORRT = "TensorrtExecutionProvider"

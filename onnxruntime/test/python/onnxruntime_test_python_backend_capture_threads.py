@@ -29,8 +29,8 @@ from backend_test_capture_cuda import CUDA, DEVICES, ORDINARY, OnCuda, needs_cud
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession
+from onnxruntime.backend import locks
 from onnxruntime.backend.capture import graph_keys
-from onnxruntime.backend.runs import locks
 
 
 @needs_cuda

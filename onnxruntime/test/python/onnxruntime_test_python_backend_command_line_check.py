@@ -19,9 +19,9 @@ from backend_test_command_line import ABSENT, CPU, PREPACKING, SHRINKING, SPINNI
 from backend_test_models import no_session_opens
 
 import onnxruntime
-from onnxruntime.backend import configuration
 from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import MistakeError
+from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.session import presence
 

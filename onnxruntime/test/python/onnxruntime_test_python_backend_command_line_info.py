@@ -22,7 +22,7 @@ from backend_test_processes import AZURE, QNN, device_of, process_with
 
 import onnxruntime
 from onnxruntime.backend.command_line import info, main
-from onnxruntime.backend.session import plugins
+from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.session.failures import SESSION_VARIABLES
 
 

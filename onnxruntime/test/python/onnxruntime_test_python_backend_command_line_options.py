@@ -14,7 +14,8 @@ from types import SimpleNamespace
 from backend_test_command_line import PREPACKING, SPINNING, WRITES, CommandTest, page_of
 from backend_test_processes import UNKNOWN, process_with
 
-from onnxruntime.backend.allowlist import ort_options, refusals
+from onnxruntime.backend import refusals
+from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.allowlist.value_kinds import Flag
 from onnxruntime.backend.command_line import options

@@ -29,7 +29,7 @@ from onnx import ModelProto, helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import OrtValue
-from onnxruntime.backend.runs import locks
+from onnxruntime.backend import locks
 
 EP = "CUDAExecutionProvider"
 ON_SOFTWARE_CUDA = bool(os.environ.get("ORT_TEST_SOFTWARE_CUDA"))

@@ -19,7 +19,7 @@ from backend_test_models import cancelled, caught, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import errors
-from onnxruntime.backend.allowlist.refusals import suggestions
+from onnxruntime.backend.refusals import suggestions
 
 MODEL = two_nodes((2, 4)).SerializeToString()
 X = np.ones((2, 4), np.float32)

@@ -36,8 +36,9 @@ from onnxruntime.backend.allowlist.rules import Need
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.capture.graph_keys import GraphIds
 from onnxruntime.backend.errors import InputError, RunCancelledError
+from onnxruntime.backend.openvino import replacement
 from onnxruntime.backend.request import of_call
-from onnxruntime.backend.session import presence, replacement, verification  # noqa: F401 - a call in the tables
+from onnxruntime.backend.session import presence, verification  # noqa: F401 - a call in the tables
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 CPU = "CPUExecutionProvider"

@@ -25,10 +25,10 @@ from onnx import ModelProto
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import ExecutionMode, GraphOptimizationLevel, InferenceSession
+from onnxruntime.backend import locks
 from onnxruntime.backend.capture.operators import OPERATORS
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CPU, WEBGPU
-from onnxruntime.backend.runs import locks
 
 _MODELS = int(os.environ.get("ORT_BACKEND_CAPTURED_MODELS", "24"))
 _RUNS = 12

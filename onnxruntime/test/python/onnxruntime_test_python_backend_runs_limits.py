@@ -17,7 +17,7 @@ from unittest import mock
 import numpy as np
 from backend_test_hostile_values import Float, NumpyInt
 from backend_test_models import parsed, slow, two_nodes
-from onnxruntime_test_python_backend_runs_locks import in_threads
+from onnxruntime_test_python_backend_locks import in_threads
 
 import onnxruntime.backend
 from onnxruntime.backend import Cancellation, NotPermittedError, RunCancelledError

@@ -20,8 +20,9 @@ from onnx import ModelProto, TensorProto, helper
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend import locks
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.runs import locks, tensors
+from onnxruntime.backend.runs import tensors
 from onnxruntime.backend.session import state
 from onnxruntime.capi import onnxruntime_inference_collection
 

@@ -32,8 +32,8 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist.ort_options import SESSION_CONFIG
+from onnxruntime.backend.openvino.run_order import RunOrder
 from onnxruntime.backend.session import failures
-from onnxruntime.backend.session.run_order import RunOrder
 
 WEBGPU = "WebGpuExecutionProvider"
 X = np.ones((2, 3), np.float32)

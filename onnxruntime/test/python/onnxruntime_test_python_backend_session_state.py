@@ -18,13 +18,13 @@ from unittest import mock
 
 import numpy as np
 from backend_test_capture import chain
-from onnxruntime_test_python_backend_runs_locks import Held, in_alone, in_run
+from onnxruntime_test_python_backend_locks import Held, in_alone, in_run
 
 import onnxruntime.backend
 from onnxruntime import InferenceSession
+from onnxruntime.backend import locks
 from onnxruntime.backend.capture import eligibility, graphs
-from onnxruntime.backend.runs import locks
-from onnxruntime.backend.runs.locks import SessionLock
+from onnxruntime.backend.locks import SessionLock
 from onnxruntime.backend.session import state
 
 

@@ -22,7 +22,7 @@ from onnx import ModelProto
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession, IOBinding, OrtValue, SessionOptions
-from onnxruntime.backend.runs import locks
+from onnxruntime.backend import locks
 
 EP = "WebGpuExecutionProvider"
 

@@ -19,7 +19,7 @@ from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.allowlist.providers import ANY_PLUGIN, PROVIDER_NEEDS, PROVIDERS
 from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances, Permit, Place, Rule, Setting, texts_of
-from onnxruntime.backend.configuration import LIBRARIES, PERMIT, tables
+from onnxruntime.backend.environment.configuration import LIBRARIES, PERMIT, tables
 from onnxruntime.backend.errors import NotPermittedError, name_of, refuse, reject, reject_key, reject_value, show, warn
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_CUDA_DEVICE
 
@@ -241,7 +241,7 @@ def _why_unknown(known: Mapping[str, Rule], place: Place, kind: str) -> str:
 
 def _documented(*place: str) -> str:
     """Return the documented reason of a refusal, or ``""``."""
-    from onnxruntime.backend.allowlist import refusals  # only for errors  # noqa: PLC0415
+    from onnxruntime.backend import refusals  # only for errors  # noqa: PLC0415
 
     found = refusals.find(*place)
     return f"{found.hazard} ({found.reason})" if found else ""
@@ -249,7 +249,7 @@ def _documented(*place: str) -> str:
 
 def suggestions() -> ModuleType:
     """Return the module of suggestions, which only errors and warnings need."""
-    from onnxruntime.backend.allowlist.refusals import suggestions  # only for errors  # noqa: PLC0415
+    from onnxruntime.backend.refusals import suggestions  # only for errors  # noqa: PLC0415
 
     return suggestions
 

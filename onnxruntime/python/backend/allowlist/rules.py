@@ -18,7 +18,7 @@ from onnxruntime.backend.allowlist.value_kinds import Kind
 from onnxruntime.backend.errors import nearest
 
 if TYPE_CHECKING:
-    from onnxruntime.backend.allowlist.narrowing import Narrowing
+    from onnxruntime.backend.environment.narrowing import Narrowing
 
 NOTHING: Mapping = MappingProxyType({})
 _OF_THIS_PROCESS = (tuple(map(int, onnxruntime.__version__.split(".")[:2])), platform.machine(), platform.system())

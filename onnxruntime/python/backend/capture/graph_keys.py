@@ -19,9 +19,9 @@ from queue import SimpleQueue
 from onnx import parser
 
 from onnxruntime import InferenceSession
+from onnxruntime.backend import locks
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import CUDA, TENSORRT
-from onnxruntime.backend.runs import locks
 
 # The run config entry that selects the graph of a run. Without it, ORT uses graph 0.
 GRAPH_ID = "gpu_graph_id"

@@ -12,7 +12,7 @@ A replay returns the same outputs as a run without capture, for these reasons. E
 memory, so no node on the CPU reads a value of a caller. ORT does not capture a session whose nodes include copies
 between host and device (``HasMemcpyNodes`` in ``inference_session.cc``). So nodes on the CPU compute from shapes only.
 A graph has one set of shapes, and keeps the outputs of these nodes. No operator draws random numbers, and ORT copies no
-output while it captures (:mod:`.eligibility`). No other thread calls CUDA while ORT captures (``runs/locks.py``). In
+output while it captures (:mod:`.eligibility`). No other thread calls CUDA while ORT captures (``locks.py``). In
 addition, each graph is compared with a run without capture before it returns its first outputs (:mod:`.comparison`).
 
 ORT gives the memory of a graph's intermediate values to other runs of the session. So replays of a session follow each
@@ -32,10 +32,11 @@ from weakref import proxy
 import numpy as np
 
 from onnxruntime import InferenceSession, OrtValue, RunOptions
+from onnxruntime.backend import locks
 from onnxruntime.backend.capture import comparison, eligibility
 from onnxruntime.backend.capture.graph_keys import GRAPH_ID, ONE_GRAPH, ORDINARY, GraphIds, Threads
 from onnxruntime.backend.provider_names import TENSORRT, WEBGPU
-from onnxruntime.backend.runs import fast_path, locks, tensors
+from onnxruntime.backend.runs import fast_path, tensors
 from onnxruntime.backend.runs.run_options import RunSettings
 
 _Feeds = Mapping[str, np.ndarray | OrtValue]

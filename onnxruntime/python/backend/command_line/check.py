@@ -16,9 +16,10 @@ import platform
 import sys
 
 import onnxruntime
-from onnxruntime.backend import __version__, configuration
+from onnxruntime.backend import __version__
 from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import Page
+from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import name_of
 
 

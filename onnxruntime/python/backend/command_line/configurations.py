@@ -13,14 +13,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import onnxruntime
-from onnxruntime.backend import configuration, request
+from onnxruntime.backend import request
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
 from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.command_line.output import MistakeError, one_line
-from onnxruntime.backend.configuration import KEYWORDS, LIBRARIES, PERMIT
+from onnxruntime.backend.environment import configuration
+from onnxruntime.backend.environment.configuration import KEYWORDS, LIBRARIES, PERMIT
 from onnxruntime.backend.errors import InputError, NotPermittedError, name_of, show, warn
-from onnxruntime.backend.session import extensions, plugins, presence
+from onnxruntime.backend.libraries import extensions, plugins
+from onnxruntime.backend.session import presence
 
 
 def read(text: str, convert: Callable[[str], dict] = configuration.parse) -> dict[str, object]:

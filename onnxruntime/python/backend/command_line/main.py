@@ -23,9 +23,9 @@ from onnxruntime.backend.command_line import check, info, inspect, options, outp
 from onnxruntime.backend.command_line.configurations import problem
 from onnxruntime.backend.command_line.output import MistakeError, Page, one_line
 from onnxruntime.backend.errors import InputError, warn
+from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.provider_names import CUDA
 from onnxruntime.backend.request import FROM_ENVIRONMENT, of_environment
-from onnxruntime.backend.session import plugins
 
 PROGRAM = "python -m onnxruntime.backend"
 

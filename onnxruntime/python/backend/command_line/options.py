@@ -11,13 +11,14 @@ import shlex
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from onnxruntime.backend.allowlist import ort_options, refusals
-from onnxruntime.backend.allowlist.refusals.suggestions import (
+from onnxruntime.backend import refusals
+from onnxruntime.backend.allowlist import ort_options
+from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.command_line.output import MistakeError, Page
+from onnxruntime.backend.refusals.suggestions import (
     provider_named,
     similar_provider,
 )
-from onnxruntime.backend.allowlist.rules import Rule
-from onnxruntime.backend.command_line.output import MistakeError, Page
 from onnxruntime.backend.session import presence
 
 

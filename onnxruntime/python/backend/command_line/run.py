@@ -28,15 +28,16 @@ import onnx
 import onnxruntime
 from onnxruntime.backend import backend
 from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
-from onnxruntime.backend.allowlist.refusals.suggestions import provider_named
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import configurations, inputs, measure
 from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.command_line.run_page import show  # noqa: F401 (of each command)
-from onnxruntime.backend.configuration import KEYWORDS, LIBRARIES
+from onnxruntime.backend.environment.configuration import KEYWORDS, LIBRARIES
+from onnxruntime.backend.openvino import parallel_models
 from onnxruntime.backend.provider_names import CPU, OF_OPENVINO
+from onnxruntime.backend.refusals.suggestions import provider_named
 from onnxruntime.backend.request import FROM_ENVIRONMENT
-from onnxruntime.backend.session import parallel_models, presence, verification
+from onnxruntime.backend.session import presence, verification
 
 _WARM_UP = 3
 # The default number of measured runs: as many as fit into this time, within these bounds.

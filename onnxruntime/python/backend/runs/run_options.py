@@ -13,7 +13,7 @@ from onnxruntime.backend import request
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES
 from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances
-from onnxruntime.backend.configuration import KEYWORDS
+from onnxruntime.backend.environment.configuration import KEYWORDS
 from onnxruntime.backend.errors import reject, warn
 
 

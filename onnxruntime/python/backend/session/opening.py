@@ -15,14 +15,15 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from onnxruntime import InferenceSession, SessionOptions
+from onnxruntime.backend import locks
 from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
 from onnxruntime.backend.allowlist.providers import hardware_for, option_texts
 from onnxruntime.backend.allowlist.rules import Permit, Setting
 from onnxruntime.backend.errors import NotPermittedError, reject, reject_value, reworded
+from onnxruntime.backend.libraries import extensions
+from onnxruntime.backend.openvino.replacement import Origin
 from onnxruntime.backend.provider_names import OF_OPENVINO, ON_ANY_DEVICE, TENSORRT
-from onnxruntime.backend.runs import locks
-from onnxruntime.backend.session import extensions, failures, free_dimensions, presence, state, verification
-from onnxruntime.backend.session.replacement import Origin
+from onnxruntime.backend.session import failures, free_dimensions, presence, state, verification
 
 _RELEASED_OPSETS = "session.allow_released_opsets_only"  # ORT before 1.32 ignores it
 

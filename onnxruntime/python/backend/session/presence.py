@@ -16,9 +16,9 @@ from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Circumstances, Permit
 from onnxruntime.backend.errors import reject, show, warn
+from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.provider_names import CPU, CUDA, CUDA_DEVICE, ON_CUDA_DEVICE, OPENVINO, TENSORRT
 from onnxruntime.backend.request import of_environment, split_device
-from onnxruntime.backend.session import plugins
 from onnxruntime.capi import _pybind_state, build_and_package_info
 
 _EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"

@@ -25,8 +25,8 @@ from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 if TYPE_CHECKING:
     from onnxruntime.backend.capture.graphs import Capture
-    from onnxruntime.backend.runs.locks import SessionLock
-    from onnxruntime.backend.session.run_order import RunOrder
+    from onnxruntime.backend.locks import SessionLock
+    from onnxruntime.backend.openvino.run_order import RunOrder
 
 _MOST_SETTINGS = 64  # of earlier runs. Each takes one or two kilobytes
 _LONGEST_KEPT = 256  # of a name or text in their arguments

@@ -13,10 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from onnxruntime import InferenceSession, IOBinding
+from onnxruntime.backend import locks
+from onnxruntime.backend.openvino.replacement import Origin, cannot_renew
+from onnxruntime.backend.openvino.run_order import RunOrder
 from onnxruntime.backend.provider_names import OF_OPENVINO, ON_ANY_DEVICE
-from onnxruntime.backend.runs import fast_path, locks
-from onnxruntime.backend.session.replacement import Origin, cannot_renew
-from onnxruntime.backend.session.run_order import RunOrder
+from onnxruntime.backend.runs import fast_path
 
 if TYPE_CHECKING:
     from onnxruntime.backend.capture.graphs import Capture

@@ -20,11 +20,11 @@ from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import configuration
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.ort_options import BY_KEYWORD
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.request import of_call
 

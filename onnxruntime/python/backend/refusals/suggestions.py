@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from onnxruntime import RunOptions, SessionOptions, get_all_providers
 from onnxruntime.backend.allowlist.ort_options import BY_KEYWORD, RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.configuration import KEYWORDS, LIMITS
+from onnxruntime.backend.environment.configuration import KEYWORDS, LIMITS
 from onnxruntime.backend.errors import name_of, nearest, show
 from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE
 

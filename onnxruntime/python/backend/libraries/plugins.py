@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import onnxruntime
 from onnxruntime.backend.errors import show, warn
-from onnxruntime.backend.session import extensions
+from onnxruntime.backend.libraries import extensions
 
 _EXPECTED = "expected a package, or EP=LIBRARY with an absolute path"
 

@@ -21,7 +21,7 @@ from contextlib import nullcontext
 import numpy as np
 
 import onnxruntime
-from onnxruntime.backend.session.run_order import RunOrder
+from onnxruntime.backend.openvino.run_order import RunOrder
 
 INPUTS, OTHER = ({"x": np.zeros(shape, np.float32)} for shape in ((2, 3), (4, 3)))
 # Messages of errors that ORT raises outside of the EP.

@@ -21,7 +21,7 @@ from threading import RLock, get_ident
 import numpy as np
 
 from onnxruntime import RunOptions
-from onnxruntime.backend.runs.locks import call_holding, check_terminated
+from onnxruntime.backend.locks import call_holding, check_terminated
 
 # Errors that ORT and its Python API raise outside of the EP: before the first node runs
 # (``InferenceSession::ValidateInputsOutputs``), or between two nodes (``ExecuteThePlan``).

@@ -16,9 +16,9 @@ from typing import NoReturn
 from onnx import ModelProto
 
 from onnxruntime import InferenceSession
+from onnxruntime.backend.locks import while_opening
+from onnxruntime.backend.openvino import parallel_models
 from onnxruntime.backend.provider_names import OPENVINO
-from onnxruntime.backend.runs.locks import while_opening
-from onnxruntime.backend.session import parallel_models
 
 
 def cannot_renew(_: InferenceSession) -> NoReturn:

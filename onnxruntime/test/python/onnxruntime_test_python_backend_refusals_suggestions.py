@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Tests of allowlist/refusals/suggestions.py: similar names, the argument of a name, and the forms of other APIs."""
+"""Tests of refusals/suggestions.py: similar names, the argument of a name, and the forms of other APIs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.ort_options import BY_KEYWORD
-from onnxruntime.backend.allowlist.refusals import suggestions
 from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.refusals import suggestions
 
 CPU = "CPUExecutionProvider"
 VARIABLE = "ORT_ONNX_BACKEND_CONFIG"

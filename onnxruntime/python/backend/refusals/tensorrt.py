@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from onnxruntime.backend.allowlist.refusals.verdicts import (
+from onnxruntime.backend.refusals.verdicts import (
     DISCLOSES,
     LOADS_LIBRARY,
     NEEDS_REFUSED,

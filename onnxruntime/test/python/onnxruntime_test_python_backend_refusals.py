@@ -15,8 +15,7 @@ from unittest import mock
 from backend_test_allowlist import permit, run_attributes, run_config, session_attributes, session_config
 
 from onnxruntime import RunOptions, SessionOptions
-from onnxruntime.backend import errors
-from onnxruntime.backend.allowlist import refusals
+from onnxruntime.backend import errors, refusals
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from onnxruntime.backend.allowlist.refusals.verdicts import (
+from onnxruntime.backend.refusals.verdicts import (
     LOADS_LIBRARY,
     MODEL_TRUST,
     NEEDS_REFUSED,

@@ -24,9 +24,9 @@ from backend_test_models import no_session_opens, parsed, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import configuration
+from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import NotPermittedError
-from onnxruntime.backend.session import extensions
+from onnxruntime.backend.libraries import extensions
 
 CPU = "CPUExecutionProvider"
 HAS_EXTENSIONS = importlib.util.find_spec("onnxruntime_extensions") is not None

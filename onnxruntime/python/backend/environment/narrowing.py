@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NoReturn
 
 from onnxruntime.backend.allowlist.value_kinds import Kind
-from onnxruntime.backend.configuration import KEYWORDS, PERMIT
+from onnxruntime.backend.environment.configuration import KEYWORDS, PERMIT
 from onnxruntime.backend.errors import name_of, refuse, show
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from backend_test_models import parsed
 from onnx import helper
 
 import onnxruntime
+from onnxruntime.backend.openvino import parallel_models
 from onnxruntime.backend.provider_names import OPENVINO
-from onnxruntime.backend.session import parallel_models
 
 PERMITTED = {
     "any values": "(float[N,4] x, int64[M] i) => (float[M,4] y) { a = Gather(x, i) y = Neg(a) }",
@@ -88,7 +88,7 @@ class OnlyShapesDecideTest(unittest.TestCase):
 
 RUN_EACH_OPERATOR = """if True:
     import backend_parallel_operators
-    from onnxruntime.backend.session.parallel_models import OPERATORS
+    from onnxruntime.backend.openvino.parallel_models import OPERATORS
 
     for operator in OPERATORS:
         for kind in ("float", "bool", "int8"):

@@ -25,8 +25,8 @@ from backend_test_capture import chain
 
 import onnxruntime.backend
 from onnxruntime import RunOptions
-from onnxruntime.backend.runs import locks
-from onnxruntime.backend.runs.locks import SessionLock, Turn
+from onnxruntime.backend import locks
+from onnxruntime.backend.locks import SessionLock, Turn
 
 SOON, LATE = 0.2, 30
 

@@ -11,14 +11,14 @@ attributes, the session config keys, the run config keys, and the EPs with many 
 from __future__ import annotations
 
 from onnxruntime.backend.allowlist import providers
-from onnxruntime.backend.allowlist.refusals import cuda, nv_tensorrt_rtx, openvino, others, qnn, tensorrt, webgpu
-from onnxruntime.backend.allowlist.refusals.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.refusals.others import EVERY_PROVIDER
-from onnxruntime.backend.allowlist.refusals.run_config import RUN_CONFIG
-from onnxruntime.backend.allowlist.refusals.session_config import SESSION_CONFIG, SESSION_FAMILIES
-from onnxruntime.backend.allowlist.refusals.verdicts import Refused
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.provider_names import CUDA, NV_TENSORRT_RTX, OPENVINO, OPENVINO_AUTO, QNN, TENSORRT, WEBGPU
+from onnxruntime.backend.refusals import cuda, nv_tensorrt_rtx, openvino, others, qnn, tensorrt, webgpu
+from onnxruntime.backend.refusals.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
+from onnxruntime.backend.refusals.others import EVERY_PROVIDER
+from onnxruntime.backend.refusals.run_config import RUN_CONFIG
+from onnxruntime.backend.refusals.session_config import SESSION_CONFIG, SESSION_FAMILIES
+from onnxruntime.backend.refusals.verdicts import Refused
 
 # EP name to kind ("built-in" or "plugin") to the refused options.
 PROVIDERS: dict[str, dict[str, dict[str, Refused]]] = {

@@ -17,12 +17,12 @@ from functools import partial
 from unittest import mock
 
 from backend_test_models import no_session_opens, two_nodes
-from onnxruntime_test_python_backend_session_extensions import modules
+from onnxruntime_test_python_backend_libraries_extensions import modules
 
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.errors import NotPermittedError
-from onnxruntime.backend.session import plugins
+from onnxruntime.backend.libraries import plugins
 
 CPU, NEW, CUDA = "CPUExecutionProvider", "FakedExecutionProvider", "CUDAExecutionProvider"
 LIBRARY = os.path.realpath("libep.so")

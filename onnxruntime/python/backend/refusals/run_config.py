@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from onnxruntime.backend.allowlist.refusals.verdicts import NOT_VERIFIED, READS_FILES, WRONG_RESULTS, Refused
+from onnxruntime.backend.refusals.verdicts import NOT_VERIFIED, READS_FILES, WRONG_RESULTS, Refused
 
 _QNN_UNRUN = "acts on a Qualcomm HTP device only, where it was not run"
 

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from onnxruntime.backend.allowlist.refusals.verdicts import (
+from onnxruntime.backend.provider_names import CANN, COREML, DML, MIGRAPHX, VITISAI
+from onnxruntime.backend.refusals.verdicts import (
     DISCLOSES,
     LOADS_LIBRARY,
     NO_EFFECT,
@@ -19,7 +20,6 @@ from onnxruntime.backend.allowlist.refusals.verdicts import (
     Refused,
     refused,
 )
-from onnxruntime.backend.provider_names import CANN, COREML, DML, MIGRAPHX, VITISAI
 
 # The options that are refused for every EP.
 EVERY_PROVIDER: dict[str, Refused] = {
