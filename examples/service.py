@@ -27,8 +27,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 
+import onnxruntime
 import onnxruntime.backend
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
+
+# An upgrade of ONNX Runtime can replace the package with the stock backend. This check is in the service, because the
+# upgrade removes the code of the package.
+if not hasattr(onnxruntime.backend, "NotPermittedError"):
+    raise ImportError(
+        f"onnxruntime {onnxruntime.__version__} contains the stock backend, which ignores settings and restrictions of "
+        "clients. An upgrade may have replaced the package that this service requires. Install the package again"
+    )
 
 LONGEST_BODY = 1 << 20
 SECONDS = 5.0

@@ -467,6 +467,22 @@ class TestBuild(unittest.TestCase):
             [path.name for path in (wheels / "built").iterdir()], [f"onnxruntime_gpu-{self.version}-py3-none-any.whl"]
         )
 
+    def test_pip_check_fails_if_an_upgrade_replaces_the_requirement_of_a_program(self):
+        for installed, is_satisfied in ((self.version, True), ("1.31.1", False), ("1.31.2", False)):
+            site = self.folder / f"site-{installed}"
+            for name, version, more in (
+                ("onnxruntime_gpu", installed, ""),
+                ("service", "1", f"Requires-Dist: onnxruntime-gpu=={self.version}\n"),
+            ):
+                info = site / f"{name}-{version}.dist-info"
+                info.mkdir(parents=True)
+                (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{more}")
+            code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from pip._internal.cli.main import main; main()"
+            command = [sys.executable, "-c", code, str(site), "check"]
+            checked = subprocess.run(command, capture_output=True, text=True, check=False)
+            complaint = f"service 1 has requirement onnxruntime-gpu=={self.version}"
+            self.assertEqual(complaint in checked.stdout, not is_satisfied, checked.stdout + checked.stderr)
+
     def test_installing_over_stock_replaces_it_and_uninstalling_leaves_nothing(self):
         self.use_base_for_any_machine()
         ours = self.build()

@@ -11,8 +11,10 @@ import contextlib
 import importlib.util
 import io
 import json
+import os
 import re
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -118,6 +120,16 @@ class TestService(unittest.TestCase):
         path = Path(made.name, "model.onnx")
         path.write_bytes(two_nodes((2, 3)).SerializeToString())
         cls.service = service.Service(str(path))
+
+    def test_with_the_stock_backend_the_service_does_not_start(self) -> None:
+        stock = os.environ.get("ORT_STOCK_PYTHON")
+        become_stock = "" if stock else "import onnxruntime.backend as of_us; del of_us.NotPermittedError; "
+        program = f"{become_stock}import runpy; runpy.run_path({service.__file__!r}, run_name='__main__')"
+        environment = {name: value for name, value in os.environ.items() if not (stock and name == "PYTHONPATH")}
+        command = [stock or sys.executable, "-c", program]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        self.assertEqual(ran.returncode, 1)
+        self.assertRegex(ran.stderr, r"\nImportError: .* contains the stock backend, .* Install the package again\n\Z")
 
     def service_of(self, graph: str) -> service.Service:
         path = Path(self.folder, "other.onnx")
