@@ -108,7 +108,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         """
         The session, for your own IO binding with :meth:`run_options`.
 
-        Its ``run`` does not use the run config. Do not call it if the session captures graphs. On the OpenVINO EP,
+        Its ``run`` does not use the run config, and raises an error if the session captures graphs. On the OpenVINO EP,
         prepare the model again if a run of your own fails. If :meth:`run` fails, create your IO bindings again.
         """
         if (session := self._session) is None:

@@ -63,6 +63,47 @@ class OwnRunsTest(OnCuda):
             rep.run([self.data(50 + i, 2, 4)])
             self.check([target.numpy()], expected(x))
 
+    def test_own_runs_with_wrong_values_are_errors(self) -> None:
+        expected, first = Expected(chain()), self.data(0, 2, 4)
+        own = open_session(chain())
+        for rep in (self.prepare(chain()), onnxruntime.backend.prepare(own)):
+            rep.run([first])
+            session, options = rep.session, rep.run_options()
+            value = OrtValue.ortvalue_from_numpy(first)
+            for name, arguments in (
+                ("run", (["Y"], {"X": first})),
+                ("run_async", (["Y"], {"X": first}, print, None)),
+                ("run_with_ort_values", (["Y"], {"X": value})),
+            ):
+                for given in ({}, {"run_options": options}):
+                    with self.subTest(name, given=given), self.assertRaisesRegex(RuntimeError, f"^{name}: .*rep.run, "):
+                        getattr(session, name)(*arguments, **given)
+            for i in range(1, 4):
+                self.check(rep.run([self.data(i, 2, 4)]), expected(self.data(i, 2, 4)))
+            ordinary = onnxruntime.RunOptions()
+            ordinary.add_run_config_entry("gpu_graph_id", "-1")
+            self.check(session.run(["Y"], {"X": first}, ordinary), expected(first))
+        own.set_providers([CPU])
+        self.check(own.run(["Y"], {"X": first}), expected(first))
+
+    def test_a_second_binding_of_a_graph_is_an_error(self) -> None:
+        rep, x = self.prepare(chain()), self.data(0, 2, 4)
+        for graph_id in ({}, {"gpu_graph_id": 7}):
+            options = rep.run_options(graph_id)
+            for i in range(3):
+                with locks.CUDA.alone():
+                    source, target = (OrtValue.ortvalue_from_numpy(x, "cuda", 0) for _ in range(2))
+                    binding = rep.session.io_binding()
+                    binding.bind_ortvalue_input("X", source)
+                    binding.bind_ortvalue_output("Y", target)
+                    if i:
+                        with self.assertRaisesRegex(RuntimeError, "another IO binding.*update_inplace.*another id"):
+                            rep.session.run_with_iobinding(binding, options)
+                    else:
+                        rep.session.run_with_iobinding(iobinding=binding, run_options=options)
+                        self.check([target.numpy()], Expected(chain())(x))
+                del binding
+
     def test_ordinary_bindings_and_captures_exclude_each_other(self) -> None:
         x = self.data(0, 2, 4)
         rep = self.prepare(chain())
@@ -94,7 +135,7 @@ class OwnRunsTest(OnCuda):
         ):
             rep = onnxruntime.backend.prepare(session)
             for config in (None, {"gpu_graph_id": 7}):
-                with self.assertRaisesRegex(RuntimeError, f"{why}.*rep.session with rep.run_options"):
+                with self.assertRaisesRegex(RuntimeError, f"{why}.*gpu_graph_id.*without graph capture$"):
                     rep.run(inputs, run_config=config)
             for _ in range(3):
                 self.assertEqual(len(rep.run(inputs, run_config=ORDINARY)), 1)

@@ -319,8 +319,8 @@ prepare(disabled_optimizers=["ConstantFolding"])
     Keyword argument 'disabled_optimizers' is ignored. Use session_config={'optimization.disable_specified_optimizers':
     'NAME;NAME'}
 prepare().run([X], output_names=["Y"])
-    Keyword argument 'output_names' is ignored. run() returns all outputs. To compute some, call rep.session.run(names,
-    feeds, rep.run_options())
+    Keyword argument 'output_names' is ignored. run() returns all outputs, in the order of the model. Select some from
+    the list that it returns
 prepare(inter_op_num_threads=2)
     inter_op_num_threads has no effect in this session: it requires ...
 under(CONFIG, '{"session_options": {"inter_op_num_threads": 2}}')

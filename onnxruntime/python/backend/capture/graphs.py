@@ -33,7 +33,7 @@ import numpy as np
 
 from onnxruntime import InferenceSession, OrtValue, RunOptions
 from onnxruntime.backend import locks
-from onnxruntime.backend.capture import comparison, eligibility
+from onnxruntime.backend.capture import comparison, eligibility, own_runs
 from onnxruntime.backend.capture.graph_keys import GRAPH_ID, ONE_GRAPH, ORDINARY, GraphIds, Threads
 from onnxruntime.backend.provider_names import TENSORRT, WEBGPU
 from onnxruntime.backend.runs import fast_path, tensors
@@ -101,6 +101,8 @@ class Capture:
         self._turn = locks.Turn()
         # Held by a capture, for code in its middle.
         self._capturing = threading.Lock()
+        if not self._nothing and not self._on_webgpu:
+            own_runs.refuse_wrong(session)
 
     def replays(self, entries: Mapping[str, str]) -> bool:
         """Return whether a run with these run config entries captures or replays a graph."""
@@ -120,7 +122,7 @@ class Capture:
             if self._once and not self._nothing:
                 raise RuntimeError(self.problem or ONE_GRAPH)
             if self.problem and graph_id != ORDINARY:
-                raise RuntimeError(f"{self.problem}: {_WAY_OUT}, or bind and run rep.session with rep.run_options()")
+                raise RuntimeError(f"{self.problem}: {_WAY_OUT}")
             # Alone: ORT may give the run memory into which graphs replay.
             with self._lock.alone(call.options):
                 return call_on_thread(self._ordinary, feeds, call)
@@ -145,12 +147,13 @@ class Capture:
         """
         own, names, of_thread = vars(self._session), [name for name, _, _ in self._slots], threading.local()
         graph_id, prepared_options = prepared.entries.get(GRAPH_ID), prepared.options
+        method = own_runs.binding_method(own)
 
         def run(inputs: object, options: RunOptions) -> list[np.ndarray] | None:
             if (
                 options is not prepared_options
                 or InferenceSession.run_with_iobinding is not _RUN_WITH_IOBINDING
-                or "run_with_iobinding" in own
+                or own.get("run_with_iobinding") is not method
             ):
                 return None
             kind = type(inputs)

@@ -34,7 +34,7 @@ _INSTEAD = {
     **dict.fromkeys((SessionOptions, "sess_options", "session_options", "so"), _FOR_SESSION_OPTIONS),
     **dict.fromkeys((RunOptions, "run_options", "ro"), _FOR_RUN_OPTIONS),
     "disabled_optimizers": "Use session_config={'optimization.disable_specified_optimizers': 'NAME;NAME'}",
-    "output_names": "run() returns all outputs. To compute some, call rep.session.run(names, feeds, rep.run_options())",
+    "output_names": "run() returns all outputs, in the order of the model. Select some from the list that it returns",
 }
 
 

@@ -37,8 +37,9 @@ class SessionState:
     captured graph, which puts its own attributes aside. A graph refers to the inner session, which therefore ends after
     the buffers of all graphs.
 
-    One method of the session is replaced: ``io_binding`` on OpenVINO, because a binding before ORT 1.31 does not keep
-    the inner session, which a replacement releases.
+    Methods of the session are replaced in two cases. On OpenVINO, it is ``io_binding``, because a binding before ORT
+    1.31 does not keep the inner session, which a replacement releases. If a session captures CUDA graphs, these are the
+    methods that run the session: see ``capture/own_runs.py``.
     """
 
     def __init__(self) -> None:

@@ -1,0 +1,92 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Refuses runs of a caller on a session that captures CUDA graphs, if these runs would return wrong values.
+
+A replay uses the addresses of the captured run. The methods ``run``, ``run_async``, and ``run_with_ort_values`` use new
+addresses in each run. ``run_with_iobinding`` must use the binding of the captured run. ORT refuses both for WebGPU.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from weakref import proxy, ref
+
+from onnxruntime import InferenceSession, IOBinding, RunOptions
+from onnxruntime.backend.capture import eligibility
+from onnxruntime.backend.capture.graph_keys import GRAPH_ID, ORDINARY
+
+_BINDING_METHOD = "run_with_iobinding"
+_METHODS = ("run", "run_async", "run_with_ort_values", _BINDING_METHOD)
+_DEFAULT_ID = "0"
+_REFUSED = (
+    "{}: the session captures graphs, and a replay would write to memory that ORT has released. Call rep.run, which "
+    "returns all outputs, or use an IO binding"
+)
+_OTHER_BINDING = (
+    "run_with_iobinding: the graph of this gpu_graph_id was captured with another IO binding, so a replay would ignore "
+    "this one. Use the first binding and change its inputs with update_inplace, or choose another id"
+)
+
+
+class _Bindings(threading.local):
+    """The binding of each graph id, for each thread, because ORT keeps the graphs of a CUDA session by thread, too."""
+
+    def __init__(self) -> None:
+        self.of_graphs: dict[str, ref[IOBinding]] = {}
+
+
+class _Refusal(partial):
+    """A replaced method of a session. The session refers to it, so it may not refer to the session."""
+
+
+def refuse_wrong(session: InferenceSession) -> None:
+    """Replace the methods that run a session, except those that a program has replaced."""
+    bindings = _Bindings()
+    for name in _METHODS:
+        found = vars(session).get(name)
+        if found is None or type(found) is _Refusal:
+            method = getattr(type(session), name)
+            setattr(session, name, _Refusal(_run, method, name, proxy(session), bindings))
+
+
+def binding_method(own: dict[str, object]) -> object:
+    """Return ``run_with_iobinding`` in a session's attributes, or another object if a program has replaced it."""
+    method = own.get(_BINDING_METHOD)
+    if method is None or type(method) is _Refusal:
+        return method
+    return object()
+
+
+def _run(
+    method: Callable,
+    name: str,
+    session: InferenceSession,
+    bindings: _Bindings,
+    *arguments: object,
+    **keywords: object,
+) -> object:
+    """Run a session, unless it captures graphs and the run would return wrong values."""
+    graph_id = _graph_id((*arguments, *keywords.values()))
+    if graph_id != ORDINARY and eligibility.switched_on(session):
+        if name != _BINDING_METHOD:
+            raise RuntimeError(_REFUSED.format(name))
+        binding = keywords["iobinding"] if "iobinding" in keywords else arguments[0]
+        # A dead reference, too, is the binding of a captured run.
+        if bindings.of_graphs.setdefault(graph_id, ref(binding))() is not binding:
+            raise RuntimeError(_OTHER_BINDING)
+    return method(session, *arguments, **keywords)
+
+
+def _graph_id(arguments: tuple[object, ...]) -> str:
+    """Return the graph id in the run options among the arguments."""
+    for argument in arguments:
+        if isinstance(argument, RunOptions):
+            try:
+                return argument.get_run_config_entry(GRAPH_ID)
+            except RuntimeError:  # no such entry
+                return _DEFAULT_ID
+    return _DEFAULT_ID
