@@ -20,9 +20,8 @@ from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.rules import Circumstances
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.environment.configuration import KEYWORDS, LIMITS
 from onnxruntime.backend.errors import NotPermittedError, reject, show, warn
-from onnxruntime.backend.libraries import plugins
+from onnxruntime.backend.keywords import FROM_ENVIRONMENT, KEYWORDS, LIMITS
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_ANY_DEVICE
 from onnxruntime.backend.runs import limits
 from onnxruntime.backend.session import failures, opening, presence, state, verification
@@ -139,7 +138,7 @@ class OnnxRuntimeBackend(Backend):
             supported = [name for name in known if cls.supports_device(name)]
             look_up.reject_device(device, supported, presence.advice_on_device(device))
         requested = request.of_call(keywords, kwargs, device)
-        plugins.register(requested.plugins, request.FROM_ENVIRONMENT)
+        presence.register_plugins(requested.plugins, FROM_ENVIRONMENT)
         try:
             presence.check_devices(requested.settings.get("provider_options", ()))
             permit = look_up.permit(requested, presence.facts(get_available_providers()))
@@ -166,7 +165,7 @@ class OnnxRuntimeBackend(Backend):
         limited = {name: kwargs.pop(name) for name in LIMITS if name in kwargs}
         limits.check(**limited)
         given = {keyword: value for keyword in KEYWORDS if (value := kwargs.pop(keyword, None)) is not None}
-        facts = Circumstances.expected(())._replace(narrowing=request.narrowing(request.of_environment()))
+        facts = Circumstances.expected(())._replace(narrowing=request.of_environment().narrowing)
         run_attributes, _ = look_up.attributes(RUN_ATTRIBUTES, kwargs, facts)
         # prepare does not accept attributes that only RunOptions has.
         of_session = () if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)) else SESSION_ATTRIBUTES

@@ -13,6 +13,7 @@ from functools import cache
 from types import FrameType
 from typing import NoReturn
 
+from onnxruntime.backend import optional_parts
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 NOT_PERMITTED = "is not permitted via the backend API"
@@ -137,6 +138,14 @@ def show(value: object) -> str:
 def type_name(value: object) -> str:
     """Return the name of a value's type, as ASCII text of at most 60 characters."""
     return ascii(type.__dict__["__name__"].__get__(type(value)))[1:-1][:60]
+
+
+def from_refusals(function: str, *arguments: object) -> str:
+    """Return the text of a function of refusals/suggestions.py, or ``""`` in a build without this part."""
+    suggestions = optional_parts.load("refusals.suggestions")  # only for errors and warnings
+    if suggestions is None:
+        return ""
+    return getattr(suggestions, function)(*arguments)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -24,3 +24,11 @@ def load(name: str) -> ModuleType | None:
         if error.name is not None and (full_name == error.name or full_name.startswith(f"{error.name}.")):
             return None
         raise
+
+
+def require(name: str, purpose: str) -> ModuleType:
+    """Import a module of an optional part, or raise an error that begins with the purpose."""
+    module = load(name)
+    if module is None:
+        raise RuntimeError(f"{purpose}: this build of the backend does not contain {_PACKAGE}.{name}")
+    return module

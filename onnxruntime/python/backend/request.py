@@ -11,16 +11,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import NamedTuple
 
-from onnxruntime.backend.allowlist.rules import NOTHING
-from onnxruntime.backend.environment import configuration
-from onnxruntime.backend.environment.configuration import KEYWORDS, PERMIT
-from onnxruntime.backend.environment.narrowing import Narrowing
-from onnxruntime.backend.errors import NotPermittedError, reject, reject_key, reject_type
+from onnxruntime.backend import optional_parts
+from onnxruntime.backend.allowlist.rules import NOTHING, Narrowing
+from onnxruntime.backend.errors import NotPermittedError, from_refusals, reject, reject_key, reject_type
+from onnxruntime.backend.keywords import ENVIRONMENT, FROM_ENVIRONMENT, KEYWORDS
 from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
 
-ENVIRONMENT = "ORT_ONNX_BACKEND_CONFIG"
-FROM_ENVIRONMENT = f" (from the environment variable {ENVIRONMENT})"  # ends an error about its settings
 MOST_ENTRIES = 256  # more than ORT has keys
 
 
@@ -35,7 +33,7 @@ class Request:
     # Libraries of custom operators and of plugin EPs, which only the environment may specify.
     extensions: Iterable[str] = ()
     plugins: Iterable[str] = ()
-    narrowing: Narrowing | None = None  # the settings that callers may set, if the environment specifies them
+    narrowing: Narrowing = field(default_factory=Narrowing)  # the settings that callers may set
     # The settings that only the environment specifies, as (keyword, provider, key).
     from_environment: set[tuple[str, str, str]] = field(default_factory=set)
 
@@ -73,8 +71,7 @@ def of_call(
         settings.setdefault("provider_options", {CUDA: {}})
     request = Request(settings, attributes, name, index)
     if environment:
-        specified = of_environment()
-        request.narrowing = narrowing(specified)
+        specified, request.narrowing = of_environment()
         add(request, specified, environment)
     for ep, options in settings["provider_options"].items() if of_cuda else ():
         if ep in ON_CUDA_DEVICE:
@@ -82,21 +79,20 @@ def of_call(
     return request
 
 
-def of_environment() -> dict[str, object]:
-    """Return the configuration in the environment variable: JSON text, or ``@`` and the path of a JSON file."""
+class Environment(NamedTuple):
+    """The configuration in the environment variable."""
+
+    settings: Mapping[str, object] = NOTHING  # by keyword, and the names of libraries
+    narrowing: Narrowing = Narrowing()  # the settings that callers may set
+
+
+def of_environment() -> Environment:
+    """Return the configuration in the environment variable, which only environment/ can read."""
     text = os.environ.get(ENVIRONMENT)
     if not text:
-        return {}
-    try:
-        return configuration.parse(configuration.text_of(text[1:]) if text.startswith("@") else text)
-    except (OSError, ValueError) as error:
-        advice = "" if text.lstrip().startswith(("{", "[", "@")) else ". To specify a file, write @ and its path"
-        raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {error}{advice}") from None
-
-
-def narrowing(specified: Mapping[str, object]) -> Narrowing | None:
-    """Return the settings that callers may set, or ``None`` if the environment's configuration does not narrow them."""
-    return Narrowing(specified) if PERMIT in specified else None
+        return Environment()
+    variable = optional_parts.require("environment.variable", f"the environment variable {ENVIRONMENT} cannot be used")
+    return Environment(*variable.read(text))
 
 
 def add(request: Request, specified: Mapping[str, object], keywords: Iterable[str]) -> None:
@@ -120,9 +116,7 @@ def add(request: Request, specified: Mapping[str, object], keywords: Iterable[st
 def read(keyword: str, given: object, provider: str = "", beside: Mapping[str, object] = NOTHING) -> dict[str, object]:
     """Return a copy of a caller's mapping, or refuse a value that is not a short mapping with exact ``str`` as keys."""
     if not issubclass(type(given), Mapping):
-        from onnxruntime.backend.refusals import suggestions  # only for errors  # noqa: PLC0415
-
-        advice = "" if provider else suggestions.instead_of_container(keyword, given, beside)
+        advice = "" if provider else from_refusals("instead_of_container", keyword, given, beside)
         reject_type(given, "a mapping such as a dict", keyword, provider, advice=advice)
     try:
         if type(given) is dict and len(given) <= MOST_ENTRIES:

@@ -29,6 +29,7 @@ LAYERS = (
     "allowlist",
     "errors",
     "provider_names",
+    "keywords",
     "optional_parts",
 )
 # The optional parts. Each imports modules of the core, and of these other parts. No other module imports a part.
@@ -40,26 +41,14 @@ PARTS = {
     "openvino": {"capture", "locks"},
     "locks": set(),
     "libraries": set(),
-    "refusals": {"environment"},
+    "refusals": set(),
     "environment": set(),
 }
 # The imports of parts that the core still has.
 REMAINING = {
-    ("allowlist.look_up", "environment.configuration"),
-    ("allowlist.look_up", "refusals"),
-    ("allowlist.look_up", "refusals.suggestions"),
-    ("backend", "environment.configuration"),
-    ("backend", "libraries.plugins"),
-    ("request", "environment.configuration"),
-    ("request", "environment.narrowing"),
-    ("request", "refusals.suggestions"),
-    ("request", "environment"),
-    ("runs.run_options", "environment.configuration"),
     ("session.opening", "capture.eligibility"),
-    ("session.opening", "libraries.extensions"),
     ("session.opening", "locks"),
     ("session.opening", "openvino.replacement"),
-    ("session.presence", "libraries.plugins"),
     ("session.state", "capture.eligibility"),
     ("session.state", "capture.graphs"),
     ("session.state", "locks"),
@@ -69,7 +58,7 @@ REMAINING = {
 # google.protobuf is a requirement of onnx.
 DISTRIBUTIONS = {"numpy", "onnx", "onnxruntime", "google"}
 # The modules that a function may import. Other imports are at the top of a module.
-IN_FUNCTIONS = {"unittest", "difflib", f"{PACKAGE}.refusals", f"{PACKAGE}.capture"}
+IN_FUNCTIONS = {"unittest", "difflib", f"{PACKAGE}.capture"}
 # The modules and folders that import these modules. No other module does.
 IMPORTED_BY = {
     # The allowlist judges names and values: it creates no session and opens no file.
@@ -93,10 +82,10 @@ IMPORTED_BY = {
         "runs",
         "session",
     },
-    "onnxruntime.capi": {"backend_rep", "errors", "runs", "session"},
+    "onnxruntime.capi": {"backend_rep", "errors", "refusals", "runs", "session"},
     "onnxruntime.InferenceSession": {"backend", "backend_rep", "capture", "locks", "openvino", "runs", "session"},
     # A run, and the steps of prepare, do not depend on names of options.
-    f"{PACKAGE}.allowlist.providers": {"allowlist", "command_line", "refusals", "session"},
+    f"{PACKAGE}.allowlist.providers": {"allowlist", "command_line", "environment", "refusals", "session"},
 }
 
 

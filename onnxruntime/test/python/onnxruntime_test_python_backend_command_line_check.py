@@ -23,6 +23,7 @@ from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES
 from onnxruntime.backend.session import presence
 
 CUDA, QNN = "CUDAExecutionProvider", "QNNExecutionProvider"
@@ -247,7 +248,7 @@ class CheckTest(CommandTest):
         for name in ("here_only.py", "pack/__init__.py", "pack/inner.py"):
             self.put(name, "import os\nos.environ['RAN'] = '1'\nget_library_path = str\n")
         with mock.patch.object(sys, "path", [str(self.folder), *sys.path]):
-            for keyword in configuration.LIBRARIES:
+            for keyword in LIBRARIES:
                 for name in ("here_only", "pack.inner", "this"):
                     with self.subTest(name, keyword=keyword):
                         self.show("check", json.dumps({keyword: [name]}))
@@ -265,9 +266,9 @@ class CheckTest(CommandTest):
     def test_libraries_of_the_command_line_are_in_the_environment(self) -> None:
         given = json.dumps({"run_config": {"a": 1}, "extensions": ["a"], "permit": {}})
         for before, keywords, settings in (
-            ({}, configuration.KEYWORDS, {"extensions": ["b"]}),
+            ({}, KEYWORDS, {"extensions": ["b"]}),
             ({VARIABLE: ""}, (), {"extensions": ["b"]}),
-            ({VARIABLE: given}, configuration.KEYWORDS, {"run_config": {"a": 1}, "extensions": ["a", "b"]}),
+            ({VARIABLE: given}, KEYWORDS, {"run_config": {"a": 1}, "extensions": ["a", "b"]}),
             ({VARIABLE: given}, (), {"extensions": ["a", "b"]}),
         ):
             with self.subTest(before), mock.patch.dict(os.environ, before):

@@ -37,7 +37,7 @@ import onnxruntime
 from onnxruntime.backend import backend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import info, inputs, run, run_page
-from onnxruntime.backend.request import FROM_ENVIRONMENT
+from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 
 RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
 AZURE = "AzureExecutionProvider"  # in each desktop build; it takes no node of ordinary models

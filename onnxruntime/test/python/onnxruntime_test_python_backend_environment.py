@@ -10,6 +10,7 @@ import json
 import os
 import tempfile
 import unittest
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -18,7 +19,7 @@ from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import errors, request
+from onnxruntime.backend import errors, optional_parts, request
 from onnxruntime.backend.errors import NotPermittedError
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -121,7 +122,7 @@ class PrecedenceTest(unittest.TestCase):
             errors.reject("", "device")
         blamed = requested.with_origin(raised.exception)
         self.assertNotIsInstance(blamed, NotPermittedError)
-        self.assertIn(request.ENVIRONMENT, str(blamed))
+        self.assertIn(VARIABLE, str(blamed))
 
     def test_a_keyword_that_names_nothing_wins_nothing(self) -> None:
         with environment({"session_config": {PREPACKING: 1}}):
@@ -167,6 +168,39 @@ class OpenSessionTest(unittest.TestCase):
         for broken in ("{", {"run_config": {GRAPH_ID: 5000}}):
             with environment(broken), self.assertRaisesRegex(RuntimeError, VARIABLE):
                 onnxruntime.backend.prepare(session)
+
+
+class BuildTest(unittest.TestCase):
+    """A build of the backend without an optional part never ignores the variable."""
+
+    def test_without_the_part(self) -> None:
+        session = prepare()._session
+        for config in ({}, {"permit": {}}, {"session_config": {PREPACKING: 1}}, "no JSON"):
+            with environment(config), mock.patch.object(optional_parts, "load", return_value=None):
+                for call in (
+                    prepare,
+                    partial(prepare, session),
+                    partial(onnxruntime.backend.run, CLOSED, [X]),
+                    partial(prepare, session_config={PREPACKING: "x"}),
+                ):
+                    with no_session_opens(), self.assertRaisesRegex(RuntimeError, VARIABLE) as raised:
+                        call()
+                    self.assertNotIsInstance(raised.exception, NotPermittedError)
+                    self.assertIn("does not contain onnxruntime.backend.environment", str(raised.exception))
+        with environment(""), mock.patch.object(optional_parts, "load", return_value=None):
+            prepare()
+
+    def test_without_libraries(self) -> None:
+        def without_libraries(name: str, load=optional_parts.load):
+            return None if name.startswith("libraries") else load(name)
+
+        for keyword in ("plugins", "extensions"):
+            with mock.patch.object(optional_parts, "load", without_libraries):
+                with environment({keyword: []}):
+                    prepare()
+                pattern = f"(?i){keyword}.*{VARIABLE}.*does not contain"
+                with environment({keyword: ["x"]}), no_session_opens(), self.assertRaisesRegex(RuntimeError, pattern):
+                    prepare()
 
 
 class BrokenTest(unittest.TestCase):

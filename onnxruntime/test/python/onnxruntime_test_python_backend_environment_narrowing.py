@@ -24,8 +24,9 @@ from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.ort_options import BY_KEYWORD
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Permit
-from onnxruntime.backend.environment import configuration
+from onnxruntime.backend.environment import narrowing
 from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.keywords import KEYWORDS
 from onnxruntime.backend.request import of_call
 
 VARIABLE = "ORT_ONNX_BACKEND_CONFIG"
@@ -116,7 +117,7 @@ def environment(config: object):
 
 def permit(device: str | None = None, **given: object) -> Permit:
     """Look up a call's settings as ``prepare`` does, as if this process had every EP."""
-    keywords = {word: given.pop(word) for word in configuration.KEYWORDS if word in given}
+    keywords = {word: given.pop(word) for word in KEYWORDS if word in given}
     requested = of_call(keywords, given, device)
     try:
         return look_up.permit(
@@ -194,7 +195,7 @@ class NarrowingTest(Case):
         for keyword, ep, table in entries:
             names = {name: True for name, rule in table.items() if rule.until is None}
             part = {keyword: {ep: names} if ep else names}
-            self.assertEqual([*look_up.faults_of_permit(part, NEWEST)], [])
+            self.assertEqual([*narrowing.faults_of_permit(part, NEWEST)], [])
 
 
 class CallsTest(Case):

@@ -81,7 +81,7 @@ class WarningsTest(unittest.TestCase):
                 self.assertIn("4992 further", str(self.warned(call, **many)[-1].message))
             self.assertEqual(searched.call_count, 8)
         self.assertEqual(len(prepare(**many).warnings), 9)
-        with mock.patch.object(suggestions, "get_all_providers", side_effect=AssertionError):
+        with mock.patch.object(onnxruntime, "get_all_providers", side_effect=AssertionError):
             suggestions.ignored_keyword("x" * 101, 1)
 
 

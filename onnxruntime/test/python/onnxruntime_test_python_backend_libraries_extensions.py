@@ -26,6 +26,7 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.keywords import LIBRARIES
 from onnxruntime.backend.libraries import extensions
 
 CPU = "CPUExecutionProvider"
@@ -144,7 +145,7 @@ class ExtensionTest(unittest.TestCase):
             self.assertRegex("".join(extensions.check(["odd"])), "KeyError")
 
     def test_values_that_are_not_a_list_of_names(self) -> None:
-        for keyword, given in itertools.product(configuration.LIBRARIES, ("json", [1], [""], {"a": 1}, None)):
+        for keyword, given in itertools.product(LIBRARIES, ("json", [1], [""], {"a": 1}, None)):
             with self.subTest(keyword, given=given), self.assertRaises(ValueError):
                 configuration.parse(json.dumps({keyword: given}))
 

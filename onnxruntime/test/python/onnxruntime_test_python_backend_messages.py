@@ -35,10 +35,10 @@ from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Need
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.capture.graph_keys import GraphIds
-from onnxruntime.backend.errors import InputError, RunCancelledError
+from onnxruntime.backend.errors import InputError, RunCancelledError, from_refusals  # noqa: F401 - a call in the tables
 from onnxruntime.backend.openvino import replacement
 from onnxruntime.backend.request import of_call
-from onnxruntime.backend.session import presence, verification  # noqa: F401 - a call in the tables
+from onnxruntime.backend.session import verification
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 CPU = "CPUExecutionProvider"
@@ -254,7 +254,7 @@ under(EXCLUDE, CUDA, provider_options={CUDA: {}})
 prepare(two_nodes(("N", 2**14)), free_dimension_overrides={"N": 2**12})
     free_dimension_overrides: input 'X' would have 67108864 elements. The maximum is ..., because ORT computes
     size-dependent values when it loads the model
-look_up.reject_device("CUDA", ["CPU"], presence.advice(CUDA))
+look_up.reject_device("CUDA", ["CPU"], from_refusals("absent_provider", CUDA))
     device: 'CUDA' is not supported. This ORT build supports: CPU. ...CUDAExecutionProvider requires an NVIDIA GPU with
     its driver, and the base onnxruntime-gpu. To install this base, run in a checkout of this package: pip uninstall -y
     onnxruntime... && ORT_BACKEND_BASE=onnxruntime-gpu pip install .

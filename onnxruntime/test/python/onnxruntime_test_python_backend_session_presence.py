@@ -20,6 +20,7 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
 from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.refusals import suggestions
 from onnxruntime.backend.session import presence
 
 
@@ -149,7 +150,7 @@ class RegistrationTest(unittest.TestCase):
                     prepare({name: {}})
                 reasons.append(caught.exception.reason)
         self.assertIn("device", reasons[0])
-        self.assertTrue(reasons[1].endswith(presence.advice("NeverRegistered")))
+        self.assertTrue(reasons[1].endswith(suggestions.absent_provider("NeverRegistered")))
 
     def test_ort_knows_the_registered_libraries(self) -> None:
         self.assertFalse(presence._is_registered("NeverRegistered"))

@@ -11,25 +11,31 @@ tables (:mod:`allowlist.ort_options`, :mod:`allowlist.providers`), with text ren
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Iterator, Mapping
-from types import ModuleType
+from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING, NoReturn
 
 from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.allowlist.providers import ANY_PLUGIN, PROVIDER_NEEDS, PROVIDERS
 from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances, Permit, Place, Rule, Setting, texts_of
-from onnxruntime.backend.environment.configuration import LIBRARIES, PERMIT, tables
-from onnxruntime.backend.errors import NotPermittedError, name_of, refuse, reject, reject_key, reject_value, show, warn
+from onnxruntime.backend.errors import (
+    NotPermittedError,
+    from_refusals,
+    name_of,
+    refuse,
+    reject,
+    reject_key,
+    reject_value,
+    show,
+    warn,
+)
+from onnxruntime.backend.keywords import ENVIRONMENT, LIBRARIES, PERMIT
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_CUDA_DEVICE
 
 if TYPE_CHECKING:
     from onnxruntime.backend.request import Request
 
-REGISTER = (
-    'If it is a plugin EP, register its library first, with "plugins" in the environment or '
-    "onnxruntime.register_execution_provider_library"
-)
+_NOT_PERMITTED = "unknown or not permitted"  # the reason in a build without refusals/
 _MOST_WARNINGS = 8  # about the keyword arguments of a call: each one searches for similar names
 _ATTRIBUTES = {*ort_options.SESSION_ATTRIBUTES, *ort_options.RUN_ATTRIBUTES}
 _LONGEST_NAME = 100  # of an attribute
@@ -39,20 +45,19 @@ def permit(request: Request, facts: Circumstances) -> Permit:
     """Look up all settings of a request; ``facts`` describe the process, and the session without these settings."""
     eps = request.settings.get("provider_options")
     permitted = Permit(request.device, eps is not None, kinds=facts.kinds)
-    variable = "the environment variable ORT_ONNX_BACKEND_CONFIG"
-    for keyword in LIBRARIES.keys() & request.attributes.keys():
-        refuse(f'only {variable} can specify libraries, as {{"{keyword}": [...]}}', keyword)
+    variable = f"the environment variable {ENVIRONMENT}"
+    for keyword in LIBRARIES:
+        if keyword in request.attributes:
+            refuse(f'only {variable} can specify libraries, as {{"{keyword}": [...]}}', keyword)
     if PERMIT in request.attributes:
         refuse(f'only {variable} can specify the settings of callers, as {{"{PERMIT}": {{...}}}}', PERMIT)
-    if request.narrowing:
-        for problem in faults_of_permit(request.narrowing.permit, facts):
-            raise RuntimeError(f"{variable} cannot be used: {problem}")
-        facts = facts._replace(narrowing=request.narrowing)
+    request.narrowing.check_itself(facts)
+    facts = facts._replace(narrowing=request.narrowing)
     permitted.attributes, permitted.without_effect["session_options"] = attributes(
         ort_options.SESSION_ATTRIBUTES, request.attributes, facts, request.settings.get("session_options", NOTHING)
     )
     permitted.sizes = {
-        name: _parsed(ort_options.FREE_DIMENSION, size, ("free_dimension_overrides", "", name), facts).value
+        name: parsed(ort_options.FREE_DIMENSION, size, ("free_dimension_overrides", "", name), facts).value
         for name, size in request.settings.get("free_dimension_overrides", NOTHING).items()
     }
     if eps is None:
@@ -63,13 +68,11 @@ def permit(request: Request, facts: Circumstances) -> Permit:
             else:
                 warn(f"{name} is left out, because it requires {need.what}. Otherwise, {need.without}")
     else:
-        if facts.narrowing:
-            facts.narrowing.check_providers(eps)
+        facts.narrowing.check_providers(eps)
         for name, given in eps.items():
             if name not in facts.kinds and name not in PROVIDERS:
-                similar = suggestions().similar_provider(name)
-                step = "" if similar.endswith("?") else f". {REGISTER}"
-                refuse(f"unknown execution provider{similar}{step}", "provider_options", name, None if name else "")
+                advice = from_refusals("unknown_provider", name)
+                refuse(f"unknown execution provider{advice}", "provider_options", name, None if name else "")
             permitted.providers[name] = _options_of(name, given, facts)
         _check_device(request, permitted)
     for keyword in (word for word in ("session_config", "run_config") if word in request.settings):
@@ -125,9 +128,10 @@ def attributes(
             settings[name] = _look_up(table, name, value, facts, (name, "", None))
         elif len(name) <= _LONGEST_NAME and name not in _ATTRIBUTES:
             where, owner = ("run", RunOptions) if table is ort_options.RUN_ATTRIBUTES else ("session", SessionOptions)
-            reason = _documented(f"{where} attributes", "", name)
-            if reason or hasattr(owner, name):
-                refuse(f"{reason or 'not reviewed'}. Permitted attributes: {', '.join(sorted(table))}", name)
+            exists = hasattr(owner, name)
+            reason = from_refusals("why_attribute_refused", f"{where} attributes", name, exists)
+            if reason or exists:
+                refuse(f"{reason or _NOT_PERMITTED}. Permitted attributes: {', '.join(sorted(table))}", name)
     chosen = {name: setting.value for name, setting in settings.items()}
     return chosen, _without_effect(settings, facts._replace(attributes=chosen)) if settings else {}
 
@@ -162,16 +166,16 @@ def _look_up(
     table: Mapping[str, Rule], name: str, value: object, facts: Circumstances, place: Place, kind: str = ""
 ) -> Setting:
     """Return the setting of one name and value."""
-    return _parsed(_rule_of(table, name, facts, place, kind), value, place, facts)
+    return parsed(rule_of(table, name, facts, place, kind), value, place, facts)
 
 
-def _rule_of(table: Mapping[str, Rule], name: str, facts: Circumstances, place: Place, kind: str) -> Rule:
+def rule_of(table: Mapping[str, Rule], name: str, facts: Circumstances, place: Place, kind: str) -> Rule:
     """Return the rule of one name, or refuse the name."""
     rule = table.get(name)
     if rule is None and table is ort_options.SESSION_CONFIG:
         rule = next((family.rule for family in ort_options.SESSION_FAMILIES if family.permits(name, table)), None)
     if rule is None:
-        refuse(_why_unknown(table, place, kind), *place)
+        refuse(from_refusals("why_unknown", table, place, kind) or _NOT_PERMITTED, *place)
     if rule.since > facts.release:
         refuse("it requires ORT {}.{}. ORT {}.{} stores it and ignores it".format(*rule.since, *facts.release), *place)
     if rule.until is not None and facts.release >= rule.until:
@@ -179,38 +183,16 @@ def _rule_of(table: Mapping[str, Rule], name: str, facts: Circumstances, place: 
     return rule
 
 
-def _parsed(rule: Rule, value: object, place: Place, facts: Circumstances) -> Setting:
+def parsed(rule: Rule, value: object, place: Place, facts: Circumstances) -> Setting:
     """Return the setting of a rule with a value of its kind. Every setting that ORT receives passes this function."""
     try:
-        parsed = rule.kind.parse(value)
+        own = rule.kind.parse(value)
     except ValueError as error:
         if str(error) == rule.kind.forbidden:
             refuse(f"with the value {show(value)}, {error}", *place)
         reject_value(value, rule.kind.accepts, *place, why=str(error))
-    if facts.narrowing:
-        facts.narrowing.check(rule, parsed, place)
-    return Setting(rule, parsed, rule.kind.render(parsed), place)
-
-
-def faults_of_permit(permitted: Mapping[str, dict], facts: Circumstances) -> Iterator[str]:
-    """Return a sentence about each setting in a part PERMIT that the allowlist does not permit."""
-    for keyword, ep, names in tables(permitted):
-        kinds = {"": ort_options.BY_KEYWORD.get(keyword, dict.fromkeys(names, ort_options.FREE_DIMENSION))}
-        if keyword == "provider_options":
-            kinds = PROVIDERS.get(ep) or ({"plugin": ANY_PLUGIN} if ep in facts.kinds else {})
-        if not kinds:
-            yield f"{PERMIT}: {name_of(keyword, ep)}: unknown execution provider{suggestions().similar_provider(ep)}"
-        for name, values in names.items() if kinds else ():
-            place, refusals = (keyword, ep, name), []
-            for kind, table in kinds.items():
-                try:
-                    rule = _rule_of(table, name, facts, place, kind)
-                    for value in () if values is True else values:
-                        _parsed(rule, value, place, facts)
-                except NotPermittedError as refusal:
-                    refusals.append(refusal)
-            if len(refusals) == len(kinds):
-                yield f"{PERMIT}: {refusals[0]}"
+    facts.narrowing.check(rule, own, place)
+    return Setting(rule, own, rule.kind.render(own), place)
 
 
 def _without_effect(settings: Mapping[str, Setting], facts: Circumstances) -> dict[str, str]:
@@ -225,33 +207,6 @@ def _without_effect(settings: Mapping[str, Setting], facts: Circumstances) -> di
             if need.shared or text not in rule.already_so:
                 sentences[key] = f"{name_of(*place)} has no effect in this session: it requires {need.what}"
     return sentences
-
-
-def _why_unknown(known: Mapping[str, Rule], place: Place, kind: str) -> str:
-    """Return the most specific reason for the refusal of a name that no table contains."""
-    keyword, provider, key = place
-    if reason := _documented(*place, kind):
-        return reason
-    if provider and not (known and provider in PROVIDERS) and not suggestions().of_other_tables(key):
-        have = "are permitted" if provider in PROVIDERS else "have been reviewed"
-        return f"no options of this execution provider {have}. Use provider_options={{'{provider}': {{}}}}"
-    what = "option" if provider else "attribute" if keyword == "session_options" else "key"
-    return f"unknown {what}{suggestions().similar_name(*place, known)}"
-
-
-def _documented(*place: str) -> str:
-    """Return the documented reason of a refusal, or ``""``."""
-    from onnxruntime.backend import refusals  # only for errors  # noqa: PLC0415
-
-    found = refusals.find(*place)
-    return f"{found.hazard} ({found.reason})" if found else ""
-
-
-def suggestions() -> ModuleType:
-    """Return the module of suggestions, which only errors and warnings need."""
-    from onnxruntime.backend.refusals import suggestions  # only for errors  # noqa: PLC0415
-
-    return suggestions
 
 
 def _check_device(request: Request, permitted: Permit) -> None:
@@ -271,9 +226,9 @@ def _check_device(request: Request, permitted: Permit) -> None:
 
 def reject_device(device: object, supported: list[str], advice: str = "") -> NoReturn:
     """Raise the error for a device that is not one of the devices that this ORT supports."""
-    near = suggestions().device(device, supported)
-    listed = f"This ORT build supports: {', '.join(supported)}{f'. {advice}' if advice else ''}"
-    reject(f"{show(device)} is not supported. {near}{listed}", "device")
+    near = from_refusals("device", device, supported)
+    listed = f"This ORT build supports: {', '.join(supported)}"
+    reject(f"{show(device)} is not supported. {near}{listed}{advice}", "device")
 
 
 def refuse_while_model_configures(keywords: Iterable[str]) -> None:
@@ -287,7 +242,10 @@ def warn_unknown(given: Mapping[str, object], acting: Container[str]) -> tuple[s
     """Warn about keyword arguments that are not ``acting`` in this call, and return the warnings."""
     plain = {str.__str__(name): value for name, value in given.items()}  # a subclass of str can have its own methods
     ignored = [each for each in plain.items() if each[0] not in acting]
-    warnings = [suggestions().ignored_keyword(*each) for each in ignored[:_MOST_WARNINGS]]
+    warnings = [
+        from_refusals("ignored_keyword", name, value) or f"Keyword argument {show(name)} is ignored"
+        for name, value in ignored[:_MOST_WARNINGS]
+    ]
     if more := len(ignored) - len(warnings):
         warnings.append(f"{more} further keyword arguments are ignored")
     for warning in warnings:

@@ -11,18 +11,28 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import onnxruntime
 from onnxruntime.backend.allowlist.value_kinds import Kind
 from onnxruntime.backend.errors import nearest
 
-if TYPE_CHECKING:
-    from onnxruntime.backend.environment.narrowing import Narrowing
-
 NOTHING: Mapping = MappingProxyType({})
 _OF_THIS_PROCESS = (tuple(map(int, onnxruntime.__version__.split(".")[:2])), platform.machine(), platform.system())
 Place = tuple[str, str, str | None]  # of a setting: the keyword argument, the EP or "", and the key or None
+
+
+class Narrowing:
+    """Narrows the allowlist for callers. This class permits all that the allowlist permits."""
+
+    def check_itself(self, facts: Circumstances) -> None:
+        """Raise ``RuntimeError`` if it contains a setting that the allowlist does not permit."""
+
+    def check_providers(self, names: Iterable[str]) -> None:
+        """Refuse the first EP that callers may not choose, or may not move to another place in the order."""
+
+    def check(self, rule: Rule, parsed: object, place: Place) -> None:
+        """Refuse a setting that callers may not set, or not to this value."""
 
 
 class Circumstances(NamedTuple):
@@ -37,7 +47,7 @@ class Circumstances(NamedTuple):
     sizes: Mapping[str, int] = NOTHING  # of the free dimension overrides
     beside: Mapping[str, str] = NOTHING  # the texts of the entries specified together with this one
     kinds: Mapping[str, str] = NOTHING  # the EPs of the process, each with "built-in" or "plugin"
-    narrowing: Narrowing | None = None  # the settings that callers may set, if the environment specifies them
+    narrowing: Narrowing = Narrowing()  # the settings that callers may set
 
     def has(self, *eps: str) -> bool:
         """Return whether the session has one of these EPs."""

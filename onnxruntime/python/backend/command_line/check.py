@@ -21,6 +21,7 @@ from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import Page
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import name_of
+from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,10 +70,10 @@ def _settings(result: dict) -> dict[str, dict]:
         if not one["available"]:
             kind += ", not available in this process"
         found[f"{one['name']} ({kind})"] = one["options"]
-    for keyword in configuration.KEYWORDS[1:]:
+    for keyword in KEYWORDS[1:]:
         if result[keyword]:
             found[keyword] = result[keyword]
-    for keyword in configuration.LIBRARIES:
+    for keyword in LIBRARIES:
         if result[keyword]:
             found[keyword] = dict.fromkeys(result[keyword])
     return found

@@ -18,9 +18,9 @@ from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
 from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.command_line.output import MistakeError, one_line
-from onnxruntime.backend.environment import configuration
-from onnxruntime.backend.environment.configuration import KEYWORDS, LIBRARIES, PERMIT
+from onnxruntime.backend.environment import configuration, narrowing
 from onnxruntime.backend.errors import InputError, NotPermittedError, name_of, show, warn
+from onnxruntime.backend.keywords import ENVIRONMENT, KEYWORDS, LIBRARIES, PERMIT
 from onnxruntime.backend.libraries import extensions, plugins
 from onnxruntime.backend.session import presence
 
@@ -61,7 +61,7 @@ def validate(text: str) -> tuple[dict[str, object], list[dict[str, object]]]:
     problems = _faults(config)
     facts = presence.facts(onnxruntime.get_available_providers())
     permitted = config.get(PERMIT, {})
-    for fault in look_up.faults_of_permit(permitted, facts):
+    for fault in narrowing.faults_of_permit(permitted, facts):
         problems.append(_problem(fault, {}, PERMIT))
 
     specified = {keyword: config.get(keyword) for keyword in KEYWORDS}
@@ -211,8 +211,8 @@ def environment(config: Mapping[str, object], keywords: Iterable[str] = KEYWORDS
 
     :param keywords: the other settings of the environment that count.
     """
-    before = os.environ.get(request.ENVIRONMENT, "")
-    specified = request.of_environment()
+    before = os.environ.get(ENVIRONMENT, "")
+    specified = request.of_environment().settings
     changed = {}
     for keyword in keywords:
         if keyword in specified:
@@ -223,8 +223,8 @@ def environment(config: Mapping[str, object], keywords: Iterable[str] = KEYWORDS
             # On the command line, the path of a file can be relative.
             names.append(os.path.abspath(name) if os.path.isfile(name) else name)
         changed[keyword] = names
-    os.environ[request.ENVIRONMENT] = json.dumps(changed)
+    os.environ[ENVIRONMENT] = json.dumps(changed)
     try:
         yield
     finally:
-        os.environ[request.ENVIRONMENT] = before
+        os.environ[ENVIRONMENT] = before

@@ -25,8 +25,8 @@ from onnxruntime.backend import __version__
 from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import Page
 from onnxruntime.backend.errors import warn
+from onnxruntime.backend.keywords import ENVIRONMENT
 from onnxruntime.backend.provider_names import AZURE
-from onnxruntime.backend.request import ENVIRONMENT
 from onnxruntime.backend.session import failures, presence
 
 _COLUMN = 13  # of values, after their labels

@@ -53,7 +53,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
 def _providers(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> list[dict[str, object]]:
     """Return the nodes of each EP. Each EP except the CPU EP runs in a separate process."""
     words = [chosen.model, "--repeat", "0"]
-    for name in itertools.chain(chosen.extension, of_environment().get("extensions", [])):
+    for name in itertools.chain(chosen.extension, of_environment().settings.get("extensions", [])):
         words += ["--extension", name]
     kinds = presence.kinds()
     others = [name for name in kinds if name != CPU]

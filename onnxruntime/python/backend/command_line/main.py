@@ -23,9 +23,10 @@ from onnxruntime.backend.command_line import check, info, inspect, options, outp
 from onnxruntime.backend.command_line.configurations import problem
 from onnxruntime.backend.command_line.output import MistakeError, Page, one_line
 from onnxruntime.backend.errors import InputError, warn
+from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.provider_names import CUDA
-from onnxruntime.backend.request import FROM_ENVIRONMENT, of_environment
+from onnxruntime.backend.request import of_environment
 
 PROGRAM = "python -m onnxruntime.backend"
 
@@ -168,7 +169,7 @@ def _register(specified: list[str], use_environment: bool) -> list[str]:
     except RuntimeError as error:
         raise MistakeError(error) from None
     with contextlib.suppress(RuntimeError):
-        for name in of_environment().get("plugins", []) if use_environment else ():
+        for name in of_environment().settings.get("plugins", []) if use_environment else ():
             try:
                 plugins.register([name], FROM_ENVIRONMENT)
                 names.append(name)

@@ -33,10 +33,10 @@ from onnxruntime.backend.command_line import configurations, inputs, measure
 from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.command_line.run_page import show  # noqa: F401 (of each command)
 from onnxruntime.backend.environment.configuration import KEYWORDS, LIBRARIES
+from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 from onnxruntime.backend.openvino import parallel_models
 from onnxruntime.backend.provider_names import CPU, OF_OPENVINO
 from onnxruntime.backend.refusals.suggestions import provider_named
-from onnxruntime.backend.request import FROM_ENVIRONMENT
 from onnxruntime.backend.session import presence, verification
 
 _WARM_UP = 3

@@ -19,7 +19,7 @@ from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Family, Rule
 from onnxruntime.backend.command_line.options import conditions
-from onnxruntime.backend.environment.configuration import KEYWORDS, LIBRARIES, PERMIT
+from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES, PERMIT
 from onnxruntime.backend.request import MOST_ENTRIES
 
 

@@ -12,13 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from onnxruntime.backend.errors import name_of, nearest, show
+from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES, PERMIT
 
-# The keyword arguments that contain settings. JSON text can contain these, LIBRARIES, and PERMIT.
-KEYWORDS = ("provider_options", "session_config", "run_config", "session_options", "free_dimension_overrides")
-# The lists of libraries, which are code: only the environment may contain them, each with the form of its entries.
-LIBRARIES = {"extensions": "absolute paths", "plugins": "EP=LIBRARY texts"}
-PERMIT = "permit"  # the settings that callers may set, by keyword: True for each permitted value, or a list of values
-LIMITS = frozenset({"timeout", "cancellation"})  # the keyword arguments that limit a run
 # The longest file: more than a hundred times the length of all permitted keys with their longest values.
 MOST_CHARACTERS = 1 << 24
 

@@ -10,25 +10,29 @@ so it needs no permission: ``prepare(model, **rep.configuration())`` works under
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NoReturn
 
+from onnxruntime.backend.allowlist import look_up, ort_options
+from onnxruntime.backend.allowlist.providers import ANY_PLUGIN, PROVIDERS
+from onnxruntime.backend.allowlist.rules import Circumstances, Narrowing, Place, Rule
 from onnxruntime.backend.allowlist.value_kinds import Kind
-from onnxruntime.backend.environment.configuration import KEYWORDS, PERMIT
-from onnxruntime.backend.errors import name_of, refuse, show
-
-if TYPE_CHECKING:
-    from onnxruntime.backend.allowlist.rules import Place, Rule
+from onnxruntime.backend.environment.configuration import tables
+from onnxruntime.backend.errors import NotPermittedError, from_refusals, name_of, refuse, show
+from onnxruntime.backend.keywords import ENVIRONMENT, KEYWORDS, PERMIT
 
 
-class Narrowing:
+class NarrowedToPermit(Narrowing):
     """The settings that callers may set: names with ``True`` for all permitted values, or with a list of values."""
 
     def __init__(self, configuration: Mapping[str, dict]) -> None:
         self.permit, self._defaults = configuration[PERMIT], configuration
 
+    def check_itself(self, facts: Circumstances) -> None:
+        for problem in faults_of_permit(self.permit, facts):
+            raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {problem}")
+
     def check_providers(self, names: Iterable[str]) -> None:
-        """Refuse the first EP that callers may not choose, or may not move to another place in the order."""
         permitted = _table(self.permit, "provider_options")
         if not names and "provider_options" not in {*self.permit, *self._defaults}:
             _refuse(("provider_options", "", None), permitted)
@@ -39,7 +43,6 @@ class Narrowing:
                 _refuse(("provider_options", name, None), permitted)
 
     def check(self, rule: Rule, parsed: object, place: Place) -> None:
-        """Refuse a setting that callers may not set, or not to this value."""
         keyword, provider, key = place if place[0] in KEYWORDS else ("session_options", "", place[0])
         names, defaults = (_table(each, keyword, provider) for each in (self.permit, self._defaults))
         permitted = names.get(key, [])
@@ -48,6 +51,28 @@ class Narrowing:
         values = [*permitted, defaults[key]] if key in defaults else permitted
         if not _contains(values, parsed, rule.kind):
             _refuse(place, permitted or names, name_of(keyword, provider, key if permitted else None))
+
+
+def faults_of_permit(permitted: Mapping[str, dict], facts: Circumstances) -> Iterator[str]:
+    """Return a sentence about each setting in a part PERMIT that the allowlist does not permit."""
+    for keyword, ep, names in tables(permitted):
+        kinds = {"": ort_options.BY_KEYWORD.get(keyword, dict.fromkeys(names, ort_options.FREE_DIMENSION))}
+        if keyword == "provider_options":
+            kinds = PROVIDERS.get(ep) or ({"plugin": ANY_PLUGIN} if ep in facts.kinds else {})
+        if not kinds:
+            advice = from_refusals("similar_provider", ep)
+            yield f"{PERMIT}: {name_of(keyword, ep)}: unknown execution provider{advice}"
+        for name, values in names.items() if kinds else ():
+            place, refusals = (keyword, ep, name), []
+            for kind, table in kinds.items():
+                try:
+                    rule = look_up.rule_of(table, name, facts, place, kind)
+                    for value in () if values is True else values:
+                        look_up.parsed(rule, value, place, facts)
+                except NotPermittedError as refusal:
+                    refusals.append(refusal)
+            if len(refusals) == len(kinds):
+                yield f"{PERMIT}: {refusals[0]}"
 
 
 def _table(configuration: Mapping[str, dict], keyword: str, provider: str = "") -> Mapping[str, object]:
@@ -68,6 +93,6 @@ def _contains(values: Iterable[object], parsed: object, kind: Kind) -> bool:
 def _refuse(place: Place, permitted: Iterable[object], where: str = "provider_options") -> NoReturn:
     listed = f"Permitted in {where}: {', '.join(map(show, permitted)) or 'nothing'}"
     refuse(
-        f'"{PERMIT}" in the environment variable ORT_ONNX_BACKEND_CONFIG does not contain this setting. {listed}',
+        f'"{PERMIT}" in the environment variable {ENVIRONMENT} does not contain this setting. {listed}',
         *place,
     )

@@ -18,7 +18,7 @@ from importlib.machinery import PathFinder
 
 from onnxruntime import SessionOptions
 from onnxruntime.backend.errors import show
-from onnxruntime.backend.request import FROM_ENVIRONMENT
+from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 
 
 def check(names: Iterable[str]) -> list[str]:

@@ -11,12 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from onnxruntime import RunOptions, SessionOptions, get_all_providers
+import onnxruntime
+from onnxruntime import RunOptions, SessionOptions
+from onnxruntime.backend import refusals
 from onnxruntime.backend.allowlist.ort_options import BY_KEYWORD, RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.environment.configuration import KEYWORDS, LIMITS
+from onnxruntime.backend.allowlist.rules import Place, Rule
 from onnxruntime.backend.errors import name_of, nearest, show
-from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE
+from onnxruntime.backend.keywords import KEYWORDS, LIMITS
+from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, OPENVINO, TENSORRT
+from onnxruntime.capi import build_and_package_info
 
 _LONGEST, _LONGEST_NAME = 400, 100
 _MOST = 16  # far more than the EPs of a session
@@ -24,6 +28,10 @@ _MOST = 16  # far more than the EPs of a session
 _SHORTEST_PART = 5
 _MOST_SUGGESTED = 3
 _SUFFIX = "executionprovider"
+_REGISTER = (
+    'If it is a plugin EP, register its library first, with "plugins" in the environment or '
+    "onnxruntime.register_execution_provider_library"
+)
 _FOR_SESSION_OPTIONS = (
     "Pass attributes as keyword arguments, such as intra_op_num_threads=2, and config entries in "
     "session_config={...}. Or create an InferenceSession with these options and pass it as the model"
@@ -40,7 +48,7 @@ _INSTEAD = {
 
 def provider_named(name: str, others: Iterable[str] = ()) -> str:
     """Return the EP with a short name such as ``"cuda"``, among those that ORT knows and others, or ``""``."""
-    for known in (*PROVIDERS, *get_all_providers(), *others) if len(name) <= _LONGEST_NAME else ():
+    for known in (*PROVIDERS, *onnxruntime.get_all_providers(), *others) if len(name) <= _LONGEST_NAME else ():
         if name.lower() in (known.lower(), known.lower().removesuffix(_SUFFIX)):
             return known
     return ""
@@ -136,6 +144,49 @@ def similar_provider(name: str) -> str:
     names = {known.lower().removesuffix(_SUFFIX): known for known in PROVIDERS}
     meant = names.get(nearest(name.strip().lower().partition("exec")[0], names))
     return _did_you_mean([f"'{meant}'"]) if meant else f". Known: {', '.join(PROVIDERS)}"
+
+
+def unknown_provider(name: str) -> str:
+    """Return the sentences that suggest an EP with a similar name, or that list the known EPs and the next step."""
+    similar = similar_provider(name)
+    return similar if similar.endswith("?") else f"{similar}. {_REGISTER}"
+
+
+def absent_provider(name: str) -> str:
+    """Return the sentence about the next step for an EP that this process does not have."""
+    if name not in (CUDA, TENSORRT):
+        return f". {_REGISTER}"
+    base, intel = build_and_package_info.package_name, ""
+    if OPENVINO in onnxruntime.get_available_providers():
+        intel = f"For an Intel GPU, pass provider_options={{'{OPENVINO}': {{'device_type': 'GPU'}}}}. "
+    return (
+        f". {intel}{name} requires an NVIDIA GPU with its driver, and the base onnxruntime-gpu. To install this "
+        f"base, run in a checkout of this package: pip uninstall -y {base} && ORT_BACKEND_BASE=onnxruntime-gpu pip "
+        "install ."
+    )
+
+
+def why_unknown(known: Mapping[str, Rule], place: Place, kind: str) -> str:
+    """Return the most specific reason for the refusal of a name that no table contains."""
+    keyword, provider, key = place
+    if reason := why_refused(*place, kind):
+        return reason
+    if provider and not (known and provider in PROVIDERS) and not of_other_tables(key):
+        have = "are permitted" if provider in PROVIDERS else "have been reviewed"
+        return f"no options of this execution provider {have}. Use provider_options={{'{provider}': {{}}}}"
+    what = "option" if provider else "attribute" if keyword == "session_options" else "key"
+    return f"unknown {what}{similar_name(*place, known)}"
+
+
+def why_refused(*place: str) -> str:
+    """Return the documented reason of a refusal, or ``""``."""
+    found = refusals.find(*place)
+    return f"{found.hazard} ({found.reason})" if found else ""
+
+
+def why_attribute_refused(where: str, name: str, exists: bool) -> str:
+    """Return the reason for the refusal of an attribute, or ``""`` if neither ORT nor a table has its name."""
+    return why_refused(where, "", name) or ("not reviewed" if exists else "")
 
 
 def of_other_tables(name: str) -> list[str]:

@@ -13,8 +13,8 @@ from onnxruntime.backend import request
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES
 from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances
-from onnxruntime.backend.environment.configuration import KEYWORDS
 from onnxruntime.backend.errors import reject, warn
+from onnxruntime.backend.keywords import KEYWORDS
 
 
 class RunSettings:
@@ -37,7 +37,7 @@ class RunSettings:
         for keyword in (word for word in KEYWORDS if word in attributes):
             reject("cannot be set for a run. Pass it to prepare", keyword)
         if attributes or run_config is not None:
-            facts = facts._replace(narrowing=request.narrowing(request.of_environment()))
+            facts = facts._replace(narrowing=request.of_environment().narrowing)
         found, without_effect = look_up.attributes(RUN_ATTRIBUTES, attributes, facts)
         entries = self.entries
         if run_config is not None:

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend import locks
+from onnxruntime.backend import locks, optional_parts
 from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
 from onnxruntime.backend.allowlist.providers import hardware_for, option_texts
 from onnxruntime.backend.allowlist.rules import Permit, Setting
 from onnxruntime.backend.errors import NotPermittedError, reject, reject_value, reworded
-from onnxruntime.backend.libraries import extensions
+from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 from onnxruntime.backend.openvino.replacement import Origin
 from onnxruntime.backend.provider_names import OF_OPENVINO, ON_ANY_DEVICE, TENSORRT
 from onnxruntime.backend.session import failures, free_dimensions, presence, state, verification
@@ -46,7 +46,11 @@ def create(
         own[RECORD_ASSIGNMENT] = "1"
     for key, text in {**own, **permit.session_config}.items():
         options.add_session_config_entry(key, text)
-    registered = extensions.register(options, libraries)
+    registered: tuple[str, ...] = ()
+    if libraries:
+        purpose = f"Extensions cannot be registered{FROM_ENVIRONMENT}"
+        extensions = optional_parts.require("libraries.extensions", purpose)
+        registered = extensions.register(options, libraries)
     shapes = free_dimensions.apply(options, permit, model)
     try:
         session = _open(model, options, permit)

@@ -12,14 +12,13 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 import onnxruntime
-from onnxruntime.backend.allowlist import look_up
+from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Circumstances, Permit
-from onnxruntime.backend.errors import reject, show, warn
-from onnxruntime.backend.libraries import plugins
-from onnxruntime.backend.provider_names import CPU, CUDA, CUDA_DEVICE, ON_CUDA_DEVICE, OPENVINO, TENSORRT
+from onnxruntime.backend.errors import from_refusals, reject, show, warn
+from onnxruntime.backend.provider_names import CPU, CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
 from onnxruntime.backend.request import of_environment, split_device
-from onnxruntime.capi import _pybind_state, build_and_package_info
+from onnxruntime.capi import _pybind_state
 
 _EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
 EXCLUDED = f"the environment variable {_EXCLUDE} excludes the execution providers of this device"
@@ -46,7 +45,7 @@ def stock_list(available: Sequence[str]) -> list[str]:
         if name == CPU:
             warn(f"Environment variable {_EXCLUDE} cannot exclude {CPU}, which every session has")
         elif name not in (*onnxruntime.get_all_providers(), *PROVIDERS, *available):
-            similar = look_up.suggestions().similar_provider(name)
+            similar = from_refusals("similar_provider", name)
             warn(f"Environment variable {_EXCLUDE} excludes an unknown execution provider, {show(name)}{similar}")
     built_in = available[: available.index(CPU) + 1]
     return [name for name in built_in if name not in excluded]
@@ -76,14 +75,27 @@ def kinds() -> dict[str, str]:
     return built_in | {device.ep_name: "plugin" for device in plugin_devices()}
 
 
+def register_plugins(names: Iterable[str], origin: str = "") -> None:
+    """Register the libraries of plugin EPs; ``origin`` ends an error."""
+    if names:
+        purpose = f"Plugins cannot be registered{origin}"
+        optional_parts.require("libraries.plugins", purpose).register(names, origin)
+
+
 def check_devices(specified: Iterable[str]) -> None:
     """Reject a specified plugin EP whose registered library found no device. No built-in EP of its name replaces it."""
     present = kinds() if specified else {}
     for name in specified:
         absent = name not in present and _is_registered(name)
-        if absent or (present.get(name) != "plugin" and plugins.lacks_device(name)):
+        if absent or (present.get(name) != "plugin" and _lacks_device(name)):
             found = "found no device on this machine that it supports"
             reject(f"the library of this plugin EP is registered, but {found}", "provider_options", name)
+
+
+def _lacks_device(name: str) -> bool:
+    """Return whether the library of a plugin EP is registered and found no device."""
+    plugins = optional_parts.load("libraries.plugins")
+    return plugins is not None and plugins.lacks_device(name)
 
 
 def _is_registered(name: str) -> bool:
@@ -96,24 +108,10 @@ def _is_registered(name: str) -> bool:
     return False
 
 
-def advice(name: str) -> str:
-    """Return the next step for an EP that this process does not have."""
-    if name in (CUDA, TENSORRT):
-        base, intel = build_and_package_info.package_name, ""
-        if OPENVINO in onnxruntime.get_available_providers():
-            intel = f"For an Intel GPU, pass provider_options={{'{OPENVINO}': {{'device_type': 'GPU'}}}}. "
-        return (
-            f"{intel}{name} requires an NVIDIA GPU with its driver, and the base onnxruntime-gpu. To install this "
-            f"base, run in a checkout of this package: pip uninstall -y {base} && ORT_BACKEND_BASE=onnxruntime-gpu pip "
-            "install ."
-        )
-    return look_up.REGISTER
-
-
 def advice_on_device(device: object) -> str:
     """Return the next step for a device that this build does not support, ``""`` if no other base supports it."""
     on_cuda = show(device).upper().startswith(("'CUDA", "'GPU"))
-    return advice(CUDA) if on_cuda and CUDA not in kinds() else ""
+    return from_refusals("absent_provider", CUDA) if on_cuda and CUDA not in kinds() else ""
 
 
 def check_available(permit: Permit) -> None:
@@ -122,7 +120,8 @@ def check_available(permit: Permit) -> None:
         if name in _excluded() and name != CPU:
             reject(f"the environment variable {_EXCLUDE} excludes it", "provider_options", name)
         if name not in permit.kinds:
-            available = f"Available: {', '.join(onnxruntime.get_available_providers())}. {advice(name)}"
+            advice = from_refusals("absent_provider", name)
+            available = f"Available: {', '.join(onnxruntime.get_available_providers())}{advice}"
             problem = f"the execution provider is not available in this process. {available}"
             reject(problem, "provider_options", name)
 
@@ -137,7 +136,7 @@ def supports_device(device: str, built_for: str) -> bool:
     name, index = split_device(device)
     if name in CUDA_DEVICE:
         with suppress(RuntimeError):  # prepare raises it
-            plugins.register(of_environment().get("plugins", ()))
+            register_plugins(of_environment().settings.get("plugins", ()))
         if any(len(plugin_devices(ep)) > (index or 0) for ep in ON_CUDA_DEVICE):
             return True
         name, index = "GPU", None
