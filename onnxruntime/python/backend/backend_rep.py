@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
-from types import MappingProxyType
 from typing import NoReturn
 
 from onnx.backend.base import BackendRep
@@ -23,9 +22,12 @@ from onnxruntime.backend.session.verification import NOTHING_APPLIED, Applied
 from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
 
 
-def _read_only(report: Mapping) -> Mapping:
-    """Return a read-only copy. If a program compares a proxy with its own object, the object receives the mapping."""
-    return MappingProxyType({name: _read_only(of) if isinstance(of, Mapping) else of for name, of in report.items()})
+def _plain(report: Mapping) -> dict:
+    """Return a copy that JSON can represent: a member of an enum becomes its name."""
+    copied = {}
+    for name, value in report.items():
+        copied[name] = _plain(value) if isinstance(value, Mapping) else getattr(value, "name", value)
+    return copied
 
 
 class OnnxRuntimeBackendRep(BackendRep):
@@ -55,14 +57,14 @@ class OnnxRuntimeBackendRep(BackendRep):
         return tuple(self.session.get_providers())
 
     @property
-    def provider_options(self) -> Mapping[str, Mapping[str, str]]:
+    def provider_options(self) -> dict[str, dict[str, str]]:
         """For each specified EP, the specified options (and its ``device_id``) as ORT reports them."""
-        return _read_only(self._applied.provider_options)
+        return _plain(self._applied.provider_options)
 
     @property
-    def unconfirmed(self) -> Mapping[str, Mapping[str, object]]:
+    def unconfirmed(self) -> dict[str, dict[str, object]]:
         """By EP, the options that it cannot report; by keyword argument, settings without effect in this session."""
-        return _read_only(self._applied.unconfirmed)
+        return _plain(self._applied.unconfirmed)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -75,24 +77,27 @@ class OnnxRuntimeBackendRep(BackendRep):
         return self._applied.extensions
 
     @property
-    def session_options(self) -> Mapping[str, object]:
+    def session_options(self) -> dict[str, object]:
         """The specified attributes of :class:`onnxruntime.SessionOptions`, as stored in the session."""
-        return _read_only(self._applied.session_options)
+        return _plain(self._applied.session_options)
 
     @property
-    def session_config(self) -> Mapping[str, str]:
+    def session_config(self) -> dict[str, str]:
         """The specified session config entries, as stored in the session."""
-        return _read_only(self._applied.configuration.get("session_config", NOTHING))
+        return _plain(self._applied.configuration.get("session_config", NOTHING))
 
     @property
-    def run_config(self) -> Mapping[str, str]:
+    def run_config(self) -> dict[str, str]:
         """The run config entries of every run, as stored in ORT's run options."""
         settings = self._ready().settings
-        return MappingProxyType({key: settings.options.get_run_config_entry(key) for key in settings.entries})
+        return {key: settings.options.get_run_config_entry(key) for key in settings.entries}
 
     @property
-    def node_assignment(self) -> Mapping[str, int] | None:
-        """For each EP, the number of its nodes; ``None`` if ORT keeps no record, as usual if no EP was specified."""
+    def node_assignment(self) -> verification.NodeAssignment | None:
+        """For each EP, the number of its nodes; ``None`` if ORT keeps no record, as usual if no EP was specified.
+
+        Its text is a sentence, such as ``3 of 412 nodes on CUDAExecutionProvider, 409 on CPUExecutionProvider``.
+        """
         return verification.node_assignment(self.session)
 
     def configuration(self) -> dict[str, dict]:
@@ -131,11 +136,12 @@ class OnnxRuntimeBackendRep(BackendRep):
             return f"<{name}, closed>"
         path = getattr(session, "_model_path", None)
         model = ascii(os.path.basename(path)) if path else f"graph {session.get_modelmeta().graph_name!a}"
-        configured = ""
+        nodes = self.node_assignment if "provider_options" in self._applied.configuration else None
+        configured = f" on {', '.join(session.get_providers())}" if nodes is None else f": {nodes}"
         for report in ("provider_options", "session_options", "session_config", "run_config", "unconfirmed"):
-            plain = {key: dict(of) if isinstance(of, Mapping) else of for key, of in getattr(self, report).items()}
-            configured += f", {report}={plain!a}" if plain else ""
-        return f"<{name} of {model} on {', '.join(session.get_providers())}{configured}>"
+            values = getattr(self, report)
+            configured += f", {report}={values!a}" if values else ""
+        return f"<{name} of {model}{configured}>"
 
     def __copy__(self) -> OnnxRuntimeBackendRep:
         copied = object.__new__(type(self))
@@ -150,17 +156,18 @@ class OnnxRuntimeBackendRep(BackendRep):
             "shares the session"
         )
 
-    def run_options(self, run_config: Mapping[str, object] | None = None) -> RunOptions:
+    def run_options(self, run_config: Mapping[str, object] | None = None, **attributes) -> RunOptions:
         """
         Return new :class:`onnxruntime.RunOptions` for runs of :attr:`session` with your own IO binding::
 
             rep.session.run_with_iobinding(binding, rep.run_options())
 
         :param run_config: ``{key: value}`` of run config entries. They override prepared entries with the same key.
+        :param attributes: permitted attributes of :class:`onnxruntime.RunOptions`, as for :meth:`run`.
         :raises RuntimeError: on a session that captures graphs, if :meth:`run` uses this ``gpu_graph_id`` (default: 0).
         """
         runs = self._ready()
-        settings, _ = runs.settings.overridden_by(runs.circumstances, run_config)
+        settings, _ = runs.settings.overridden_by(runs.circumstances, run_config, attributes)
         if runs.capture is not None:
             runs.capture.lend(settings.entries)
         return settings.options

@@ -11,6 +11,7 @@ import gc
 import itertools
 import json
 import os
+import pickle
 import tempfile
 import unittest
 import warnings
@@ -28,6 +29,7 @@ from onnxruntime.backend import prepare
 from onnxruntime.backend.allowlist.rules import NOTHING
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.runs.limits import Cancellation
+from onnxruntime.backend.session import verification
 from onnxruntime.backend.session.routes import Runs
 
 CPU = "CPUExecutionProvider"
@@ -86,7 +88,7 @@ class DescriptionTest(unittest.TestCase):
             )
         self.assertEqual(
             repr(rep),
-            f"<OnnxRuntimeBackendRep of 'some model\\x1b.onnx' on {CPU}, provider_options={{'{CPU}': {{}}}}, "
+            f"<OnnxRuntimeBackendRep of 'some model\\x1b.onnx': 2 of 2 nodes on {CPU}, provider_options={{'{CPU}': {{}}}}, "
             f"session_options={{'intra_op_num_threads': 2}}, session_config={{'{SPINNING}': '0'}}, "
             f"run_config={SHRINKING}>",
         )
@@ -173,19 +175,45 @@ class ConfigurationTest(unittest.TestCase):
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            reps = prepare(two_nodes(), provider_options={CPU: {}}, inter_op_num_threads=2), prepare(open_session())
+            specified = {"provider_options": {CPU: {}}, "session_config": PREPACKING, "run_config": SHRINKING}
+            reps = prepare(two_nodes(), **specified, inter_op_num_threads=2), prepare(open_session())
         for rep, name in itertools.product(reps, REPORTS):
             with self.subTest(name):
                 before = repr(getattr(rep, name))
-                for report in (getattr(rep, name), *getattr(rep, name).values()):
+                whole = getattr(rep, name)
+                for report in (whole, *whole.values()):
                     if isinstance(report, Mapping):
-                        with self.assertRaises(TypeError):
-                            report["x"] = "1"
+                        report["x"] = "1"
                         self.assertEqual(report, Writing())
                 with self.assertRaises(AttributeError):
                     setattr(rep, name, None)
                 self.assertEqual(repr(getattr(rep, name)), before)
         self.assertFalse(NOTHING)
+
+    def test_reports_are_plain_data(self) -> None:
+        attributes = {
+            "graph_optimization_level": "ORT_ENABLE_BASIC",
+            "intra_op_num_threads": 1,
+            "use_deterministic_compute": True,
+        }
+        specified = {"provider_options": {CPU: {}}, "session_config": PREPACKING, "run_config": SHRINKING}
+        rep = prepare(two_nodes(), **specified, **attributes)
+        reports = {name: getattr(rep, name) for name in (*REPORTS, "node_assignment")}
+        self.assertEqual(json.loads(json.dumps(reports)), reports)
+        self.assertEqual(pickle.loads(pickle.dumps(reports)), reports)
+        self.assertEqual(reports["session_options"], attributes)
+
+    def test_where_the_nodes_are(self) -> None:
+        rep = prepare(two_nodes(), provider_options={CPU: {}})
+        self.assertEqual(f"{rep.node_assignment}", f"2 of 2 nodes on {CPU}")
+        for counts, sentence in (
+            ({"X": 3, CPU: 409}, f"3 of 412 nodes on X, 409 on {CPU}"),
+            ({"X": 0, "Y": 1, CPU: 0}, f"0 of 1 nodes on X, 1 on Y, 0 on {CPU}"),
+        ):
+            nodes = {ep: [None] * count for ep, count in counts.items()}
+            with mock.patch.object(verification, "recorded_nodes", return_value=nodes):
+                self.assertEqual(str(rep.node_assignment), sentence)
+                self.assertIn(f"of graph 'test': {sentence}, provider_options=", repr(rep))
 
 
 @unittest.skipUnless(hasattr(onnxruntime, "ModelPackageContext"), "requires ONNX Runtime 1.32 or newer")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from types import MappingProxyType
 from typing import NamedTuple
 
 from onnxruntime import InferenceSession, get_device
@@ -134,13 +133,22 @@ def _same(reported: str, text: str, setting: Setting | None) -> bool:
     return reported == text
 
 
-def node_assignment(session: InferenceSession) -> Mapping[str, int] | None:
+class NodeAssignment(dict[str, int]):
+    """The number of nodes of each EP, in the order of the session. Its text is a sentence."""
+
+    def __repr__(self) -> str:
+        (first, taken), *others = self.items()
+        parts = [f"{taken} of {sum(self.values())} nodes on {first}", *(f"{count} on {name}" for name, count in others)]
+        return ", ".join(parts)
+
+
+def node_assignment(session: InferenceSession) -> NodeAssignment | None:
     """Return the number of nodes that each EP of a session took, or ``None`` if ORT has no record.
 
     ORT records nothing for a model in ORT format, for example.
     """
     counts = {name: len(nodes) for name, nodes in recorded_nodes(session).items()}
-    return MappingProxyType(counts) if any(counts.values()) else None
+    return NodeAssignment(counts) if any(counts.values()) else None
 
 
 def recorded_nodes(session: InferenceSession) -> dict[str, list]:
