@@ -137,8 +137,8 @@ def main(arguments: list[str]) -> None:
             sys.exit("The labels differ from those of the default configuration.")
         labels = found
         print("  providers     ", ", ".join(rep.providers))
-        print("  session_config", dict(rep.session_config))
-        print("  run_config    ", dict(rep.run_config))
+        print("  session_config", rep.session_config)
+        print("  run_config    ", rep.run_config)
         print(f"  CPU time       {cpu_seconds(rep, contents[:40]):.2f} s for {len(contents[:40])} files, 10 ms apart\n")
     if "--each" in arguments:
         for path, label in zip(paths, labels, strict=True):

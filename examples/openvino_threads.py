@@ -45,8 +45,8 @@ def main(model: str) -> None:
     for threads in (2, 4):
         rep = onnxruntime.backend.prepare(model, provider_options={EP: {"num_of_threads": threads}})
         print(f"num_of_threads={threads}: {working_threads(rep, files)} working")
-    print("nodes      ", dict(rep.node_assignment))
-    print("unconfirmed", dict(rep.unconfirmed))
+    print("nodes      ", rep.node_assignment)
+    print("unconfirmed", rep.unconfirmed)
 
 
 if __name__ == "__main__":

@@ -91,9 +91,9 @@ def main(model: str, file: str | None = None) -> None:
     for name, sound in sounds.items():
         likely = speech(rep, sound.astype(np.float32))
         print(f"{name:10} {'speech' if likely.max() > 0.5 else 'no speech':10} at most {likely.max():.2f}")
-    print("session_config", dict(rep.session_config))
-    print("run_config    ", dict(rep.run_config))
-    print("nodes         ", dict(rep.node_assignment))
+    print("session_config", rep.session_config)
+    print("run_config    ", rep.run_config)
+    print("nodes         ", rep.node_assignment)
 
 
 if __name__ == "__main__":

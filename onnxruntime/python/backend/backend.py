@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Mapping
 
 from onnx import ModelProto
@@ -132,6 +134,7 @@ class OnnxRuntimeBackend(Backend):
             from unittest import SkipTest  # long to import, and rarely needed  # noqa: PLC0415
 
             raise SkipTest(reason)
+        started = time.perf_counter()
         source = _source(model)
         if device is not None and not cls.supports_device(device):
             known = dict.fromkeys(["CPU", *CUDA_DEVICE, *get_device().split("-")])
@@ -148,7 +151,9 @@ class OnnxRuntimeBackend(Backend):
         except NotPermittedError as refusal:
             raise requested.with_origin(refusal) from None
         state.of(session).applied = verification.read_back(session, permit, libraries)
-        return cls.prepare(session, device, **kwargs)
+        rep = cls.prepare(session, device, **kwargs)
+        _log(rep, time.perf_counter() - started)
+        return rep
 
     @classmethod
     def run_model(cls, model, inputs, device: str | None = None, **kwargs) -> list:
@@ -177,6 +182,13 @@ class OnnxRuntimeBackend(Backend):
     def run_node(cls, node, inputs, device=None, outputs_info=None, **kwargs):
         """Not implemented, because running a model node by node takes much longer than running the model."""
         raise NotImplementedError("Running single nodes is not implemented. Run a model that contains the node")
+
+
+def _log(rep: object, seconds: float) -> None:
+    """Write a record with the reports of a prepared model to the logger of this package."""
+    logging = sys.modules.get("logging")  # long to import, and without it no program reads records
+    if logging is not None and (logger := logging.getLogger(__package__)).isEnabledFor(logging.INFO):
+        logger.info("Prepared in %.3f s: %s", seconds, repr(rep))  # a record does not keep the session
 
 
 def _prepare_open(model, device: object, keywords: dict, attributes: dict) -> OnnxRuntimeBackendRep:

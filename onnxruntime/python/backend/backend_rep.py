@@ -16,6 +16,7 @@ from onnx.backend.base import BackendRep
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist.rules import NOTHING
+from onnxruntime.backend.errors import from_refusals
 from onnxruntime.backend.session import verification
 from onnxruntime.backend.session.routes import NOT_READY, Runs
 from onnxruntime.backend.session.verification import NOTHING_APPLIED, Applied
@@ -142,6 +143,16 @@ class OnnxRuntimeBackendRep(BackendRep):
             values = getattr(self, report)
             configured += f", {report}={values!a}" if values else ""
         return f"<{name} of {model}{configured}>"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Suggest the replacement for a name of ``InferenceSession``."""
+        if not name.startswith("_") and hasattr(InferenceSession, name) and not hasattr(type(self), name):
+            problem = f"a prepared model has no attribute {name!r}{from_refusals('of_session', name)}"
+            raise AttributeError(problem, name=name, obj=self)
+        object.__getattribute__(self, name)  # raises Python's own error
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("A prepared model is not callable. Use rep.run(inputs)")
 
     def __copy__(self) -> OnnxRuntimeBackendRep:
         copied = object.__new__(type(self))

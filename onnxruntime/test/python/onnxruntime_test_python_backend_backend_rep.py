@@ -10,8 +10,10 @@ import copy
 import gc
 import itertools
 import json
+import operator
 import os
 import pickle
+import re
 import tempfile
 import unittest
 import warnings
@@ -88,8 +90,9 @@ class DescriptionTest(unittest.TestCase):
             )
         self.assertEqual(
             repr(rep),
-            f"<OnnxRuntimeBackendRep of 'some model\\x1b.onnx': 2 of 2 nodes on {CPU}, provider_options={{'{CPU}': {{}}}}, "
-            f"session_options={{'intra_op_num_threads': 2}}, session_config={{'{SPINNING}': '0'}}, "
+            f"<OnnxRuntimeBackendRep of 'some model\\x1b.onnx': 2 of 2 nodes on {CPU}, "
+            f"provider_options={{'{CPU}': {{}}}}, session_options={{'intra_op_num_threads': 2}}, "
+            f"session_config={{'{SPINNING}': '0'}}, "
             f"run_config={SHRINKING}>",
         )
         plain = repr(prepare(two_nodes()))
@@ -202,6 +205,33 @@ class ConfigurationTest(unittest.TestCase):
         self.assertEqual(json.loads(json.dumps(reports)), reports)
         self.assertEqual(pickle.loads(pickle.dumps(reports)), reports)
         self.assertEqual(reports["session_options"], attributes)
+
+    def test_each_model_has_one_record(self) -> None:
+        with self.assertLogs("onnxruntime.backend", "INFO") as logged:
+            rep = prepare(two_nodes(), provider_options={CPU: {}}, session_config=PREPACKING, unknown="of the caller")
+            rep.run([X])
+            rep.with_run_config(SHRINKING)
+        (record,) = logged.records
+        self.assertEqual(record.levelname, "INFO")
+        self.assertRegex(record.getMessage(), rf"^Prepared in \d+\.\d\d\d s: {re.escape(repr(rep))}$")
+        self.assertNotIn(rep, record.args)
+        with self.assertNoLogs("onnxruntime.backend", "WARNING"):
+            prepare(two_nodes())
+
+    def test_names_of_inference_session_have_advice(self) -> None:
+        rep = prepare(two_nodes())
+        for name in dir(onnxruntime.InferenceSession):
+            if not name.startswith("_") and not hasattr(type(rep), name):
+                with (
+                    self.subTest(name),
+                    self.assertRaisesRegex(AttributeError, f"no attribute '{name}'. Use rep.") as got,
+                ):
+                    getattr(rep, name)
+                for advised in re.findall(r"rep\.([\w.]+)", str(got.exception)):
+                    operator.attrgetter(advised)(rep)
+        self.assertFalse(hasattr(rep, "no_name"))
+        with self.assertRaisesRegex(TypeError, r"rep\.run\(inputs\)"):
+            rep({"X": X})
 
     def test_where_the_nodes_are(self) -> None:
         rep = prepare(two_nodes(), provider_options={CPU: {}})

@@ -37,6 +37,7 @@ from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.capture.graph_keys import GraphIds
 from onnxruntime.backend.errors import InputError, RunCancelledError, from_refusals  # noqa: F401 - a call in the tables
 from onnxruntime.backend.openvino import replacement
+from onnxruntime.backend.refusals import packages
 from onnxruntime.backend.request import of_call
 from onnxruntime.backend.session import verification
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
@@ -118,6 +119,11 @@ def after_a_change_of_the_file() -> None:
         origin.renew(failed)
 
 
+def absent(name: str) -> None:
+    """Report the next step for an EP that the process does not have."""
+    raise RuntimeError(packages.advice(name))
+
+
 def read_back_otherwise() -> None:
     """Verify a session with another value of a session config entry."""
     options = onnxruntime.SessionOptions()
@@ -191,6 +197,9 @@ permit(kind="plugin", provider_options={"XExecutionProvider": {"x": 1}})
     provider_options={'XExecutionProvider': {}}
 permit(provider_options={CUDA: {"device": 1}})
     provider_options['CUDAExecutionProvider']['device']: unknown option. Did you mean 'device_id'?
+permit(kind="built-in", provider_options={OPENVINO: {"num_of_threads": 1}})
+    provider_options['OpenVINOExecutionProvider']['num_of_threads']: with the value 1, a run that fails can return the
+    output of the previous run, or terminate the process (a defect of OpenVINO)
 permit(NEWEST._replace(release=(1, 23)), provider_options={CUDA: {"fuse_conv_bias": 1}})
     provider_options['CUDAExecutionProvider']['fuse_conv_bias']: it requires ORT 1.24. ORT 1.23 stores it and ignores it
 permit(provider_options={CUDA: {"enable_skip_layer_norm_strict_mode": 1}})
@@ -256,10 +265,23 @@ prepare(two_nodes(("N", 2**14)), free_dimension_overrides={"N": 2**12})
     size-dependent values when it loads the model
 look_up.reject_device("CUDA", ["CPU"], from_refusals("absent_provider", CUDA))
     device: 'CUDA' is not supported. This ORT build supports: CPU. ...CUDAExecutionProvider requires an NVIDIA GPU with
-    its driver, and the base onnxruntime-gpu. To install this base, run in a checkout of this package: pip uninstall -y
-    onnxruntime... && ORT_BACKEND_BASE=onnxruntime-gpu pip install .
+    its driver, and the base onnxruntime-gpu. To install this base, set the environment variable ORT_BACKEND_BASE to
+    onnxruntime-gpu. Then, in a checkout of this package, run `pip uninstall -y onnxruntime...` and `pip install .`
 prepare(b"\xff.onnx".decode("utf-8", "surrogateescape"))
     model: the path is not UTF-8, which ORT's Python API requires. Pass the file's bytes
+prepare(device=onnxruntime.SessionOptions())
+    device: a value of type SessionOptions is not supported. Pass attributes as keyword arguments, such as
+    intra_op_num_threads=2, and config entries in session_config={...}. Or create an InferenceSession with these options
+    and pass it as the model. This ORT build supports: {SUPPORTED}
+prepare(device=[CPU])
+    device: a value of type list is not supported. Use provider_options={'CPUExecutionProvider': {}}. This ORT build
+    supports: {SUPPORTED}
+prepare(device=CPU)
+    device: 'CPUExecutionProvider' is not supported. Use provider_options={'CPUExecutionProvider': {}}. This ORT build
+    supports: {SUPPORTED}
+prepare(device={"session_config": {}})
+    device: a value of type dict is not supported. To pass a whole configuration, unpack it: prepare(model, **config).
+    This ORT build supports: {SUPPORTED}
 prepare(device="NPU")
     device: 'NPU' is not supported. This ORT build supports: {SUPPORTED}
 look_up.reject_device("cuda", ["CUDA", "GPU"])
@@ -295,6 +317,8 @@ prepare(sess_options=onnxruntime.SessionOptions())
     Keyword argument 'sess_options' is ignored. Pass attributes as keyword arguments, such as intra_op_num_threads=2,
     and config entries in session_config={...}. Or create an InferenceSession with these options and pass it as the
     model
+prepare(config={"session_config": {SPINNING: 0}, "provider_options": {}})
+    Keyword argument 'config' is ignored. To pass a whole configuration, unpack it: prepare(model, **config)
 prepare(run_options=None)
     Keyword argument 'run_options' is ignored. Pass attributes as keyword arguments, and config entries in
     run_config={...}
@@ -395,6 +419,18 @@ graph_ids(("check", ("5", (2, 3))), once=True)
 capturing(CUDA, TENSORRT)
     CUDAExecutionProvider and TensorrtExecutionProvider both capture, and ORT replays the graph of one: leave it to one
     of them
+absent(OPENVINO)
+    OpenVINOExecutionProvider requires the base onnxruntime-openvino. To install this base, set the environment variable
+    ORT_BACKEND_BASE to onnxruntime-openvino. Then, in a checkout of this package, run `pip uninstall -y ...` and `pip
+    install .`. The package onnxruntime-ep-openvino contains a plugin EP of this name. If it is a plugin EP, register
+    its library first, with "plugins" in the environment or onnxruntime.register_execution_provider_library
+absent("DmlExecutionProvider")
+    DmlExecutionProvider is a part of the wheel onnxruntime-directml
+absent("QNNExecutionProvider")
+    The package onnxruntime-qnn contains a plugin EP of this name. If it is a plugin EP, register its library first,
+    with ...
+absent("NoExecutionProvider")
+    If it is a plugin EP, register its library first, with ...
 under(CONFIG, '{"provider_options": {"CANNExecutionProvider": {}}}')
     provider_options['CANNExecutionProvider']: ...{FROM}
 under(CONFIG, '{"session_options": {"use_per_session_threads": false}}')

@@ -27,6 +27,7 @@ from onnxruntime_test_python_backend_runs_limits import at_every_moment
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend import optional_parts
 from onnxruntime.backend import NotPermittedError, request
 from onnxruntime.backend.runs import run_options
 
@@ -188,6 +189,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
 
     def test_large_arguments_of_a_run_are_not_copied(self) -> None:
         rep, many, long = prepare(), {str(number): 1 for number in range(10**6)}, "x" * 10**6
+        optional_parts.load("refusals.suggestions")  # an error would load it, and its memory does not count
         run_configs = ({"run_config": given} for given in (many, {long: 1}, {SHRINKAGE: long}))
         for keywords in (*run_configs, {"logid": long}, {long: 1}):
             refuses = contextlib.suppress if long in keywords else self.assertRaises  # an unknown name is ignored
@@ -204,6 +206,18 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
             for logid in ("worker", "".join(["work", "er"])):  # marshal distinguishes an interned text from others
                 rep.run([X], run_config={SHRINKAGE: "cpu:0"}, log_severity_level=3, logid=logid)
             self.assertEqual(options.created, 1)
+
+    def test_options_for_the_session_have_the_attributes_of_a_run(self) -> None:
+        rep = prepare(run_config={SHRINKAGE: "cpu:0"})
+        options = rep.run_options(log_severity_level=3, logid="mine")
+        self.assertEqual((options.log_severity_level, options.logid), (3, "mine"))
+        self.assertEqual(options.get_run_config_entry(SHRINKAGE), "cpu:0")
+        self.assertNotEqual(rep.run_options().log_severity_level, 3)
+        for refused in ({"log_severity_level": 0}, {"terminate": True}, {"session_config": {}}):
+            with self.subTest(refused), self.assertRaises(NotPermittedError):
+                rep.run_options(**refused)
+        with self.assertWarnsRegex(RuntimeWarning, "'unknown' is unknown and is ignored"):
+            rep.run_options(unknown=1)
 
     def test_few_settings_of_earlier_runs_are_kept(self) -> None:
         most = 0

@@ -263,7 +263,7 @@ class WhichTest(unittest.TestCase):
         for excluded, name, message in (
             (f"{CUDA},{AZURE}", AZURE, f"{AZURE}.*EXCLUDE_PROVIDERS"),
             (f"{CUDA},{AZURE}", CUDA, f"{CUDA}.*EXCLUDE_PROVIDERS"),
-            ("", CUDA, f"{CUDA}.*not available.*{CPU}.*ORT_BACKEND_BASE=onnxruntime-gpu pip install ."),
+            ("", CUDA, f"{CUDA}.*not available.*{CPU}.*ORT_BACKEND_BASE to onnxruntime-gpu"),
             ("", UNKNOWN, "not permitted.*unknown execution provider"),
         ):
             with self.subTest(name, excluded=excluded), mock.patch.dict(os.environ, {EXCLUDE: excluded}):

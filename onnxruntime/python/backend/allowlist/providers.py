@@ -169,6 +169,10 @@ _CPU_OR_GPU = Need(
     "a device_type that begins with CPU or GPU", lambda facts, _: _device(facts).startswith(("CPU", "GPU"))
 )
 _STREAMS = "Streams, which share the CPU threads. Each of the parallel runs of a session uses one stream."
+_TWO_THREADS = Threads(
+    2,
+    "a run that fails can return the output of the previous run, or terminate the process (a defect of OpenVINO)",
+)
 _OPENVINO_DEVICE = r"(?:CPU|GPU(?:\.[0-9])?|NPU)"
 
 _OPENVINO_BUNDLED = {
@@ -191,7 +195,7 @@ _OPENVINO_BUNDLED = {
         "Precision of the device. ACCURACY: the model's precision. To use FP16 on an NPU, do not set the option.",
         needs=(_FP16_ON_GPU,),
     ),
-    "num_of_threads": Rule(Threads(2), "0, OpenVINO decides", "CPU threads of the session.", needs=(_WITH_CPU,)),
+    "num_of_threads": Rule(_TWO_THREADS, "0, OpenVINO decides", "CPU threads of the session.", needs=(_WITH_CPU,)),
     "num_streams": Rule(Threads(1), "1", _STREAMS, needs=(_CPU_OR_GPU,)),
     "model_priority": Rule(
         Choice("LOW", "MEDIUM", "HIGH", "DEFAULT"),
@@ -204,7 +208,7 @@ _OPENVINO_BUNDLED = {
 
 _OPENVINO_PLUGIN = {
     "device_id": _PLUGIN_DEVICE,
-    "num_of_threads": Rule(Threads(2), "OpenVINO decides", "CPU threads of the session."),
+    "num_of_threads": Rule(_TWO_THREADS, "OpenVINO decides", "CPU threads of the session."),
     "num_streams": Rule(Threads(1), "OpenVINO decides", _STREAMS),
     "precision": Rule(
         # Not FP16: on a CPU without FP16, OpenVINO silently computes in bfloat16 or float32.

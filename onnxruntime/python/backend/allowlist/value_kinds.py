@@ -140,13 +140,15 @@ class Threads(Kind):
     one run with 128 threads uses four CPU seconds, and a session with 1024 threads takes over a minute to create.
     """
 
-    def __init__(self, low: int = 0) -> None:
-        self._low = low
+    def __init__(self, low: int = 0, forbidden: str = "") -> None:
+        self._low, self.forbidden = low, forbidden  # why 1 is not permitted, if so
         self.accepts = f"an integer from {low} to 16, or to 4 times the number of usable CPUs, if that is more"
         self.schema = _digits(minimum=low)  # the maximum depends on the machine
 
     def parse(self, value: object) -> int:
         number, high = whole(value), max(16, 4 * len(CPUS))
+        if number == 1 and self.forbidden:
+            raise ValueError(self.forbidden)
         if not self._low <= number <= high:
             raise ValueError(f"out of range, which is {self._low} to {high} on this machine")
         return number

@@ -19,8 +19,8 @@ from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Place, Rule
 from onnxruntime.backend.errors import name_of, nearest, show
 from onnxruntime.backend.keywords import KEYWORDS, LIMITS
-from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, OPENVINO, TENSORRT
-from onnxruntime.capi import build_and_package_info
+from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE
+from onnxruntime.backend.refusals import packages
 
 _LONGEST, _LONGEST_NAME = 400, 100
 _MOST = 16  # far more than the EPs of a session
@@ -28,21 +28,26 @@ _MOST = 16  # far more than the EPs of a session
 _SHORTEST_PART = 5
 _MOST_SUGGESTED = 3
 _SUFFIX = "executionprovider"
-_REGISTER = (
-    'If it is a plugin EP, register its library first, with "plugins" in the environment or '
-    "onnxruntime.register_execution_provider_library"
-)
 _FOR_SESSION_OPTIONS = (
     "Pass attributes as keyword arguments, such as intra_op_num_threads=2, and config entries in "
     "session_config={...}. Or create an InferenceSession with these options and pass it as the model"
 )
 _FOR_RUN_OPTIONS = "Pass attributes as keyword arguments, and config entries in run_config={...}"
+_FOR_CONFIGURATION = "To pass a whole configuration, unpack it: prepare(model, **config)"
 # What replaces a keyword argument of another API, by its type or name.
 _INSTEAD = {
     **dict.fromkeys((SessionOptions, "sess_options", "session_options", "so"), _FOR_SESSION_OPTIONS),
     **dict.fromkeys((RunOptions, "run_options", "ro"), _FOR_RUN_OPTIONS),
     "disabled_optimizers": "Use session_config={'optimization.disable_specified_optimizers': 'NAME;NAME'}",
     "output_names": "run() returns all outputs, in the order of the model. Select some from the list that it returns",
+}
+# What replaces a name of InferenceSession. The other names are attributes of rep.session.
+_OF_SESSION = {
+    "get_providers": "rep.providers",
+    "get_provider_options": "rep.provider_options",
+    "get_session_options": "rep.session_options and rep.session_config",
+    "run_async": "rep.run in a thread",
+    "run_with_ort_values": "rep.run, which accepts OrtValue objects",
 }
 
 
@@ -54,15 +59,29 @@ def provider_named(name: str, others: Iterable[str] = ()) -> str:
     return ""
 
 
+def of_session(name: str) -> str:
+    """Return the sentence that suggests what replaces a name of ``InferenceSession`` in a prepared model."""
+    return f". Use {_OF_SESSION.get(name, f'rep.session.{name}')}"
+
+
 def device(given: object, supported: list[str]) -> str:
-    """Return the sentence that suggests a supported device, such as ``'CUDA'`` for ``'cuda'``, or ``""``."""
-    if type(given) is not str or len(given) > _LONGEST_NAME:
-        return ""
-    name = given.strip().upper()
-    if name == "CPU" and "CPU" not in supported:  # ORT's own backend does not support it on a base with CUDA
-        return "To use the CPU, omit the device and pass provider_options={'CPUExecutionProvider': {}}. "
-    known = name.partition(":")[0] in (*supported, *CUDA_DEVICE)
-    return f"Did you mean {show(name)}? " if name != given and known else ""
+    """Return the sentence that suggests a supported device, such as ``'CUDA'`` for ``'cuda'``, or ``""``.
+
+    The device is the second positional argument, as the session options of ``InferenceSession`` are.
+    """
+    if type(given) is str and len(given) <= _LONGEST_NAME:
+        name = given.strip().upper()
+        if name == "CPU" and "CPU" not in supported:  # ORT's own backend does not support it on a base with CUDA
+            return "To use the CPU, omit the device and pass provider_options={'CPUExecutionProvider': {}}. "
+        if name.endswith(_SUFFIX.upper()):
+            return f"Use provider_options={{{show(provider_named(given) or given)}: {{}}}}. "
+        known = name.partition(":")[0] in (*supported, *CUDA_DEVICE)
+        return f"Did you mean {show(name)}? " if name != given and known else ""
+    if type(given) is dict:
+        return f"{_FOR_CONFIGURATION}. "
+    form = provider_options(given)
+    advice = f"Use {form}" if form else _INSTEAD.get(type(given))
+    return f"{advice}. " if advice else ""
 
 
 def provider_options(names: object, options: object = None) -> str:
@@ -119,6 +138,8 @@ def _instead_of_keyword(name: str, value: object) -> str:
         return f"Use {provider_options(value) or 'provider_options={EP: {...}}'}"
     if advice := _INSTEAD.get(type(value)) or _INSTEAD.get(name):
         return advice
+    if type(value) is dict and len(value) <= _MOST and value.keys() <= {*KEYWORDS}:
+        return _FOR_CONFIGURATION
     if name == "device_id":
         return f"Use device='CUDA:{value if type(value) is int and 0 <= value < 64 else 0}'"
     if ep := provider_named(name):
@@ -149,21 +170,12 @@ def similar_provider(name: str) -> str:
 def unknown_provider(name: str) -> str:
     """Return the sentences that suggest an EP with a similar name, or that list the known EPs and the next step."""
     similar = similar_provider(name)
-    return similar if similar.endswith("?") else f"{similar}. {_REGISTER}"
+    return similar if similar.endswith("?") else f"{similar}. {packages.REGISTER}"
 
 
 def absent_provider(name: str) -> str:
-    """Return the sentence about the next step for an EP that this process does not have."""
-    if name not in (CUDA, TENSORRT):
-        return f". {_REGISTER}"
-    base, intel = build_and_package_info.package_name, ""
-    if OPENVINO in onnxruntime.get_available_providers():
-        intel = f"For an Intel GPU, pass provider_options={{'{OPENVINO}': {{'device_type': 'GPU'}}}}. "
-    return (
-        f". {intel}{name} requires an NVIDIA GPU with its driver, and the base onnxruntime-gpu. To install this "
-        f"base, run in a checkout of this package: pip uninstall -y {base} && ORT_BACKEND_BASE=onnxruntime-gpu pip "
-        "install ."
-    )
+    """Return the sentences about the next step for an EP that this process does not have."""
+    return f". {packages.advice(name)}"
 
 
 def why_unknown(known: Mapping[str, Rule], place: Place, kind: str) -> str:
