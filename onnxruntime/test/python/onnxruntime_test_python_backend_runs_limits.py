@@ -6,15 +6,20 @@
 
 from __future__ import annotations
 
+import _thread
+import os
 import sys
 import threading
+import time
 import unittest
+import weakref
 from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 from unittest import mock
 
 import numpy as np
+from backend_test_children import run_code
 from backend_test_hostile_values import Float, NumpyInt
 from backend_test_models import parsed, slow, two_nodes
 from onnxruntime_test_python_backend_locks import in_threads
@@ -98,26 +103,16 @@ class LimitTest(unittest.TestCase):
             with self.assertRaises(TimeoutError):
                 self.rep.run([self.values], timeout=1e-9)
 
-    def test_a_run_that_ends_before_its_thread_waits(self) -> None:
-        options, threads = onnxruntime.RunOptions(), []
-        limited = limits.Limited(options, 0.001, None)
-        with mock.patch.object(limits, "start_new_thread", lambda *thread: threads.append(thread)), limited:
-            pass
-        ((wait, (run, *arguments)),) = threads
-        wait(run, *arguments)
-        self.assertFalse(options.terminate)
-        wait(lambda: None, *arguments)  # the run ended and is no more
-
     def test_a_cancellation_after_the_timeout(self) -> None:
-        for calls, error in (
-            ((True, False), TimeoutError),
-            ((False, True), TimeoutError),
-            ((False,), RunCancelledError),
-        ):
-            limited = limits.Limited(onnxruntime.RunOptions(), 60, None)
-            with self.subTest(calls), self.assertRaises(error), limited:
-                for late in calls:
-                    limited.terminate(late)
+        for timeout, error in ((1e-9, TimeoutError), (60, RunCancelledError)):
+            cancellation = Cancellation()
+            limited = limits.Limited(onnxruntime.RunOptions(), timeout, cancellation)
+            with self.subTest(timeout), self.assertRaises(error), limited:
+                cancellation.cancel()
+
+    def test_a_run_that_ends_in_time_although_its_thread_is_late(self) -> None:
+        with mock.patch.object(limits, "_keep_deadline"):
+            np.testing.assert_array_equal(onnxruntime.backend.run(two_nodes(), [X], timeout=1e-9)[0], X)
 
     def test_the_prepared_model_is_usable_afterwards(self) -> None:
         looping = parsed("""(int64 n, float[2] X) => (float[2] Y) <bool go = {1}> {
@@ -194,20 +189,11 @@ class MomentTest(unittest.TestCase):
         return self.rep.run([X], timeout=3600, cancellation=self.cancellation)
 
     def test_interrupts_leave_nothing(self) -> None:
-        waiting = threading.Semaphore(0)
-        wait, started = limits._wait, []
+        runs, keep_deadline = [], limits._keep_deadline
 
-        def counted(*arguments) -> None:
-            try:
-                wait(*arguments)
-            finally:
-                waiting.release()
-
-        start = limits.start_new_thread
-
-        def start_new_thread(*arguments) -> None:
-            start(*arguments)
-            started.append(1)
+        def recorded(run: weakref.ref) -> None:
+            runs.append(run)
+            keep_deadline(run)
 
         def interrupt() -> NoReturn:
             raise InterruptError
@@ -217,13 +203,10 @@ class MomentTest(unittest.TestCase):
                 np.testing.assert_array_equal(seen[0], X)
             self.assertEqual(len(self.cancellation._runs), 0)
 
-        with (
-            mock.patch.object(limits, "_wait", counted),
-            mock.patch.object(limits, "start_new_thread", start_new_thread),
-        ):
+        with mock.patch.object(limits, "_keep_deadline", recorded):
             at_every_moment(interrupt, self.run_limited, check)
-        for _ in started:
-            self.assertTrue(waiting.acquire(timeout=60), "a thread still waits for its timeout")
+        self.assertGreater(len(runs), 10)
+        self.assertEqual([run() for run in runs if run() is not None], [])
         self.assertEqual(self.rep.run([X], timeout=60, cancellation=self.cancellation)[0].tolist(), X.tolist())
 
     def test_cancelling_never_waits(self) -> None:
@@ -236,6 +219,93 @@ class MomentTest(unittest.TestCase):
             self.cancellation = Cancellation()
 
         at_every_moment(cancel, self.run_limited, check)
+
+
+class DeadlineTest(unittest.TestCase):
+    """One thread keeps the deadlines of all runs."""
+
+    def run_late(self) -> None:
+        options = onnxruntime.RunOptions()
+        with self.assertRaises(TimeoutError), limits.Limited(options, 0.01, None):
+            self.wait_for(lambda: options.terminate)
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), end, "a deadline was not kept")
+            time.sleep(0.001)
+
+    def test_many_runs_need_one_thread(self) -> None:
+        self.run_late()
+        before, counts = _thread._count(), []
+
+        def run() -> None:
+            for _ in range(300):
+                with limits.Limited(onnxruntime.RunOptions(), 3600, None):
+                    counts.append(_thread._count())
+
+        in_threads(run, run, run)
+        self.assertLessEqual(max(counts), before + 3)
+
+    def test_runs_with_several_deadlines(self) -> None:
+        started = time.monotonic()
+        runs = [(onnxruntime.RunOptions(), timeout) for timeout in (3600, 0.3, 0.02, 3600, 0.1)]
+        limited = [limits.Limited(*run, None) for run in runs]
+        for run in limited:
+            run.__enter__()
+        for options, timeout in sorted(runs, key=lambda run: run[1])[:3]:
+            self.wait_for(lambda options=options: options.terminate)
+            self.assertGreaterEqual(time.monotonic() - started, timeout)
+        self.assertFalse(runs[0][0].terminate or runs[3][0].terminate)
+
+    def test_an_error_in_the_thread(self) -> None:
+        calls = []
+
+        def failing() -> None:  # in place of a weak reference
+            calls.append(1)
+            if len(calls) < 3:
+                raise MemoryError
+
+        limits._keep_deadline(failing)
+        self.wait_for(lambda: len(calls) > 2)
+        self.run_late()
+        self.assertEqual(len(calls), 3)  # a run that has ended is forgotten
+
+    def test_a_finalizer_in_the_thread(self) -> None:
+        ended = []
+
+        def finalize() -> None:  # in place of a weak reference
+            if not ended:
+                self.run_late()
+                ended.append(1)
+
+        limits._keep_deadline(finalize)
+        self.wait_for(lambda: ended)
+        self.run_late()
+
+    @unittest.skipUnless(hasattr(os, "fork"), "this system does not fork")
+    def test_a_forked_process(self) -> None:
+        ran = run_code("""
+import os, time
+from onnxruntime import RunOptions
+from onnxruntime.backend.runs.limits import Limited
+def run_late():
+    options = RunOptions()
+    try:
+        with Limited(options, 0.01, None):
+            end = time.monotonic() + 10
+            while not options.terminate and time.monotonic() < end:
+                time.sleep(0.001)
+    except TimeoutError:
+        return 0
+    return 1
+late = run_late()
+child = os.fork()
+if child == 0:
+    os._exit(run_late())
+print(late, os.waitpid(child, 0)[1])
+""")
+        self.assertEqual(ran.stdout, "0 0\n", ran.stderr)
 
 
 if __name__ == "__main__":

@@ -7,17 +7,20 @@
 Both set ``RunOptions.terminate``, which ORT checks before each node
 (``onnxruntime/core/framework/sequential_executor.cc``). A thread that waits for the lock of its session checks it, too.
 
-An exception such as ``KeyboardInterrupt`` can leave a function between any two instructions. So callbacks of weak
-references to the run's :class:`Limited` object remove it from its ``Cancellation`` and wake the thread that waits for
-the timeout, in C code that no signal handler can interrupt. No callback takes a lock, so a signal handler can cancel.
+One thread keeps the deadlines of all runs. An exception such as ``KeyboardInterrupt`` can leave a function between any
+two instructions. So this thread and each ``Cancellation`` have only weak references to the :class:`Limited` object of a
+run. No step takes a lock of Python code, so a signal handler can cancel runs and have limited runs of its own.
 """
 
 from __future__ import annotations
 
+import math
+import os
 import weakref
-from _thread import start_new_thread  # threading.Thread.start waits for an Event, whose lock an interrupt leaves taken
+from _thread import get_ident, start_new_thread  # an interrupt of threading.Thread.start leaves a lock taken
 from contextlib import suppress
 from queue import Empty, SimpleQueue
+from time import monotonic
 
 from onnxruntime import RunOptions
 from onnxruntime.backend.allowlist.value_kinds import plain
@@ -50,7 +53,8 @@ class Cancellation:
         """Cancel all current and later runs with this object. Return immediately."""
         self._cancelled = True
         for reference in self._runs.copy():
-            if (run := reference()) is not None:
+            run = reference()
+            if run is not None:
                 run.terminate()
 
 
@@ -72,13 +76,13 @@ class Limited:
 
     def __init__(self, options: RunOptions, timeout: object, cancellation: object) -> None:
         """Check the limits of a run in seconds and by a :class:`Cancellation`. No other run uses ``options``."""
-        self._options, self._timeout, self._late = options, check(timeout, cancellation), False
-        self._end = SimpleQueue()
+        self._options = options
+        self._timeout = check(timeout, cancellation)
         self._cancellation = Cancellation() if cancellation is None else cancellation
+        self.deadline = math.inf
 
-    def terminate(self, late: bool = False) -> None:
-        """Make ORT end the run. If ``late``, the reason is the timeout."""
-        self._late = self._late or late
+    def terminate(self) -> None:
+        """Make ORT end the run."""
         self._options.terminate = True
 
     def __enter__(self) -> None:
@@ -88,28 +92,58 @@ class Limited:
         if self._cancellation.cancelled:
             self.terminate()
         if self._timeout is not None:
-            start_new_thread(_wait, (weakref.ref(self, self._end.put), self._end, self._timeout))
+            self.deadline = monotonic() + self._timeout
+            _keep_deadline(weakref.ref(self))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        self._end.put(None)
         self._cancellation._runs.discard(weakref.ref(self))
         if kind is not None and not issubclass(kind, Exception):
             return  # such as KeyboardInterrupt
-        if self._late:
+        if not self._options.terminate:
+            return
+        if monotonic() >= self.deadline:
             raise TimeoutError(f"The run exceeded its timeout of {self._timeout} s and was ended") from error
-        if self._options.terminate:
-            raise RunCancelledError("The run was canceled") from error
+        raise RunCancelledError("The run was canceled") from error
 
 
-def _wait(run: weakref.ref[Limited], end: SimpleQueue, timeout: float) -> None:
-    """Terminate a run after its timeout, unless the run ends first."""
-    # The first get acquires the lock of the queue. In Python 3.11 and 3.12, a get that acquires it after its timeout
-    # waits indefinitely (Modules/_queuemodule.c). Therefore, the first get does not wait.
-    with suppress(Empty):
-        end.get(block=False)
-        return
-    try:
-        end.get(timeout=timeout)
-    except Empty:
-        if (limited := run()) is not None:
-            limited.terminate(late=True)
+_started: SimpleQueue[weakref.ref[Limited]] = SimpleQueue()  # the runs whose deadlines no thread knows yet
+_keepers: list[int] = []  # the thread that keeps deadlines
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_keepers.clear)
+
+
+def _keep_deadline(run: weakref.ref[Limited]) -> None:
+    """Pass a run to the thread that keeps deadlines."""
+    _started.put(run)
+    # The garbage collector can call a finalizer with a limited run in the thread that keeps deadlines.
+    if not _keepers or _keepers[-1] == get_ident():
+        # One C call starts and records the thread. If several threads do this, each may get runs from the queue.
+        _keepers.extend(map(start_new_thread, (_keep_deadlines,), ((),)))
+
+
+def _keep_deadlines() -> None:
+    """Terminate each run at its deadline, as long as the process exists."""
+    runs: list[weakref.ref[Limited]] = []
+    while True:
+        with suppress(Empty, MemoryError):
+            runs = [run for run in runs if _seconds_left(run)]
+            seconds = min(map(_seconds_left, runs), default=_LONGEST)
+            # The first get acquires the lock of the queue. In Python 3.11 and 3.12, a get that acquires it after its
+            # timeout waits indefinitely (Modules/_queuemodule.c). Therefore, the first get does not wait.
+            with suppress(Empty):
+                runs.append(_started.get(block=False))
+                continue
+            runs.append(_started.get(timeout=seconds))
+
+
+def _seconds_left(run: weakref.ref[Limited]) -> float:
+    """Return the seconds until the deadline of a run; 0 if the run has ended, or is terminated at its deadline."""
+    limited = run()
+    if limited is None:
+        return 0
+    seconds = limited.deadline - monotonic()
+    if seconds <= 0:
+        limited.terminate()
+        return 0
+    return seconds
