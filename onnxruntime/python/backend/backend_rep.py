@@ -179,8 +179,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         """
         runs = self._ready()
         settings, _ = runs.settings.overridden_by(runs.circumstances, run_config, attributes)
-        if runs.capture is not None:
-            runs.capture.lend(settings.entries)
+        runs.route.lend(settings.entries)
         return settings.options
 
     def device_lock(self) -> AbstractContextManager[None]:
@@ -190,7 +189,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         Use it while you use the device without :meth:`run`: for ``OrtValue`` objects in device memory, IO bindings, and
         your own sessions. A process has one lock for CUDA and another for WebGPU. Other devices do not need a lock.
         """
-        lock = self._ready().lock
+        lock = self._ready().device_lock
         return nullcontext() if lock is None else lock.alone()
 
     def with_run_config(self, run_config: Mapping[str, object]) -> OnnxRuntimeBackendRep:

@@ -19,13 +19,10 @@ from collections import Counter
 import onnx
 
 import onnxruntime
-from onnxruntime.backend import __version__, locks
+from onnxruntime.backend import __version__, optional_parts
 from onnxruntime.backend.backend import OnnxRuntimeBackend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.capture import eligibility
-from onnxruntime.backend.capture.operators import NHWC
-from onnxruntime.backend.openvino import run_order
-from onnxruntime.backend.session import opening, routes, verification
+from onnxruntime.backend.session import verification
 
 _PROPERTY = "onnxruntime.backend"  # the user property of pytest's reports that contains the models of a test
 _MODULE = "onnxruntime.capi.onnxruntime_pybind11_state."  # of ORT's exceptions: most reasons would begin with it
@@ -34,6 +31,7 @@ _BEFORE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |Exception (?:during i
 # A file of ORT's source with a line, then a function up to its parameters.
 _SOURCE = re.compile(r"\S+\.(?:h|hpp|cc|cpp|cu):\d+ [^(\[]*\(")
 _TEMPLATE = re.compile(r"(?:::<lambda\(\)>)?(?: const)?(?: \[with )?")
+_NHWC = "com.ms.internal.nhwc"  # ORT's domain of the copies of operators in this layout
 _models: list[dict[str, object]] = []  # that the current test has prepared
 _operators: Counter[str] = Counter()  # of the models that the current test has passed to prepare
 
@@ -57,8 +55,10 @@ def pytest_configure(config) -> None:
 
     OnnxRuntimeBackend.is_opset_supported = classmethod(record_and_check)
     # pytest leaves out the frames of these modules, which are between the backend's API and ORT.
-    for module in (eligibility, locks, opening, routes, run_order):
-        module.__tracebackhide__ = True
+    for name in ("session.opening", "session.routes", "locks", "capture.eligibility", "openvino.run_order"):
+        module = optional_parts.load(name)
+        if module is not None:
+            module.__tracebackhide__ = True
     if not hasattr(config, "workerinput"):  # of a worker of pytest-xdist
         path = os.environ.get("ORT_ONNX_BACKEND_REPORT", "conformance.jsonl")
         config.pluginmanager.register(_Writer(path))
@@ -93,7 +93,7 @@ def _operator(node) -> str:
     """Return the operator of a node, with its domain if the operator is not ONNX's."""
     name = f"{node.domain}:{node.op_type}"
     # ORT gives some EPs a copy of the operator in the NHWC layout.
-    return name.removeprefix(NHWC).removeprefix("ai.onnx:").removeprefix(":")
+    return name.removeprefix(_NHWC).removeprefix("ai.onnx:").removeprefix(":")
 
 
 class _Writer:

@@ -60,6 +60,8 @@ from threading import RLock, get_ident, local
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import provider_names
+from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.session import state
 
 
 def _take(lock: RLock, taken: list[bool], seconds: float = 0.05) -> bool:
@@ -296,7 +298,21 @@ def of(providers: Iterable[str]) -> SessionLock | None:
     return CUDA if any(ep in providers for ep in provider_names.THROUGH_CUDA) else None
 
 
-def while_opening(providers: Iterable[str], create: Callable[[], InferenceSession]) -> InferenceSession:
-    """Create a session with these EPs under their lock."""
-    lock = of(providers)
-    return create() if lock is None else lock.run(None, create)
+def create(
+    create_session: Callable[[], InferenceSession], model: object, options: object, permit: Permit
+) -> InferenceSession:
+    """Create a session under the lock of its EPs."""
+    session = of(permit.providers).run(None, create_session)
+    lock_of(session)
+    return session
+
+
+def lock_of(session: InferenceSession) -> SessionLock | None:
+    """Return the lock that the runs of a session need, under which the session is released; ``None`` if none."""
+    lock = of(session.get_providers())
+    if lock is not None:
+        options = session.get_provider_options().values()
+        if any(texts.get("device_id", "0") != "0" for texts in options):
+            lock.other_devices = True
+        state.of(session).release_under(lock, session)
+    return lock

@@ -4,17 +4,78 @@
 # --------------------------------------------------------------------------
 """The optional parts of this package. Each is a folder or a module that can be deleted.
 
-Only this module names the parts. The core imports a part through :func:`load`.
+Only this module names the parts. The core imports a part through :func:`load`, when it needs the part for the first
+time. If a part is absent, the backend refuses the settings and sessions that need it.
+
+To add a part, add a row to :data:`PARTS`.
 """
 
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
+from collections.abc import Callable, Container, Iterable, Mapping
+from functools import cache
+from importlib.util import find_spec
+from types import MappingProxyType, ModuleType
+from typing import NamedTuple
+
+from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, OF_OPENVINO, THROUGH_CUDA, WEBGPU
 
 _PACKAGE = "onnxruntime.backend"
 
 
+class Part(NamedTuple):
+    """An optional part: what needs it, and what is different for its sessions.
+
+    A function is written as ``module:name``. ``session/opening.py`` and ``session/routes.py`` call it.
+    """
+
+    name: str
+    imports: tuple[str, ...] = ()  # the other parts that it imports
+    providers: frozenset[str] = frozenset()  # the EPs that need it
+    also_for: frozenset[str] = frozenset()  # the EPs whose sessions use it, but do not need it
+    switches: Mapping[str, str] = MappingProxyType({})  # by EP, the option that needs it if the option is on
+    creates: str = ""  # creates a session: (create_session, model, options, permit) -> session
+    # Decides when a run may begin: (session) -> an object with the method run(options, function, *arguments).
+    guards: str = ""
+    locks_device: bool = False  # whether the guard also releases the session, and has the method alone()
+    routes: str = ""  # runs a session otherwise: (session) -> an object with the methods of routes.DirectRoute, or None
+
+
+# A session can use several parts. The first creates it, inside the second, and so on. Its first guard is used.
+PARTS = (
+    Part(
+        "capture",
+        imports=("locks",),
+        switches=CAPTURE_SWITCHES,
+        creates="capture.sessions:create",
+        routes="capture.sessions:capture_of",
+    ),
+    Part(
+        "locks",
+        providers=frozenset({WEBGPU}),
+        also_for=frozenset(THROUGH_CUDA),
+        creates="locks:create",
+        guards="locks:lock_of",
+        locks_device=True,
+    ),
+    Part(
+        "openvino",
+        imports=("locks",),
+        providers=OF_OPENVINO,
+        creates="openvino.sessions:create",
+        guards="openvino.sessions:order_of",
+    ),
+    Part("environment"),  # ORT_ONNX_BACKEND_CONFIG: see request.py
+    Part("libraries"),  # its entries "plugins" and "extensions": see backend.py and session/opening.py
+    Part("refusals"),  # reasons and suggestions in error messages: see errors.py
+    Part("command_line", imports=("environment", "libraries", "refusals")),  # python -m onnxruntime.backend
+    Part("conformance"),  # PYTEST_PLUGINS=onnxruntime.backend.conformance
+)
+_BY_NAME = {part.name: part for part in PARTS}
+
+
+@cache
 def load(name: str) -> ModuleType | None:
     """Import a module of an optional part, or return ``None`` if this build of the backend does not contain it."""
     full_name = f"{_PACKAGE}.{name}"
@@ -30,5 +91,60 @@ def require(name: str, purpose: str) -> ModuleType:
     """Import a module of an optional part, or raise an error that begins with the purpose."""
     module = load(name)
     if module is None:
-        raise RuntimeError(f"{purpose}: this build of the backend does not contain {_PACKAGE}.{name}")
+        raise RuntimeError(f"{purpose}: {_absence_of(name)}")
     return module
+
+
+def function(text: str) -> Callable:
+    """Return a function of a part, which :data:`PARTS` specifies as ``module:name``."""
+    module, _, name = text.partition(":")
+    return getattr(importlib.import_module(f"{_PACKAGE}.{module}"), name)
+
+
+def absence_for(provider: str, options_on: Container[str] = ()) -> tuple[str, str]:
+    """Return a sentence about a part that an EP needs and this build does not contain, or ``""``.
+
+    The second result is the option that needs the part, ``""`` if the EP always needs it.
+
+    :param options_on: the options of the EP that are on.
+    """
+    for part in PARTS:
+        switch = part.switches.get(provider, "")
+        is_on = switch != "" and switch in options_on
+        if provider in part.providers or is_on:
+            absent = _first_absent(part.name)
+            if absent:
+                return _absence_of(absent), switch if is_on else ""
+    return "", ""
+
+
+def of_session(providers: Iterable[str], switched_on: Iterable[str]) -> list[Part]:
+    """Return the parts that a session uses, or raise an error if this build does not contain one that it needs.
+
+    :param providers: the EPs of the session.
+    :param switched_on: those with an option on that needs a part.
+    """
+    used = []
+    for part in PARTS:
+        is_needed = not (part.providers.isdisjoint(providers) and part.switches.keys().isdisjoint(switched_on))
+        if not is_needed and part.also_for.isdisjoint(providers):
+            continue
+        absent = _first_absent(part.name)
+        if not absent:
+            used.append(part)
+        elif is_needed:
+            raise RuntimeError(f"A session with {', '.join(providers)} cannot run: {_absence_of(absent)}")
+    return used
+
+
+@cache
+def _first_absent(part: str) -> str:
+    """Return a part, or a part that it imports, that this build does not contain; ``""`` if it contains all."""
+    for name in (part, *_BY_NAME[part].imports):
+        if find_spec(f"{_PACKAGE}.{name}") is None:
+            return name
+    return ""
+
+
+def _absence_of(name: str) -> str:
+    return f"this build of the backend does not contain {_PACKAGE}.{name}"

@@ -22,9 +22,9 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession
 from onnxruntime.backend import locks
-from onnxruntime.backend.capture import graph_keys, graphs
+from onnxruntime.backend.capture import graph_keys, graphs, sessions
 from onnxruntime.backend.runs.run_options import RunSettings
-from onnxruntime.backend.session import routes, state
+from onnxruntime.backend.session import routes
 
 _OPERATORS = ("Sigmoid", "Relu", "Tanh", "Neg", "Abs")
 
@@ -69,7 +69,7 @@ def captured_ids(rep, threads: set[int] | None = None) -> Iterator[list[int]]:
 
 def capture_of(session: InferenceSession) -> graphs.Capture | None:
     """Return the captured graphs of a session."""
-    return state.of(session).capture_of(session)
+    return sessions.capture_of(session)
 
 
 def in_threads(count: int, work: Callable[[int], object]) -> None:

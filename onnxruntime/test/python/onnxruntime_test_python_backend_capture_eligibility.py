@@ -364,7 +364,9 @@ class OpenTest(unittest.TestCase):
         looked = []
         with mock.patch.object(eligibility, "check", lambda _, ep, path: looked.append((ep, path.exists())) or ""):
             source, keywords = two_nodes().SerializeToString(), {"providers": [CPU], "enable_fallback": 0}
-            session, checked = eligibility.open_session(source, SessionOptions(), grants, **keywords)
+            options = SessionOptions()
+            create_session = partial(InferenceSession, source, options, **keywords)
+            session, checked = eligibility.open_session(create_session, options, grants)
         self.assertEqual((session.get_providers(), checked), ([CPU], bool(looked)))
         self.assertTrue(all(exists for _, exists in looked))
         return [ep for ep, _ in looked]
@@ -388,19 +390,22 @@ class OpenTest(unittest.TestCase):
                 options.add_session_config_entry("optimization.disable_specified_optimizers", disabled)
             read = lambda *given, to=found: to.append(onnx.load(given[2], load_external_data=False)) or ""  # noqa: E731
             with mock.patch.object(eligibility, "check", read):
-                eligibility.open_session(product().SerializeToString(), options, grants, providers=[CPU])
+                source = product().SerializeToString()
+                eligibility.open_session(partial(InferenceSession, source, options, providers=[CPU]), options, grants)
             self.assertEqual([node.op_type for node in found[0].graph.node], left)
 
     def test_ort_warns_of_nothing(self) -> None:
         # ORT warns of every graph that it writes after an optimizer for one kind of processor.
         program = (
-            "import sys\nfrom unittest import mock\nfrom onnxruntime import SessionOptions\n"
+            "import sys\nfrom functools import partial\nfrom unittest import mock\n"
+            "from onnxruntime import InferenceSession, SessionOptions\n"
             "from onnxruntime.backend.capture import eligibility\n"
             "eligibility.check = lambda *_: ''\n"
             "grants = {'CUDAExecutionProvider': {'enable_cuda_graph': mock.Mock(value=True)}}\n"
             "eligibility.DISABLED_OPTIMIZERS = tuple(sys.argv[1:])\n"
-            "eligibility.open_session(sys.stdin.buffer.read(), SessionOptions(), grants,"
-            " providers=['CPUExecutionProvider'])\n"
+            "options, providers = SessionOptions(), ['CPUExecutionProvider']\n"
+            "create_session = partial(InferenceSession, sys.stdin.buffer.read(), options, providers=providers)\n"
+            "eligibility.open_session(create_session, options, grants)\n"
         )
         for disabled in (DISABLED_OPTIMIZERS, ()):
             done = run_code(program, *disabled, input=two_nodes().SerializeToString())
@@ -410,7 +415,8 @@ class OpenTest(unittest.TestCase):
     def test_what_was_found_is_raised(self) -> None:
         grants = {WEBGPU: {"enableGraphCapture": mock.Mock(value=True)}}
         with self.assertRaises(NotPermittedError) as raised:
-            eligibility.open_session(two_nodes().SerializeToString(), SessionOptions(), grants, providers=[CPU])
+            options, source = SessionOptions(), two_nodes().SerializeToString()
+            eligibility.open_session(partial(InferenceSession, source, options, providers=[CPU]), options, grants)
         self.assertEqual((raised.exception.provider, raised.exception.key), (WEBGPU, "enableGraphCapture"))
 
 

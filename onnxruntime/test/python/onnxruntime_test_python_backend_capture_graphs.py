@@ -28,6 +28,7 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession, RunOptions, SessionOptions
 from onnxruntime.backend import locks
+from onnxruntime.backend.capture import graphs
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.runs.run_options import RunSettings
 
@@ -124,7 +125,7 @@ class SetProvidersTest(OnCuda):
                     self.check(other.run([x], run_config=config), expected(x))
                 captures = capturing in providers
                 self.assertEqual(capture_of(rep.session) is not None, captures)
-                self.assertEqual(rep._ready().capture is not None, captures)
+                self.assertEqual(isinstance(rep._ready().route, graphs.Capture), captures)
 
     def test_graphs_of_the_old_inner_session_are_released_under_the_lock(self) -> None:
         owned = []

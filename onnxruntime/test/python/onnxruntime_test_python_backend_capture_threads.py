@@ -140,7 +140,7 @@ class ThreadTest(OnCuda):
         with mock.patch.object(graph_keys, "MOST_THREADS", 0):
             rep = self.prepare(chain())
             rep.run([self.data(0, 3, 4)])
-        worker, lock, threads = rep._ready().capture._threads._worker, locks.CUDA, []
+        worker, lock, threads = rep._ready().route._threads._worker, locks.CUDA, []
 
         class Inner:
             def __del__(self) -> None:

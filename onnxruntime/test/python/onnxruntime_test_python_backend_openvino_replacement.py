@@ -27,7 +27,7 @@ from backend_test_models import parsed
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.capture import eligibility
+from onnxruntime.backend.session import opening
 
 MIXED_RUNS = int(os.environ.get("ORT_BACKEND_MIXED_RUNS", "60"))
 WIDTH = 8
@@ -187,7 +187,7 @@ class OpenVinoTest(unittest.TestCase):
                     self.assert_right(rep)
                 fail_once(self, rep)
                 opened = create_and_change if while_read else create
-                with mock.patch.object(eligibility, "InferenceSession", opened):
+                with mock.patch.object(opening, "InferenceSession", opened):
                     for _ in range(2):
                         with self.assertRaises(RuntimeError):
                             rep.run([rows(1, 2), rows(1, 1)])

@@ -20,10 +20,10 @@ from onnx import ModelProto, TensorProto, helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import locks
+from onnxruntime.backend import locks, optional_parts
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.runs import tensors
-from onnxruntime.backend.session import state
+from onnxruntime.backend.session import parts
 from onnxruntime.capi import onnxruntime_inference_collection
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -206,11 +206,13 @@ class OwnedOutputsTest(unittest.TestCase):
             self.check_every_input(rep.run)
             self.check_every_input(partial(rep.run, timeout=60))
             with (
-                mock.patch.object(state, "ON_ANY_DEVICE", frozenset()),
+                mock.patch.object(
+                    parts, "of_session", return_value=optional_parts.of_session(["CUDAExecutionProvider"], [])
+                ),
                 mock.patch.object(locks, "of", return_value=locks.CUDA),
             ):
                 locked = on_cpu(sharing(narrow))
-                self.assertIs(locked._ready().lock, locks.CUDA)
+                self.assertIs(locked._ready().device_lock, locks.CUDA)
                 self.check_every_input(locked.run)
 
     def test_sequences_and_optionals(self) -> None:

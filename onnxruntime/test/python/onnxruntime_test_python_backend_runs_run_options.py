@@ -27,8 +27,7 @@ from onnxruntime_test_python_backend_runs_limits import at_every_moment
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import optional_parts
-from onnxruntime.backend import NotPermittedError, request
+from onnxruntime.backend import NotPermittedError, optional_parts, request
 from onnxruntime.backend.runs import run_options
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)

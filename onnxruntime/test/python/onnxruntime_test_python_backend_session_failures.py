@@ -20,7 +20,6 @@ from backend_test_processes import CUDA, OPENVINO, QNN, permit, prepare, process
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.session import failures, opening
 from onnxruntime.capi import onnxruntime_pybind11_state
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
@@ -89,7 +88,7 @@ class MissingTest(unittest.TestCase):
             with (
                 self.subTest(repr(error)),
                 process_with(plugins=(QNN,)),
-                mock.patch.object(eligibility, "InferenceSession", side_effect=error),
+                mock.patch.object(opening, "InferenceSession", side_effect=error),
                 self.assertRaises(Exception) as raised,
             ):
                 opening.create(b"", permit({QNN: {}}), (), mock.Mock())

@@ -23,9 +23,9 @@ from onnxruntime_test_python_backend_locks import Held, in_alone, in_run
 import onnxruntime.backend
 from onnxruntime import InferenceSession
 from onnxruntime.backend import locks
-from onnxruntime.backend.capture import eligibility, graphs
+from onnxruntime.backend.capture import graphs, sessions
 from onnxruntime.backend.locks import SessionLock
-from onnxruntime.backend.session import state
+from onnxruntime.backend.session import parts, state
 
 
 class Session:
@@ -60,7 +60,7 @@ class ReleaseTest(unittest.TestCase):
         session = Session(self.released, lock)
         with mock.patch.object(locks, "of", return_value=lock):
             for _ in range(2):
-                self.assertIs(state.of(session).lock_of(session), lock)
+                self.assertIs(locks.lock_of(session), lock)
         return session
 
     def test_which_thread_releases(self) -> None:
@@ -148,21 +148,20 @@ class StateTest(unittest.TestCase):
 
     def test_set_providers_ends_a_check(self) -> None:
         session = self.session()
-        kept = state.of(session)
         with (
             mock.patch.object(session, "get_providers", lambda: ["CUDAExecutionProvider"]),
-            mock.patch.object(eligibility, "switched_on", return_value=["CUDAExecutionProvider"]),
-            mock.patch.object(graphs, "Capture", lambda *_: SimpleNamespace(inner=session._providers, checked=_[-1])),
+            mock.patch.object(parts, "capturing", return_value=["CUDAExecutionProvider"]),
+            mock.patch.object(sessions, "Capture", lambda *_: SimpleNamespace(inner=session._providers, checked=_[-1])),
         ):
             for checked in (True, False):
-                self.assertTrue(kept.capture_of(session, checked).checked)
+                self.assertTrue(sessions.capture_of(session, checked).checked)
             session.set_providers(["CPUExecutionProvider"])
-            self.assertFalse(kept.capture_of(session).checked)
+            self.assertFalse(sessions.capture_of(session).checked)
 
     def test_a_session_goes_with_its_last_user(self) -> None:
         session = self.session()
         with mock.patch.object(session, "get_providers", lambda: ["CUDAExecutionProvider"]):
-            state.of(session).lock_of(session)
+            locks.lock_of(session)
         gone = weakref.ref(session)
         del session
         gc.collect()
@@ -185,7 +184,7 @@ class StateTest(unittest.TestCase):
             mock.patch.object(locks, "of", return_value=lock),
             mock.patch.object(session, "get_provider_options", options),
         ):
-            state.of(session).lock_of(session)
+            locks.lock_of(session)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING, NoReturn
 
 from onnxruntime import RunOptions, SessionOptions
+from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.allowlist.providers import ANY_PLUGIN, PROVIDER_NEEDS, PROVIDERS
 from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances, Permit, Place, Rule, Setting, texts_of
@@ -63,7 +64,10 @@ def permit(request: Request, facts: Circumstances) -> Permit:
     if eps is None:
         for name in facts.providers:
             need = PROVIDER_NEEDS.get(name)
-            if need is None or need.met(facts, ""):
+            absence, _ = optional_parts.absence_for(name)
+            if absence:
+                warn(f"{name} is left out: {absence}")
+            elif need is None or need.met(facts, ""):
                 permitted.providers[name] = NOTHING
             else:
                 warn(f"{name} is left out, because it requires {need.what}. Otherwise, {need.without}")
@@ -74,6 +78,7 @@ def permit(request: Request, facts: Circumstances) -> Permit:
                 advice = from_refusals("unknown_provider", name)
                 refuse(f"unknown execution provider{advice}", "provider_options", name, None if name else "")
             permitted.providers[name] = _options_of(name, given, facts)
+            _check_parts(name, permitted.providers[name])
         _check_device(request, permitted)
     for keyword in (word for word in ("session_config", "run_config") if word in request.settings):
         beside = facts._replace(
@@ -160,6 +165,14 @@ def _options_of_kind(name: str, kind: str, given: Mapping[str, object], facts: C
     if need and not need.met(facts, ""):
         refuse(f"it requires {need.what}. Otherwise, {need.without}", "provider_options", name)
     return settings
+
+
+def _check_parts(name: str, settings: Mapping[str, Setting]) -> None:
+    """Check that this build contains the optional parts that an EP with these options needs."""
+    switched_on = [option for option, setting in settings.items() if setting.value is True]
+    absence, option = optional_parts.absence_for(name, switched_on)
+    if absence:
+        reject(absence, "provider_options", name, option or None)
 
 
 def _look_up(

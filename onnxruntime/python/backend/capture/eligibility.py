@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
@@ -34,8 +34,9 @@ from onnxruntime.backend.allowlist.rules import Setting
 from onnxruntime.backend.allowlist.value_kinds import is_on
 from onnxruntime.backend.capture import operators
 from onnxruntime.backend.errors import reject, show
-from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CUDA, TENSORRT, WEBGPU
+from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CUDA, WEBGPU
 from onnxruntime.backend.runs import tensors
+from onnxruntime.backend.session.parts import config_entry
 
 # ORT warns of every graph that it writes after this optimizer, which changes only convolutions on the CPU.
 DISABLED_OPTIMIZERS = ("NchwcTransformer",)
@@ -44,18 +45,20 @@ _MOST_BYTES = 64 * 2**20
 
 
 def open_session(
-    model: str | bytes, options: SessionOptions, granted: Mapping[str, Mapping[str, Setting]], **arguments: object
+    create_session: Callable[..., InferenceSession],
+    options: SessionOptions,
+    granted: Mapping[str, Mapping[str, Setting]],
 ) -> tuple[InferenceSession, bool]:
-    """Create a session. If it captures, check its final graph. Return the session and whether it was checked."""
+    """Create a session with these options. Return the session and whether its final graph was checked."""
     # Skip TensorRT: ORT cannot save a graph that contains nodes compiled by an EP.
     switches = {ep: granted.get(ep, {}).get(CAPTURE_SWITCHES[ep]) for ep in (WEBGPU, CUDA)}
     ep = next((ep for ep, switch in switches.items() if switch is not None and switch.value), None)
     if ep is None:
-        return InferenceSession(model, options, **arguments), False
-    entry = _entry(options, "optimization.disable_specified_optimizers")  # the argument replaces the entry
+        return create_session(), False
+    entry = config_entry(options, "optimization.disable_specified_optimizers")  # the argument replaces the entry
     disabled = [*filter(None, entry.split(";")), *DISABLED_OPTIMIZERS]
     with written(options) as path:
-        session = InferenceSession(model, options, disabled_optimizers=disabled, **arguments)
+        session = create_session(disabled_optimizers=disabled)
         if reason := check(session, ep, path):
             reject(f"{reason}. Prepare the model without graph capture", "provider_options", ep, CAPTURE_SWITCHES[ep])
     return session, True
@@ -105,31 +108,11 @@ def _read_on_cpu(session: InferenceSession, final: onnx.ModelProto | None = None
     return f"input {show(names[0])} {where}. Make it a constant of the model" if names else ""
 
 
-def switched_on(session: InferenceSession) -> list[str]:
-    """Return the EPs of a session that capture."""
-    options = session.get_provider_options()
-    found = [ep for ep in (CUDA, TENSORRT) if is_on(options.get(ep, {}).get(CAPTURE_SWITCHES[ep], ""))]
-    if WEBGPU in options:
-        # As ORT's own Python layer does: a provider option does not show whether it took effect.
-        captures = getattr(session._sess, "is_webgpu_graph_capture_enabled", None)
-        key = f"ep.{WEBGPU.lower()}.enableGraphCapture"
-        if captures() if captures else is_on(_entry(session.get_session_options(), key)):
-            found.append(WEBGPU)
-    return found
-
-
-def _entry(options: SessionOptions, key: str) -> str:
-    try:
-        return options.get_session_config_entry(key)
-    except RuntimeError:  # no such entry
-        return ""
-
-
 def problem(session: InferenceSession, eps: list[str], checked: bool) -> str:
     """Return why a session cannot capture on these EPs; empty if it can. A caller's session was not checked."""
     if len(eps) > 1:
         return f"{' and '.join(eps)} both capture, and ORT replays the graph of one: leave it to one of them"
-    if is_on(_entry(session.get_session_options(), "session.use_env_allocators")):
+    if is_on(config_entry(session.get_session_options(), "session.use_env_allocators")):
         return "graph capture needs device memory that no other session uses: leave out session.use_env_allocators"
     values = [*session.get_inputs(), *session.get_outputs()]
     names = Counter(value.name for value in values)

@@ -35,9 +35,11 @@ from onnxruntime import InferenceSession, OrtValue, RunOptions
 from onnxruntime.backend import locks
 from onnxruntime.backend.capture import comparison, eligibility, own_runs
 from onnxruntime.backend.capture.graph_keys import GRAPH_ID, ONE_GRAPH, ORDINARY, GraphIds, Threads
+from onnxruntime.backend.errors import reject
 from onnxruntime.backend.provider_names import TENSORRT, WEBGPU
 from onnxruntime.backend.runs import fast_path, tensors
 from onnxruntime.backend.runs.run_options import RunSettings
+from onnxruntime.backend.session.routes import no_fast_path
 
 _Feeds = Mapping[str, np.ndarray | OrtValue]
 
@@ -78,6 +80,7 @@ class Capture:
         """Use the EPs that capture, and whether :func:`eligibility.check` has checked the session."""
         ep = switched_on[0]
         self._session = proxy(session)  # the session refers to this object
+        self._is_exact = type(session) is InferenceSession
         self.inner = fast_path.inner_of(session)  # whose id is the key of this object
         self._lock = lock
         self._on_webgpu = ep == WEBGPU
@@ -112,6 +115,12 @@ class Capture:
         """Return the settings of a run without capture."""
         return call if call.entries.get(GRAPH_ID) == ORDINARY else _with_id(call, ORDINARY)
 
+    def limited(self, call: RunSettings, limit: str) -> RunSettings:
+        """Return the settings of a run that can be ended, or refuse the keyword argument ``limit`` for a replay."""
+        if self.replays(call.entries):
+            reject("a replay cannot be ended. Add run_config={'gpu_graph_id': -1} for a run without capture", limit)
+        return self.ordinary(call)
+
     def run(self, feeds: _Feeds, call: RunSettings) -> list[np.ndarray]:
         """Return the outputs. The options of :meth:`ordinary` settings can end the run."""
         if self._lock.failure:
@@ -145,6 +154,8 @@ class Capture:
 
         It omits the checks of ``InferenceSession``, as long as ``run_with_iobinding`` is ORT's own method.
         """
+        if not self._is_exact:  # a subclass can override its methods
+            return no_fast_path
         own, names, of_thread = vars(self._session), [name for name, _, _ in self._slots], threading.local()
         graph_id, prepared_options = prepared.entries.get(GRAPH_ID), prepared.options
         method = own_runs.binding_method(own)

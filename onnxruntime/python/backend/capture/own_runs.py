@@ -16,8 +16,8 @@ from functools import partial
 from weakref import proxy, ref
 
 from onnxruntime import InferenceSession, IOBinding, RunOptions
-from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.capture.graph_keys import GRAPH_ID, ORDINARY
+from onnxruntime.backend.session import parts
 
 _BINDING_METHOD = "run_with_iobinding"
 _METHODS = ("run", "run_async", "run_with_ort_values", _BINDING_METHOD)
@@ -71,7 +71,7 @@ def _run(
 ) -> object:
     """Run a session, unless it captures graphs and the run would return wrong values."""
     graph_id = _graph_id((*arguments, *keywords.values()))
-    if graph_id != ORDINARY and eligibility.switched_on(session):
+    if graph_id != ORDINARY and parts.capturing(session):
         if name != _BINDING_METHOD:
             raise RuntimeError(_REFUSED.format(name))
         binding = keywords["iobinding"] if "iobinding" in keywords else arguments[0]

@@ -44,6 +44,9 @@ _FIRST = """
 """
 # Whether the inputs after the first may vary.
 OPERATORS = dict.fromkeys(_ANY.split(), True) | dict.fromkeys(_FIRST.split(), False)
+# Operators that draw random numbers, whatever their inputs are.
+_RANDOM = "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Bernoulli Multinomial"
+RANDOM = frozenset(_RANDOM.split())
 _NUMBERS = ("value_int", "value_ints", "value_float", "value_floats")  # of a Constant node
 _TYPES = "FLOAT FLOAT16 DOUBLE BOOL INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64"
 TYPES = frozenset(map(TensorProto.DataType.Value, _TYPES.split()))
@@ -62,8 +65,6 @@ def why_alone(session: InferenceSession, model: ModelProto) -> str:
 
 def only_shapes_decide(model: ModelProto) -> bool:
     """Return whether the shapes of the inputs alone decide whether a run of a model fails."""
-    from onnxruntime.backend.capture.operators import RANDOM  # only for EPs on a device  # noqa: PLC0415
-
     graph = model.graph
     constants = {tensor.name: tensor.data_type for tensor in graph.initializer}
     # The EP ignores feeds for initializers, and the backend refuses them.
@@ -76,7 +77,7 @@ def only_shapes_decide(model: ModelProto) -> bool:
             for value in node.attribute:
                 constants[node.output[0]] = TensorProto.INT64 if value.name in _NUMBERS else value.t.data_type
         subgraphs = [each for each in node.attribute if each.HasField("g") or each.graphs]  # they use any values
-        if subgraphs or node.domain not in ("", "ai.onnx") or ("", node.op_type) in RANDOM:
+        if subgraphs or node.domain not in ("", "ai.onnx") or node.op_type in RANDOM:
             return False
         if varying.isdisjoint(node.input) and node.op_type != "Dropout":  # random in training mode
             continue

@@ -16,9 +16,9 @@ from typing import NoReturn
 from onnx import ModelProto
 
 from onnxruntime import InferenceSession
-from onnxruntime.backend.locks import while_opening
 from onnxruntime.backend.openvino import parallel_models
 from onnxruntime.backend.provider_names import OPENVINO
+from onnxruntime.backend.session import state
 
 
 def cannot_renew(_: InferenceSession) -> NoReturn:
@@ -31,7 +31,7 @@ def cannot_renew(_: InferenceSession) -> NoReturn:
 class Origin:
     """The model from which ``prepare`` created an inner session, and from which a new one can be created."""
 
-    def __init__(self, model: str | bytes, create: Callable[[], tuple[InferenceSession, object]]) -> None:
+    def __init__(self, model: str | bytes, create: Callable[[], InferenceSession]) -> None:
         self._model, self._create, self._files = model, create, _files_of(model)
         self.created: object = None  # the inner session that the backend created last
 
@@ -41,12 +41,13 @@ class Origin:
             cannot_renew(session)
         try:
             self._check_files()
-            fresh, _ = while_opening(session.get_providers(), self._create)
+            fresh = self._create()
             self._check_files()  # ORT may have read a file that was replaced meanwhile
             if fresh.get_providers() != session.get_providers():
                 raise RuntimeError(f"ORT created it with {', '.join(fresh.get_providers())} only")
             self.created = fresh._providers
-            vars(session).update(vars(fresh))  # one operation of the dict: other threads read the session
+            attributes = {name: value for name, value in vars(fresh).items() if name != state.ATTRIBUTE}
+            vars(session).update(attributes)  # one operation of the dict: other threads read the session
         except Exception as error:
             problem = f"A run failed inside {OPENVINO}, and the session could not be replaced: {error}"
             raise RuntimeError(f"{problem}. Prepare the model again") from error

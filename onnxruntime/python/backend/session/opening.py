@@ -15,15 +15,14 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend import locks, optional_parts
+from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
 from onnxruntime.backend.allowlist.providers import hardware_for, option_texts
 from onnxruntime.backend.allowlist.rules import Permit, Setting
-from onnxruntime.backend.errors import NotPermittedError, reject, reject_value, reworded
+from onnxruntime.backend.errors import reject, reject_value, reworded
 from onnxruntime.backend.keywords import FROM_ENVIRONMENT
-from onnxruntime.backend.openvino.replacement import Origin
-from onnxruntime.backend.provider_names import OF_OPENVINO, ON_ANY_DEVICE, TENSORRT
-from onnxruntime.backend.session import failures, free_dimensions, presence, state, verification
+from onnxruntime.backend.provider_names import TENSORRT
+from onnxruntime.backend.session import failures, free_dimensions, parts, presence, verification
 
 _RELEASED_OPSETS = "session.allow_released_opsets_only"  # ORT before 1.32 ignores it
 
@@ -41,94 +40,90 @@ def create(
     presence.check_available(permit)
     for name, value in permit.attributes.items():
         setattr(options, name, value)
-    own = {_RELEASED_OPSETS: "1" if released_opsets else "0"}
+    entries = {_RELEASED_OPSETS: "1" if released_opsets else "0"}
     if permit.explicit or verification.needs_of_operators(permit):
-        own[RECORD_ASSIGNMENT] = "1"
-    for key, text in {**own, **permit.session_config}.items():
+        entries[RECORD_ASSIGNMENT] = "1"
+    entries.update(permit.session_config)
+    for key, text in entries.items():
         options.add_session_config_entry(key, text)
-    registered: tuple[str, ...] = ()
-    if libraries:
-        purpose = f"Extensions cannot be registered{FROM_ENVIRONMENT}"
-        extensions = optional_parts.require("libraries.extensions", purpose)
-        registered = extensions.register(options, libraries)
+    registered = _register(libraries, options)
     shapes = free_dimensions.apply(options, permit, model)
     try:
         session = _open(model, options, permit)
     except Exception as error:
         failures.reject_setting(error, permit.session_config)
-        if reason := failures.explain(error):
-            raise reworded(type(error), reason) from None
-        raise
+        reason = failures.explain(error)
+        if not reason:
+            raise
+        raise reworded(type(error), reason) from None
     free_dimensions.verify(session, shapes, permit.sizes)
     return session, registered
 
 
+def _register(libraries: Iterable[str], options: SessionOptions) -> tuple[str, ...]:
+    """Register libraries of custom operators, and return their names."""
+    if not libraries:
+        return ()
+    extensions = optional_parts.require("libraries.extensions", f"Extensions cannot be registered{FROM_ENVIRONMENT}")
+    return extensions.register(options, libraries)
+
+
 def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
+    """Create a session. The optional parts that it uses do this in their own way, one inside the other."""
     if permit.explicit:
         create_session = partial(_create_with_specified, model, options, permit, _attach(options, permit))
     else:
         create_session = partial(_create_with_available, model, options, permit)
-    of_openvino = not OF_OPENVINO.isdisjoint(permit.providers)
-    origin = Origin(model, create_session) if of_openvino else None  # before ORT reads the files
-    session, checked = locks.while_opening(permit.providers, create_session)
-    session_state = state.of(session)
-    session_state.lock_of(session)
-    capture = session_state.capture_of(session, checked)
-    if capture is not None and capture.problem:
-        raise RuntimeError(f"{capture.problem}. Prepare the model without graph capture")
-    if origin is not None:
-        session_state.replace_from(origin, session)
-    return session
+    for part in parts.of_permit(permit):
+        if part.creates:
+            create = optional_parts.function(part.creates)
+            create_session = partial(create, create_session, model, options, permit)
+    return create_session()
 
 
-def _create_with_available(
-    model: str | bytes, options: SessionOptions, permit: Permit
-) -> tuple[InferenceSession, bool]:
-    def create_if_usable(providers: list[str]) -> InferenceSession | None:
-        try:
-            return InferenceSession(model, options, providers=providers, enable_fallback=0)
-        except (RuntimeError, ValueError) as error:
-            failures.reject_setting(error, permit.session_config)
-            return None
-
+def _create_with_available(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
+    """Create a session with all available EPs, or with fewer if ORT cannot use them."""
     # A build with TensorRT's EP lists it on a machine without TensorRT, too.
     without_tensorrt = [name for name in permit.providers if name != TENSORRT]
-    session = create_if_usable(list(permit.providers))
-    if session is None and TENSORRT in permit.providers:
-        session = create_if_usable(without_tensorrt)
-    if session is None:  # ORT's own fallback prints a banner
+    for providers in dict.fromkeys([tuple(permit.providers), tuple(without_tensorrt)]):
+        try:
+            session = InferenceSession(model, options, providers=list(providers), enable_fallback=0)
+            break
+        except (RuntimeError, ValueError) as error:
+            failures.reject_setting(error, permit.session_config)
+    else:  # ORT's own fallback prints a banner
         session = InferenceSession(model, options, providers=without_tensorrt, enable_fallback=1)
     # A run that fails must fail, not run on another EP: the API's first use is testing.
     session.disable_fallback()
-    return session, False
+    return session
 
 
 def _create_with_specified(
-    model: str | bytes, options: SessionOptions, permit: Permit, providers: list[tuple[str, dict]] | None
-) -> tuple[InferenceSession, bool]:
-    """Return a session, and whether its final graph was checked for capture."""
-    specified, names = list(permit.providers), ", ".join(permit.providers)
-    arguments = {"providers": providers, "enable_fallback": 0}
+    model: str | bytes,
+    options: SessionOptions,
+    permit: Permit,
+    providers: list[tuple[str, dict]] | None,
+    **arguments: object,
+) -> InferenceSession:
+    """Create a session with exactly the specified EPs, and with more arguments of its class."""
+    specified = list(permit.providers)
+    names = ", ".join(specified)
     try:
-        if ON_ANY_DEVICE.issuperset(specified):
-            session, checked = InferenceSession(model, options, **arguments), False
-        else:
-            from onnxruntime.backend.capture import eligibility  # only for EPs on a device  # noqa: PLC0415
-
-            session, checked = eligibility.open_session(model, options, permit.providers, **arguments)
+        session = InferenceSession(model, options, providers=providers, enable_fallback=0, **arguments)
     except Exception as error:
         # ORT's own exceptions are neither class, and describe a fault of the model, or from 1.32 on of a plugin EP.
         of_plugin = "PluginExecutionProviderFactory::CreateProvider" in str(error)
-        if isinstance(error, NotPermittedError) or not (of_plugin or isinstance(error, (RuntimeError, ValueError))):
+        if not (of_plugin or isinstance(error, (RuntimeError, ValueError))):
             raise
         advice = f"{failures.missing(specified)} ORT error: {error}"
         raise RuntimeError(f"ORT could not create a session with {names or 'the CPU EP'}. {advice}") from None
-    got = session.get_providers()
-    if [name for name in got if name in specified] != specified:
-        advice = failures.missing(name for name in specified if name not in got)
-        text = f"ORT created the session with {', '.join(got)}, but provider_options specifies {names}, in this order"
+    providers_of_session = session.get_providers()
+    if [name for name in providers_of_session if name in specified] != specified:
+        advice = failures.missing(name for name in specified if name not in providers_of_session)
+        listed = ", ".join(providers_of_session)
+        text = f"ORT created the session with {listed}, but provider_options specifies {names}, in this order"
         raise RuntimeError(f"{text}. {advice}")
-    return session, checked
+    return session
 
 
 def _attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] | None:

@@ -2,34 +2,94 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Chooses how a session runs: through the fast path, under a lock, by capture and replay, or with a replacement."""
+"""Runs a session: through the fast path, through the guard of the session, or along the route of an optional part."""
 
 from __future__ import annotations
 
 import marshal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from onnxruntime import InferenceSession, RunOptions
+from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist.ort_options import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances
-from onnxruntime.backend.errors import reject
 from onnxruntime.backend.request import MOST_ENTRIES
-from onnxruntime.backend.runs import fast_path, tensors
+from onnxruntime.backend.runs import fast_path, limits, tensors
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.runs.limits import Limited
 from onnxruntime.backend.runs.run_options import RunSettings
-from onnxruntime.backend.session import state
+from onnxruntime.backend.session import parts, state
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
-
-if TYPE_CHECKING:
-    from onnxruntime.backend.capture.graphs import Capture
-    from onnxruntime.backend.locks import SessionLock
-    from onnxruntime.backend.openvino.run_order import RunOrder
 
 _MOST_SETTINGS = 64  # of earlier runs. Each takes one or two kilobytes
 _LONGEST_KEPT = 256  # of a name or text in their arguments
+
+
+def no_fast_path(inputs: object, options: RunOptions) -> None:
+    """Return ``None``, as a fast path does for inputs that it does not support."""
+
+
+class DirectRoute:
+    """Passes the runs of a session to ORT, through the guard of the session if it has one.
+
+    An optional part can provide another route, with the same public methods.
+    """
+
+    def __init__(self, session: object, inputs: ModelInputs, guard: object) -> None:
+        self._session = session
+        self._guard = guard
+        outputs = session.get_outputs()
+        self._output_names = [node.name for node in outputs]
+        self._numpy_has_types = True  # of all outputs
+        self._shared: frozenset[int] = frozenset()  # the outputs that can share memory with an input
+        self._fast_path = no_fast_path
+        if not is_ort(session):
+            return
+        self._numpy_has_types = all(tensors.is_plain(node.type) for node in outputs)
+        if self._numpy_has_types:
+            self._shared = inputs.returned_as(self._output_names)
+            # A subclass of InferenceSession can override run.
+            if not self._shared and type(session) is InferenceSession:
+                self._fast_path = fast_path.of(session, inputs.slots, self._output_names, guard)
+
+    def claim(self, entries: Mapping[str, str]) -> None:
+        """Reserve what these run config entries of a prepared model name: here nothing."""
+
+    def lend(self, entries: Mapping[str, str]) -> None:
+        """Reserve what these run config entries name for a caller's own runs: here nothing."""
+
+    def limited(self, call: RunSettings, limit: str) -> RunSettings:
+        """Return the settings of a run that can be ended, or refuse the keyword argument ``limit``."""
+        return call
+
+    def fast_path(self, settings: RunSettings) -> Callable[[object, RunOptions], list | None]:
+        """Return a function of the inputs and run options. It returns ``None`` for inputs that it does not support."""
+        return self._fast_path
+
+    def run(self, feeds: dict[str, object], call: RunSettings) -> list:
+        """Return the outputs."""
+        if self._guard is None:
+            outputs = self._pass_to_ort(feeds, call.options)
+        else:
+            outputs = self._guard.run(call.options, self._pass_to_ort, feeds, call.options)
+        if not self._shared:
+            return outputs
+        return [tensors.owned(output) if index in self._shared else output for index, output in enumerate(outputs)]
+
+    def _pass_to_ort(self, feeds: dict[str, object], options: RunOptions) -> list:
+        if not self._numpy_has_types:
+            return fast_path.with_values(self._session, feeds, self._output_names, options)
+        # ORT's own backend passes None for all outputs: a tracer or a mock may check it.
+        outputs = self._session.run(None, feeds, options)
+        if isinstance(outputs, Mapping):
+            return [outputs[name] for name in self._output_names]
+        return outputs
+
+
+def is_ort(session: object) -> bool:
+    """Return whether a session is ORT's, and not a mock or another object with ``get_inputs`` and ``run``."""
+    return issubclass(type(session), InferenceSession)
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -39,39 +99,40 @@ class Runs:
     session: object
     inner: object = None  # differs for each inner session, which set_providers replaces
     inputs: ModelInputs | None = None
-    output_names: list[str] = field(default_factory=list)
     settings: RunSettings | None = None  # the prepared ones, which those of a run override
-    capture: Capture | None = None
-    lock: SessionLock | None = None
-    guard: SessionLock | RunOrder | None = None  # the lock, or the order of runs on OpenVINO
-    plain: bool = True  # whether numpy has the types of all outputs
-    shared: frozenset[int] = frozenset()  # the outputs that can share memory with an input
-    # The fast path, which returns None for inputs that it does not support.
-    fast_run: Callable[[object, RunOptions], list | None] = lambda inputs, options: None
+    route: DirectRoute | None = None  # or an object of an optional part with the same methods
+    device_lock: object = None  # of an optional part, if the session shares its device with others
+    fast_run: Callable[[object, RunOptions], list | None] = no_fast_path
     settings_cache: dict[bytes, RunSettings] = field(default_factory=dict)  # the permitted settings of earlier runs
 
     @classmethod
     def of(cls, session: object, run_config: Mapping[str, str]) -> Runs:
         """Return the runs of a session with these run config entries."""
-        output_names = [node.name for node in session.get_outputs()]
-        runs = cls(session, fast_path.inner_of(session), ModelInputs(session), output_names)
-        if runs.is_ort:
-            runs._choose_route()
+        runs = cls(session, fast_path.inner_of(session), ModelInputs(session))
+        runs._choose_route()
         return runs.with_settings(RunSettings(NOTHING, run_config))
 
     def _choose_route(self) -> None:
-        session = self.session
-        session_state = state.of(session)
-        self.capture, self.lock = session_state.capture_of(session), session_state.lock_of(session)
-        if self.capture is not None:
-            return
-        self.guard = self.lock or session_state.order_of(session)
-        self.plain = all(tensors.is_plain(node.type) for node in session.get_outputs())
-        if self.plain:
-            self.shared = self.inputs.returned_as(self.output_names)
-        # A subclass of InferenceSession can override run.
-        if self.plain and not self.shared and type(session) is InferenceSession:
-            self.fast_run = fast_path.of(session, self.inputs.slots, self.output_names, self.guard)
+        guard = None
+        for part in self._parts():
+            if part.routes:
+                self.route = optional_parts.function(part.routes)(self.session)
+            if part.guards:
+                guard_of_part = optional_parts.function(part.guards)(self.session)
+                guard = guard or guard_of_part
+                if part.locks_device:
+                    self.device_lock = guard_of_part
+        if self.route is None:
+            self.route = DirectRoute(self.session, self.inputs, guard)
+
+    def _parts(self) -> list[optional_parts.Part]:
+        """Return the optional parts that the session uses now."""
+        if not self.is_ort:
+            return []
+        used = parts.of_session(self.session)
+        # set_providers can have changed the EPs of the session.
+        state.of(self.session).keep_only({part.name for part in used})
+        return used
 
     def are_of(self, session: object) -> bool:
         """Return whether these are the runs of a session as it is now."""
@@ -79,17 +140,13 @@ class Runs:
 
     def with_settings(self, settings: RunSettings) -> Runs:
         """Return a copy with these prepared settings, whose graph id, if any, is reserved."""
-        fast_run = self.fast_run
-        if self.capture is not None:
-            self.capture.claim(settings.entries)
-            if type(self.session) is InferenceSession:
-                fast_run = self.capture.fast_path(settings)
-        return replace(self, settings=settings, fast_run=fast_run, settings_cache={})
+        self.route.claim(settings.entries)
+        return replace(self, settings=settings, fast_run=self.route.fast_path(settings), settings_cache={})
 
     @property
     def is_ort(self) -> bool:
-        """Whether the session is ORT's, and not a mock or another object with ``get_inputs`` and ``run``."""
-        return issubclass(type(self.session), InferenceSession)
+        """Whether the session is ORT's."""
+        return is_ort(self.session)
 
     @property
     def circumstances(self) -> Circumstances:
@@ -119,25 +176,10 @@ class Runs:
         """Run without the fast path."""
         feeds = self.inputs.feeds(inputs)
         try:
-            if self.capture is not None:
-                return self.capture.run(feeds, call)
-            if self.guard is None:
-                outputs = self._run(feeds, call.options)
-            else:
-                outputs = self.guard.run(call.options, self._run, feeds, call.options)
+            return self.route.run(feeds, call)
         except Exception as error:
             self.blame_inputs(error, feeds)
             raise
-        if not self.shared:
-            return outputs
-        return [tensors.owned(output) if index in self.shared else output for index, output in enumerate(outputs)]
-
-    def _run(self, feeds: dict[str, object], options: RunOptions) -> list:
-        if not self.plain:
-            return fast_path.with_values(self.session, feeds, self.output_names, options)
-        # ORT's own backend passes None for all outputs: a tracer or a mock may check it.
-        outputs = self.session.run(None, feeds, options)
-        return [outputs[name] for name in self.output_names] if isinstance(outputs, Mapping) else outputs
 
     def blame_inputs(self, error: Exception, feeds: Mapping[str, object]) -> None:
         """Raise an ``InputError`` in place of ORT's error if the inputs do not match the model."""
@@ -156,14 +198,9 @@ class Runs:
     ) -> list:
         """Run within limits, with separate run options and without the fast path."""
         call, _ = self.settings.overridden_by(self.circumstances, run_config, attributes)
-        replays = self.capture is not None and self.capture.replays(call.entries)
-        if self.capture is not None:
-            call = self.capture.ordinary(call)
-        limited = Limited(call.options, timeout, cancellation)
-        if replays:
-            limit = "cancellation" if timeout is None else "timeout"
-            reject("a replay cannot be ended. Add run_config={'gpu_graph_id': -1} for a run without capture", limit)
-        with limited:
+        limits.check(timeout, cancellation)
+        call = self.route.limited(call, "cancellation" if timeout is None else "timeout")
+        with Limited(call.options, timeout, cancellation):
             return self.compute(inputs, call)
 
 
