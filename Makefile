@@ -66,7 +66,7 @@ ALONE := webgpu-plugin webgpu plugins cuda
 ONCE := architecture benchmarks names_in_prose new_release patch scoreboard upstream_tests
 # pytest runs one process for each CPU, and all tests of a file in the same process. The longest files begin first.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
-LONGEST := documents command_line_processes allowlist_properties option_drift packaging stock_comparison runs_inputs patch
+LONGEST := documents command_line_processes allowlist_properties option_drift packaging stock_comparison runs_values patch
 PACKAGES := pytest pytest-xdist hypothesis
 # Packages with the real models of the tests and examples. Their requirements are not needed, so they are installed into
 # a folder of their own.

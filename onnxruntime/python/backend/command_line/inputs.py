@@ -13,6 +13,7 @@ import numpy as np
 from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.errors import InputError, show
 from onnxruntime.backend.runs import tensors
+from onnxruntime.backend.runs.values import as_array
 
 
 def values(nodes: list, given: list[str], shapes: list[str], seed: int = 0) -> list[object]:
@@ -162,7 +163,7 @@ def _value(node, text: str) -> object:
         element = tensors.element_type(node.type)
         if element is None:
             return value
-        return tensors.as_array(value, tensors.dtype_of(element))
+        return as_array(value, tensors.dtype_of(element))
     except OSError as error:
         reason = error.strerror or error
         raise MistakeError(f"--input {node.name}: cannot read {text}: {reason}") from None

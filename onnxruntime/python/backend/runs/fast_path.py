@@ -9,7 +9,7 @@ If a tracer, a mock or a subclass replaces ``run``, it receives every run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -22,17 +22,28 @@ _RUN_WITH_ORT_VALUES = InferenceSession.run_with_ort_values
 
 def inner_of(session: object) -> object:
     """Return an object that ORT replaces together with a session's inner handle, and that does not keep it alive."""
-    return getattr(session, "_providers", None) if isinstance(session, InferenceSession) else None
+    if isinstance(session, InferenceSession):
+        return getattr(session, "_providers", None)
+    return None
 
 
-def of(session: InferenceSession, slots: Sequence[tuple], outputs: Sequence[str], lock: object = None) -> Callable:
+def of(
+    session: InferenceSession,
+    slots: list[tuple],
+    outputs: list[str],
+    lock: object = None,
+) -> Callable:
     """Return a function of the inputs and the run options; it returns the outputs, or ``None`` if it cannot run them.
 
     The session is exactly an :class:`InferenceSession`, and numpy has the types of all of its outputs. Its inputs are
     the ``slots`` of :class:`onnxruntime.backend.runs.inputs.ModelInputs`. On a device, it has a ``SessionLock``.
     """
-    own, count, array, ort_value = vars(session), len(slots), np.ndarray, OrtValue
+    own = vars(session)
     inner = own.get("_providers")
+    count = len(slots)
+    # Local names take less time.
+    array = np.ndarray
+    ort_value = OrtValue
 
     def run(inputs: object, options: RunOptions) -> list | None:
         kind = type(inputs)
@@ -67,29 +78,42 @@ def of(session: InferenceSession, slots: Sequence[tuple], outputs: Sequence[str]
             return session._sess.run(outputs, feeds, options)
         return lock.run(None, compute, feeds, options)
 
-    def compute(feeds: dict[str, object], options: RunOptions) -> list:
+    def compute(feeds: dict, options: RunOptions) -> list:
         return session._sess.run(outputs, feeds, options)
 
     return run
 
 
 def with_values(
-    session: InferenceSession, feeds: Mapping[str, object], outputs: Sequence[str], options: RunOptions
+    session: InferenceSession,
+    feeds: Mapping[str, object],
+    outputs: list[str],
+    options: RunOptions,
 ) -> list:
     """Run a session with outputs of types that numpy does not have. A feed is ``None`` for an absent optional."""
-    values = {
-        name: value if isinstance(value, OrtValue) else OrtValue.ortvalue_from_numpy(value)
-        for name, value in feeds.items()
-        if value is not None
-    }
-    if (
-        type(session) is not InferenceSession
-        or InferenceSession.run_with_ort_values is not _RUN_WITH_ORT_VALUES
-        or "run_with_ort_values" in vars(session)
-        or any(getattr(value, "_session", None) is not None for value in values.values())
-    ):
-        return [tensors.to_array(value) for value in session.run_with_ort_values(outputs, values, options)]
+    values = {}
+    for name, value in feeds.items():
+        if isinstance(value, OrtValue):
+            values[name] = value
+        elif value is not None:
+            values[name] = OrtValue.ortvalue_from_numpy(value)
+
+    if not _calls_ort(session, values):
+        results = session.run_with_ort_values(outputs, values, options)
+        return [tensors.to_array(value) for value in results]
     inner = {name: value._ortvalue for name, value in values.items()}
     results = session._sess.run_with_ort_values(inner, outputs, options)
-    # By index: pybind11's iterator ends with a C++ exception, which takes 100 us.
-    return [tensors.to_array(OrtValue(results[i])) for i in range(len(results))]
+    arrays = []
+    for index in range(len(results)):  # pybind11's iterator ends with a C++ exception, which takes 100 us
+        value = OrtValue(results[index])
+        arrays.append(tensors.to_array(value))
+    return arrays
+
+
+def _calls_ort(session: InferenceSession, values: dict[str, OrtValue]) -> bool:
+    """Return whether ``run_with_ort_values`` only passes the values to the inner handle."""
+    if type(session) is not InferenceSession or "run_with_ort_values" in vars(session):
+        return False
+    if InferenceSession.run_with_ort_values is not _RUN_WITH_ORT_VALUES:
+        return False
+    return all(getattr(value, "_session", None) is None for value in values.values())

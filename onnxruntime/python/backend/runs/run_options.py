@@ -20,8 +20,13 @@ from onnxruntime.backend.keywords import KEYWORDS
 class RunSettings:
     """The permitted settings of a run, and the ``RunOptions`` made from them."""
 
-    def __init__(self, attributes: Mapping[str, object], entries: Mapping[str, str]) -> None:
-        self.attributes, self.entries = attributes, entries
+    def __init__(
+        self,
+        attributes: Mapping[str, object],
+        entries: Mapping[str, str],
+    ) -> None:
+        self.attributes = attributes
+        self.entries = entries
         #: Run options that any number of runs can share, because ORT only reads them.
         self.options = RunOptions()
         for name, value in attributes.items():
@@ -30,21 +35,29 @@ class RunSettings:
             self.options.add_run_config_entry(key, text)
 
     def overridden_by(
-        self, facts: Circumstances, run_config: Mapping[str, object] | None, attributes: Mapping[str, object] = NOTHING
+        self,
+        facts: Circumstances,
+        run_config: Mapping[str, object] | None,
+        attributes: Mapping[str, object] = NOTHING,
     ) -> tuple[RunSettings, dict[str, str]]:
         """Look up the settings of one run, which override these. Return a warning, too, for each key without effect."""
-        attributes = {name: value for name, value in attributes.items() if name not in KEYWORDS or value is not None}
-        for keyword in (word for word in KEYWORDS if word in attributes):
-            reject("cannot be set for a run. Pass it to prepare", keyword)
+        for keyword in KEYWORDS:
+            if attributes.get(keyword) is not None:
+                reject("cannot be set for a run. Pass it to prepare", keyword)
+        attributes = {name: value for name, value in attributes.items() if name not in KEYWORDS}
         if attributes or run_config is not None:
             facts = facts._replace(narrowing=request.of_environment().narrowing)
-        found, without_effect = look_up.attributes(RUN_ATTRIBUTES, attributes, facts)
-        entries = self.entries
+
+        permitted, without_effect = look_up.attributes(RUN_ATTRIBUTES, attributes, facts)
+        entries = dict(self.entries)
         if run_config is not None:
             look_up.refuse_while_model_configures(["run_config"])
-            given, more = look_up.entries("run_config", request.read("run_config", run_config), facts)
-            entries, without_effect = {**entries, **given}, without_effect | more
+            requested = request.read("run_config", run_config)
+            texts, also_without_effect = look_up.entries("run_config", requested, facts)
+            entries |= texts
+            without_effect |= also_without_effect
+
         look_up.warn_unknown(attributes, RUN_ATTRIBUTES)
         for text in without_effect.values():
             warn(text)
-        return RunSettings(found, entries), without_effect
+        return RunSettings(permitted, entries), without_effect
