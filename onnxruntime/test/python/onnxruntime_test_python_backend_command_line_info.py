@@ -23,7 +23,6 @@ from backend_test_processes import AZURE, QNN, device_of, process_with
 import onnxruntime
 from onnxruntime.backend.command_line import info, main
 from onnxruntime.backend.libraries import plugins
-from onnxruntime.backend.session.failures import SESSION_VARIABLES
 
 
 class InfoTest(CommandTest):
@@ -33,7 +32,6 @@ class InfoTest(CommandTest):
         devices = [device_of(QNN), device_of(QNN, hardware="NPU")]
         devices[0].device.vendor, devices[1].device.vendor = "Maker", ""
         names = ["ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS", "ORT_LOAD_CONFIG_FROM_MODEL", "ALLOW_RELEASED_ONNX_OPSET_ONLY"]
-        names += SESSION_VARIABLES
         environment = {VARIABLE: "{\n", **dict.fromkeys(names, "")}
         wheels = mock.patch.object(importlib.metadata, "packages_distributions", lambda: {"onnxruntime": ["onnx"]})
         variables = mock.patch.dict(os.environ, environment | {"COLUMNS": "999"}, clear=True)

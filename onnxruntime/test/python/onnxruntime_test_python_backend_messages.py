@@ -40,7 +40,6 @@ from onnxruntime.backend.openvino import replacement
 from onnxruntime.backend.refusals import packages
 from onnxruntime.backend.request import of_call
 from onnxruntime.backend.session import verification
-from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 CPU = "CPUExecutionProvider"
 AZURE = "AzureExecutionProvider"
@@ -83,13 +82,6 @@ def without_the_ep() -> None:
     """Have ORT create a session without the specified EP."""
     with mock.patch.object(InferenceSession, "get_providers", return_value=[AZURE]):
         prepare(provider_options={CPU: {}})
-
-
-def with_a_variable_of_ort() -> None:
-    """Have ORT 1.32 or later reject the value of an environment variable."""
-    error = InvalidArgument("Invalid session.moe.offload.min_expert_weight value 'abc'")
-    with mock.patch.object(InferenceSession, "__init__", side_effect=error):
-        under("ORT_QMOE_MIN_EXPERT_WEIGHT", "abc")
 
 
 def on_one_core() -> None:
@@ -380,9 +372,6 @@ prepare(newer(ir_version=99).SerializeToString())
 prepare(newer(opset=99).SerializeToString())
     The model imports ai.onnx opset 99, but ONNX Runtime ... supports opsets up to ... of this domain. To run it anyway,
     set the environment variable ALLOW_RELEASED_ONNX_OPSET_ONLY=0
-with_a_variable_of_ort()
-    The cause may be the environment variable ORT_QMOE_MIN_EXPERT_WEIGHT='abc'. Correct or unset it. ORT error: Invalid
-    session.moe.offload.min_expert_weight value 'abc'
 without_the_ep()
     ORT created the session with AzureExecutionProvider, but provider_options specifies CPUExecutionProvider, in this
     order. The ORT log may contain details.

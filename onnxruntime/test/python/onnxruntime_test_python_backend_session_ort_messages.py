@@ -4,9 +4,8 @@
 # --------------------------------------------------------------------------
 """Tests that the backend recognizes the messages of the installed ORT, which each release can change.
 
-The backend recognizes an error by a pattern of its text. Two other files also cause such errors:
-``onnxruntime_test_python_backend_session_model_versions.py`` those about operators that ORT lacks, and
-``onnxruntime_test_python_backend_session_failures.py`` those about environment variables.
+The backend recognizes an error by a pattern of its text. ``onnxruntime_test_python_backend_session_model_versions.py``
+also causes such errors: those about operators that ORT lacks.
 """
 
 from __future__ import annotations

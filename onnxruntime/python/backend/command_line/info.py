@@ -27,7 +27,7 @@ from onnxruntime.backend.command_line.output import Page
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.keywords import ENVIRONMENT
 from onnxruntime.backend.provider_names import AZURE
-from onnxruntime.backend.session import failures, presence
+from onnxruntime.backend.session import presence
 
 _COLUMN = 13  # of values, after their labels
 _SECONDS = 120  # enough to load an EP's libraries from a slow disk
@@ -36,7 +36,6 @@ _VARIABLES = (
     "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS",
     "ORT_LOAD_CONFIG_FROM_MODEL",
     "ALLOW_RELEASED_ONNX_OPSET_ONLY",
-    *failures.SESSION_VARIABLES,
 )
 # A model that every EP can run.
 _TWO_NODES = """<ir_version: 7, opset_import: ["": 13]>

@@ -16,7 +16,7 @@ from onnx import ModelProto, helper
 
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend.errors import refuse, reject, show
+from onnxruntime.backend.errors import refuse, reject
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE, OPENVINO, QNN, THROUGH_CUDA
 from onnxruntime.capi import build_and_package_info
 
@@ -26,24 +26,12 @@ _INSTALL_CUDA = (
     "onnxruntime.preload_dlls() before prepare"
 )
 _LOG = "The ORT log may contain details."
-# The advice for an EP whose library loads; "" applies to all EPs that have no entry.
+# The advice for an EP whose library loads.
+_DEVICE_OR_LIBRARY = f"The device, or a library that the EP needs, may be missing. {_LOG}"
+_DEVICE_OR_CUDA = f"The device, or a library that the EP needs such as CUDA or cuDNN, may be missing. {_INSTALL_CUDA}."
 _MISSING = {
-    "": "The device, or a library that the EP needs, may be missing. " + _LOG,
-    **dict.fromkeys(
-        THROUGH_CUDA,
-        f"The device, or a library that the EP needs such as CUDA or cuDNN, may be missing. {_INSTALL_CUDA}.",
-    ),
     OPENVINO: "The device of device_type, or its driver, may be missing.",
     QNN: "Without a Qualcomm device, it computes on its simulator only, which backend_type='htp' selects.",
-}
-# The environment variables that ORT 1.32 reads in each session, with the config key that its error names instead.
-SESSION_VARIABLES = {
-    "ORT_MOE_PACKED_GPU_EXPERTS": "ep.cuda.moe_packed_gpu_experts",
-    "ORT_QMOE_MIN_EXPERT_WEIGHT": "session.moe.offload.min_expert_weight",
-    "ORT_QMOE_SKIP_TAIL_COLD_ONLY": "session.moe.offload.skip_tail_cold_only",
-    "ORT_QMOE_SKIP_ZERO_COLD_DOORBELL": "session.moe.offload.skip_zero_cold_doorbell",
-    "ORT_QMOE_TAIL_SUBSTITUTION_MIN_RANK": "session.moe.offload.tail_substitution_min_rank",
-    "ORT_QMOE_TAIL_SUBSTITUTION_THRESHOLD": "session.moe.offload.tail_substitution_threshold",
 }
 _ANYWAY = "To run it anyway, set the environment variable ALLOW_RELEASED_ONNX_OPSET_ONLY=0"
 # Clearer messages for errors that ORT raises while it creates a session: regular expression to message.
@@ -73,12 +61,13 @@ EXPLANATIONS = {
 def explain(error: Exception) -> str | None:
     """Return a clearer message for an error that ORT raised while it created a session; ``None`` if there is none."""
     for pattern, message in EXPLANATIONS.items():
-        if match := re.search(pattern, str(error)):
-            return message.format(*match.groups(), ort=onnxruntime.__version__, error=error)
-    for variable, key in SESSION_VARIABLES.items():
-        if variable in os.environ and key in str(error):
-            given = f"{variable}={show(os.environ[variable])}"
-            return f"The cause may be the environment variable {given}. Correct or unset it. ORT error: {error}"
+        match = re.search(pattern, str(error))
+        if match:
+            return message.format(
+                *match.groups(),
+                ort=onnxruntime.__version__,
+                error=error,
+            )
     return None
 
 
@@ -108,26 +97,59 @@ def _is_onnx(domain: str) -> bool:
 def missing(names: Iterable[str]) -> str:
     """Return why these EPs fail, and the next step: the driver or a library is missing, or else the usual causes."""
     needing = [name for name in names if name not in ON_ANY_DEVICE]
-    driver = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
-    if not set(THROUGH_CUDA).isdisjoint(needing) and (error := _load_error(driver)):
-        return (
-            f"NVIDIA's driver is missing on this machine, or its GPU is not visible to this process ({error}). Install "
-            "the driver first: packages such as onnxruntime-gpu do not contain it."
-        )
+    if not set(THROUGH_CUDA).isdisjoint(needing):
+        driver_error = _load_error(_cuda_driver())
+        if driver_error:
+            return (
+                "NVIDIA's driver is missing on this machine, or its GPU is not visible to this process "
+                f"({driver_error}). Install the driver first: packages such as onnxruntime-gpu do not contain it."
+            )
     for name in needing:
         path = _library(name)
-        if os.path.isfile(path) and (error := _load_error(path)):
-            built_for = getattr(build_and_package_info, "cuda_version", None)
-            wheel = f" This wheel is built for CUDA {built_for}." if built_for else ""
-            return f"The system says: {error}.{wheel}{f' {_INSTALL_CUDA}.' if name in THROUGH_CUDA else ''}"
-    return " ".join(dict.fromkeys(_MISSING.get(name, _MISSING[""]) for name in needing)) or _LOG
+        library_error = os.path.isfile(path) and _load_error(path)
+        if library_error:
+            return _broken_library(name, library_error)
+
+    causes = []
+    for name in needing:
+        cause = _usual_cause(name)
+        if cause not in causes:
+            causes.append(cause)
+    return " ".join(causes) or _LOG
+
+
+def _usual_cause(name: str) -> str:
+    if name in THROUGH_CUDA:
+        return _DEVICE_OR_CUDA
+    return _MISSING.get(name, _DEVICE_OR_LIBRARY)
+
+
+def _broken_library(name: str, error: str) -> str:
+    message = f"The system says: {error}."
+    cuda = getattr(build_and_package_info, "cuda_version", None)
+    if cuda:
+        message += f" This wheel is built for CUDA {cuda}."
+    if name in THROUGH_CUDA:
+        message += f" {_INSTALL_CUDA}."
+    return message
+
+
+def _cuda_driver() -> str:
+    if sys.platform == "win32":
+        return "nvcuda.dll"
+    return "libcuda.so.1"
 
 
 def _library(name: str) -> str:
     """Return the path of a built-in EP's library, as ``ProviderLibrary`` in ``provider_bridge_ort.cc`` does."""
     stem = f"onnxruntime_providers_{name.removesuffix('ExecutionProvider').lower()}"
-    file = {"win32": f"{stem}.dll", "darwin": f"lib{stem}.dylib"}.get(sys.platform, f"lib{stem}.so")
-    return os.path.join(os.path.dirname(onnxruntime.__file__), "capi", file)
+    files = {
+        "win32": f"{stem}.dll",
+        "darwin": f"lib{stem}.dylib",
+    }
+    file = files.get(sys.platform, f"lib{stem}.so")
+    folder = os.path.dirname(onnxruntime.__file__)
+    return os.path.join(folder, "capi", file)
 
 
 def _load_error(path: str) -> str:
@@ -141,11 +163,20 @@ def _load_error(path: str) -> str:
 
 def advice_on_shapes(session: InferenceSession) -> str:
     """Return the advice for an EP that requires fixed shapes; ``""`` if no input has a free dimension."""
-    dimensions = [size for node in session.get_inputs() for size in node.shape if type(size) is not int]
-    sizes = ", ".join(f"{name!a}: ..." for name in dict.fromkeys(dimensions) if name)
+    is_free = False
+    sizes = {}
+    for node in session.get_inputs():
+        for dimension in node.shape:
+            if type(dimension) is not int:
+                is_free = True
+                if dimension:
+                    sizes[dimension] = f"{dimension!a}: ..."
     if sizes:
-        return f"It requires fixed shapes. Set free_dimension_overrides={{{sizes}}}"
-    return "Give the model fixed shapes, which the EP requires" if dimensions else ""
+        listed = ", ".join(sizes.values())
+        return f"It requires fixed shapes. Set free_dimension_overrides={{{listed}}}"
+    if is_free:
+        return "Give the model fixed shapes, which the EP requires"
+    return ""
 
 
 def reject_setting(error: Exception, entries: Iterable[str]) -> None:
@@ -166,10 +197,12 @@ def reject_absent_device(name: str, texts: Mapping[str, str], error: Exception) 
 
     ORT writes the device that is absent into its log and not into the exception.
     """
-    if name == OPENVINO and texts.get("device_type", "CPU") != "CPU":
-        try:
-            SessionOptions().add_provider(name, {"device_type": "CPU"})
-        except Exception:  # ORT raises classes without a common base
-            return
-        problem = f"the device {texts['device_type']!r} is not available on this machine, or its driver is missing"
-        reject(f"{problem}. ORT error: {error}", "provider_options", name, "device_type")
+    device = texts.get("device_type", "CPU")
+    if name != OPENVINO or device == "CPU":
+        return
+    try:
+        SessionOptions().add_provider(name, {"device_type": "CPU"})
+    except Exception:  # ORT raises classes without a common base
+        return
+    problem = f"the device {device!r} is not available on this machine, or its driver is missing"
+    reject(f"{problem}. ORT error: {error}", "provider_options", name, "device_type")
