@@ -26,6 +26,8 @@
 #   make campaign-cuda        capture 120 random models on CUDA, in 12,000 runs
 #   make captured-operators   capture each operator on the WebGPU plugin
 #   make parallel-operators   run each operator that OpenVINO may run in parallel with hostile values, built-in and plugin
+#   make openvino-graphs      run 5,000 random graphs on each form of OpenVINO, and compare values and memory;
+#                             GRAPHS="--count 100 --seed 7" selects others
 #   make conformance-keys     run ONNX's tests once for each permitted config key, with a value that is not its default
 #   make conformance-numbers  compare both backends and InferenceSession in the tests of each onnx release in $(ONNX)
 #   make fuzz                 test the allowlist with 50,000 examples, and compare outputs with 2,000 configurations on the
@@ -137,7 +139,7 @@ BASE_stock-openvino := $(BASE_openvino)
 STOCK := stock-$(call digest,Makefile constraints.txt setup.py,$(BASE_cpu) $(BASE_openvino))
 
 .PHONY: environments demo scale-out test try patch campaign-cuda bench bench-openvino bench-capture fuzz mutants drift new-release document lint clean $(ENVIRONMENTS:%=test-%) environment-python test-python conformance conformance-cpu conformance-openvino \
-	conformance-webgpu conformance-keys conformance-numbers upstream-tests scoreboard captured-operators parallel-operators $(ONNX:%=numbers-%)
+	conformance-webgpu conformance-keys conformance-numbers upstream-tests scoreboard captured-operators parallel-operators openvino-graphs $(ONNX:%=numbers-%)
 
 test: test-cpu
 
@@ -194,6 +196,10 @@ captured-operators: .venv-webgpu-plugin/$(READY)
 parallel-operators: .venv-openvino/$(READY) .venv-plugins/$(READY)
 	.venv-openvino/bin/python onnxruntime/test/python/backend_parallel_operators.py
 	.venv-plugins/bin/python onnxruntime/test/python/backend_parallel_operators.py
+
+openvino-graphs: .venv-openvino/$(READY) .venv-plugins/$(READY)
+	.venv-openvino/bin/python onnxruntime/test/python/backend_openvino_graphs.py $(GRAPHS)
+	.venv-plugins/bin/python onnxruntime/test/python/backend_openvino_graphs.py $(GRAPHS)
 
 conformance-keys: .venv-cpu/$(READY)
 	.venv-cpu/bin/python -W ignore tests/onnx_series.py --each-key
