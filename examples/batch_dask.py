@@ -6,7 +6,7 @@
 
 ``python examples/batch_dask.py FOLDER`` starts two workers on this machine. If the environment variable
 ``DASK_SCHEDULER_ADDRESS`` is set, it uses the workers of that cluster. They need the packages onnxruntime and magika,
-and the folder under the same path.
+and the folder under the same path. For local workers, magika can also be in the folder ``models``.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ def main(folder: str) -> None:
         sys.exit(f"{folder}: no such folder, or no files in it")
     tasks = [paths[start : start + FILES_PER_TASK] for start in range(0, len(paths), FILES_PER_TASK)]
     address = os.environ.get("DASK_SCHEDULER_ADDRESS")
+    if not address:
+        import magika_demo  # noqa: F401, PLC0415 - an error here is clearer than in a worker
     cluster = address or LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None)
     with Client(cluster) as client:
         client.upload_file(str(Path(__file__).with_name("magika_demo.py")))

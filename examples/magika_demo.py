@@ -6,12 +6,13 @@
 
 ``python examples/magika_demo.py FILE...`` prints the result of each configuration. One configuration is permitted, one
 is refused, and one is not available. The program then prints the number of files with each label. ``--each`` prints the
-label of each file. The ``magika`` package contains the model, its settings, and the labels.
+label of each file. The ``magika`` package contains the model, its settings, and the labels. It is installed, or in the
+folder ``models`` of the current folder.
 """
 
 from __future__ import annotations
 
-import importlib.resources
+import importlib.util
 import json
 import sys
 import time
@@ -24,7 +25,17 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 
-MAGIKA = importlib.resources.files("magika")
+
+def package_folder() -> Path:
+    """Return the folder of the package ``magika``: the installed one, or the one in the folder ``models``."""
+    found = importlib.util.find_spec("magika")
+    folder = Path(found.submodule_search_locations[0]) if found else Path("models", "magika").resolve()
+    if not folder.is_dir():
+        raise ModuleNotFoundError("No module named 'magika'. Run: pip install --no-deps --target models magika")
+    return folder
+
+
+MAGIKA = package_folder()
 MODEL = MAGIKA / "models" / "standard_v3_3"
 SETTINGS = json.loads((MODEL / "config.min.json").read_text())
 CONTENT_TYPES = json.loads((MAGIKA / "config" / "content_types_kb.min.json").read_text())

@@ -50,4 +50,6 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_file():
+        sys.exit("usage: python examples/openvino_threads.py MODEL (the ONNX file of Magika)")
+    main(sys.argv[1])

@@ -14,6 +14,7 @@ To install the model without the package's requirements, run ``pip install --no-
 
 from __future__ import annotations
 
+import os
 import sys
 import wave
 
@@ -97,4 +98,6 @@ def main(model: str, file: str | None = None) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3) or not all(map(os.path.isfile, sys.argv[1:])):
+        sys.exit("usage: python examples/silero_vad.py MODEL [SOUND] (the ONNX file of Silero VAD, and a WAV file)")
     main(*sys.argv[1:])

@@ -82,5 +82,34 @@ class TestMagika(unittest.TestCase):
             self.assertRegex(ran.stdout, rf"(?m)^{line}$")
 
 
+class TestPlaces(unittest.TestCase):
+    """The examples without arguments, and with the models in the folder that the README installs."""
+
+    def run_example(self, name: str, folder: str, *arguments: str) -> subprocess.CompletedProcess:
+        # The package magika is not installed.
+        run = "sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], None, '__main__')"
+        code = f"import runpy, sys; sys.modules['magika'] = None; {run}"
+        command = [sys.executable, "-c", code, str(ROOT / "examples" / name), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+
+    def test_the_model_is_in_the_folder_models(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ran = self.run_example("magika_demo.py", folder, "--each", __file__)
+            self.assertEqual(ran.returncode, 1)
+            self.assertIn("No module named 'magika'. Run: pip install --no-deps --target models magika", ran.stderr)
+            Path(folder, "models").symlink_to(Path(sys.prefix, "models"))
+            ran = self.run_example("magika_demo.py", folder, "--each", __file__)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertIn("1 files: 1 python", ran.stdout)
+
+    def test_usage(self):
+        for name in ("openvino_threads.py", "silero_vad.py", "service.py"):
+            for arguments in ((), ("absent.onnx",)):
+                with self.subTest(name, arguments=arguments), tempfile.TemporaryDirectory() as folder:
+                    ran = self.run_example(name, folder, *arguments)
+                    self.assertEqual(ran.returncode, 1)
+                    self.assertRegex(ran.stderr, rf"\Ausage: python examples/{name} MODEL.*\n\Z")
+
+
 if __name__ == "__main__":
     unittest.main()

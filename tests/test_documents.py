@@ -9,6 +9,7 @@ commands in bash. The folder contains ``model.onnx`` (``Y = abs(-X)`` on float32
 models that ``make`` installs (``models``), and ``examples``, ``tools``, ``tests``, and ``onnxruntime/test`` from this
 repository.
 
+A comment ``<!-- file NAME -->`` before a block specifies the file in which the reader saves the block: it is written.
 A comment ``<!-- needs NAME -->`` before a block specifies an EP or a Python package. If the EP or package is not
 available, the block must fail and say so. A shell block with a command that builds, installs, or copies is not run. The
 targets, files, and packages in such a block must exist. A text block immediately after another block contains the
@@ -55,7 +56,8 @@ DOCUMENTS = [
     ROOT / "onnxruntime" / "test" / "python" / "software_cuda" / "README.md",
 ]
 _FENCE = re.compile(
-    r"^(?:<!-- needs (?P<needs>\S+) -->\n)?^(?P<indent> *)```(?P<kind>\w*)\n(?P<body>.*?)^(?P=indent)```$",
+    r"^(?:<!-- (?P<mark>needs|file) (?P<name>\S+) -->\n)?"
+    r"^(?P<indent> *)```(?P<kind>\w*)\n(?P<body>.*?)^(?P=indent)```$",
     re.MULTILINE | re.DOTALL,
 )
 # Commands that change more than the folder they run in.
@@ -67,6 +69,7 @@ class Block(NamedTuple):
     kind: str
     body: str
     needs: str
+    file: str
     follows: bool
 
 
@@ -79,7 +82,8 @@ def blocks(document: Path) -> list[Block]:
             line=text.count("\n", 0, block.start()) + 1,
             kind=block["kind"],
             body=textwrap.dedent(block["body"]),
-            needs=block["needs"] or "",
+            needs=block["name"] if block["mark"] == "needs" else "",
+            file=block["name"] if block["mark"] == "file" else "",
             follows=not text[end : block.start()].strip(),
         )
         for end, block in zip(ends, found, strict=False)
@@ -109,8 +113,8 @@ def is_here(name: str) -> bool:
 def environment() -> dict[str, str]:
     """For the processes that run a document: none of make's variables, none of ours, and this Python first.
 
-    ``PYTHONPATH`` and ``KEPT_SERIES`` select the modules of ONNX's tests that the documents run. ONNX needs 12 s to
-    compute all tests (``make conformance`` runs all).
+    The first folder of ``PYTHONPATH``, with ``KEPT_SERIES``, selects the modules of ONNX's tests that the documents
+    run. ONNX needs 12 s to compute all tests (``make conformance`` runs all).
     """
     kept = {
         name: value
@@ -120,7 +124,9 @@ def environment() -> dict[str, str]:
     return kept | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "ORT_DISABLE_TELEMETRY": "1",
-        "PYTHONPATH": str(ROOT / "tests" / "kept_series"),
+        "PYTHONPATH": os.pathsep.join(
+            filter(None, (str(ROOT / "tests" / "kept_series"), os.environ.get("PYTHONPATH")))
+        ),
         "KEPT_SERIES": "relu conv",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # hypothesis and others, which the documents do not need
     }
@@ -151,6 +157,10 @@ class DocumentTest(unittest.TestCase):
                 if block.kind == "text":
                     if block.follows and before is not None:  # None: that block cannot run here
                         self.check_printed(block.body, before)
+                elif block.file:
+                    if block.kind == "python":
+                        compile(block.body, block.file, "exec")
+                    (folder / block.file).write_text(block.body)
                 elif block.kind == "json":
                     configuration.parse(block.body)
                 elif block.kind == "powershell":
@@ -231,6 +241,10 @@ class FormTest(unittest.TestCase):
             with self.subTest(document.name):
                 self.assertEqual(text.count("```"), 2 * len(found))
                 self.assertEqual(text.count("<!-- needs "), sum(bool(block.needs) for block in found))
+                self.assertEqual(text.count("<!-- file "), sum(bool(block.file) for block in found))
+                for block in found:
+                    # Other shells than POSIX's have neither.
+                    self.assertNotRegex(block.body, r"(?m)<<'?\w+'?$|^\w+=\S+ +[a-z]", block.line)
                 self.assertLessEqual(
                     {block.kind for block in found}, {"python", "sh", "powershell", "json", "text", "mermaid"}
                 )
@@ -335,6 +349,7 @@ class CheckerTest(unittest.TestCase):
             "```powershell\n$env:ORT_BACKEND_BASE = 'no-such-base'\npip install .\n```\n",
             "```powershell\nNAME=value pip install .\n```\n",
             "```python\nprint(1)\n```\n\n```text\n2\n```\n",
+            "<!-- file a.py -->\n```python\nraise ValueError\n```\n\n```sh\npython a.py\n```\n",
             "<!-- needs NoSuchExecutionProvider -->\n```python\nprint(1)\n```\n",
             "<!-- needs no_such_package -->\n```python\nraise ValueError\n```\n",
         ):

@@ -22,7 +22,7 @@ import onnxruntime
 from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.environment import configuration
-from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.errors import NotPermittedError, from_refusals
 from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES
 from onnxruntime.backend.session import presence
 
@@ -97,6 +97,8 @@ class CheckTest(CommandTest):
             "      this",
             "  plugins",
             "      this",
+            f"{ABSENT} is absent. {ABSENT} is a part of the wheel",
+            "  onnxruntime-cann",
             "Callers may set:",
             "  session_options",
             "      execution_mode",
@@ -130,6 +132,8 @@ class CheckTest(CommandTest):
             config = json.dumps({"provider_options": {name: given}})
             (found,) = json.loads(self.show("check", config, "--json"))["provider_options"]
             self.assertEqual(found, {"name": name, "kind": kind, "available": False, "options": options})
+            page = self.show("check", config)
+            self.assertIn(f"{name} is absent{from_refusals('absent_provider', name)}", " ".join(page.split()))
 
     def test_the_kind_of_an_available_ep(self) -> None:
         """Only the plugin EP has options."""

@@ -71,6 +71,13 @@ class AppliedTest(unittest.TestCase):
                 with environment(f"@{path}"):
                     self.check_everything()
 
+    def test_the_schema_for_editors_is_ignored(self) -> None:
+        with environment({"$schema": "./schema.json", "session_config": {PREPACKING: 1}}):
+            self.assertEqual(prepare(OPEN).configuration(), {"session_config": {PREPACKING: "1"}})
+        for wrong in ({"$schema": {}}, {"permit": {"$schema": "x"}}, {"session_config": {"$schema": "x"}}):
+            with self.subTest(wrong), environment(wrong), self.assertRaisesRegex(RuntimeError, r"\$schema"):
+                prepare(OPEN)
+
     def test_empty(self) -> None:
         available = tuple(onnxruntime.get_available_providers())
         for text, providers in (("", available), ("{}", available), ('{"provider_options": {}}', (CPU,))):

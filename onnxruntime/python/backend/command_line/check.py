@@ -20,7 +20,7 @@ from onnxruntime.backend import __version__
 from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import Page
 from onnxruntime.backend.environment import configuration
-from onnxruntime.backend.errors import name_of
+from onnxruntime.backend.errors import from_refusals, name_of
 from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES
 
 
@@ -58,6 +58,9 @@ def show(result: dict, page: Page) -> None:
         for key, value in entries.items():
             text = "" if value is None else f" = {value}"
             page.add(f"{key}{text}", 6)
+    for one in result["provider_options"]:
+        if not one["available"]:
+            page.add(f"{one['name']} is absent{from_refusals('absent_provider', one['name'])}")
     if result["permit"] is not None:
         _show_permit(result["permit"], page)
 

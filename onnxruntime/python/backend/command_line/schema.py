@@ -42,6 +42,7 @@ def schema() -> dict[str, object]:
         "type": "object",
         "additionalProperties": False,
         "properties": {
+            "$schema": {"description": "The path or URL of this schema, for editors.", "type": "string"},
             "session_options": _table("Attributes of SessionOptions.", ort_options.SESSION_ATTRIBUTES),
             "free_dimension_overrides": {
                 "description": "Sizes of named free dimensions of the model's inputs.",

@@ -14,6 +14,8 @@ from pathlib import Path
 from onnxruntime.backend.errors import name_of, nearest, show
 from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES, PERMIT
 
+# The path or URL of a JSON Schema, which editors read.
+_SCHEMA = "$schema"
 # The longest file: more than a hundred times the length of all permitted keys with their longest values.
 MOST_CHARACTERS = 1 << 24
 
@@ -36,6 +38,8 @@ def load(text: str) -> dict[str, object]:
         raise ValueError("it is nested too deeply") from None
     if type(config) is not dict:
         raise ValueError(f"the configuration {_not_an_object(config)}")
+    if type(config.get(_SCHEMA)) is str:
+        config.pop(_SCHEMA)
     return config
 
 
