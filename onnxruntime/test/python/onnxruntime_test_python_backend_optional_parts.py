@@ -1,0 +1,194 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Deletes each optional part from a copy of the package, and tests the rest of it in another process.
+
+The rest must be importable and must pass tests of the core. What needs the part must be refused, and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import unittest
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+from backend_test_children import run_code
+from backend_test_models import open_session, two_nodes
+
+import onnxruntime.backend
+from onnxruntime.backend import NotPermittedError, backend, optional_parts
+
+CPU, CUDA, OPENVINO = "CPUExecutionProvider", "CUDAExecutionProvider", "OpenVINOExecutionProvider"
+TENSORRT, WEBGPU = "TensorrtExecutionProvider", "WebGpuExecutionProvider"
+# The execution providers that need a part, and the parts without which they are refused.
+NEEDED_BY_PROVIDERS = {
+    WEBGPU: {"locks"},
+    OPENVINO: {"openvino", "locks"},
+    f"{OPENVINO}.AUTO": {"openvino", "locks"},
+}
+# The same for options that are on.
+NEEDED_BY_OPTIONS = {
+    (CUDA, "enable_cuda_graph"): {"capture", "locks"},
+    (TENSORRT, "trt_cuda_graph_enable"): {"capture", "locks"},
+    (WEBGPU, "enableGraphCapture"): {"capture", "locks"},
+}
+TESTS_OF_THE_CORE = ("backend_stock",)
+FILES = {"command_line": ["command_line", "__main__.py"], "locks": ["locks.py"], "conformance": ["conformance.py"]}
+ABSENT = "this build of the backend does not contain onnxruntime.backend."
+CONFIGURATION = "ORT_ONNX_BACKEND_CONFIG"
+X = np.ones((2, 3), np.float32)
+
+
+def error_of(function: Callable, *arguments: object, **keywords: object) -> Exception | None:
+    try:
+        function(*arguments, **keywords)
+    except Exception as error:
+        return error
+    return None
+
+
+def session_on(*eps: str, **options: dict[str, str]) -> onnxruntime.InferenceSession:
+    """Return a session of a caller that reports these EPs and options."""
+    session = open_session()
+    session.get_providers = lambda: [*eps, CPU]
+    session.get_provider_options = lambda: {ep: {} for ep in (*eps, CPU)} | options
+    return session
+
+
+class WithoutPartsTest(unittest.TestCase):
+    """Runs in the other process. ``deleted`` contains the names of the deleted parts."""
+
+    deleted = frozenset(os.environ.get("ORT_BACKEND_DELETED_PARTS", "").split())
+
+    def assert_refused(self, error: Exception | None, needed: set[str], kind: type[Exception]) -> None:
+        """Check that an error is about a deleted part if one of the needed parts is deleted, and otherwise is not."""
+        missing = needed & self.deleted
+        self.assertEqual(ABSENT in str(error), bool(missing), error)
+        if missing:
+            self.assertIs(type(error), kind)
+            self.assertIn(str(error).rpartition(ABSENT)[2].partition(".")[0], missing)
+
+    def test_specified_providers(self) -> None:
+        for ep, needed in NEEDED_BY_PROVIDERS.items():
+            with self.subTest(ep):
+                error = error_of(backend.prepare, two_nodes(), provider_options={ep: {}})
+                self.assert_refused(error, needed, NotPermittedError)
+                if needed & self.deleted:
+                    self.assertEqual((error.keyword, error.provider, error.key), ("provider_options", ep, ""))
+
+    def test_options(self) -> None:
+        for (ep, option), needed in NEEDED_BY_OPTIONS.items():
+            with self.subTest(ep):
+                error = error_of(backend.prepare, two_nodes(), provider_options={ep: {option: True}})
+                self.assert_refused(error, needed | NEEDED_BY_PROVIDERS.get(ep, set()), NotPermittedError)
+                error = error_of(backend.prepare, two_nodes(), provider_options={ep: {option: False}})
+                self.assert_refused(error, NEEDED_BY_PROVIDERS.get(ep, set()), NotPermittedError)
+
+    def test_available_providers(self) -> None:
+        for ep in (OPENVINO, WEBGPU):
+            missing = NEEDED_BY_PROVIDERS[ep] & self.deleted
+            available = mock.patch.object(backend, "get_available_providers", lambda ep=ep: [ep, CPU])
+            with self.subTest(ep), available, warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                backend.prepare(two_nodes())
+            left_out = [str(warning.message) for warning in caught if ABSENT in str(warning.message)]
+            self.assertEqual(len(left_out), bool(missing))
+            self.assertTrue(all(text.startswith(f"{ep} is left out") for text in left_out))
+
+    def test_sessions_of_the_caller(self) -> None:
+        cases = [(session_on(ep), needed) for ep, needed in NEEDED_BY_PROVIDERS.items()]
+        captures = session_on(CUDA, **{CUDA: {"enable_cuda_graph": "1"}})
+        cases.append((captures, NEEDED_BY_OPTIONS[CUDA, "enable_cuda_graph"]))
+        cases.append((session_on(CUDA), set()))
+        for session, needed in cases:
+            with self.subTest(session.get_providers()):
+                rep = backend.prepare(session)
+                if needed & self.deleted:
+                    for _ in range(2):
+                        self.assert_refused(error_of(rep.run, [X]), needed, RuntimeError)
+                    self.assert_refused(error_of(rep.run_options), needed, RuntimeError)
+                elif session is not captures:  # which needs a device
+                    self.assertEqual(len(rep.run([X])), 1)
+                    with rep.device_lock():
+                        pass
+                    has_lock = rep._ready().device_lock is not None
+                    self.assertEqual(
+                        has_lock, session.get_providers()[0] in (CUDA, WEBGPU) and "locks" not in self.deleted
+                    )
+
+    def test_the_environment(self) -> None:
+        with mock.patch.dict(os.environ, {CONFIGURATION: '{"session_config": {"session.disable_prepacking": "1"}}'}):
+            if "environment" in self.deleted:
+                self.assert_refused(error_of(backend.prepare, two_nodes()), {"environment"}, RuntimeError)
+            else:
+                self.assertIn("session.disable_prepacking", backend.prepare(two_nodes()).session_config)
+
+    def test_libraries(self) -> None:
+        needed = {"environment"} if "environment" in self.deleted else {"libraries"}
+        for keyword in ("plugins", "extensions"):
+            with self.subTest(keyword), mock.patch.dict(os.environ, {CONFIGURATION: f'{{"{keyword}": ["absent"]}}'}):
+                self.assert_refused(error_of(backend.prepare, two_nodes()), needed, RuntimeError)
+
+    def test_reasons(self) -> None:
+        error = error_of(backend.prepare, two_nodes(), session_config={"session.optimized_model_filepath": "x"})
+        self.assertIs(type(error), NotPermittedError)
+        known = "refusals" not in self.deleted
+        reason = error_of(backend.prepare, two_nodes(), optimized_model_filepath="x").reason
+        self.assertEqual("writes files" in reason, known)
+
+    def test_modules(self) -> None:
+        for part in optional_parts.PARTS:
+            self.assertEqual(optional_parts.load(part.name) is None, part.name in self.deleted)
+
+
+class OptionalPartsTest(unittest.TestCase):
+    def test_each_function_of_the_table_exists(self) -> None:
+        for part in optional_parts.PARTS:
+            for text in filter(None, (part.creates, part.guards, part.routes)):
+                self.assertTrue(callable(optional_parts.function(text)), text)
+
+    def test_without_each_part(self) -> None:
+        names = [part.name for part in optional_parts.PARTS]
+        with ThreadPoolExecutor(2) as pool:
+            done = [pool.submit(run_without, deleted) for deleted in (names, *([name] for name in names))]
+            for future in done:
+                deleted, process = future.result()
+                with self.subTest(deleted=deleted):
+                    self.assertEqual(process.returncode, 0, process.stderr[-3000:])
+
+
+def run_without(deleted: list[str]) -> tuple[list[str], object]:
+    """Run tests in a process whose package does not contain these parts."""
+    with tempfile.TemporaryDirectory() as folder:
+        copied = Path(folder, "backend")
+        shutil.copytree(Path(onnxruntime.backend.__file__).parent, copied, ignore=lambda *_: {"__pycache__"})
+        for part in deleted:
+            for name in FILES.get(part, [part]):
+                path = copied / name
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+        prefix = "onnxruntime_test_python_backend_"
+        tests = [f"{prefix}optional_parts.WithoutPartsTest", *(prefix + name for name in TESTS_OF_THE_CORE)]
+        code = f"""if True:
+            import os, sys, unittest, warnings, onnxruntime
+            os.environ["ORT_BACKEND_DELETED_PARTS"] = {" ".join(deleted)!r}
+            onnxruntime.__path__.insert(0, {folder!r})
+            import onnxruntime.backend
+            assert onnxruntime.backend.__file__.startswith({folder!r})
+            unittest.main(None, argv=["", *{tests!r}], warnings="ignore")
+        """
+        return deleted, run_code(code)
+
+
+if __name__ == "__main__":
+    unittest.main()
