@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from typing import NoReturn
 
 from onnx import ModelProto
 from onnx.backend.base import Backend
@@ -27,6 +28,7 @@ from onnxruntime.backend.keywords import FROM_ENVIRONMENT, KEYWORDS, LIMITS
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_ANY_DEVICE
 from onnxruntime.backend.runs import limits
 from onnxruntime.backend.session import failures, opening, presence, state, verification
+from onnxruntime.backend.session.verification import Applied
 
 
 class OnnxRuntimeBackend(Backend):
@@ -44,7 +46,9 @@ class OnnxRuntimeBackend(Backend):
     @classmethod
     def is_compatible(cls, model, device: str | None = None, **kwargs) -> bool:
         """Return whether this ORT build supports a device, by default its own. The result is the same for any model."""
-        return cls.supports_device(get_device() if device is None else device)
+        if device is None:
+            device = get_device()
+        return cls.supports_device(device)
 
     @classmethod
     def is_opset_supported(cls, model) -> tuple[bool, str]:
@@ -54,7 +58,9 @@ class OnnxRuntimeBackend(Backend):
         Always ``(True, "")`` if ``allowReleasedOpsetsOnly`` is false. By default, it is false if the environment
         variable ``ALLOW_RELEASED_ONNX_OPSET_ONLY`` is set and not ``1``.
         """
-        reason = failures.unreleased(model) if cls.allowReleasedOpsetsOnly else ""
+        reason = ""
+        if cls.allowReleasedOpsetsOnly:
+            reason = failures.unreleased(model)
         return not reason, reason
 
     @classmethod
@@ -86,9 +92,9 @@ class OnnxRuntimeBackend(Backend):
         """
         Load a model and prepare it for runs.
 
-        A ``ModelProto`` becomes bytes, and bytes become a session. Each form passes through ``cls.prepare``, which a
-        subclass can override. ``ORT_ONNX_BACKEND_CONFIG`` adds settings that the caller does not specify, under the
-        same allowlist.
+        A ``ModelProto`` becomes bytes, and bytes become a session. This method receives each form, because subclasses
+        of the stock backend override it and expect each form. ``ORT_ONNX_BACKEND_CONFIG`` adds settings that the caller
+        does not specify, under the same allowlist.
 
         :param model: a path, a serialized model, an :class:`onnx.ModelProto`, an :class:`onnxruntime.InferenceSession`
             or a prepared model.
@@ -108,52 +114,13 @@ class OnnxRuntimeBackend(Backend):
         :raises unittest.SkipTest: if a ``ModelProto`` imports an opset that the installed onnx has not released, or
             ORT lacks one of its operators. Not if ``allowReleasedOpsetsOnly`` is false: see :meth:`is_opset_supported`.
         """
-        given = (provider_options, session_config, run_config, session_options, free_dimension_overrides)
-        # The prepare of a subclass may not accept the others.
-        keywords = {keyword: value for keyword, value in zip(KEYWORDS, given, strict=True) if value is not None}
-        if isinstance(model, InferenceSession) and (applied := state.of(model).take_applied()) is not None:
-            # Of the call of this method that created the session.
-            rep = OnnxRuntimeBackendRep(model, applied=applied)
-            added = keywords.pop("run_config", None)
-            if keywords:
-                _check_unchanged(keywords, applied.configuration)
-            return rep if added is None else rep.with_run_config(added)
+        values = (provider_options, session_config, run_config, session_options, free_dimension_overrides)
+        keywords = _specified(dict(zip(KEYWORDS, values, strict=True)))
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
-            return _prepare_open(model, device, keywords, kwargs)
+            return _prepare_session(model, device, keywords, kwargs)
         if hasattr(model, "SerializeToString"):
-            serialized = _checked(model)
-            supported, reason = cls.is_opset_supported(model)
-            try:
-                if supported:
-                    return cls.prepare(serialized, device, **keywords, **kwargs)
-            except Exception as error:
-                # As the stock backend, which skips models of domains that are not ONNX's.
-                reason = cls.allowReleasedOpsetsOnly and failures.missing_operator(error)
-                if not reason:
-                    raise
-            from unittest import SkipTest  # long to import, and rarely needed  # noqa: PLC0415
-
-            raise SkipTest(reason)
-        started = time.perf_counter()
-        source = _source(model)
-        if device is not None and not cls.supports_device(device):
-            known = dict.fromkeys(["CPU", *CUDA_DEVICE, *get_device().split("-")])
-            supported = [name for name in known if cls.supports_device(name)]
-            look_up.reject_device(device, supported, presence.advice_on_device(device))
-        requested = request.of_call(keywords, kwargs, device)
-        presence.register_plugins(requested.plugins, FROM_ENVIRONMENT)
-        try:
-            presence.check_devices(requested.settings.get("provider_options", ()))
-            permit = look_up.permit(requested, presence.facts(get_available_providers()))
-            requested.add_origin(permit.without_effect)
-            options, released = SessionOptions(), cls.allowReleasedOpsetsOnly
-            session, libraries = opening.create(source, permit, requested.extensions, options, released)
-        except NotPermittedError as refusal:
-            raise requested.with_origin(refusal) from None
-        state.of(session).applied = verification.read_back(session, permit, libraries)
-        rep = cls.prepare(session, device, **kwargs)
-        _log(rep, time.perf_counter() - started)
-        return rep
+            return _prepare_proto(cls, model, device, keywords, kwargs)
+        return _prepare_source(cls, _source(model), device, keywords, kwargs)
 
     @classmethod
     def run_model(cls, model, inputs, device: str | None = None, **kwargs) -> list:
@@ -167,16 +134,21 @@ class OnnxRuntimeBackend(Backend):
             :class:`onnxruntime.RunOptions`, or of both. Other names are ignored, with a ``RuntimeWarning``.
         :return: list of outputs.
         """
-        limited = {name: kwargs.pop(name) for name in LIMITS if name in kwargs}
-        limits.check(**limited)
-        given = {keyword: value for keyword in KEYWORDS if (value := kwargs.pop(keyword, None)) is not None}
+        limits_of_run = {name: kwargs.pop(name) for name in LIMITS if name in kwargs}
+        limits.check(**limits_of_run)
+        keywords = _specified({keyword: kwargs.pop(keyword, None) for keyword in KEYWORDS})
         facts = Circumstances.expected(())._replace(narrowing=request.of_environment().narrowing)
         run_attributes, _ = look_up.attributes(RUN_ATTRIBUTES, kwargs, facts)
+
         # prepare does not accept attributes that only RunOptions has.
-        of_session = () if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)) else SESSION_ATTRIBUTES
-        given |= {name: value for name, value in kwargs.items() if name not in run_attributes or name in of_session}
-        rep = cls.prepare(model, device, **given)
-        return rep.run(inputs, **(run_attributes if isinstance(rep, OnnxRuntimeBackendRep) else kwargs), **limited)
+        creates_session = not isinstance(model, (InferenceSession, OnnxRuntimeBackendRep))
+        for name, value in kwargs.items():
+            if name not in run_attributes or (creates_session and name in SESSION_ATTRIBUTES):
+                keywords[name] = value
+        rep = cls.prepare(model, device, **keywords)
+        if not isinstance(rep, OnnxRuntimeBackendRep):  # of a subclass
+            run_attributes = kwargs
+        return rep.run(inputs, **run_attributes, **limits_of_run)
 
     @classmethod
     def run_node(cls, node, inputs, device=None, outputs_info=None, **kwargs):
@@ -184,19 +156,114 @@ class OnnxRuntimeBackend(Backend):
         raise NotImplementedError("Running single nodes is not implemented. Run a model that contains the node")
 
 
+def _specified(keywords: dict[str, object]) -> dict[str, object]:
+    """Return the keyword arguments that specify something: ``prepare`` of a subclass may not accept the others."""
+    return {keyword: value for keyword, value in keywords.items() if value is not None}
+
+
+def _prepare_proto(
+    backend: type[OnnxRuntimeBackend], model: ModelProto, device: str | None, keywords: dict, attributes: dict
+) -> OnnxRuntimeBackendRep:
+    """Prepare a ``ModelProto`` as bytes, or raise ``SkipTest`` if the model is newer than onnx or ORT."""
+    serialized = _checked(model)
+    supported, reason = backend.is_opset_supported(model)
+    if supported:
+        try:
+            return backend.prepare(serialized, device, **keywords, **attributes)
+        except Exception as error:
+            # As the stock backend, which skips models of domains that are not ONNX's.
+            reason = backend.allowReleasedOpsetsOnly and failures.missing_operator(error)
+            if not reason:
+                raise
+    from unittest import SkipTest  # long to import, and rarely needed  # noqa: PLC0415
+
+    raise SkipTest(reason)
+
+
+def _prepare_source(
+    backend: type[OnnxRuntimeBackend], source: str | bytes, device: str | None, keywords: dict, attributes: dict
+) -> OnnxRuntimeBackendRep:
+    """Create a session from a path or bytes, verify it, and prepare it."""
+    started = time.perf_counter()
+    if device is not None and not backend.supports_device(device):
+        _reject_device(backend, device)
+    requested = request.of_call(keywords, attributes, device)
+    presence.register_plugins(requested.plugins, FROM_ENVIRONMENT)
+    try:
+        presence.check_devices(requested.settings.get("provider_options", ()))
+        permit = look_up.permit(requested, presence.facts(get_available_providers()))
+        requested.add_origin(permit.without_effect)
+        released_opsets = backend.allowReleasedOpsetsOnly
+        session, libraries = opening.create(source, permit, requested.extensions, SessionOptions(), released_opsets)
+    except NotPermittedError as refusal:
+        raise requested.with_origin(refusal) from None
+    state.of(session).applied = verification.read_back(session, permit, libraries)
+    rep = backend.prepare(session, device, **attributes)
+    _log(rep, time.perf_counter() - started)
+    return rep
+
+
+def _reject_device(backend: type[OnnxRuntimeBackend], device: str) -> NoReturn:
+    known = dict.fromkeys(["CPU", *CUDA_DEVICE, *get_device().split("-")])
+    supported = [name for name in known if backend.supports_device(name)]
+    look_up.reject_device(device, supported, presence.advice_on_device(device))
+
+
 def _log(rep: object, seconds: float) -> None:
     """Write a record with the reports of a prepared model to the logger of this package."""
     logging = sys.modules.get("logging")  # long to import, and without it no program reads records
-    if logging is not None and (logger := logging.getLogger(__package__)).isEnabledFor(logging.INFO):
+    if logging is None:
+        return
+    logger = logging.getLogger(__package__)
+    if logger.isEnabledFor(logging.INFO):
         logger.info("Prepared in %.3f s: %s", seconds, repr(rep))  # a record does not keep the session
 
 
-def _prepare_open(model, device: object, keywords: dict, attributes: dict) -> OnnxRuntimeBackendRep:
+def _prepare_session(
+    model: InferenceSession | OnnxRuntimeBackendRep, device: object, keywords: dict, attributes: dict
+) -> OnnxRuntimeBackendRep:
+    """Prepare a session that :func:`_prepare_source` has just created, a session of the caller, or a prepared model."""
+    if isinstance(model, InferenceSession):
+        applied = state.of(model).take_applied()
+        if applied is not None:
+            return _prepare_created(model, applied, keywords)
+    return _prepare_open(model, device, keywords, attributes)
+
+
+def _prepare_created(session: InferenceSession, applied: Applied, keywords: dict) -> OnnxRuntimeBackendRep:
+    """Prepare a session with its settings, which a subclass can add to each call of ``prepare``."""
+    rep = OnnxRuntimeBackendRep(session, applied=applied)
+    run_config = keywords.pop("run_config", None)
+    if keywords:
+        _check_unchanged(keywords, applied.configuration)
+    if run_config is None:
+        return rep
+    return rep.with_run_config(run_config)
+
+
+def _check_unchanged(keywords: dict, before: Mapping[str, Mapping]) -> None:
+    """Check that a session already has the settings that a subclass adds to each call of ``prepare``."""
+    requested = request.of_call(keywords, environment=())
+    request.add(requested, before, KEYWORDS)
+    permit = look_up.permit(requested, presence.facts(get_available_providers()))
+    configuration = permit.configuration()
+    for keyword in keywords:
+        if configuration.get(keyword, {}) != before.get(keyword, {}):
+            reject("prepare of a subclass changes the settings of its session. Add equal ones to each call", keyword)
+
+
+def _prepare_open(
+    model: InferenceSession | OnnxRuntimeBackendRep, device: object, keywords: dict, attributes: dict
+) -> OnnxRuntimeBackendRep:
     """Prepare a session of the caller or a prepared model, to which only a run config can apply."""
     look_up.warn_unknown(attributes, ())
-    rep = model if isinstance(model, OnnxRuntimeBackendRep) else OnnxRuntimeBackendRep(model)
-    # A prepared model has the environment's entries already, and its caller's own entries win over them.
-    requested = request.of_call(keywords, environment=() if rep is model else ("run_config",))
+    if isinstance(model, OnnxRuntimeBackendRep):
+        # It has the environment's entries already, and its caller's own entries win over them.
+        rep, from_environment = model, ()
+    else:
+        rep, from_environment = OnnxRuntimeBackendRep(model), ("run_config",)
+    requested = request.of_call(keywords, environment=from_environment)
+
     # An empty mapping specifies nothing, except for provider_options: it specifies that the session has no EP.
     for keyword, entries in requested.settings.items():
         if keyword == "provider_options" or (keyword != "run_config" and entries):
@@ -209,16 +276,6 @@ def _prepare_open(model, device: object, keywords: dict, attributes: dict) -> On
         return rep.with_run_config(requested.settings["run_config"])
     except NotPermittedError as refusal:
         raise requested.with_origin(refusal) from None
-
-
-def _check_unchanged(keywords: dict, before: Mapping[str, Mapping]) -> None:
-    """Check that a session already has the settings that a subclass adds to each call of ``prepare``."""
-    requested = request.of_call(keywords, environment=())
-    request.add(requested, before, KEYWORDS)
-    configuration = look_up.permit(requested, presence.facts(get_available_providers())).configuration()
-    for keyword in keywords:
-        if configuration.get(keyword, {}) != before.get(keyword, {}):
-            reject("prepare of a subclass changes the settings of its session. Add equal ones to each call", keyword)
 
 
 def _checked(model: ModelProto) -> bytes:
