@@ -103,7 +103,7 @@ def _read(item: object, target: _NumberType) -> object:
     raise ValueError(target.within + describe(item))
 
 
-def _parsed(text: str | bytes, target: _NumberType) -> int | float:
+def _parsed(text: str | bytes, target: _NumberType) -> float:
     if target.integers:
         return int(text)
     number = float(text)

@@ -26,10 +26,13 @@ _INSTALL_CUDA = (
     "onnxruntime.preload_dlls() before prepare"
 )
 _LOG = "The ORT log may contain details."
-# The advice for an EP whose library loads.
-_DEVICE_OR_LIBRARY = f"The device, or a library that the EP needs, may be missing. {_LOG}"
-_DEVICE_OR_CUDA = f"The device, or a library that the EP needs such as CUDA or cuDNN, may be missing. {_INSTALL_CUDA}."
+# The advice for an EP whose library loads; "" applies to all EPs that have no entry.
 _MISSING = {
+    "": f"The device, or a library that the EP needs, may be missing. {_LOG}",
+    **dict.fromkeys(
+        THROUGH_CUDA,
+        f"The device, or a library that the EP needs such as CUDA or cuDNN, may be missing. {_INSTALL_CUDA}.",
+    ),
     OPENVINO: "The device of device_type, or its driver, may be missing.",
     QNN: "Without a Qualcomm device, it computes on its simulator only, which backend_type='htp' selects.",
 }
@@ -98,30 +101,27 @@ def missing(names: Iterable[str]) -> str:
     """Return why these EPs fail, and the next step: the driver or a library is missing, or else the usual causes."""
     needing = [name for name in names if name not in ON_ANY_DEVICE]
     if not set(THROUGH_CUDA).isdisjoint(needing):
-        driver_error = _load_error(_cuda_driver())
-        if driver_error:
+        driver = "libcuda.so.1"
+        if sys.platform == "win32":
+            driver = "nvcuda.dll"
+        error = _load_error(driver)
+        if error:
             return (
                 "NVIDIA's driver is missing on this machine, or its GPU is not visible to this process "
-                f"({driver_error}). Install the driver first: packages such as onnxruntime-gpu do not contain it."
+                f"({error}). Install the driver first: packages such as onnxruntime-gpu do not contain it."
             )
     for name in needing:
         path = _library(name)
-        library_error = os.path.isfile(path) and _load_error(path)
-        if library_error:
-            return _broken_library(name, library_error)
+        error = os.path.isfile(path) and _load_error(path)
+        if error:
+            return _broken_library(name, error)
 
     causes = []
     for name in needing:
-        cause = _usual_cause(name)
+        cause = _MISSING.get(name, _MISSING[""])
         if cause not in causes:
             causes.append(cause)
     return " ".join(causes) or _LOG
-
-
-def _usual_cause(name: str) -> str:
-    if name in THROUGH_CUDA:
-        return _DEVICE_OR_CUDA
-    return _MISSING.get(name, _DEVICE_OR_LIBRARY)
 
 
 def _broken_library(name: str, error: str) -> str:
@@ -132,12 +132,6 @@ def _broken_library(name: str, error: str) -> str:
     if name in THROUGH_CUDA:
         message += f" {_INSTALL_CUDA}."
     return message
-
-
-def _cuda_driver() -> str:
-    if sys.platform == "win32":
-        return "nvcuda.dll"
-    return "libcuda.so.1"
 
 
 def _library(name: str) -> str:

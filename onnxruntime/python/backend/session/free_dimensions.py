@@ -69,10 +69,9 @@ def _input_shapes(model: onnx.ModelProto) -> dict[str, list]:
 
 
 def _check_names(sizes: Mapping, shapes: Mapping) -> None:
-    names = set()
-    for name in chain.from_iterable(shapes.values()):
-        if type(name) is str and "\0" not in name:  # ORT cuts a name at a NUL
-            names.add(name)
+    dimensions = chain(*shapes.values())
+    # ORT cuts a name at a NUL.
+    names = {name for name in dimensions if type(name) is str and "\0" not in name}
     for name in sizes:
         if name not in names:
             has = ", ".join(sorted(map(ascii, names))) or "none"
