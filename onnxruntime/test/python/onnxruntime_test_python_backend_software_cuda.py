@@ -23,7 +23,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from backend_captured_operators import Variant, Variants, rows, sizes_of, variants
+from backend_captured_variants import Variant, Variants, rows, sizes_of, variants
 from backend_test_models import model
 from onnx import ModelProto, NodeProto, helper
 
