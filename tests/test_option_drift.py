@@ -22,7 +22,8 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python"))
 
 import backend_option_drift as drift
-from backend_option_names import Image, Section, Use, is_glued, uses
+from backend_option_images import Image, Section
+from backend_option_names import Use, is_glued, uses
 
 from onnxruntime.backend.allowlist.rules import Rule
 

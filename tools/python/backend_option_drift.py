@@ -37,7 +37,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from backend_option_evidence import EVIDENCE, title_of
-from backend_option_names import Use, data_texts, is_glued, load, uses
+from backend_option_images import load
+from backend_option_names import Use, data_texts, is_glued, uses
 from backend_option_noise import NOISE
 
 from onnxruntime.backend import refusals
