@@ -34,6 +34,7 @@ class Part(NamedTuple):
     imports: tuple[str, ...] = ()  # the other parts that it imports
     providers: frozenset[str] = frozenset()  # the EPs that need it
     also_for: frozenset[str] = frozenset()  # the EPs whose sessions use it, but do not need it
+    keywords: tuple[str, ...] = ()  # the keyword arguments of prepare that need it
     switches: Mapping[str, str] = MappingProxyType({})  # by EP, the option that needs it if the option is on
     creates: str = ""  # creates a session: (create_session, model, options, permit) -> session
     # Decides when a run may begin: (session) -> an object with the method run(options, function, *arguments).
@@ -66,6 +67,7 @@ PARTS = (
         creates="openvino.sessions:create",
         guards="openvino.sessions:order_of",
     ),
+    Part("free_dimensions", keywords=("free_dimension_overrides",)),
     Part("environment"),  # ORT_ONNX_BACKEND_CONFIG: see request.py
     Part("libraries"),  # its entries "plugins" and "extensions": see backend.py and session/opening.py
     Part("refusals"),  # reasons and suggestions in error messages: see errors.py
@@ -99,6 +101,14 @@ def function(text: str) -> Callable:
     """Return a function of a part, which :data:`PARTS` specifies as ``module:name``."""
     module, _, name = text.partition(":")
     return getattr(importlib.import_module(f"{_PACKAGE}.{module}"), name)
+
+
+def absence_for_keyword(keyword: str) -> str:
+    """Return a sentence about a part that a keyword argument needs and this build does not contain, or ``""``."""
+    for part in PARTS:
+        if keyword in part.keywords and _first_absent(part.name):
+            return _absence_of(part.name)
+    return ""
 
 
 def absence_for(provider: str, options_on: Container[str] = ()) -> tuple[str, str]:

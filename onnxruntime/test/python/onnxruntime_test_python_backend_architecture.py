@@ -62,12 +62,15 @@ IMPORTED_BY = {
         "capture",
         "command_line",
         "conformance",
+        "free_dimensions",
         "openvino",
         "runs",
         "session",
     },
     "onnxruntime.capi": {"backend_rep", "errors", "refusals", "runs", "session"},
-    "onnxruntime.InferenceSession": {"backend", "backend_rep", "capture", "locks", "openvino", "runs", "session"},
+    "onnxruntime.InferenceSession": {
+        *("backend", "backend_rep", "capture", "free_dimensions", "locks", "openvino", "runs", "session"),
+    },
     # A run, and the steps of prepare, do not depend on names of options.
     f"{PACKAGE}.allowlist.providers": {"allowlist", "command_line", "environment", "refusals", "session"},
 }

@@ -10,6 +10,7 @@ The rest must be importable and must pass tests of the core. What needs the part
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import unittest
@@ -21,7 +22,7 @@ from unittest import mock
 
 import numpy as np
 from backend_test_children import run_code
-from backend_test_models import open_session, two_nodes
+from backend_test_models import open_session, parsed, two_nodes
 
 import onnxruntime.backend
 from onnxruntime.backend import NotPermittedError, backend, optional_parts
@@ -41,7 +42,10 @@ NEEDED_BY_OPTIONS = {
     (WEBGPU, "enableGraphCapture"): {"capture", "locks"},
 }
 TESTS_OF_THE_CORE = ("backend_stock",)
-FILES = {"command_line": ["command_line", "__main__.py"], "locks": ["locks.py"], "conformance": ["conformance.py"]}
+FILES = {
+    "command_line": ["command_line", "__main__.py"],
+    **{name: [f"{name}.py"] for name in ("conformance", "free_dimensions", "locks")},
+}
 ABSENT = "this build of the backend does not contain onnxruntime.backend."
 CONFIGURATION = "ORT_ONNX_BACKEND_CONFIG"
 X = np.ones((2, 3), np.float32)
@@ -74,7 +78,7 @@ class WithoutPartsTest(unittest.TestCase):
         self.assertEqual(ABSENT in str(error), bool(missing), error)
         if missing:
             self.assertIs(type(error), kind)
-            self.assertIn(str(error).rpartition(ABSENT)[2].partition(".")[0], missing)
+            self.assertIn(re.search(re.escape(ABSENT) + r"(\w+)", str(error))[1], missing)
 
     def test_specified_providers(self) -> None:
         for ep, needed in NEEDED_BY_PROVIDERS.items():
@@ -136,6 +140,16 @@ class WithoutPartsTest(unittest.TestCase):
         for keyword in ("plugins", "extensions"):
             with self.subTest(keyword), mock.patch.dict(os.environ, {CONFIGURATION: f'{{"{keyword}": ["absent"]}}'}):
                 self.assert_refused(error_of(backend.prepare, two_nodes()), needed, RuntimeError)
+
+    def test_free_dimensions(self) -> None:
+        model = parsed("(float[N, 3] X) => (float[N, 3] Y) { Y = Abs (X) }")
+        error = error_of(backend.prepare, model, free_dimension_overrides={"N": 2})
+        self.assert_refused(error, {"free_dimensions"}, NotPermittedError)
+        self.assertEqual(error is None, "free_dimensions" not in self.deleted)
+        self.assertIsNone(error_of(backend.prepare, model, free_dimension_overrides={}))
+        with mock.patch.dict(os.environ, {CONFIGURATION: '{"free_dimension_overrides": {"N": 2}}'}):
+            needed = {"environment"} if "environment" in self.deleted else {"free_dimensions"}
+            self.assert_refused(error_of(backend.prepare, model), needed, RuntimeError)
 
     def test_reasons(self) -> None:
         error = error_of(backend.prepare, two_nodes(), session_config={"session.optimized_model_filepath": "x"})

@@ -57,6 +57,7 @@ def permit(request: Request, facts: Circumstances) -> Permit:
     permitted.attributes, permitted.without_effect["session_options"] = attributes(
         ort_options.SESSION_ATTRIBUTES, request.attributes, facts, request.settings.get("session_options", NOTHING)
     )
+    _check_parts_of_keywords(request.settings)
     permitted.sizes = {
         name: parsed(ort_options.FREE_DIMENSION, size, ("free_dimension_overrides", "", name), facts).value
         for name, size in request.settings.get("free_dimension_overrides", NOTHING).items()
@@ -165,6 +166,14 @@ def _options_of_kind(name: str, kind: str, given: Mapping[str, object], facts: C
     if need and not need.met(facts, ""):
         refuse(f"it requires {need.what}. Otherwise, {need.without}", "provider_options", name)
     return settings
+
+
+def _check_parts_of_keywords(settings: Mapping[str, Mapping]) -> None:
+    """Check that this build contains the optional parts that the keyword arguments need."""
+    for keyword, entries_of_keyword in settings.items():
+        absence = optional_parts.absence_for_keyword(keyword)
+        if absence and entries_of_keyword:
+            reject(absence, keyword)
 
 
 def _check_parts(name: str, settings: Mapping[str, Setting]) -> None:

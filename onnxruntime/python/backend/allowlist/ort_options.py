@@ -477,5 +477,5 @@ RUN_CONFIG: dict[str, Rule] = {
 # Keyword argument to the settings that it contains by name.
 BY_KEYWORD = {"session_config": SESSION_CONFIG, "run_config": RUN_CONFIG, "session_options": SESSION_ATTRIBUTES}
 
-# The sizes of one named dimension. session/free_dimensions.py bounds their product for each input.
+# The sizes of one named dimension. free_dimensions.py bounds their product for each input.
 FREE_DIMENSION = Rule(Integer(1, MOST_FOLDED), "open", "The size of a named dimension.")

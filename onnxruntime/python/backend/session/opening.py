@@ -22,7 +22,7 @@ from onnxruntime.backend.allowlist.rules import Permit, Setting
 from onnxruntime.backend.errors import reject, reject_value, reworded
 from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 from onnxruntime.backend.provider_names import TENSORRT
-from onnxruntime.backend.session import failures, free_dimensions, parts, presence, verification
+from onnxruntime.backend.session import failures, parts, presence, verification
 
 _RELEASED_OPSETS = "session.allow_released_opsets_only"  # ORT before 1.32 ignores it
 
@@ -47,7 +47,10 @@ def create(
     for key, text in entries.items():
         options.add_session_config_entry(key, text)
     registered = _register(libraries, options)
-    shapes = free_dimensions.apply(options, permit, model)
+    free_dimensions = None
+    if permit.sizes:
+        free_dimensions = optional_parts.require("free_dimensions", "Free dimensions cannot be overridden")
+        shapes = free_dimensions.apply(options, permit, model)
     try:
         session = _open(model, options, permit)
     except Exception as error:
@@ -56,7 +59,8 @@ def create(
         if not reason:
             raise
         raise reworded(type(error), reason) from None
-    free_dimensions.verify(session, shapes, permit.sizes)
+    if free_dimensions is not None:
+        free_dimensions.verify(session, shapes, permit.sizes)
     return session, registered
 
 

@@ -23,10 +23,10 @@ from backend_test_observable_models import model
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend import free_dimensions
 from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.allowlist.rules import Circumstances, Permit
 from onnxruntime.backend.errors import InputError, NotPermittedError
-from onnxruntime.backend.session import free_dimensions
 
 # Whether ORT has the cap of folded values. Otherwise, the values of all sizes together are limited.
 CAPPED = ort_options.SESSION_CONFIG[ort_options.FOLDING_CAP].since <= Circumstances.expected(()).release
