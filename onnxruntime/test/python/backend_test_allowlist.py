@@ -10,7 +10,9 @@ The release is pinned nowhere: it is the newest one that an entry of the tables 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from unittest import mock
 
+from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
 from onnxruntime.backend.allowlist.providers import PROVIDERS
@@ -33,7 +35,10 @@ def having(eps: Iterable[str], kind: str, at: Circumstances = NEWEST) -> Circums
 def permit(
     at: Circumstances = NEWEST, kind: str = "built-in", attributes: dict | None = None, **requested: object
 ) -> Permit:
-    return look_up.permit(of_call(requested, attributes or {}), having(requested.get("provider_options", ()), kind, at))
+    """Look up settings in the tables, which do not depend on the optional parts of a build."""
+    facts = having(requested.get("provider_options", ()), kind, at)
+    with mock.patch.object(optional_parts, "absence_for", return_value=("", "")):
+        return look_up.permit(of_call(requested, attributes or {}), facts)
 
 
 def session_attributes(given: dict) -> dict:

@@ -18,7 +18,6 @@ import onnxruntime.backend
 from onnxruntime.backend import backend, request
 from onnxruntime.backend.allowlist import look_up, value_kinds
 from onnxruntime.backend.allowlist.rules import Circumstances, Permit
-from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.session import opening, presence, verification
 
 AZURE = "AzureExecutionProvider"  # in every build for the desktop; it takes no node that an ordinary model has
@@ -83,9 +82,6 @@ def opened(options: dict, got: list[str] | None = None) -> tuple[mock.Mock, dict
         )
 
     permitted = permit(options)
-    with (
-        mock.patch.object(opening, "InferenceSession", session),
-        mock.patch.object(eligibility, "InferenceSession", session),
-    ):
+    with mock.patch.object(opening, "InferenceSession", session):
         opening.create(b"", permitted, (), noted)
     return noted, keywords

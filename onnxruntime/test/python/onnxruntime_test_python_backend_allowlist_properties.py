@@ -45,7 +45,6 @@ from onnxruntime.backend.allowlist.ort_options import SESSION_FAMILIES
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Permit, Rule
 from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Kind, Member, Names, Text, Threads
-from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.refusals import EVERY_PROVIDER, Refused
 from onnxruntime.backend.runs import run_options
 from onnxruntime.backend.session import opening
@@ -137,7 +136,6 @@ def spied(plugins: bool):
         mock.patch.object(opening, "SessionOptions", Options),
         mock.patch.object(backend, "InferenceSession", Session),
         mock.patch.object(opening, "InferenceSession", Session),
-        mock.patch.object(eligibility, "InferenceSession", Session),
         mock.patch.object(run_options, "RunOptions", RunOptions),
         mock.patch.object(onnxruntime, "get_available_providers", lambda: [*PROVIDERS]),
         mock.patch.object(onnxruntime, "get_ep_devices", lambda: devices, create=True),

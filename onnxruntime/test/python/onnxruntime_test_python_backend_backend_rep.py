@@ -10,8 +10,6 @@ import copy
 import gc
 import itertools
 import json
-import operator
-import os
 import pickle
 import re
 import tempfile
@@ -147,8 +145,6 @@ class ConfigurationTest(unittest.TestCase):
         for name in ("providers", "provider_options", "session_options", "session_config", "run_config"):
             self.assertEqual(getattr(again, name), getattr(rep, name), name)
         self.assertEqual(again.session.get_inputs()[0].shape, [3])
-        with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_CONFIG": text}):
-            self.assertEqual(prepare(free).configuration(), configuration)
         for part in (*configuration.values(), *configuration["provider_options"].values()):
             part["x"] = 1  # the caller owns it
         self.assertEqual(rep.configuration(), json.loads(text))
@@ -217,21 +213,6 @@ class ConfigurationTest(unittest.TestCase):
         self.assertNotIn(rep, record.args)
         with self.assertNoLogs("onnxruntime.backend", "WARNING"):
             prepare(two_nodes())
-
-    def test_names_of_inference_session_have_advice(self) -> None:
-        rep = prepare(two_nodes())
-        for name in dir(onnxruntime.InferenceSession):
-            if not name.startswith("_") and not hasattr(type(rep), name):
-                with (
-                    self.subTest(name),
-                    self.assertRaisesRegex(AttributeError, f"no attribute '{name}'. Use rep.") as got,
-                ):
-                    getattr(rep, name)
-                for advised in re.findall(r"rep\.([\w.]+)", str(got.exception)):
-                    operator.attrgetter(advised)(rep)
-        self.assertFalse(hasattr(rep, "no_name"))
-        with self.assertRaisesRegex(TypeError, r"rep\.run\(inputs\)"):
-            rep({"X": X})
 
     def test_where_the_nodes_are(self) -> None:
         rep = prepare(two_nodes(), provider_options={CPU: {}})

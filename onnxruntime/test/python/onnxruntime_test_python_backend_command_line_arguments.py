@@ -13,7 +13,7 @@ from unittest import mock
 from backend_test_command_line import CommandTest, Ran
 
 import onnxruntime
-from onnxruntime.backend.command_line import main
+from onnxruntime.backend.command_line import main, options
 
 COMMANDS = ("info", "options", "check", "inspect", "run", "schema", "report")
 
@@ -100,7 +100,7 @@ class MistakeTest(CommandTest):
         self.assertTrue(out.startswith('{\n  "scope": "run",\n') and out.endswith("\n  ]\n}\n"))
 
     def test_an_interrupt(self) -> None:
-        with mock.patch.object(main.options, "execute", side_effect=KeyboardInterrupt):
+        with mock.patch.object(options, "execute", side_effect=KeyboardInterrupt):
             ran = Ran("options")
         self.assertEqual((ran.status, ran.out, ran.err), (130, "", "error: interrupted\n"))
 

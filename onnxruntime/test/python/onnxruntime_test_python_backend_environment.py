@@ -15,6 +15,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+import onnxruntime_test_python_backend_request as request_tests
 from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
@@ -40,6 +41,14 @@ def environment(value: object):
 
 def prepare(model=CLOSED, **keywords):
     return onnxruntime.backend.prepare(model, **keywords)
+
+
+class BadInputTest(request_tests.BadInputTest):
+    """The configuration in the environment does not change the errors for arguments."""
+
+    def setUp(self) -> None:
+        configuration = {"session_config": {PREPACKING: 0}, "run_config": {SHRINKAGE: "cpu:0"}}
+        self.enterContext(environment(configuration))
 
 
 class AppliedTest(unittest.TestCase):

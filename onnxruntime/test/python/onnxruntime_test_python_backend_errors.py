@@ -11,7 +11,6 @@ import pickle
 import unittest
 import warnings
 from collections.abc import Callable
-from unittest import mock
 
 import numpy as np
 from backend_test_models import cancelled, caught, two_nodes
@@ -19,7 +18,6 @@ from backend_test_models import cancelled, caught, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import errors
-from onnxruntime.backend.refusals import suggestions
 
 MODEL = two_nodes((2, 4)).SerializeToString()
 X = np.ones((2, 4), np.float32)
@@ -74,15 +72,11 @@ class WarningsTest(unittest.TestCase):
                 callers = [warning.filename for warning in given]
                 self.assertEqual(callers, [] if "ignored" in module.values() else ["<caller>"])
 
-    def test_many_or_long_keywords_cost_little(self) -> None:
+    def test_many_keywords_are_few_warnings(self) -> None:
         many, rep = {f"unknown_{number}": 1 for number in range(5000)}, prepare()
         for call in (prepare, lambda **keywords: rep.run([X], **keywords)):
-            with mock.patch.object(suggestions, "ignored_keyword", wraps=suggestions.ignored_keyword) as searched:
-                self.assertIn("4992 further", str(self.warned(call, **many)[-1].message))
-            self.assertEqual(searched.call_count, 8)
+            self.assertIn("4992 further", str(self.warned(call, **many)[-1].message))
         self.assertEqual(len(prepare(**many).warnings), 9)
-        with mock.patch.object(onnxruntime, "get_all_providers", side_effect=AssertionError):
-            suggestions.ignored_keyword("x" * 101, 1)
 
 
 class SentErrorsTest(unittest.TestCase):

@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
+import operator
+import re
 import unittest
 import warnings
+from unittest import mock
 
 import numpy as np
 from backend_test_models import no_session_opens, two_nodes
@@ -24,6 +27,37 @@ VARIABLE = "ORT_ONNX_BACKEND_CONFIG"
 X = np.ones((2, 3), np.float32)
 
 
+class InferenceSessionTest(unittest.TestCase):
+    def test_its_names_have_advice(self) -> None:
+        rep = onnxruntime.backend.prepare(two_nodes())
+        for name in dir(onnxruntime.InferenceSession):
+            if not name.startswith("_") and not hasattr(type(rep), name):
+                with (
+                    self.subTest(name),
+                    self.assertRaisesRegex(AttributeError, f"no attribute '{name}'. Use rep.") as got,
+                ):
+                    getattr(rep, name)
+                for advised in re.findall(r"rep\.([\w.]+)", str(got.exception)):
+                    operator.attrgetter(advised)(rep)
+        self.assertFalse(hasattr(rep, "no_name"))
+        with self.assertRaisesRegex(TypeError, r"rep\.run\(inputs\)"):
+            rep({"X": X})
+
+
+class CostTest(unittest.TestCase):
+    def test_many_or_long_keywords(self) -> None:
+        many = {f"unknown_{number}": 1 for number in range(5000)}
+        with (
+            warnings.catch_warnings(),
+            mock.patch.object(suggestions, "ignored_keyword", wraps=suggestions.ignored_keyword) as searched,
+        ):
+            warnings.simplefilter("ignore")
+            onnxruntime.backend.prepare(two_nodes(), **many)
+        self.assertEqual(searched.call_count, 8)
+        with mock.patch.object(onnxruntime, "get_all_providers", side_effect=AssertionError):
+            suggestions.ignored_keyword("x" * 101, 1)
+
+
 class SimilarNamesTest(unittest.TestCase):
     def test_names(self) -> None:
         pools = ("'session.intra_op.allow_spinning'", "'session.inter_op.allow_spinning'")
@@ -35,6 +69,11 @@ class SimilarNamesTest(unittest.TestCase):
             ("run_config", "gpu_graph_ids", "'gpu_graph_id'"),
             ("run_config", "gpu_graph_id ".rjust(100), "'gpu_graph_id'"),
             ("run_config", "gpu_graph_id ".rjust(101)),
+            # Keys of a family
+            ("session_config", "session.intra_op.allow_spining", "'session.intra_op.allow_spinning'"),
+            ("session_config", "session.inter_op.allow_spin", "'session.inter_op.allow_spinning'"),
+            ("session_config", "session.intra_op.spin_duration_ms", "'session.intra_op.spin_duration_us'"),
+            ("session_config", "session.intra_op.spin_backof_max", "'session.intra_op.spin_backoff_max'"),
             # A part of a name
             ("session_config", "allow-spinning", pools[0]),
             ("session_options", "num_threads", "'intra_op_num_threads'", "'inter_op_num_threads'"),

@@ -215,6 +215,7 @@ class WhichTest(unittest.TestCase):
             ((CPU, AZURE), (CPU, AZURE)),
         ):
             with self.subTest(names), warnings.catch_warnings(record=True) as given:
+                warnings.simplefilter("always")
                 rep = prepare({name: {} for name in names})
             self.assertEqual(len(given), AZURE in names)
             self.assertEqual((rep.providers, dict(rep.unconfirmed)), (want, {}))

@@ -19,8 +19,7 @@ from backend_test_processes import AZURE, CUDA, OPENVINO, TENSORRT, permit, prep
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
-from onnxruntime.backend.errors import NotPermittedError
-from onnxruntime.backend.refusals import suggestions
+from onnxruntime.backend.errors import NotPermittedError, from_refusals
 from onnxruntime.backend.session import presence
 
 
@@ -150,7 +149,7 @@ class RegistrationTest(unittest.TestCase):
                     prepare({name: {}})
                 reasons.append(caught.exception.reason)
         self.assertIn("device", reasons[0])
-        self.assertTrue(reasons[1].endswith(suggestions.absent_provider("NeverRegistered")))
+        self.assertTrue(reasons[1].endswith(from_refusals("absent_provider", "NeverRegistered")))
 
     def test_ort_knows_the_registered_libraries(self) -> None:
         self.assertFalse(presence._is_registered("NeverRegistered"))

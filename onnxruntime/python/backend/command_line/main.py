@@ -18,8 +18,8 @@ import warnings
 from typing import NoReturn
 
 import onnxruntime
-from onnxruntime.backend import __version__
-from onnxruntime.backend.command_line import check, info, inspect, options, output, report, run, schema
+from onnxruntime.backend import __version__, optional_parts
+from onnxruntime.backend.command_line import output
 from onnxruntime.backend.command_line.configurations import problem
 from onnxruntime.backend.command_line.output import MistakeError, Page, one_line
 from onnxruntime.backend.errors import InputError, warn
@@ -29,6 +29,9 @@ from onnxruntime.backend.provider_names import CUDA
 from onnxruntime.backend.request import of_environment
 
 PROGRAM = "python -m onnxruntime.backend"
+# The modules of the commands. Each can be deleted.
+_COMMANDS = ("info", "options", "check", "inspect", "run", "schema", "report")
+_USING_ENVIRONMENT = ("info", "inspect", "run")  # the commands that register the plugins of the environment
 
 
 class _Parser(argparse.ArgumentParser):
@@ -56,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
     with output.result_stream() as out:
         try:
             _preload()
-            chosen.plugin = _register(chosen.plugin, chosen.command in (info, inspect, run))
+            chosen.plugin = _register(chosen.plugin, chosen.name in _USING_ENVIRONMENT)
             result, status = chosen.command.execute(chosen)
             if chosen.json:
                 out.write(json.dumps(result, indent=2, allow_nan=False) + "\n")
@@ -115,10 +118,12 @@ def _parser() -> _Parser:
         prog=PROGRAM,
         required=True,
     )
-    for module in (info, options, check, inspect, run, schema, report):
+    for name in _COMMANDS:
+        module = optional_parts.load(f"command_line.{name}")
+        if module is None:
+            continue
         description = (module.__doc__ or "").strip()  # none with python -OO
         purpose = description[:1].lower() + description[1:].partition(".")[0]
-        name = module.__name__.rpartition(".")[2]
         command = commands.add_parser(
             name,
             help=purpose,
@@ -132,7 +137,7 @@ def _parser() -> _Parser:
             if not action.option_strings:
                 words.append(action.metavar)
         command.usage = " ".join([*words, "..."])
-        command.set_defaults(command=module, parser=command)
+        command.set_defaults(command=module, name=name, parser=command)
         use = "register a plugin EP: PACKAGE, such as onnxruntime_ep_openvino, or LIBRARY under the name EP"
         command.add_argument(
             "--plugin",
