@@ -2,42 +2,33 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Patterns of programs that use ``onnxruntime.backend``, and random sequences of calls of the stock interface.
+"""Patterns of programs that use ``onnxruntime.backend``. ``stock_outcomes.py`` runs them.
 
-As a program, prints the outcomes of all patterns and sequences as JSON. The argument is the number of sequences. The
-module ``test_stock_comparison.py`` runs it with this backend and with the stock backend. Every function with the
-decorator is one pattern. The outcome is its result, or the classes of the error that it raises. A sequence depends on
-its number only, so both backends get the same calls.
+Every function of ``PATTERNS`` is one pattern.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
-import decimal
-import enum
 import inspect
-import io
-import json
 import os
 import pathlib
-import random
 import sys
 import tempfile
-import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from unittest import mock
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python"))
 
-import numpy as np
 import onnx
 import onnx.backend.base
 import onnx.backend.test
-from backend_test_models import IR_VERSION, identity, model, one_node, tensor, three_inputs, two_nodes
-from onnx import ModelProto, TensorProto, helper, parser
+from backend_test_models import IR_VERSION, model, two_nodes
+from onnx import ModelProto, helper, parser
+from stock_values import LISTS, NAMES, SCALARS, VALUES, X
 
 import onnxruntime
 import onnxruntime.backend
@@ -46,9 +37,7 @@ from onnxruntime.backend.backend import OnnxRuntimeBackend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 
 CPU = "CPUExecutionProvider"
-X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 ADDED = model([helper.make_node("Add", ["X", "W"], ["Y"])], {"X": [2, 3]}, {"Y": [2, 3]}, {"W": X})
-V = np.array([1, 2, 3, 4], np.float32)
 
 PATTERNS: dict[str, Callable[[], object]] = {}
 
@@ -177,10 +166,6 @@ def _named(name: str) -> list:
     return prepare(made.SerializeToString()).run([X])
 
 
-SEQUENCE = helper.make_sequence_type_proto(tensor(TensorProto.FLOAT))
-OPTIONAL = helper.make_optional_type_proto(tensor(TensorProto.FLOAT))
-MAP = helper.make_map_type_proto(TensorProto.INT64, tensor(TensorProto.FLOAT))
-
 patterns(
     "an unusual model",
     {
@@ -207,91 +192,7 @@ def _run(source, inputs: object) -> list:
     return prepare(source).run(inputs)
 
 
-class _Array:
-    def __array__(self, dtype=None, copy=None):
-        return X
-
-
-FLOAT, INT64, STRING, BOOL = (
-    identity(tensor(element))
-    for element in (TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING, TensorProto.BOOL)
-)
-
-CAST_MAP = one_node("CastMap", {"X": MAP}, tensor(TensorProto.FLOAT), "ai.onnx.ml", map_form="DENSE")
-
-VALUES = {
-    "an array": (two_nodes(), X),
-    "a list of one": (two_nodes(), [X]),
-    "three in a list": (three_inputs(), [V, V, V]),
-    "one array for three inputs": (three_inputs(), V),
-    "a tuple": (two_nodes(), (X,)),
-    "a mapping": (two_nodes(), {"X": X}),
-    "a mapping of another name": (two_nodes(), {"Z": X}),
-    "an iterator": (two_nodes(), iter([X])),
-    "too few": (three_inputs(), [V, V]),
-    "none": (two_nodes(), []),
-    "None": (two_nodes(), None),
-    "None in a list": (two_nodes(), [None]),
-    "surplus": (two_nodes(), [X, X]),
-    "float64 for float": (two_nodes(), [X.astype(np.float64)]),
-    "int64 for float": (two_nodes(), [X.astype(np.int64)]),
-    "float16 for float": (two_nodes(), [X.astype(np.float16)]),
-    "float for text": (STRING, [X]),
-    "another shape": (two_nodes(), [X[:1]]),
-    "a lower rank": (two_nodes(), [X[0]]),
-    "a higher rank": (two_nodes(), [X[None]]),
-    "nested lists": (two_nodes(), [X.tolist()]),
-    "list of ints": (INT64, [[1, 2]]),
-    "list of bools": (BOOL, [[True, False]]),
-    "list of texts": (STRING, [["a", "b"]]),
-    "texts and numbers": (STRING, [["a", 1]]),
-    "numbers for text": (STRING, [[1]]),
-    "objects for text": (STRING, [np.array(["a", 1, None, 1.5], object)]),
-    "bytes for text": (STRING, [np.array([b"a"], object)]),
-    "array of fixed texts": (STRING, [np.array(["a", "bcd"])]),
-    "a ragged list": (FLOAT, [[[1], [2, 3]]]),
-    "a Python float": (FLOAT, [1.5]),
-    "a Python int": (INT64, [3]),
-    "a text for a number": (FLOAT, ["a"]),
-    "an object": (FLOAT, [object()]),
-    "np.void for text": (STRING, np.void(b"ab\0")),
-    "np.void in a list for text": (STRING, [np.void("é".encode())]),
-    "an array of np.void for text": (STRING, [np.array([b"a", b"bc"], "V2")]),
-    "np.void that is not UTF-8 for text": (STRING, [np.void(b"\xff")]),
-    "np.void of fields for text": (STRING, [np.void((1, 2), "i4,i4")]),
-    "with __array__": (FLOAT, [_Array()]),
-    "memoryview": (FLOAT, [memoryview(X)]),
-    "foreign byte order": (FLOAT, [X.astype(">f4")]),
-    "not contiguous": (FLOAT, [X.T]),
-    "reversed": (FLOAT, [X[::-1]]),
-    "Fortran order": (FLOAT, [np.asfortranarray(X)]),
-    "read only": (FLOAT, [np.frombuffer(X.tobytes(), np.float32)]),
-    "masked array": (FLOAT, [np.ma.array(X)]),
-    "OrtValue": (two_nodes(), [onnxruntime.OrtValue.ortvalue_from_numpy(X)]),
-    "OrtValue alone": (two_nodes(), onnxruntime.OrtValue.ortvalue_from_numpy(X)),
-    "sequence": (identity(SEQUENCE), [[X, X[0]]]),
-    "an array for a sequence": (identity(SEQUENCE), [X]),
-    "another type in a sequence": (identity(SEQUENCE), [[X.astype(np.float64)]]),
-    "optional": (identity(OPTIONAL), [X]),
-    "optional without a value": (identity(OPTIONAL), [None]),
-    "map": (CAST_MAP, {0: 1.5, 1: 2.0}),
-    "map in a list": (CAST_MAP, [{0: 1.5, 1: 2.0}]),
-}  # fmt: skip
 patterns("values", {name: partial(_run, *case) for name, case in VALUES.items()})
-
-SCALARS = (
-    (FLOAT, (np.float32(2), np.float64(2), np.int64(2), np.bool_(True), np.str_("2"), np.timedelta64(2, "s"))),
-    (INT64, (np.int64(2), np.int32(2), np.uint64(2), np.float64(2))),
-    (BOOL, (np.bool_(True), np.int64(1))),
-    (STRING, (np.str_("a"), np.float32(2))),  # not np.bytes_, beyond whose end ORT reads
-)
-LISTS = (
-    (FLOAT, [1, 2.5], [True], ["1.5", b"2"], [1, "2"], ["x"], [1e300], [None], [decimal.Decimal(1)], [np.array(1)]),
-    (INT64, [1.0, 2.0], [1.5], [np.float32(3)], ["7", b" 8 "], ["7.0"], [2**63], [2.0**63], [np.nan], [[1], [2.0]]),
-    (BOOL, [1, 0], [1.0, 0.0], [2], ["0"], [None], [np.int8(1)]),
-    (STRING, [np.array(1)], [np.array("a")], [1, 2.5, None], [np.void(b"a")], [np.void(b"a"), "b"]),
-)  # fmt: skip
-NAMES = {FLOAT: "float", INT64: "int64", BOOL: "bool", STRING: "text"}
 
 patterns(
     "a numpy scalar",
@@ -501,122 +402,3 @@ patterns(
         ],
     },
 )
-
-
-def _plain(value: object) -> object:
-    """Return a value that can be compared as JSON, so that NaN equals NaN."""
-    if isinstance(value, np.ndarray):
-        return [str(value.dtype), list(value.shape), _plain(value.tolist())]
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value if value is None or isinstance(value, (bool, int, float, str)) else type(value).__name__
-
-
-def outcome(function: Callable[[], object]) -> dict[str, object]:
-    """Return the outcome of a pattern: the value ``returned``, or the names of the classes ``raised`` and the message;
-    and the texts of its ``warnings``."""
-    with warnings.catch_warnings(record=True) as given, contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("always")
-        try:
-            found = {"returned": _plain(function())}
-        except Exception as error:
-            classes: Iterable[type] = type(error).__mro__
-            found = {
-                "raised": list(dict.fromkeys(kind.__name__ for kind in classes if kind not in (object, BaseException))),
-                "message": " ".join(str(error).split())[:300],
-            }
-    return {**found, "warnings": [f"{warning.category.__name__}: {warning.message}"[:200] for warning in given]}
-
-
-# --- random sequences of calls ---
-
-STEPS = 10
-
-
-class Device(str, enum.Enum):  # noqa: UP042
-    """A device as many programs define it."""
-
-    CPU = "CPU"
-
-
-SESSION_KEYWORDS, RUN_KEYWORDS = ({name: values[0] for name, values in table.items()} for table in (SESSION, RUN))
-# The values of the patterns, for any model. The stock backend reads a foreign byte order as the native one, and rejects
-# Python numbers before a session of the caller can raise an error of its own.
-_ABSENT = ("an iterator", "foreign byte order", "a Python float", "a Python int")
-INPUTS = {name: given for name, (_, given) in VALUES.items() if name not in _ABSENT}
-SOME_DEVICES = (None, None, "CPU", "CUDA", "GPU", "TPU", "", Device.CPU, np.str_("CPU"))
-
-
-class Sequence:
-    """A sequence of calls whose later calls use the results of earlier ones."""
-
-    def __init__(self, number: int) -> None:
-        self.choose = random.Random(number)
-        self.reps: list = []
-
-    def keywords(self, table: dict[str, object]) -> dict[str, object]:
-        return {name: table[name] for name in self.choose.sample(sorted(table), self.choose.choice((0, 0, 1, 1, 2)))}
-
-    def model(self) -> tuple[str, Callable[[], object]]:
-        forms = {
-            "a ModelProto": two_nodes,
-            "three inputs": three_inputs,
-            "bytes": lambda: two_nodes().SerializeToString(),
-            "a session": session,
-            "no model": lambda: b"no model",
-            "no file": lambda: "no-such-file.onnx",
-        }
-        name = self.choose.choice(sorted(forms))
-        if self.reps and self.choose.random() < 0.3:
-            rep = self.choose.choice(self.reps)
-            return "a rep", lambda: rep
-        return name, forms[name]
-
-    def step(self) -> tuple[str, Callable[[], object]]:
-        kind = self.choose.choice(("prepare", "prepare", "run", "run", "run", "backend.run", "ask", "copy", "swap"))
-        device = self.choose.choice(SOME_DEVICES)
-        if kind == "ask":
-            return f"supports_device({device!r})", lambda: onnxruntime.backend.supports_device(device)
-        if kind == "prepare":
-            (form, made), keywords = self.model(), self.keywords(SESSION_KEYWORDS)
-            return f"prepare({form}, {device!r}, {keywords})", lambda: self.prepare(made, device, keywords)
-        name = self.choose.choice([*sorted(INPUTS), *["an array", "three in a list"] * 10])
-        if kind == "backend.run":
-            (form, made), keywords = self.model(), self.keywords(SESSION_KEYWORDS | RUN_KEYWORDS)
-            call = f"run({form}, {name}, {device!r}, {keywords})"
-            return call, lambda: onnxruntime.backend.run(made(), INPUTS[name], device, **keywords)
-        keywords = self.keywords(RUN_KEYWORDS)
-        if not self.reps:
-            self.reps.append(onnxruntime.backend.prepare(two_nodes()))
-        rep = self.choose.choice(self.reps)
-        if kind == "copy":
-            return "copy.copy(rep)", lambda: self.keep(copy.copy(rep))
-        if kind == "swap":
-            return "rep._session = a proxy", lambda: setattr(rep, "_session", Proxy())
-        return f"rep.run({name}, {keywords})", lambda: rep.run(INPUTS[name], **keywords)
-
-    def prepare(self, made: Callable[[], object], device: object, keywords: dict[str, object]) -> str:
-        return self.keep(onnxruntime.backend.prepare(made(), device, **keywords))
-
-    def keep(self, rep: object) -> str:
-        self.reps.append(rep)
-        return type(rep).__name__
-
-
-def outcomes(number: int) -> dict[str, dict]:
-    """Return the outcome of each call of a sequence."""
-    sequence, found = Sequence(number), {}
-    for index in range(STEPS):
-        name, call = sequence.step()
-        found[f"{number}.{index} {name}"] = outcome(call)
-    return found
-
-
-if __name__ == "__main__":
-    onnxruntime.set_default_logger_severity(4)
-    patterns, sequences = {name: outcome(function) for name, function in PATTERNS.items()}, {}
-    for number in range(int(sys.argv[1])):
-        sequences |= outcomes(number)
-    json.dump([patterns, sequences], sys.stdout)

@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """Programs that work with the stock backend work with this one, except for the differences in docs/configuration.md.
 
-The patterns and the sequences of calls of ``stock_patterns.py`` run with this backend, and with the stock wheel of the
+The patterns and the sequences of calls of ``stock_outcomes.py`` run with this backend, and with the stock wheel of the
 same release. The variable ``ORT_STOCK_PYTHON`` is the Python of an environment with that wheel (``make test`` sets it).
 The variable ``ORT_BACKEND_SEQUENCES`` is the number of sequences.
 """
@@ -94,7 +94,7 @@ def start(python: str, *arguments: str) -> subprocess.CompletedProcess:
 @functools.cache
 def outcomes(python: str) -> list[dict[str, dict]]:
     """Return the outcomes of the patterns, and the outcomes of the sequences."""
-    done = start(python, str(ROOT / "tests" / "stock_patterns.py"), SEQUENCES)
+    done = start(python, str(ROOT / "tests" / "stock_outcomes.py"), SEQUENCES)
     if done.returncode:
         raise AssertionError(done.stderr[-3000:])
     return json.loads(done.stdout)
