@@ -77,8 +77,9 @@ def reworded(
 
     ORT's classes derive from ``Exception`` alone. Callers of the stock backend catch them, others ``RuntimeError``.
     """
-    is_ort = kind.__module__ == InvalidArgument.__module__
-    return (_also_ort(base, kind) if is_ort else base)(message, **attributes)
+    if kind.__module__ == InvalidArgument.__module__:
+        base = _also_ort(base, kind)
+    return base(message, **attributes)
 
 
 def refuse(reason: str, keyword: str, provider: str = "", key: str | None = None) -> NoReturn:
@@ -92,36 +93,65 @@ def reject(problem: str, keyword: str, provider: str = "", key: str | None = Non
 
 
 def reject_value(
-    value: object, expected: str, keyword: str, provider: str = "", key: str | None = None, *, why: str = ""
+    value: object,
+    expected: str,
+    keyword: str,
+    provider: str = "",
+    key: str | None = None,
+    *,
+    why: str = "",
 ) -> NoReturn:
     """Raise the error for an invalid value of a permitted setting; ``expected`` ends the sentence "Expected ..."."""
     # "invalid value of type list", "invalid value of 133 bits"
-    shown = show(value).removeprefix("a value ").removeprefix("an integer ")
-    reject(f"invalid value {shown}{f' ({why})' if why else ''}. Expected {expected}", keyword, provider, key)
+    problem = "invalid value " + show(value).removeprefix("a value ").removeprefix("an integer ")
+    if why:
+        problem += f" ({why})"
+    reject(f"{problem}. Expected {expected}", keyword, provider, key)
 
 
-def reject_type(value: object, expected: str, keyword: str, provider: str = "", *, advice: str = "") -> NoReturn:
+def reject_type(
+    value: object,
+    expected: str,
+    keyword: str,
+    provider: str = "",
+    *,
+    advice: str = "",
+) -> NoReturn:
     """Raise the error for a keyword argument of the wrong type; ``advice`` is a sentence about the next step."""
-    problem = f"must be {expected}, not {type_name(value)}{f'. {advice}' if advice else ''}"
+    problem = f"must be {expected}, not {type_name(value)}"
+    if advice:
+        problem += f". {advice}"
     _raise(f"{name_of(keyword, provider)} {problem}", problem, keyword, provider, error=WrongTypeError)
 
 
 def reject_key(key: object, keyword: str, provider: str = "") -> NoReturn:
     """Raise the error for a key of a mapping that is not a ``str``."""
     problem = f"a key must be a str, not {type_name(key)}"
-    place = name_of(keyword, provider) + (f"[{show(key)}]" if type(key) in _SHOWN else "")
+    place = name_of(keyword, provider)
+    if type(key) in _SHOWN:
+        place += f"[{show(key)}]"
     _raise(f"{place}: {problem}", problem, keyword, provider, show(key))
 
 
-def _raise(message: str, reason: str, keyword: str, provider: str, key: str | None = "", error=NotPermittedError):
+def _raise(
+    message: str,
+    reason: str,
+    keyword: str,
+    provider: str,
+    key: str | None = "",
+    error: type[NotPermittedError] = NotPermittedError,
+) -> NoReturn:
     raise error(message, keyword=keyword, provider=provider, key=key or "", reason=reason) from None
 
 
 def name_of(keyword: str, provider: str = "", key: str | None = None) -> str:
     """Return the expression for a setting, such as ``session_config['session.disable_prepacking']``."""
-    # A key can be empty. The name of an EP cannot.
-    names = (provider or None, key)
-    return keyword + "".join(f"[{show(name)}]" for name in names if name is not None)
+    expression = keyword
+    if provider:
+        expression += f"[{show(provider)}]"
+    if key is not None:  # a key can be empty
+        expression += f"[{show(key)}]"
+    return expression
 
 
 def show(value: object) -> str:
@@ -129,15 +159,20 @@ def show(value: object) -> str:
     kind = type(value)
     if kind is int and value.bit_length() > 128:
         return f"an integer of {value.bit_length()} bits"
-    if kind in _SHOWN:
-        text = ascii(value[:80] if kind in (str, bytes) else value)
-        return text if len(text) <= 80 else text[:77] + "..."
-    return f"a value of type {type_name(value)}"
+    if kind not in _SHOWN:
+        return f"a value of type {type_name(value)}"
+    if kind in (str, bytes):
+        value = value[:80]
+    text = ascii(value)
+    if len(text) > 80:
+        text = text[:77] + "..."
+    return text
 
 
 def type_name(value: object) -> str:
     """Return the name of a value's type, as ASCII text of at most 60 characters."""
-    return ascii(type.__dict__["__name__"].__get__(type(value)))[1:-1][:60]
+    name = type.__dict__["__name__"].__get__(type(value))
+    return ascii(name)[1:-1][:60]
 
 
 def from_refusals(function: str, *arguments: object) -> str:
@@ -154,18 +189,23 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
     # The similarity of providers and provider_options. A name of four characters with one wrong character has 0.75,
     # session_config and session_options have 0.69, and num_threads has 0.71 with two names.
-    return next(iter(difflib.get_close_matches(name[:100], known, 1, 0.72)), "")
+    matches = difflib.get_close_matches(name[:100], known, 1, 0.72)
+    return matches[0] if matches else ""
 
 
 def _module_of(frame: FrameType) -> str:
-    name = frame.f_globals.get("__name__")
-    return name if name and type(name) is str else "<unknown>"  # a program can set any name
+    name = frame.f_globals.get("__name__")  # a program can set any name
+    if name and type(name) is str:
+        return name
+    return "<unknown>"
 
 
 def warn(message: str) -> None:
     """Give a ``RuntimeWarning`` on every use, at the line that called into this package."""
     frame = sys._getframe()
-    while (module := _module_of(frame)).startswith(__package__ + ".") and frame.f_back is not None:
+    module = _module_of(frame)
+    while module.startswith(f"{__package__}.") and frame.f_back is not None:
         frame = frame.f_back
+        module = _module_of(frame)
     # A new registry each time: with a shared one, Python gives a warning once per line and keeps the caller's text.
     warnings.warn_explicit(message, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno, module, {})

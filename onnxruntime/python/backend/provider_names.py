@@ -23,13 +23,13 @@ VITISAI = "VitisAIExecutionProvider"
 THROUGH_CUDA = (CUDA, TENSORRT, NV_TENSORRT_RTX)
 # The device of GPU builds, as ONNX and as ORT call it, and the EPs that run on it.
 CUDA_DEVICE = ("CUDA", "GPU")
-ON_CUDA_DEVICE = (*THROUGH_CUDA, MIGRAPHX)
-GPU = (*ON_CUDA_DEVICE, DML, WEBGPU)
+ON_CUDA_DEVICE = (CUDA, TENSORRT, NV_TENSORRT_RTX, MIGRAPHX)
+GPU = (CUDA, TENSORRT, NV_TENSORRT_RTX, MIGRAPHX, DML, WEBGPU)
 NPU = (QNN, VITISAI)
 # The EPs of OpenVINO. Its plugin library has two.
 OF_OPENVINO = frozenset({OPENVINO, OPENVINO_AUTO})
 # The EPs that compile their nodes.
-COMPILING = (OPENVINO, OPENVINO_AUTO, TENSORRT, NV_TENSORRT_RTX, MIGRAPHX, COREML, *NPU)
+COMPILING = (OPENVINO, OPENVINO_AUTO, TENSORRT, NV_TENSORRT_RTX, MIGRAPHX, COREML, QNN, VITISAI)
 # The EPs that every build may have. Their presence does not depend on the device.
 ON_ANY_DEVICE = frozenset({CPU, AZURE})
 # The option of each EP that makes ORT capture graphs and replay them.

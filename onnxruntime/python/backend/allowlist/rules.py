@@ -11,15 +11,41 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import onnxruntime
 from onnxruntime.backend.allowlist.value_kinds import Kind
-from onnxruntime.backend.errors import nearest
+from onnxruntime.backend.errors import name_of, nearest, refuse
 
 NOTHING: Mapping = MappingProxyType({})
-_OF_THIS_PROCESS = (tuple(map(int, onnxruntime.__version__.split(".")[:2])), platform.machine(), platform.system())
-Place = tuple[str, str, str | None]  # of a setting: the keyword argument, the EP or "", and the key or None
+Values = Mapping[str, object]  # of settings, by name
+_RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
+
+
+class Place(NamedTuple):
+    """Where a setting is. An attribute is in ``session_options``, even if it is a keyword argument of its own."""
+
+    keyword: str
+    provider: str = ""
+    key: str | None = None
+    # Whether the caller specifies an attribute as a keyword argument.
+    is_keyword_argument: bool = False
+
+    @property
+    def named(self) -> tuple[str, str, str | None]:
+        """The keyword argument, the EP and the key, as errors name them."""
+        if self.is_keyword_argument:
+            return self.key, "", None
+        return self.keyword, self.provider, self.key
+
+    @property
+    def name(self) -> str:
+        """The expression for the setting."""
+        return name_of(*self.named)
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Raise the error for a setting that the allowlist does not permit."""
+        refuse(reason, *self.named)
 
 
 class Narrowing:
@@ -42,7 +68,7 @@ class Circumstances(NamedTuple):
     machine: str  # the CPU family as platform.machine() reports it
     system: str = ""  # the operating system as platform.system() reports it
     providers: tuple[str, ...] = ()  # the EPs of the session, in order
-    attributes: Mapping[str, object] = NOTHING  # of SessionOptions. A missing one has ORT's default
+    attributes: Values = NOTHING  # of SessionOptions. A missing one has ORT's default
     options: Mapping[str, Mapping[str, str]] = NOTHING  # EP to the texts of its specified options
     sizes: Mapping[str, int] = NOTHING  # of the free dimension overrides
     beside: Mapping[str, str] = NOTHING  # the texts of the entries specified together with this one
@@ -56,37 +82,56 @@ class Circumstances(NamedTuple):
     @classmethod
     def expected(cls, providers: Iterable[str]) -> Circumstances:
         """Describe a session with these EPs on this machine that has not been created yet."""
-        return cls(*_OF_THIS_PROCESS, tuple(providers))
+        return cls(
+            _RELEASE,
+            platform.machine(),
+            platform.system(),
+            tuple(providers),
+        )
 
     @classmethod
     def of_session(cls, session: onnxruntime.InferenceSession, attributes: Iterable[str]) -> Circumstances:
         """Describe an existing session by its EPs, their options and these ``SessionOptions`` attributes."""
         options = session.get_session_options()
         values = {name: getattr(options, name) for name in attributes}
-        return cls.expected(session.get_providers())._replace(attributes=values, options=session.get_provider_options())
+        facts = cls.expected(session.get_providers())
+        return facts._replace(attributes=values, options=session.get_provider_options())
 
 
 class Need(NamedTuple):
     """A precondition of an entry. If it does not hold, ORT stores the entry and ignores it, or fails later."""
 
     what: str  # the condition, as the end of "it requires ..."
-    met: Callable[[Circumstances, str], bool]  # whether it holds, from the circumstances and the rendered value
-    only_warns: bool = False  # whether the entry is accepted with a warning otherwise, because it then has no effect
-    shared: bool = False  # whether something outside the session decides that. Each value then has a warning
-    without: str = "ORT ignores or rejects it"  # the consequence otherwise, as the end of "Otherwise, ..."
-    operators: tuple[str, ...] = ()  # of which the model must have one. Only a session that exists shows its operators
+    # Whether it holds, from the circumstances and the rendered value.
+    met: Callable[[Circumstances, str], bool]
+    # Whether the entry is accepted with a warning otherwise, because it then has no effect.
+    only_warns: bool = False
+    # Whether something outside the session decides that. Each value then has a warning.
+    shared: bool = False
+    # The consequence otherwise, as the end of "Otherwise, ...".
+    without: str = "ORT ignores or rejects it"
+    # Of which the model must have one. Only a session that exists shows its operators.
+    operators: tuple[str, ...] = ()
+
+    @property
+    def problem(self) -> str:
+        """The sentences about a session that does not meet the condition."""
+        return f"it requires {self.what}. Otherwise, {self.without}"
 
 
 class Rule(NamedTuple):
     """A permitted option, key or attribute."""
 
     kind: Kind  # the values that are accepted, and the text that is sent
-    default: str  # the value that ORT uses without the option; a text with a comma if this is not an accepted value
+    # The value that ORT uses without the option; a text with a comma if this is not an accepted value.
+    default: str
     effect: str
-    since: tuple[int, int] = (1, 24)  # the first ORT release known to understand it, as (major, minor)
+    # The first ORT release known to understand it, as (major, minor).
+    since: tuple[int, int] = (1, 24)
     until: tuple[int, int] | None = None  # the first ORT release known to ignore it
     needs: tuple[Need, ...] = ()  # conditions in addition to the release
-    already_so: tuple[str, ...] = ()  # the texts that describe a session without it, which cause no warning
+    # The texts that describe a session without it, which cause no warning.
+    already_so: tuple[str, ...] = ()
     reported: bool = True  # whether ORT reports the value in use (EP options only)
 
 
@@ -100,9 +145,13 @@ class Family(NamedTuple):
 
     def permits(self, key: str, known: Iterable[str]) -> bool:
         """Return whether the family has this key. A key that is similar to a known key is probably misspelt."""
-        others = [name.removeprefix(self.prefix) for name in known if name.startswith(self.prefix)]
         rest = key.removeprefix(self.prefix)
-        return rest != key and bool(re.fullmatch(self.rest, rest, re.ASCII)) and not nearest(rest, others)
+        if rest == key:
+            return False
+        if not re.fullmatch(self.rest, rest, re.ASCII):
+            return False
+        others = [name.removeprefix(self.prefix) for name in known if name.startswith(self.prefix)]
+        return not nearest(rest, others)
 
 
 class Setting(NamedTuple):
@@ -116,7 +165,13 @@ class Setting(NamedTuple):
     @property
     def plain(self) -> bool | int | str:
         """The value as plain data that a caller can specify. An EP can have another spelling of it."""
-        return self.text if type(self.value) is tuple else self.value
+        if type(self.value) is tuple:
+            return self.text
+        return self.value
+
+
+Table = Mapping[str, Rule]  # of permitted names
+Settings = Mapping[str, Setting]
 
 
 @dataclass(eq=False, repr=False)
@@ -124,10 +179,11 @@ class Permit:
     """The settings that may be passed to ORT for one session, by name. Only :mod:`allowlist.look_up` creates one."""
 
     device: str  # ONNX's name of the requested device, or ""
-    explicit: bool  # whether the EPs were specified. Otherwise, they are all available EPs, and ORT may fall back
-    providers: dict[str, Mapping[str, Setting]] = field(default_factory=dict)  # the options of each EP, in order
+    # Whether the EPs were specified. Otherwise, they are all available EPs, and ORT may fall back.
+    explicit: bool
+    providers: dict[str, Settings] = field(default_factory=dict)  # the options of each EP, in order
     kinds: Mapping[str, str] = field(default_factory=dict)  # of the EPs of the process
-    attributes: Mapping[str, object] = field(default_factory=dict)
+    attributes: Values = field(default_factory=dict)
     session_config: Mapping[str, str] = field(default_factory=dict)
     run_config: Mapping[str, str] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -137,22 +193,23 @@ class Permit:
 
     def configuration(self) -> dict[str, dict]:
         """Return the settings as plain data, with which ``prepare`` creates the same permit."""
-        found: dict[str, dict] = {
+        attributes = {}
+        for name, value in self.attributes.items():
+            attributes[name] = getattr(value, "name", value)  # the name of an enum's member
+        tables = {
             "session_config": dict(self.session_config),
             "run_config": dict(self.run_config),
-            # The name of an enum's member.
-            "session_options": {name: getattr(value, "name", value) for name, value in self.attributes.items()},
+            "session_options": attributes,
             "free_dimension_overrides": dict(self.sizes),
         }
-        found = {keyword: entries for keyword, entries in found.items() if entries}
+        configuration = {keyword: entries for keyword, entries in tables.items() if entries}
         if self.explicit:
-            found["provider_options"] = {
-                ep: {option: setting.plain for option, setting in settings.items()}
-                for ep, settings in self.providers.items()
-            }
-        return found
+            options = configuration["provider_options"] = {}
+            for ep, settings in self.providers.items():
+                options[ep] = {option: setting.plain for option, setting in settings.items()}
+        return configuration
 
 
-def texts_of(settings: Mapping[str, Setting]) -> dict[str, str]:
+def texts_of(settings: Settings) -> dict[str, str]:
     """Return the text of each setting."""
     return {name: setting.text for name, setting in settings.items()}

@@ -40,7 +40,9 @@ def _text(value: object) -> str:
 def whole(value: object) -> int:
     """Convert an int, or a string of at most 20 ASCII decimal digits, to an int."""
     value = plain(value)
-    if type(value) is int or (type(value) is str and re.fullmatch("-?[0-9]{1,20}", value)):
+    if type(value) is int:
+        return value
+    if type(value) is str and re.fullmatch("-?[0-9]{1,20}", value):
         return int(value)
     raise ValueError("not an integer")
 
@@ -51,8 +53,10 @@ class Kind:
     accepts: str  # the accepted values, for messages and documents
     # A JSON Schema of the accepted JSON values. It accepts strings of digits that are out of range, too.
     schema: Mapping[str, object]
-    forbidden = ""  # the reason why a value that ORT or the EP accepts is not permitted. `parse` raises it
-    always = False  # whether the backend sends the only permitted value even if no caller specifies it
+    # The reason why a value that ORT or the EP accepts is not permitted. `parse` raises it.
+    forbidden = ""
+    # Whether the backend sends the only permitted value even if no caller specifies it.
+    always = False
 
     def parse(self, value: object) -> object:
         """Convert a caller's value to a parsed value, or raise ``ValueError`` with the reason."""
@@ -90,15 +94,27 @@ class Flag(Kind):
         return self._spelling[parsed]
 
     def read(self, text: str) -> bool:
-        return is_on(text) or self.parse("0" if text.lower() == "false" else text)
+        if is_on(text):
+            return True
+        if text.lower() == "false":
+            return False
+        return self.parse(text)
 
 
 class Fixed(Flag):
     """A flag with one permitted value."""
 
-    def __init__(self, value: bool, forbidden: str, *, always: bool = False) -> None:
+    def __init__(
+        self,
+        value: bool,
+        forbidden: str,
+        *,
+        always: bool = False,
+    ) -> None:
         super().__init__()
-        self.value, self.forbidden, self.always = value, forbidden, always
+        self.value = value
+        self.forbidden = forbidden
+        self.always = always
         self.accepts = f"{value}, {value:d} or '{value:d}'"
         self.schema = {"enum": [value, int(value), f"{value:d}"]}
 
@@ -111,13 +127,27 @@ class Fixed(Flag):
 class Integer(Kind):
     """An integer from ``low`` to ``high``, or one of ``among``. With ``flags``, booleans are accepted, too."""
 
-    def __init__(self, low: int = 0, high: int = 0, *, among: tuple[int, ...] = (), flags: bool = False) -> None:
-        self._values, self._flags = among or range(low, high + 1), flags
-        self.accepts = f"one of {', '.join(map(str, among))}" if among else f"an integer from {low} to {high}"
-        self.schema = {"enum": [*among, *map(str, among)]} if among else _digits(minimum=low, maximum=high)
+    def __init__(
+        self,
+        low: int = 0,
+        high: int = 0,
+        *,
+        among: tuple[int, ...] = (),
+        flags: bool = False,
+    ) -> None:
+        self._flags = flags
+        if among:
+            self._values = among
+            texts = list(map(str, among))
+            self.accepts = f"one of {', '.join(texts)}"
+            self.schema = {"enum": list(among) + texts}
+        else:
+            self._values = range(low, high + 1)
+            self.accepts = f"an integer from {low} to {high}"
+            self.schema = _digits(minimum=low, maximum=high)
         if flags:
             self.accepts = f"True/False or {self.accepts}"
-            self.schema = {"anyOf": [*self.schema["anyOf"], {"enum": [True, False]}]}
+            self.schema["anyOf"].append({"enum": [True, False]})
 
     def parse(self, value: object) -> int:
         if self._flags and type(value) in (bool, np.bool_):
@@ -130,7 +160,9 @@ class Integer(Kind):
 
 def _digits(**bounds: int) -> dict[str, list[object]]:
     """Return the schema of an integer within bounds, or of its digits."""
-    return {"anyOf": [{"type": "integer", **bounds}, {"type": "string", "pattern": "^-?[0-9]{1,20}$"}]}
+    number = {"type": "integer", **bounds}
+    digits = {"type": "string", "pattern": "^-?[0-9]{1,20}$"}
+    return {"anyOf": [number, digits]}
 
 
 class Threads(Kind):
@@ -141,14 +173,16 @@ class Threads(Kind):
     """
 
     def __init__(self, low: int = 0, forbidden: str = "") -> None:
-        self._low, self.forbidden = low, forbidden  # why 1 is not permitted, if so
+        self._low = low
+        self.forbidden = forbidden  # why 1 is not permitted, if so
         self.accepts = f"an integer from {low} to 16, or to 4 times the number of usable CPUs, if that is more"
         self.schema = _digits(minimum=low)  # the maximum depends on the machine
 
     def parse(self, value: object) -> int:
-        number, high = whole(value), max(16, 4 * len(CPUS))
+        number = whole(value)
         if number == 1 and self.forbidden:
             raise ValueError(self.forbidden)
+        high = max(16, 4 * len(CPUS))
         if not self._low <= number <= high:
             raise ValueError(f"out of range, which is {self._low} to {high} on this machine")
         return number
@@ -182,7 +216,8 @@ def threads_start(number: int) -> bool:
     This check protects a worker from its caller. If the system refuses a thread, ORT waits for the thread indefinitely,
     and the worker never answers again.
     """
-    end, started = threading.Event(), []
+    end = threading.Event()
+    started = []
     try:
         for _ in range(number):
             thread = threading.Thread(target=end.wait, daemon=True)
@@ -201,9 +236,9 @@ class Choice(Kind):
     """One of a few exact names; ``spelled`` maps more names to the strings that ORT receives instead."""
 
     def __init__(self, *names: str, **spelled: str) -> None:
-        self._spelling = {name: name for name in names} | spelled
-        self.accepts = "one of " + ", ".join(map(repr, self._spelling))
-        self.schema = {"enum": [*self._spelling]}
+        self._spelling = dict(zip(names, names, strict=True)) | spelled
+        self.accepts = f"one of {', '.join(map(repr, self._spelling))}"
+        self.schema = {"enum": list(self._spelling)}
 
     def parse(self, value: object) -> str:
         value = _text(value)
@@ -215,7 +250,10 @@ class Choice(Kind):
         return self._spelling[parsed]
 
     def read(self, text: str) -> str:
-        return self.parse({sent: name for name, sent in self._spelling.items()}.get(text, text))
+        for name, sent in self._spelling.items():
+            if sent == text:
+                return name
+        return self.parse(text)
 
 
 class Member(Kind):
@@ -225,11 +263,13 @@ class Member(Kind):
         self._type = type(members[0])
         self._by_name = {member.name: member for member in members}
         self.accepts = f"a member of {self._type.__name__} or its name: {', '.join(self._by_name)}"
-        self.schema = {"enum": [*self._by_name]}
+        self.schema = {"enum": list(self._by_name)}
 
     def parse(self, value: object) -> object:
         # ORT's enums create an object from any number, such as ExecutionMode(77). Its name is "???".
-        name = value.name if type(value) is self._type else value
+        name = value
+        if type(value) is self._type:
+            name = value.name
         if type(name) is not str or name not in self._by_name:
             raise ValueError("not a member of this enum")
         return self._by_name[name]
@@ -242,17 +282,27 @@ class Names(Kind):
     """
 
     def __init__(
-        self, known: Callable[[], Iterable[str]], accepts: str, separator: str = ";", *, empty: bool = False
+        self,
+        known: Callable[[], Iterable[str]],
+        accepts: str,
+        separator: str = ";",
+        *,
+        empty: bool = False,
     ) -> None:
-        self._known, self._separator, self._empty = known, separator, empty
+        self._known = known
+        self._separator = separator
+        self._empty = empty
         self.accepts = accepts
         self.schema = {"type": "string", "$comment": accepts}
 
     def parse(self, value: object) -> tuple[str, ...]:
-        text, known = _text(value), {*self._known()}
+        text = _text(value)
         if self._empty and text == "":
             return ()
-        if text.count(self._separator) >= len(known) or not known.issuperset(names := text.split(self._separator)):
+        known = set(self._known())
+        is_short = text.count(self._separator) < len(known)
+        names = text.split(self._separator) if is_short else []
+        if not names or not known.issuperset(names):
             raise ValueError("it contains a name that is not permitted")
         return tuple(names)
 
@@ -263,16 +313,31 @@ class Names(Kind):
 class Text(Kind):
     """ASCII text that matches a pattern completely. A part that matches ``once`` can appear only once."""
 
-    def __init__(self, pattern: str, accepts: str, *, max_bytes: int = 256, once: str = "") -> None:
-        self._pattern, self._max_bytes, self._once = pattern, max_bytes, once
+    def __init__(
+        self,
+        pattern: str,
+        accepts: str,
+        *,
+        max_bytes: int = 256,
+        once: str = "",
+    ) -> None:
+        self._pattern = pattern
+        self._max_bytes = max_bytes
+        self._once = once
         self.accepts = f"{accepts} (at most {max_bytes} bytes of text)"
-        self.schema = {"type": "string", "maxLength": max_bytes, "pattern": f"^(?:{pattern})$"}
+        self.schema = {
+            "type": "string",
+            "maxLength": max_bytes,
+            "pattern": f"^(?:{pattern})$",
+        }
 
     def parse(self, value: object) -> str:
         value = _text(value)
-        if len(value) > self._max_bytes or not re.fullmatch(self._pattern, value, re.ASCII):
+        is_short = len(value) <= self._max_bytes
+        if not is_short or not re.fullmatch(self._pattern, value, re.ASCII):
             raise ValueError("not of the accepted form")
-        parts = re.findall(self._once, value) if self._once else []
-        if len(parts) > len({*parts}):
-            raise ValueError("a part appears twice")
+        if self._once:
+            parts = re.findall(self._once, value)
+            if len(parts) > len(set(parts)):
+                raise ValueError("a part appears twice")
         return value

@@ -36,8 +36,9 @@ def load(text: str) -> dict[str, object]:
         raise ValueError(f"it is not JSON: {error}") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if type(config) is not dict:
-        raise ValueError(f"the configuration {_not_an_object(config)}")
+    problem = _fault_of_object("the configuration", config)
+    if problem:
+        raise ValueError(problem)
     if type(config.get(_SCHEMA)) is str:
         config.pop(_SCHEMA)
     return config
@@ -46,49 +47,82 @@ def load(text: str) -> dict[str, object]:
 def faults(config: dict[str, object]) -> Iterator[tuple[str, str, str]]:
     """Return the keyword, the EP (or ``""``) and the problem of each part that a configuration cannot have."""
     for keyword, value in config.items():
+        if keyword == "provider_options":
+            yield from _faults_of_providers(value)
+            continue
         if keyword in LIBRARIES:
-            if type(value) is not list or not all(type(name) is str and name for name in value):
-                expected = f"a list of package names and {LIBRARIES[keyword]}"
-                yield keyword, "", f"{keyword} must be {expected}, not {show(value)}"
+            problem = _fault_of_libraries(keyword, value)
         elif keyword == PERMIT:
-            if problem := _fault_of_permit(value):
-                yield keyword, "", f"{PERMIT}: {problem}"
-        elif keyword not in KEYWORDS:
-            parts = (*KEYWORDS, *LIBRARIES, PERMIT)
-            expected = f"Expected one of {', '.join(parts)}. Attributes such as logid belong in session_options"
-            advice = f"Did you mean {near}?" if (near := nearest(keyword, parts)) else expected
-            yield keyword, "", f"{show(keyword)} is not a part of a configuration. {advice}"
-        elif type(value) is not dict:
-            yield keyword, "", f"{keyword} {_not_an_object(value)}"
-        elif keyword == "provider_options":
-            for name, options in value.items():
-                if type(options) is not dict:
-                    yield keyword, name, f"{name_of(keyword, name)} {_not_an_object(options)}"
+            problem = _fault_of_permit(value)
+        elif keyword in KEYWORDS:
+            problem = _fault_of_object(keyword, value)
+        else:
+            problem = _fault_of_name(keyword)
+        if problem:
+            yield keyword, "", problem
+
+
+def _faults_of_providers(value: object) -> Iterator[tuple[str, str, str]]:
+    keyword = "provider_options"
+    problem = _fault_of_object(keyword, value)
+    if problem:
+        yield keyword, "", problem
+        return
+    for ep, options in value.items():
+        problem = _fault_of_object(name_of(keyword, ep), options)
+        if problem:
+            yield keyword, ep, problem
+
+
+def _fault_of_object(place: str, value: object) -> str:
+    if type(value) is dict:
+        return ""
+    return f"{place} must be an object, as in {{...}}, not {show(value)}"
+
+
+def _fault_of_libraries(keyword: str, value: object) -> str:
+    if type(value) is list and all(type(name) is str and name for name in value):
+        return ""
+    expected = f"a list of package names and {LIBRARIES[keyword]}"
+    return f"{keyword} must be {expected}, not {show(value)}"
+
+
+def _fault_of_name(keyword: str) -> str:
+    parts = (*KEYWORDS, *LIBRARIES, PERMIT)
+    similar = nearest(keyword, parts)
+    if similar:
+        advice = f"Did you mean {similar}?"
+    else:
+        advice = f"Expected one of {', '.join(parts)}. Attributes such as logid belong in session_options"
+    return f"{show(keyword)} is not a part of a configuration. {advice}"
 
 
 def _fault_of_permit(part: object) -> str:
     """Return the first problem with the form of a part PERMIT, or ``""``."""
-    if type(part) is not dict:
-        return _not_an_object(part)
-    for keyword in part.keys() - {*KEYWORDS}:
-        return f"{show(keyword)} is not one of {', '.join(KEYWORDS)}"
-    for *_, problem in faults(part):
+    problem = _fault_of_object(f"{PERMIT}:", part)
+    if problem:
         return problem
+    for keyword in part:
+        if keyword not in KEYWORDS:
+            return f"{PERMIT}: {show(keyword)} is not one of {', '.join(KEYWORDS)}"
+    for *_, problem in faults(part):
+        return f"{PERMIT}: {problem}"
     for keyword, ep, names in tables(part):
         for name, values in names.items():
             if values is not True and (type(values) is not list or not values):
-                return f"{name_of(keyword, ep, name)} must be true or a list of values, not {show(values)}"
+                expected = "must be true or a list of values"
+                return f"{PERMIT}: {name_of(keyword, ep, name)} {expected}, not {show(values)}"
     return ""
 
 
 def tables(part: dict[str, dict]) -> Iterator[tuple[str, str, dict]]:
     """Return the keyword, the EP (or ``""``) and the names of each table in a part PERMIT."""
     for keyword, names in part.items():
-        yield from ((keyword, *each) for each in (names.items() if keyword == "provider_options" else [("", names)]))
-
-
-def _not_an_object(value: object) -> str:
-    return f"must be an object, as in {{...}}, not {show(value)}"
+        if keyword != "provider_options":
+            yield keyword, "", names
+            continue
+        for ep, options in names.items():
+            yield keyword, ep, options
 
 
 def text_of(path: str) -> str:
@@ -101,15 +135,16 @@ def text_of(path: str) -> str:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, object] = {}
+    unique: dict[str, object] = {}
     for name, value in pairs:
-        if name in found:
+        if name in unique:
             raise ValueError(f"duplicate key {show(name)} in one object")
-        found[name] = value
-    return found
+        unique[name] = value
+    return unique
 
 
 def _finite(number: str) -> float:
-    if not math.isfinite(float(number)):
+    value = float(number)
+    if not math.isfinite(value):
         raise ValueError(f"{show(number)} is not a finite number")
-    return float(number)
+    return value

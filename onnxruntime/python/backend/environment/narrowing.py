@@ -13,71 +13,119 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NoReturn
 
-from onnxruntime.backend.allowlist import look_up, ort_options
+from onnxruntime.backend.allowlist import look_up
+from onnxruntime.backend.allowlist.ort_options import BY_KEYWORD, FREE_DIMENSION
 from onnxruntime.backend.allowlist.providers import ANY_PLUGIN, PROVIDERS
-from onnxruntime.backend.allowlist.rules import Circumstances, Narrowing, Place, Rule
+from onnxruntime.backend.allowlist.rules import Circumstances, Narrowing, Place, Rule, Table
 from onnxruntime.backend.allowlist.value_kinds import Kind
-from onnxruntime.backend.environment.configuration import tables
-from onnxruntime.backend.errors import NotPermittedError, from_refusals, name_of, refuse, show
-from onnxruntime.backend.keywords import ENVIRONMENT, KEYWORDS, PERMIT
+from onnxruntime.backend.environment import configuration
+from onnxruntime.backend.errors import NotPermittedError, from_refusals, name_of, show
+from onnxruntime.backend.keywords import ENVIRONMENT, PERMIT
 
 
 class NarrowedToPermit(Narrowing):
     """The settings that callers may set: names with ``True`` for all permitted values, or with a list of values."""
 
     def __init__(self, configuration: Mapping[str, dict]) -> None:
-        self.permit, self._defaults = configuration[PERMIT], configuration
+        self._permit = configuration[PERMIT]
+        self._defaults = configuration
 
     def check_itself(self, facts: Circumstances) -> None:
-        for problem in faults_of_permit(self.permit, facts):
+        for problem in faults_of_permit(self._permit, facts):
             raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {problem}")
 
     def check_providers(self, names: Iterable[str]) -> None:
-        permitted = _table(self.permit, "provider_options")
-        if not names and "provider_options" not in {*self.permit, *self._defaults}:
-            _refuse(("provider_options", "", None), permitted)
-        others = [name for name in names if name not in permitted]
-        ours = [name for name in _table(self._defaults, "provider_options") if name not in permitted]
-        for index, name in enumerate(others):
-            if [name] != ours[index : index + 1]:
-                _refuse(("provider_options", name, None), permitted)
+        place = Place("provider_options")
+        permitted = _table(self._permit, place)
+        is_specified = place.keyword in self._permit or place.keyword in self._defaults
+        if not names and not is_specified:
+            _refuse(place, place, permitted)
+
+        # Callers may choose the permitted EPs in any order. The other EPs are the environment's, in its order.
+        of_environment = iter(_table(self._defaults, place))
+        for name in names:
+            if name in permitted:
+                continue
+            expected = next((ep for ep in of_environment if ep not in permitted), None)
+            if name != expected:
+                _refuse(place._replace(provider=name), place, permitted)
 
     def check(self, rule: Rule, parsed: object, place: Place) -> None:
-        keyword, provider, key = place if place[0] in KEYWORDS else ("session_options", "", place[0])
-        names, defaults = (_table(each, keyword, provider) for each in (self.permit, self._defaults))
-        permitted = names.get(key, [])
-        if permitted is True or rule.kind.always:
+        permitted_names = _table(self._permit, place)
+        values = permitted_names.get(place.key, [])
+        if values is True or rule.kind.always:
             return
-        values = [*permitted, defaults[key]] if key in defaults else permitted
-        if not _contains(values, parsed, rule.kind):
-            _refuse(place, permitted or names, name_of(keyword, provider, key if permitted else None))
+
+        defaults = _table(self._defaults, place)
+        if place.key in defaults:
+            accepted = [*values, defaults[place.key]]
+        else:
+            accepted = values
+        if _contains(accepted, parsed, rule.kind):
+            return
+        if values:
+            _refuse(place, place, values)
+        _refuse(place, place._replace(key=None), permitted_names)
 
 
-def faults_of_permit(permitted: Mapping[str, dict], facts: Circumstances) -> Iterator[str]:
+def faults_of_permit(permit: Mapping[str, dict], facts: Circumstances) -> Iterator[str]:
     """Return a sentence about each setting in a part PERMIT that the allowlist does not permit."""
-    for keyword, ep, names in tables(permitted):
-        kinds = {"": ort_options.BY_KEYWORD.get(keyword, dict.fromkeys(names, ort_options.FREE_DIMENSION))}
-        if keyword == "provider_options":
-            kinds = PROVIDERS.get(ep) or ({"plugin": ANY_PLUGIN} if ep in facts.kinds else {})
-        if not kinds:
+    for keyword, ep, names in configuration.tables(permit):
+        place = Place(keyword, ep)
+        tables = _tables_of(place, names, facts)
+        if not tables:
             advice = from_refusals("similar_provider", ep)
-            yield f"{PERMIT}: {name_of(keyword, ep)}: unknown execution provider{advice}"
-        for name, values in names.items() if kinds else ():
-            place, refusals = (keyword, ep, name), []
-            for kind, table in kinds.items():
-                try:
-                    rule = look_up.rule_of(table, name, facts, place, kind)
-                    for value in () if values is True else values:
-                        look_up.parsed(rule, value, place, facts)
-                except NotPermittedError as refusal:
+            yield f"{PERMIT}: {place.name}: unknown execution provider{advice}"
+            continue
+        for name, values in names.items():
+            refusals = []
+            for kind, table in tables.items():
+                setting = place._replace(key=name)
+                refusal = _refusal(table, setting, values, facts, kind)
+                if refusal is not None:
                     refusals.append(refusal)
-            if len(refusals) == len(kinds):
+            if len(refusals) == len(tables):
                 yield f"{PERMIT}: {refusals[0]}"
 
 
-def _table(configuration: Mapping[str, dict], keyword: str, provider: str = "") -> Mapping[str, object]:
-    table = configuration.get(keyword, {})
-    return table.get(provider, {}) if provider else table
+def _tables_of(place: Place, names: Iterable[str], facts: Circumstances) -> Mapping[str, Table]:
+    """Return the tables of the allowlist for a part of PERMIT, by the kind of the EP or ``""``."""
+    if place.keyword == "free_dimension_overrides":
+        return {"": dict.fromkeys(names, FREE_DIMENSION)}
+    if place.keyword != "provider_options":
+        return {"": BY_KEYWORD[place.keyword]}
+    if place.provider in PROVIDERS:
+        return PROVIDERS[place.provider]
+    if place.provider in facts.kinds:
+        return {"plugin": ANY_PLUGIN}
+    return {}
+
+
+def _refusal(
+    table: Table,
+    place: Place,
+    values: object,
+    facts: Circumstances,
+    kind: str,
+) -> NotPermittedError | None:
+    """Return the error if a table does not contain a name, or does not permit one of its values."""
+    try:
+        rule = look_up.rule_of(table, place, facts, kind)
+        if values is True:
+            return None
+        for value in values:
+            look_up.setting_of(rule, value, place, facts)
+    except NotPermittedError as refusal:
+        return refusal
+    return None
+
+
+def _table(configuration: Mapping[str, dict], place: Place) -> Mapping[str, object]:
+    """Return the table of a configuration that contains a setting."""
+    table = configuration.get(place.keyword, {})
+    if place.provider:
+        return table.get(place.provider, {})
+    return table
 
 
 def _contains(values: Iterable[object], parsed: object, kind: Kind) -> bool:
@@ -90,9 +138,10 @@ def _contains(values: Iterable[object], parsed: object, kind: Kind) -> bool:
     return False
 
 
-def _refuse(place: Place, permitted: Iterable[object], where: str = "provider_options") -> NoReturn:
-    listed = f"Permitted in {where}: {', '.join(map(show, permitted)) or 'nothing'}"
-    refuse(
-        f'"{PERMIT}" in the environment variable {ENVIRONMENT} does not contain this setting. {listed}',
-        *place,
+def _refuse(place: Place, container: Place, permitted: Iterable[object]) -> NoReturn:
+    where = name_of(container.keyword, container.provider, container.key)
+    listed = ", ".join(map(show, permitted)) or "nothing"
+    place.refuse(
+        f'"{PERMIT}" in the environment variable {ENVIRONMENT} does not contain this setting. '
+        f"Permitted in {where}: {listed}"
     )

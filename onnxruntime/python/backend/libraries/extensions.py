@@ -23,17 +23,24 @@ from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 
 def check(names: Iterable[str]) -> list[str]:
     """Return a sentence about each extension that cannot be registered, without importing or loading anything."""
-    problems = {name: problem(name) for name in names}
-    return [f"Extension {show(name)} cannot be registered: {text}" for name, text in problems.items() if text]
+    sentences = {}
+    for name in names:
+        text = problem(name)
+        if text:
+            sentences[name] = f"Extension {show(name)} cannot be registered: {text}"
+    return list(sentences.values())
 
 
 def problem(name: str) -> str:
     """Return why a package is not installed, or a file does not exist, without importing or loading it; else ``""``."""
     try:
-        found = os.path.isfile(name) if os.path.isabs(name) else _is_installed(name)
-        return "" if found else "no Python package or file of this name exists"
+        if os.path.isabs(name):
+            exists = os.path.isfile(name)
+        else:
+            exists = _is_installed(name)
     except Exception as error:  # Python's finders can raise anything
         return str(error) or type(error).__name__
+    return "" if exists else "no Python package or file of this name exists"
 
 
 def register(options: SessionOptions, names: Iterable[str]) -> tuple[str, ...]:
@@ -45,7 +52,8 @@ def register(options: SessionOptions, names: Iterable[str]) -> tuple[str, ...]:
     registered: dict[str, str] = {}  # real path of a library to the name in the result
     for name in names:
         try:
-            path = os.path.realpath(name if os.path.isabs(name) else _path_of_package(name))
+            library = name if os.path.isabs(name) else _path_of_package(name)
+            path = os.path.realpath(library)
             if path not in registered:
                 options.register_custom_ops_library(path)
         except (Exception, SystemExit) as error:  # a package can raise anything
@@ -67,17 +75,23 @@ def _path_of_package(name: str) -> str:
 
 def check_name(name: str, other: str = "an absolute path") -> None:
     """Raise ``ValueError`` if the text is not the name of a Python package."""
-    if not re.fullmatch(r"\w+(\.\w+)*", name):
-        hint = "" if {"/", os.sep} & set(name) else f", such as {re.sub('[-.]+', '_', name)},"
-        raise ValueError(f"expected the name of a Python package{hint} or {other}")
+    if re.fullmatch(r"\w+(\.\w+)*", name):
+        return
+    hint = ""
+    if "/" not in name and os.sep not in name:
+        module = re.sub("[-.]+", "_", name)
+        hint = f", such as {module},"
+    raise ValueError(f"expected the name of a Python package{hint} or {other}")
 
 
 def _is_installed(name: str) -> bool:
     """Return whether a module is installed. Unlike ``find_spec`` alone, do not import its parent packages."""
     check_name(name)
-    top, *inner = name.split(".")
-    spec = importlib.util.find_spec(top)
-    for part in inner:
-        folders = spec and spec.submodule_search_locations
-        spec = PathFinder.find_spec(f"{spec.name}.{part}", list(folders)) if folders else None
+    parts = name.split(".")
+    spec = importlib.util.find_spec(parts[0])
+    for part in parts[1:]:
+        if spec is None or not spec.submodule_search_locations:
+            return False
+        folders = list(spec.submodule_search_locations)
+        spec = PathFinder.find_spec(f"{spec.name}.{part}", folders)
     return spec is not None

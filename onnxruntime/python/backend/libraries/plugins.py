@@ -45,7 +45,8 @@ if hasattr(os, "register_at_fork"):
 
 def check(names: Iterable[str]) -> list[str]:
     """Return a sentence about each plugin that cannot be registered, without importing or loading anything."""
-    problems, eps = [], set()
+    problems = []
+    eps = set()
     for name in dict.fromkeys(names):
         ep, equals, library = name.partition("=")
         problem = extensions.problem(library if equals else name)

@@ -12,8 +12,24 @@ from __future__ import annotations
 
 from onnxruntime.backend.allowlist import providers
 from onnxruntime.backend.allowlist.rules import Rule
-from onnxruntime.backend.provider_names import CUDA, NV_TENSORRT_RTX, OPENVINO, OPENVINO_AUTO, QNN, TENSORRT, WEBGPU
-from onnxruntime.backend.refusals import cuda, nv_tensorrt_rtx, openvino, others, qnn, tensorrt, webgpu
+from onnxruntime.backend.provider_names import (
+    CUDA,
+    NV_TENSORRT_RTX,
+    OPENVINO,
+    OPENVINO_AUTO,
+    QNN,
+    TENSORRT,
+    WEBGPU,
+)
+from onnxruntime.backend.refusals import (
+    cuda,
+    nv_tensorrt_rtx,
+    openvino,
+    others,
+    qnn,
+    tensorrt,
+    webgpu,
+)
 from onnxruntime.backend.refusals.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.refusals.others import EVERY_PROVIDER
 from onnxruntime.backend.refusals.run_config import RUN_CONFIG
@@ -43,10 +59,13 @@ _TABLES = {
 
 def provider_tables() -> dict[str, dict[str, dict[str, Rule | Refused]]]:
     """Return all reviewed options by EP name and kind: the permitted ones, then the refused ones."""
-    return {
-        name: {kind: table | PROVIDERS.get(name, {}).get(kind, {}) for kind, table in kinds.items()}
-        for name, kinds in providers.PROVIDERS.items()
-    }
+    reviewed = {}
+    for name, kinds in providers.PROVIDERS.items():
+        refused = PROVIDERS.get(name, {})
+        reviewed[name] = {}
+        for kind, permitted in kinds.items():
+            reviewed[name][kind] = permitted | refused.get(kind, {})
+    return reviewed
 
 
 def find(where: str, provider: str, name: str, kind: str = "") -> Refused | None:
@@ -55,8 +74,11 @@ def find(where: str, provider: str, name: str, kind: str = "") -> Refused | None
     :param where: ``"provider_options"``, or a key of ``_TABLES``.
     """
     if where == "provider_options":
-        return EVERY_PROVIDER.get(name) or PROVIDERS.get(provider, {}).get(kind, {}).get(name)
-    found = _TABLES[where].get(name)
-    if found is None and where == "session_config":
-        found = next((verdict for prefix, verdict in SESSION_FAMILIES.items() if name.startswith(prefix)), None)
-    return found
+        of_kind = PROVIDERS.get(provider, {}).get(kind, {})
+        return EVERY_PROVIDER.get(name) or of_kind.get(name)
+    verdict = _TABLES[where].get(name)
+    if verdict is None and where == "session_config":
+        for prefix, of_family in SESSION_FAMILIES.items():
+            if name.startswith(prefix):
+                return of_family
+    return verdict

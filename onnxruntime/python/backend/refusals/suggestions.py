@@ -10,19 +10,21 @@ Only error messages and warnings use this module. It shows a caller's values as 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 
 import onnxruntime
 from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend import refusals
 from onnxruntime.backend.allowlist.ort_options import BY_KEYWORD, RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import Place, Rule
+from onnxruntime.backend.allowlist.rules import Place, Table
 from onnxruntime.backend.errors import name_of, nearest, show
 from onnxruntime.backend.keywords import KEYWORDS, LIMITS
 from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE
 from onnxruntime.backend.refusals import packages
 
-_LONGEST, _LONGEST_NAME = 400, 100
+_LONGEST = 400
+_LONGEST_NAME = 100
 _MOST = 16  # far more than the EPs of a session
 # A part of a name that is shorter than this is in too many names.
 _SHORTEST_PART = 5
@@ -36,8 +38,13 @@ _FOR_RUN_OPTIONS = "Pass attributes as keyword arguments, and config entries in 
 _FOR_CONFIGURATION = "To pass a whole configuration, unpack it: prepare(model, **config)"
 # What replaces a keyword argument of another API, by its type or name.
 _INSTEAD = {
-    **dict.fromkeys((SessionOptions, "sess_options", "session_options", "so"), _FOR_SESSION_OPTIONS),
-    **dict.fromkeys((RunOptions, "run_options", "ro"), _FOR_RUN_OPTIONS),
+    SessionOptions: _FOR_SESSION_OPTIONS,
+    "sess_options": _FOR_SESSION_OPTIONS,
+    "session_options": _FOR_SESSION_OPTIONS,
+    "so": _FOR_SESSION_OPTIONS,
+    RunOptions: _FOR_RUN_OPTIONS,
+    "run_options": _FOR_RUN_OPTIONS,
+    "ro": _FOR_RUN_OPTIONS,
     "disabled_optimizers": "Use session_config={'optimization.disable_specified_optimizers': 'NAME;NAME'}",
     "output_names": "run() returns all outputs, in the order of the model. Select some from the list that it returns",
 }
@@ -53,70 +60,109 @@ _OF_SESSION = {
 
 def provider_named(name: str, others: Iterable[str] = ()) -> str:
     """Return the EP with a short name such as ``"cuda"``, among those that ORT knows and others, or ``""``."""
-    for known in (*PROVIDERS, *onnxruntime.get_all_providers(), *others) if len(name) <= _LONGEST_NAME else ():
-        if name.lower() in (known.lower(), known.lower().removesuffix(_SUFFIX)):
+    if len(name) > _LONGEST_NAME:
+        return ""
+    name = name.lower()
+    for known in chain(PROVIDERS, onnxruntime.get_all_providers(), others):
+        if name in (known.lower(), _short_name(known)):
             return known
     return ""
 
 
+def _short_name(provider: str) -> str:
+    return provider.lower().removesuffix(_SUFFIX)
+
+
 def of_session(name: str) -> str:
     """Return the sentence that suggests what replaces a name of ``InferenceSession`` in a prepared model."""
-    return f". Use {_OF_SESSION.get(name, f'rep.session.{name}')}"
+    replacement = _OF_SESSION.get(name, f"rep.session.{name}")
+    return f". Use {replacement}"
 
 
-def device(given: object, supported: list[str]) -> str:
+def device(requested: object, supported: list[str]) -> str:
     """Return the sentence that suggests a supported device, such as ``'CUDA'`` for ``'cuda'``, or ``""``.
 
     The device is the second positional argument, as the session options of ``InferenceSession`` are.
     """
-    if type(given) is str and len(given) <= _LONGEST_NAME:
-        name = given.strip().upper()
-        if name == "CPU" and "CPU" not in supported:  # ORT's own backend does not support it on a base with CUDA
-            return "To use the CPU, omit the device and pass provider_options={'CPUExecutionProvider': {}}. "
-        if name.endswith(_SUFFIX.upper()):
-            return f"Use provider_options={{{show(provider_named(given) or given)}: {{}}}}. "
-        known = name.partition(":")[0] in (*supported, *CUDA_DEVICE)
-        return f"Did you mean {show(name)}? " if name != given and known else ""
-    if type(given) is dict:
+    if type(requested) is str and len(requested) <= _LONGEST_NAME:
+        return _device_named(requested, supported)
+    if type(requested) is dict:
         return f"{_FOR_CONFIGURATION}. "
-    form = provider_options(given)
-    advice = f"Use {form}" if form else _INSTEAD.get(type(given))
+    form = provider_options(requested)
+    if form:
+        return f"Use {form}. "
+    advice = _INSTEAD.get(type(requested))
     return f"{advice}. " if advice else ""
+
+
+def _device_named(requested: str, supported: list[str]) -> str:
+    name = requested.strip().upper()
+    # ORT's own backend does not support it on a base with CUDA.
+    if name == "CPU" and "CPU" not in supported:
+        return "To use the CPU, omit the device and pass provider_options={'CPUExecutionProvider': {}}. "
+    if name.endswith(_SUFFIX.upper()):
+        provider = provider_named(requested) or requested
+        return f"Use provider_options={{{show(provider)}: {{}}}}. "
+    without_index = name.partition(":")[0]
+    is_known = without_index in supported or without_index in CUDA_DEVICE
+    if name == requested or not is_known:
+        return ""
+    return f"Did you mean {show(name)}? "
 
 
 def provider_options(names: object, options: object = None) -> str:
     """Return ``provider_options={...}`` for the arguments of ``InferenceSession``, with known options, or ``""``."""
-    if type(names) is str or (type(names) is tuple and tuple(map(type, names)) == (str, dict)):
+    if type(names) is str or _is_name_with_options(names):
         names = [names]
     if type(names) not in (list, tuple) or not 0 < len(names) <= _MOST:
         return ""
-    given = list(options) if type(options) in (list, tuple) and len(options) == len(names) else [None] * len(names)
-    found: dict[str, str] = {}
-    for entry, of_entry in zip(names, given, strict=True):
-        name, own = entry if type(entry) in (tuple, list) and len(entry) == 2 else (entry, of_entry)
+    if type(options) not in (list, tuple) or len(options) != len(names):
+        options = [None] * len(names)
+
+    forms: dict[str, str] = {}
+    for entry, separate_options in zip(names, options, strict=True):
+        name, own_options = entry, separate_options
+        if type(entry) in (tuple, list) and len(entry) == 2:
+            name, own_options = entry
         if type(name) is not str or len(name) > _LONGEST_NAME:
             return ""
         name = provider_named(name) or name
-        tables = PROVIDERS.get(name, {}).values()
-        if tables and type(own) is dict and len(own) <= _MOST:
-            own = {key: value for key, value in own.items() if any(key in table for table in tables)}
-        found[show(name)] = _mapping(own)
-    text = "provider_options={" + ", ".join(f"{name}: {own}" for name, own in found.items()) + "}"
+        forms[show(name)] = _mapping(_known_options(name, own_options))
+
+    parts = [f"{name}: {form}" for name, form in forms.items()]
+    text = f"provider_options={{{', '.join(parts)}}}"
     return text if len(text) <= _LONGEST else ""
 
 
+def _is_name_with_options(names: object) -> bool:
+    return type(names) is tuple and tuple(map(type, names)) == (str, dict)
+
+
+def _known_options(provider: str, options: object) -> object:
+    """Return the options that an EP knows. Return all options of an EP without a table, and a value of another form."""
+    if provider not in PROVIDERS or type(options) is not dict or len(options) > _MOST:
+        return options
+    return {key: value for key, value in options.items() if _has_option(provider, key)}
+
+
 def _mapping(options: object) -> str:
+    if options is None:
+        return "{}"
     if type(options) is not dict or len(options) > _MOST:
-        return "{}" if options is None else "{...}"
-    return "{" + ", ".join(f"{show(key)}: {show(value)}" for key, value in options.items()) + "}"
+        return "{...}"
+    parts = [f"{show(key)}: {show(value)}" for key, value in options.items()]
+    return f"{{{', '.join(parts)}}}"
 
 
-def instead_of_container(keyword: str, given: object, others: Mapping[str, object]) -> str:
+def instead_of_container(keyword: str, container: object, others: Mapping[str, object]) -> str:
     """Return the sentence that suggests the form of a keyword argument that is not a mapping, or ``""``."""
     if keyword != "provider_options":
-        return _INSTEAD.get(type(given), "")
+        return _INSTEAD.get(type(container), "")
     names = others.get("providers")
-    form = provider_options(given) if names is None else provider_options(names, given)
+    if names is None:
+        form = provider_options(container)
+    else:
+        form = provider_options(names, container)
     return f"Use {form}" if form else ""
 
 
@@ -127,7 +173,8 @@ def ignored_keyword(name: str, value: object) -> str:
         return f"{keyword} is ignored, because the session already exists. Pass it to prepare together with the model"
     if name in RUN_ATTRIBUTES or name in LIMITS:
         return f"{keyword} is ignored by prepare. Pass it to run"
-    if advice := _instead_of_keyword(name, value):
+    advice = _instead_of_keyword(name, value)
+    if advice:
         return f"{keyword} is ignored. {advice}"
     return f"{keyword} is unknown and is ignored{_similar_keyword(name, value)}"
 
@@ -136,41 +183,58 @@ def _instead_of_keyword(name: str, value: object) -> str:
     """Return the sentence that suggests the replacement of a keyword argument of another API, or ``""``."""
     if name in ("providers", "provider", "execution_providers", "eps"):
         return f"Use {provider_options(value) or 'provider_options={EP: {...}}'}"
-    if advice := _INSTEAD.get(type(value)) or _INSTEAD.get(name):
+    advice = _INSTEAD.get(type(value)) or _INSTEAD.get(name)
+    if advice:
         return advice
     if type(value) is dict and len(value) <= _MOST and value.keys() <= {*KEYWORDS}:
         return _FOR_CONFIGURATION
     if name == "device_id":
-        return f"Use device='CUDA:{value if type(value) is int and 0 <= value < 64 else 0}'"
-    if ep := provider_named(name):
-        return f"Use provider_options={{'{ep}': {_mapping(value)}}}"
-    for ep in (CUDA, *PROVIDERS):
-        if any(name in table for table in PROVIDERS[ep].values()):
-            return f"Use provider_options={{'{ep}': {{'{name}': {show(value)}}}}}"
+        index = value if type(value) is int and 0 <= value < 64 else 0
+        return f"Use device='CUDA:{index}'"
+
+    provider = provider_named(name)
+    if provider:
+        return f"Use provider_options={{'{provider}': {_mapping(value)}}}"
+    for provider in chain([CUDA], PROVIDERS):
+        if _has_option(provider, name):
+            return f"Use provider_options={{'{provider}': {{'{name}': {show(value)}}}}}"
     return ""
+
+
+def _has_option(provider: str, name: str) -> bool:
+    return any(name in table for table in PROVIDERS[provider].values())
 
 
 def _similar_keyword(name: str, value: object) -> str:
     """Return the sentence that suggests keyword arguments and config entries with a similar name, or ``""``."""
-    known = (*KEYWORDS, *SESSION_ATTRIBUTES, *RUN_ATTRIBUTES, *LIMITS, "device")
-    forms = [f"{other}={_mapping(value) if other in KEYWORDS else show(value)}" for other in _similar(name, known)]
-    for keyword in ("session_config", "run_config") if not forms else ():
-        keys = _similar(name, BY_KEYWORD[keyword], at_end=True)
-        forms += [f"{keyword}={{{key!r}: {show(value)}}}" for key in keys]
+    forms = []
+    for keyword in _similar(name, chain(KEYWORDS, SESSION_ATTRIBUTES, RUN_ATTRIBUTES, LIMITS, ["device"])):
+        text = _mapping(value) if keyword in KEYWORDS else show(value)
+        forms.append(f"{keyword}={text}")
+    if forms:
+        return _did_you_mean(forms)
+    for keyword in ("session_config", "run_config"):
+        for key in _similar(name, BY_KEYWORD[keyword], at_end=True):
+            forms.append(f"{keyword}={{{key!r}: {show(value)}}}")
     return _did_you_mean(forms)
 
 
 def similar_provider(name: str) -> str:
     """Return the sentence that suggests an EP with a similar name, or that lists the known EPs."""
-    names = {known.lower().removesuffix(_SUFFIX): known for known in PROVIDERS}
-    meant = names.get(nearest(name.strip().lower().partition("exec")[0], names))
-    return _did_you_mean([f"'{meant}'"]) if meant else f". Known: {', '.join(PROVIDERS)}"
+    by_short_name = {_short_name(provider): provider for provider in PROVIDERS}
+    short_name = name.strip().lower().partition("exec")[0]
+    similar = nearest(short_name, by_short_name)
+    if similar in by_short_name:
+        return _did_you_mean([f"'{by_short_name[similar]}'"])
+    return f". Known: {', '.join(PROVIDERS)}"
 
 
 def unknown_provider(name: str) -> str:
     """Return the sentences that suggest an EP with a similar name, or that list the known EPs and the next step."""
-    similar = similar_provider(name)
-    return similar if similar.endswith("?") else f"{similar}. {packages.REGISTER}"
+    sentence = similar_provider(name)
+    if sentence.endswith("?"):
+        return sentence
+    return f"{sentence}. {packages.REGISTER}"
 
 
 def absent_provider(name: str) -> str:
@@ -178,51 +242,68 @@ def absent_provider(name: str) -> str:
     return f". {packages.advice(name)}"
 
 
-def why_unknown(known: Mapping[str, Rule], place: Place, kind: str) -> str:
+def why_unknown(known: Table, place: Place, kind: str) -> str:
     """Return the most specific reason for the refusal of a name that no table contains."""
-    keyword, provider, key = place
-    if reason := why_refused(*place, kind):
+    keyword, provider, key = place.named
+    reason = why_refused(keyword, provider, key, kind)
+    if reason:
         return reason
-    if provider and not (known and provider in PROVIDERS) and not of_other_tables(key):
-        have = "are permitted" if provider in PROVIDERS else "have been reviewed"
-        return f"no options of this execution provider {have}. Use provider_options={{'{provider}': {{}}}}"
-    what = "option" if provider else "attribute" if keyword == "session_options" else "key"
-    return f"unknown {what}{similar_name(*place, known)}"
+    if not provider:
+        what = "attribute" if keyword == "session_options" else "key"
+        return f"unknown {what}{similar_name(keyword, provider, key, known)}"
+
+    is_reviewed = provider in PROVIDERS
+    if (is_reviewed and known) or _other_places(key):
+        return f"unknown option{similar_name(keyword, provider, key, known)}"
+    have = "are permitted" if is_reviewed else "have been reviewed"
+    return f"no options of this execution provider {have}. Use provider_options={{'{provider}': {{}}}}"
 
 
-def why_refused(*place: str) -> str:
+def why_refused(where: str, provider: str, name: str, kind: str = "") -> str:
     """Return the documented reason of a refusal, or ``""``."""
-    found = refusals.find(*place)
-    return f"{found.hazard} ({found.reason})" if found else ""
+    verdict = refusals.find(where, provider, name, kind)
+    if verdict is None:
+        return ""
+    return f"{verdict.hazard} ({verdict.reason})"
 
 
 def why_attribute_refused(where: str, name: str, exists: bool) -> str:
     """Return the reason for the refusal of an attribute, or ``""`` if neither ORT nor a table has its name."""
-    return why_refused(where, "", name) or ("not reviewed" if exists else "")
-
-
-def of_other_tables(name: str) -> list[str]:
-    """Return the arguments that accept a name."""
-    tables = {**BY_KEYWORD, "the keyword arguments of run": RUN_ATTRIBUTES}
-    return [place for place, table in tables.items() if name in table]
+    reason = why_refused(where, "", name)
+    if exists and not reason:
+        return "not reviewed"
+    return reason
 
 
 def similar_name(keyword: str, provider: str, name: str, known: Iterable[str]) -> str:
     """Return the sentence that suggests names for an unknown name: names of the same table, or of other tables."""
-    if places := of_other_tables(name):
+    places = _other_places(name)
+    if places:
         return f". It belongs in {' or '.join(places)}"
-    if found := _similar(name, known):
-        return _did_you_mean([f"'{other}'" for other in found])
-    forms = [
-        name_of(other, "", key) for other, table in BY_KEYWORD.items() for key in _similar(name, table, at_end=True)
-    ]
+    similar = _similar(name, known)
+    if similar:
+        return _did_you_mean([f"'{other}'" for other in similar])
+
+    forms = []
+    for other_keyword, table in BY_KEYWORD.items():
+        for key in _similar(name, table, at_end=True):
+            forms.append(name_of(other_keyword, "", key))
     if not forms and not provider:
-        eps = [ep for ep, kinds in PROVIDERS.items() if any(name in table for table in kinds.values())]
-        forms = [name_of("provider_options", ep, name) for ep in eps]
+        for ep in PROVIDERS:
+            if _has_option(ep, name):
+                forms.append(name_of("provider_options", ep, name))
     if forms or keyword == "session_options":
         return _did_you_mean(forms)
     scope = provider or keyword.removesuffix("_config")
     return f". To list the permitted names, run `python -m onnxruntime.backend options {scope}`"
+
+
+def _other_places(name: str) -> list[str]:
+    """Return the arguments that accept a name."""
+    places = [keyword for keyword, table in BY_KEYWORD.items() if name in table]
+    if name in RUN_ATTRIBUTES:
+        places.append("the keyword arguments of run")
+    return places
 
 
 def _similar(name: str, known: Iterable[str], *, at_end: bool = False) -> list[str]:
@@ -233,20 +314,28 @@ def _similar(name: str, known: Iterable[str], *, at_end: bool = False) -> list[s
     if len(name) > _LONGEST_NAME:
         return []
     folded = name.strip().lower()
-    by_form = {key.lower(): key for key in known}
-    near = nearest(folded, by_form)
+    by_folded = {key.lower(): key for key in known}
+    near = nearest(folded, by_folded)
     # The last part is similar, too: `session.` alone says nothing.
     part = folded.replace("-", "_").rpartition(".")[2]
     if nearest(part, [near.rpartition(".")[2]]):
-        return [by_form[near]]
+        return [by_folded[near]]
     if len(part) < _SHORTEST_PART:
         return []
-    forms = {f"_{form.replace('.', '_')}_": key for form, key in by_form.items()}
-    found = [key for form, key in forms.items() if form.endswith(f"_{part}_")]
-    found = found or [key for form, key in forms.items() if not at_end and f"_{part}_" in form]
+
+    by_words = {f"_{form.replace('.', '_')}_": key for form, key in by_folded.items()}
+    words = f"_{part}_"
+    found = [key for form, key in by_words.items() if form.endswith(words)]
+    if not found and not at_end:
+        found = [key for form, key in by_words.items() if words in form]
     return found if len(found) <= _MOST_SUGGESTED else []
 
 
 def _did_you_mean(forms: list[str]) -> str:
-    *others, last = forms[:_MOST_SUGGESTED] or [""]
-    return f". Did you mean {', '.join(others)}{' or ' if others else ''}{last}?" if last else ""
+    if not forms:
+        return ""
+    forms = forms[:_MOST_SUGGESTED]
+    text = ", ".join(forms[:-1])
+    if text:
+        text += " or "
+    return f". Did you mean {text}{forms[-1]}?"
