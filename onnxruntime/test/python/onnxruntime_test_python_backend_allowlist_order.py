@@ -10,10 +10,10 @@ Each test combines problems that two checks find, and states which of both raise
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import unittest
 import warnings
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 from unittest import mock
 
@@ -21,10 +21,14 @@ from backend_test_allowlist import NEWEST, having
 
 from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist import look_up, value_kinds
+from onnxruntime.backend.allowlist.rules import Circumstances, Narrowing, Place, Rule
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CPU, CUDA, OPENVINO
 from onnxruntime.backend.request import of_call
 
+SIZES = "free_dimension_overrides"
+SETTINGS_NARROWED = frozenset({"check"})
+PROVIDERS_NARROWED = frozenset({"check_providers"})
 UNKNOWN = "NoSuchExecutionProvider"
 OFF = "session.disable_prepacking"
 SPINNING = "session.intra_op.spin_duration_us"  # since ORT 1.26
@@ -40,7 +44,8 @@ class Problem(NamedTuple):
     keywords: dict[str, dict] = {}  # noqa: RUF012
     attributes: dict[str, object] = {}  # noqa: RUF012
     device: str = ""
-    permit: dict[str, dict] | None = None  # in ORT_ONNX_BACKEND_CONFIG
+    narrowed: frozenset[str] = frozenset()  # the methods of the narrowing that refuse
+    absent: frozenset[str] = frozenset()  # the keyword arguments that need an absent optional part
     variables: dict[str, str] = {}  # noqa: RUF012  # of the environment
 
 
@@ -49,15 +54,16 @@ CHECKS = (
     Problem("can specify libraries", ("extensions", "", ""), attributes={"extensions": ["x"]}),
     Problem("can specify libraries", ("plugins", "", ""), attributes={"plugins": ["x"]}),
     Problem("can specify the settings of callers", ("permit", "", ""), attributes={"permit": {}}),
-    Problem("cannot be used: permit: ", None, permit={"session_config": {"no.such": True}}),
+    Problem("is broken", None, narrowed=frozenset({"check_itself"})),
     Problem("invalid value 1", ("session_options", "", "logid"), {"session_options": {"logid": 1}}),
     Problem("invalid value 9", ("log_severity_level", "", ""), attributes={"log_severity_level": 9}),
-    Problem("invalid value 0", ("free_dimension_overrides", "", "N"), {"free_dimension_overrides": {"N": 0}}),
-    Problem('"permit" in', ("provider_options", CPU, ""), {"provider_options": {CPU: {}}}, permit={}),
+    Problem("is absent", (SIZES, "", ""), {SIZES: {"N": 1}}, absent=frozenset({SIZES})),
+    Problem("invalid value 0", (SIZES, "", "M"), {SIZES: {"M": 0}}),
+    Problem("not for callers", ("provider_options", "", ""), {"provider_options": {}}, narrowed=PROVIDERS_NARROWED),
     Problem("unknown execution", ("provider_options", UNKNOWN, ""), {"provider_options": {UNKNOWN: {}}}),
     Problem("contradicts", ("device", "", ""), {"provider_options": {CUDA: {"device_id": 0}}}, device="CUDA:1"),
-    Problem("unknown key", ("session_config", "", "no.such"), {"session_config": {"no.such": 1}}),
-    Problem("unknown key", ("run_config", "", "no.such"), {"run_config": {"no.such": 1}}),
+    Problem("unknown ", ("session_config", "", "no.such"), {"session_config": {"no.such": 1}}),
+    Problem("unknown ", ("run_config", "", "no.such"), {"run_config": {"no.such": 1}}),
     Problem("FROM_MODEL", ("run_config", "", ""), {"run_config": {}}, variables={"ORT_LOAD_CONFIG_FROM_MODEL": "1"}),
     # Only a warning, which a call with an error does not give.
     Problem("", (), attributes={"no_such": 1}),
@@ -70,32 +76,50 @@ def merged(first: Problem, second: Problem) -> Problem:
     keywords = {keyword: dict(settings) for keyword, settings in first.keywords.items()}
     for keyword, settings in second.keywords.items():
         keywords.setdefault(keyword, {}).update(settings)
-    permit = first.permit
-    if second.permit is not None:
-        permit = {**(permit or {}), **second.permit}
     return Problem(
         "",
         None,
         keywords,
         {**first.attributes, **second.attributes},
         first.device or second.device,
-        permit,
+        first.narrowed | second.narrowed,
+        first.absent | second.absent,
         {**first.variables, **second.variables},
     )
 
 
-def look_up_call(call: Problem, facts=NEWEST) -> None:
-    """Look up the settings of a call in a process with each of its EPs that the allowlist knows."""
-    variables = dict(call.variables)
-    if call.permit is not None:
-        variables["ORT_ONNX_BACKEND_CONFIG"] = json.dumps({"permit": call.permit})
-    with mock.patch.dict(os.environ, variables):
-        requested = of_call(call.keywords, call.attributes, call.device or None)
+class Refusing(Narrowing):
+    """A narrowing, some of whose methods refuse."""
+
+    def __init__(self, methods: Container[str]) -> None:
+        self._methods = methods
+
+    def check_itself(self, facts: Circumstances) -> None:
+        if "check_itself" in self._methods:
+            raise RuntimeError("The narrowing is broken")
+
+    def check_providers(self, names: Iterable[str]) -> None:
+        if "check_providers" in self._methods:
+            Place("provider_options").refuse("not for callers")
+
+    def check(self, rule: Rule, parsed: object, place: Place) -> None:
+        if "check" in self._methods:
+            place.refuse("not for callers")
+
+
+def look_up_call(call: Problem, facts: Circumstances = NEWEST) -> None:
+    """Look up the settings of a call in a process with three EPs."""
+    requested = of_call(call.keywords, call.attributes, call.device or None, environment=())
+    requested.narrowing = Refusing(call.narrowed)
+    with (
+        mock.patch.dict(os.environ, call.variables),
+        mock.patch.object(optional_parts, "absence_for_keyword", lambda word: "is absent" * (word in call.absent)),
+    ):
         look_up.permit(requested, having((CPU, CUDA, OPENVINO), "built-in", facts))
 
 
 class OrderTest(unittest.TestCase):
-    def assert_first(self, expected: Problem, call: Problem, facts=NEWEST) -> None:
+    def assert_first(self, expected: Problem, call: Problem, facts: Circumstances = NEWEST) -> None:
         with warnings.catch_warnings(record=True) as given, self.assertRaises(RuntimeError) as raised:
             warnings.simplefilter("always")
             look_up_call(call, facts)
@@ -120,24 +144,25 @@ class OrderTest(unittest.TestCase):
 
     def test_one_setting(self) -> None:
         """Its name, the release, its value, the settings that callers may set, then its conditions."""
-        for name, value, permit, facts, reason in (
-            ("no.such", "x", {}, AT_RELEASE, "unknown key"),
-            (SPINNING, "x", {}, AT_RELEASE, "it requires ORT 1.26"),
-            (SPINNING, "x", {}, NEWEST, "invalid value 'x'"),
-            (NEEDS_GPU, "x", {}, NEWEST, "invalid value 'x'"),
-            (NEEDS_GPU, "1", {}, NEWEST, '"permit" in'),
-            (NEEDS_GPU, "1", None, NEWEST, "it requires one of the EPs"),
+        for name, value, narrowed, facts, reason in (
+            ("no.such", "x", SETTINGS_NARROWED, AT_RELEASE, "unknown "),
+            (SPINNING, "x", SETTINGS_NARROWED, AT_RELEASE, "it requires ORT 1.26"),
+            (SPINNING, "x", SETTINGS_NARROWED, NEWEST, "invalid value 'x'"),
+            (NEEDS_GPU, "x", SETTINGS_NARROWED, NEWEST, "invalid value 'x'"),
+            (NEEDS_GPU, "1", SETTINGS_NARROWED, NEWEST, "not for callers"),
+            (NEEDS_GPU, "1", frozenset(), NEWEST, "it requires one of the EPs"),
         ):
-            with self.subTest(name, value=value, permit=permit):
+            with self.subTest(name, value=value, narrowed=bool(narrowed)):
                 expected = Problem(reason, ("session_config", "", name))
-                self.assert_first(expected, Problem("", None, {"session_config": {name: value}}, permit=permit), facts)
+                call = Problem("", None, {"session_config": {name: value}}, narrowed=narrowed)
+                self.assert_first(expected, call, facts)
 
     def test_several_settings(self) -> None:
         """All values, then all conditions, then the number of keys of a family."""
         for entries, name, reason in (
             ({NEEDS_GPU: 1, OFF: "x"}, OFF, "invalid value 'x'"),
             ({OFF: "x", "no.such": 1}, OFF, "invalid value 'x'"),
-            ({"no.such": 1, OFF: "x"}, "no.such", "unknown key"),
+            ({"no.such": 1, OFF: "x"}, "no.such", "unknown "),
             ({**FAMILY, NEEDS_GPU: 1}, NEEDS_GPU, "it requires one of the EPs"),
             (FAMILY, [*FAMILY][16], "more than 16 keys"),
         ):
@@ -160,6 +185,7 @@ class OrderTest(unittest.TestCase):
                     condition = Problem("threads that this process can start", place)
                     self.assert_first(condition, Problem("", None, keywords, logid))
 
+    @mock.patch.object(optional_parts, "absence_for", lambda *_: ("", ""))
     @mock.patch.object(value_kinds, "usable_cores", lambda: 1)
     def test_options_of_an_ep(self) -> None:
         """The values of its options, their conditions, the condition of the EP, its optional parts, the next EP."""
