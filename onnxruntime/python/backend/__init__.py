@@ -4,15 +4,14 @@
 # --------------------------------------------------------------------------
 """ONNX's backend API on top of ONNX Runtime."""
 
+from . import optional_parts
 from .backend import is_compatible, prepare, run, supports_device
 from .errors import InputError, NotPermittedError, RunCancelledError
-from .runs.limits import Cancellation
 
 __version__ = "1.1"
 
 # For help(), which lists the modules only otherwise.
 __all__ = [
-    "Cancellation",
     "InputError",
     "NotPermittedError",
     "RunCancelledError",
@@ -21,3 +20,8 @@ __all__ = [
     "run",
     "supports_device",
 ]
+
+_limits = optional_parts.load("limits")
+if _limits is not None:
+    Cancellation = _limits.Cancellation
+    __all__ += ["Cancellation"]

@@ -18,7 +18,7 @@ from onnx.checker import check_model
 
 # Callers of the stock backend patch these names in this module.
 from onnxruntime import InferenceSession, SessionOptions, get_available_providers, get_device
-from onnxruntime.backend import request
+from onnxruntime.backend import optional_parts, request
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.rules import Circumstances
@@ -26,7 +26,6 @@ from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.errors import NotPermittedError, reject, show, warn
 from onnxruntime.backend.keywords import FROM_ENVIRONMENT, KEYWORDS, LIMITS
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_ANY_DEVICE
-from onnxruntime.backend.runs import limits
 from onnxruntime.backend.session import failures, opening, presence, state, verification
 from onnxruntime.backend.session.verification import Applied
 
@@ -135,7 +134,10 @@ class OnnxRuntimeBackend(Backend):
         :return: list of outputs.
         """
         limits_of_run = {name: kwargs.pop(name) for name in LIMITS if name in kwargs}
-        limits.check(**limits_of_run)
+        for keyword in limits_of_run:
+            look_up.check_part_of(keyword)
+        if limits_of_run:
+            optional_parts.load("limits").check(**limits_of_run)
         keywords = _specified({keyword: kwargs.pop(keyword, None) for keyword in KEYWORDS})
         facts = Circumstances.expected(())._replace(narrowing=request.of_environment().narrowing)
         run_attributes, _ = look_up.attributes(RUN_ATTRIBUTES, kwargs, facts)

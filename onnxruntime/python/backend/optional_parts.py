@@ -34,7 +34,7 @@ class Part(NamedTuple):
     imports: tuple[str, ...] = ()  # the other parts that it imports
     providers: frozenset[str] = frozenset()  # the EPs that need it
     also_for: frozenset[str] = frozenset()  # the EPs whose sessions use it, but do not need it
-    keywords: tuple[str, ...] = ()  # the keyword arguments of prepare that need it
+    keywords: tuple[str, ...] = ()  # the keyword arguments that need it
     switches: Mapping[str, str] = MappingProxyType({})  # by EP, the option that needs it if the option is on
     creates: str = ""  # creates a session: (create_session, model, options, permit) -> session
     # Decides when a run may begin: (session) -> an object with the method run(options, function, *arguments).
@@ -68,6 +68,7 @@ PARTS = (
         guards="openvino.sessions:order_of",
     ),
     Part("free_dimensions", keywords=("free_dimension_overrides",)),
+    Part("limits", keywords=("timeout", "cancellation")),
     Part("environment"),  # ORT_ONNX_BACKEND_CONFIG: see request.py
     Part("libraries"),  # its entries "plugins" and "extensions": see backend.py and session/opening.py
     Part("refusals"),  # reasons and suggestions in error messages: see errors.py

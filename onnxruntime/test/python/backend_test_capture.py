@@ -24,7 +24,6 @@ from onnxruntime import InferenceSession
 from onnxruntime.backend import locks
 from onnxruntime.backend.capture import graph_keys, graphs, sessions
 from onnxruntime.backend.runs.run_options import RunSettings
-from onnxruntime.backend.session import routes
 
 _OPERATORS = ("Sigmoid", "Relu", "Tanh", "Neg", "Abs")
 
@@ -214,7 +213,7 @@ class CaptureBehaviour(Checks):
                     rep.run([x], **limits)
                 self.assertEqual(raised.exception.keyword, *limits)
                 self.check(rep.run([x], **limits, **without_capture), expected(x))
-            with mock.patch.object(routes, "Limited", side_effect=AssertionError("not limited")):
+            with mock.patch.object(limits, "Limited", side_effect=AssertionError("not limited")):
                 for limits in ({}, {"timeout": None}, {"timeout": None, "cancellation": None}):
                     self.check(rep.run([x], **limits), expected(x))
         cancellation.cancel()

@@ -27,8 +27,8 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import prepare
 from onnxruntime.backend.allowlist.rules import NOTHING
+from onnxruntime.backend.limits import Cancellation
 from onnxruntime.backend.runs.inputs import ModelInputs
-from onnxruntime.backend.runs.limits import Cancellation
 from onnxruntime.backend.session import verification
 from onnxruntime.backend.session.routes import Runs
 

@@ -17,6 +17,7 @@ import unittest
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -44,7 +45,7 @@ NEEDED_BY_OPTIONS = {
 TESTS_OF_THE_CORE = ("backend_stock",)
 FILES = {
     "command_line": ["command_line", "__main__.py"],
-    **{name: [f"{name}.py"] for name in ("conformance", "free_dimensions", "locks")},
+    **{name: [f"{name}.py"] for name in ("conformance", "free_dimensions", "limits", "locks")},
 }
 ABSENT = "this build of the backend does not contain onnxruntime.backend."
 CONFIGURATION = "ORT_ONNX_BACKEND_CONFIG"
@@ -150,6 +151,15 @@ class WithoutPartsTest(unittest.TestCase):
         with mock.patch.dict(os.environ, {CONFIGURATION: '{"free_dimension_overrides": {"N": 2}}'}):
             needed = {"environment"} if "environment" in self.deleted else {"free_dimensions"}
             self.assert_refused(error_of(backend.prepare, model), needed, RuntimeError)
+
+    def test_limits(self) -> None:
+        rep = backend.prepare(two_nodes())
+        for run in (rep.run, partial(backend.run, two_nodes())):
+            for limit in ({"timeout": 60}, {"timeout": 60, "cancellation": None}):
+                error = error_of(run, [X], **limit)
+                self.assert_refused(error, {"limits"}, NotPermittedError)
+                self.assertEqual(error is None, "limits" not in self.deleted)
+        self.assertEqual("Cancellation" in onnxruntime.backend.__all__, "limits" not in self.deleted)
 
     def test_reasons(self) -> None:
         error = error_of(backend.prepare, two_nodes(), session_config={"session.optimized_model_filepath": "x"})

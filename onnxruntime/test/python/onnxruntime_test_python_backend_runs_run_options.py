@@ -23,7 +23,7 @@ import numpy as np
 from backend_test_children import run_code
 from backend_test_hostile_values import Str
 from backend_test_models import no_session_opens, parsed, reads_linux, sent_run_config, two_nodes
-from onnxruntime_test_python_backend_runs_limits import at_every_moment
+from onnxruntime_test_python_backend_limits import at_every_moment
 
 import onnxruntime
 import onnxruntime.backend

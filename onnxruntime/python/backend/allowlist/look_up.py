@@ -76,7 +76,9 @@ def permit(request: Request, facts: Circumstances) -> Permit:
     permitted.attributes, permitted.without_effect["session_options"] = attributes(
         SESSION_ATTRIBUTES, request.attributes, facts, session_options
     )
-    _check_parts_of_keywords(request.settings)
+    for keyword, values in request.settings.items():
+        if values:  # an empty mapping needs nothing
+            check_part_of(keyword)
     permitted.sizes = _sizes(request.settings.get("free_dimension_overrides", NOTHING), facts)
     if specified is None:
         permitted.providers = _available_providers(facts)
@@ -209,12 +211,11 @@ def _options_of_kind(ep: str, kind: str, options: Values, facts: Circumstances) 
     return settings
 
 
-def _check_parts_of_keywords(settings: Mapping[str, Values]) -> None:
-    """Check that this build contains the optional parts that the keyword arguments need."""
-    for keyword, values in settings.items():
-        absence = optional_parts.absence_for_keyword(keyword)
-        if absence and values:
-            reject(absence, keyword)
+def check_part_of(keyword: str) -> None:
+    """Check that this build contains the optional part that a keyword argument needs, if any."""
+    absence = optional_parts.absence_for_keyword(keyword)
+    if absence:
+        reject(absence, keyword)
 
 
 def _check_parts(ep: str, options: Settings) -> None:

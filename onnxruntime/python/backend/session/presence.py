@@ -26,7 +26,9 @@ _NO_LIBRARY_PATH = ("1.24.0", "1.24.1", "1.24.2", "1.24.3")
 
 
 def _excluded() -> list[str]:
-    return [name.strip() for name in os.environ.get(_EXCLUDE, "").split(",") if name.strip()]
+    """Return the EPs that the environment excludes."""
+    names = os.environ.get(_EXCLUDE, "").split(",")
+    return [name.strip() for name in names if name.strip()]
 
 
 def facts(available: Sequence[str]) -> Circumstances:
@@ -44,7 +46,7 @@ def stock_list(available: Sequence[str]) -> list[str]:
     for name in excluded:
         if name == CPU:
             warn(f"Environment variable {_EXCLUDE} cannot exclude {CPU}, which every session has")
-        elif name not in (*onnxruntime.get_all_providers(), *PROVIDERS, *available):
+        elif not (name in PROVIDERS or name in available or name in onnxruntime.get_all_providers()):
             similar = from_refusals("similar_provider", name)
             warn(f"Environment variable {_EXCLUDE} excludes an unknown execution provider, {show(name)}{similar}")
     built_in = available[: available.index(CPU) + 1]
@@ -54,7 +56,9 @@ def stock_list(available: Sequence[str]) -> list[str]:
 def unspecified_plugins() -> list[str]:
     """Return the plugin EPs that a session without ``provider_options`` does not use, and the environment permits."""
     available = onnxruntime.get_available_providers()
-    return [name for name in available[available.index(CPU) + 1 :] if name not in _excluded()]
+    plugins = available[available.index(CPU) + 1 :]
+    excluded = _excluded()
+    return [name for name in plugins if name not in excluded]
 
 
 def plugin_devices(name: str | None = None) -> list:
@@ -64,15 +68,18 @@ def plugin_devices(name: str | None = None) -> list:
     a built-in EP's device contains ORT's release.
     """
     devices = [device for device in onnxruntime.get_ep_devices() if name in (None, device.ep_name)]
-    if (ort := onnxruntime.__version__) in _NO_LIBRARY_PATH:
-        return [device for device in devices if device.ep_metadata.get("version") != ort]
+    release = onnxruntime.__version__
+    if release in _NO_LIBRARY_PATH:
+        return [device for device in devices if device.ep_metadata.get("version") != release]
     return [device for device in devices if "library_path" in device.ep_metadata]
 
 
 def kinds() -> dict[str, str]:
     """Return the EPs of this process, each with ``"built-in"`` or ``"plugin"``."""
-    built_in = dict.fromkeys(onnxruntime.get_available_providers(), "built-in")
-    return built_in | {device.ep_name: "plugin" for device in plugin_devices()}
+    kind_of_ep = dict.fromkeys(onnxruntime.get_available_providers(), "built-in")
+    for device in plugin_devices():
+        kind_of_ep[device.ep_name] = "plugin"
+    return kind_of_ep
 
 
 def register_plugins(names: Iterable[str], origin: str = "") -> None:
@@ -84,12 +91,18 @@ def register_plugins(names: Iterable[str], origin: str = "") -> None:
 
 def check_devices(specified: Iterable[str]) -> None:
     """Reject a specified plugin EP whose registered library found no device. No built-in EP of its name replaces it."""
-    present = kinds() if specified else {}
+    if not specified:
+        return
+    present = kinds()
     for name in specified:
-        absent = name not in present and _is_registered(name)
-        if absent or (present.get(name) != "plugin" and _lacks_device(name)):
-            found = "found no device on this machine that it supports"
-            reject(f"the library of this plugin EP is registered, but {found}", "provider_options", name)
+        if name not in present:
+            lacks_device = _is_registered(name) or _lacks_device(name)
+        else:
+            # A built-in EP of its name can be present.
+            lacks_device = present[name] != "plugin" and _lacks_device(name)
+        if lacks_device:
+            problem = "is registered, but found no device on this machine that it supports"
+            reject(f"the library of this plugin EP {problem}", "provider_options", name)
 
 
 def _lacks_device(name: str) -> bool:
@@ -110,20 +123,25 @@ def _is_registered(name: str) -> bool:
 
 def advice_on_device(device: object) -> str:
     """Return the next step for a device that this build does not support, ``""`` if no other base supports it."""
-    on_cuda = show(device).upper().startswith(("'CUDA", "'GPU"))
-    return from_refusals("absent_provider", CUDA) if on_cuda and CUDA not in kinds() else ""
+    is_cuda = show(device).upper().startswith(("'CUDA", "'GPU"))
+    if is_cuda and CUDA not in kinds():
+        return from_refusals("absent_provider", CUDA)
+    return ""
 
 
 def check_available(permit: Permit) -> None:
     """Check that this process has the specified EPs, and that the environment does not exclude them."""
-    for name in permit.providers if permit.explicit else ():
-        if name in _excluded() and name != CPU:
+    if not permit.explicit:
+        return
+    excluded = _excluded()
+    for name in permit.providers:
+        if name in excluded and name != CPU:
             reject(f"the environment variable {_EXCLUDE} excludes it", "provider_options", name)
         if name not in permit.kinds:
+            available = ", ".join(onnxruntime.get_available_providers())
             advice = from_refusals("absent_provider", name)
-            available = f"Available: {', '.join(onnxruntime.get_available_providers())}{advice}"
-            problem = f"the execution provider is not available in this process. {available}"
-            reject(problem, "provider_options", name)
+            problem = "the execution provider is not available in this process"
+            reject(f"{problem}. Available: {available}{advice}", "provider_options", name)
 
 
 def supports_device(device: str, built_for: str) -> bool:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import optional_parts
+from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.ort_options import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances
 from onnxruntime.backend.request import MOST_ENTRIES
-from onnxruntime.backend.runs import fast_path, limits, tensors
+from onnxruntime.backend.runs import fast_path, tensors
 from onnxruntime.backend.runs.inputs import ModelInputs
-from onnxruntime.backend.runs.limits import Limited
 from onnxruntime.backend.runs.run_options import RunSettings
 from onnxruntime.backend.session import parts, state
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
@@ -198,9 +198,12 @@ class Runs:
     ) -> list:
         """Run within limits, with separate run options and without the fast path."""
         call, _ = self.settings.overridden_by(self.circumstances, run_config, attributes)
+        keyword = "cancellation" if timeout is None else "timeout"
+        look_up.check_part_of(keyword)
+        limits = optional_parts.load("limits")
         limits.check(timeout, cancellation)
-        call = self.route.limited(call, "cancellation" if timeout is None else "timeout")
-        with Limited(call.options, timeout, cancellation):
+        call = self.route.limited(call, keyword)
+        with limits.Limited(call.options, timeout, cancellation):
             return self.compute(inputs, call)
 
 

@@ -38,9 +38,13 @@ class Applied(NamedTuple):
         """Add settings without effect, each with the sentence that was warned with."""
         if not sentences:
             return self
-        settings = {name: self.configuration[keyword][name] for name in sentences}
-        unconfirmed = {**self.unconfirmed, keyword: {**self.unconfirmed.get(keyword, NOTHING), **settings}}
-        return self._replace(unconfirmed=unconfirmed, warnings=(*self.warnings, *sentences.values()))
+        settings = dict(self.unconfirmed.get(keyword, NOTHING))
+        for name in sentences:
+            settings[name] = self.configuration[keyword][name]
+        unconfirmed = dict(self.unconfirmed)
+        unconfirmed[keyword] = settings
+        warnings = self.warnings + tuple(sentences.values())
+        return self._replace(unconfirmed=unconfirmed, warnings=warnings)
 
 
 NOTHING_APPLIED = Applied()
@@ -48,8 +52,10 @@ NOTHING_APPLIED = Applied()
 
 def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, ...] = ()) -> Applied:
     """Compare the values that ORT reports with the permitted values, and warn about settings without effect."""
-    warnings = (*permit.warnings, *_fallback(session, permit), *_without_nodes(session, permit))
-    applied = Applied(warnings=warnings, extensions=extensions)
+    warnings = list(permit.warnings)
+    warnings.extend(_fallback(session, permit))
+    warnings.extend(_without_nodes(session, permit))
+    applied = Applied(warnings=tuple(warnings), extensions=extensions)
     if permit.explicit or permit.session_config or permit.run_config or permit.attributes or permit.sizes:
         applied = _with_settings(applied, session, permit)
     for text in applied.warnings[len(permit.warnings) :]:
@@ -61,13 +67,12 @@ def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) 
     """Add the specified settings, after a comparison with the values that ORT reports."""
     options = session.get_session_options()
     for key, text in permit.session_config.items():
-        if (held := options.get_session_config_entry(key)) != text:
-            raise RuntimeError(f"session_config[{key!r}] was sent as {text!r}, but ORT holds {held!r}")
+        entry = options.get_session_config_entry(key)
+        if entry != text:
+            raise RuntimeError(f"session_config[{key!r}] was sent as {text!r}, but ORT holds {entry!r}")
     reported, unconfirmed = {}, {}
-    for name in permit.providers if permit.explicit else ():
-        reported[name], silent = _reported(name, permit, session.get_provider_options().get(name, NOTHING))
-        if silent:
-            unconfirmed[name] = silent
+    if permit.explicit:
+        reported, unconfirmed = _provider_options(session, permit)
     attributes = {name: getattr(options, name) for name in permit.attributes}
     applied = applied._replace(
         configuration=permit.configuration(),
@@ -75,41 +80,66 @@ def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) 
         session_options=attributes,
         unconfirmed=unconfirmed,
     )
-    changed = {  # by ORT, for an EP that does not support the value
-        name: f"{name} was set to {value}, and the session has {attributes[name]}"
-        for name, value in permit.attributes.items()
-        if attributes[name] != value and name not in permit.without_effect.get("session_options", NOTHING)
-    }
-    applied = applied.and_without_effect("session_options", changed)
+    applied = applied.and_without_effect("session_options", _changed(attributes, permit))
     applied = applied.and_without_effect("session_config", _without_operators(session, permit))
     for keyword, sentences in permit.without_effect.items():
         applied = applied.and_without_effect(keyword, sentences)
     return applied
 
 
+def _changed(attributes: Mapping[str, object], permit: Permit) -> dict[str, str]:
+    """Return a sentence about each attribute that ORT changed, for an EP that does not support the value."""
+    without_effect = permit.without_effect.get("session_options", NOTHING)
+    sentences = {}
+    for name, value in permit.attributes.items():
+        if attributes[name] != value and name not in without_effect:
+            sentences[name] = f"{name} was set to {value}, and the session has {attributes[name]}"
+    return sentences
+
+
 def needs_of_operators(permit: Permit) -> dict[str, Need]:
     """Return, by session config key, the need of an operator. A key that has no effect anyway has no such need."""
-    without_effect, needs = permit.without_effect.get("session_config", NOTHING), {}
+    without_effect = permit.without_effect.get("session_config", NOTHING)
+    needs = {}
     for key, text in permit.session_config.items():
-        rule = SESSION_CONFIG.get(key)  # None for a member of a family
-        if rule is not None and key not in without_effect and text not in rule.already_so:
-            needs.update((key, need) for need in rule.needs if need.operators)
+        rule = SESSION_CONFIG.get(key)
+        # A member of a family has no rule in this table.
+        if rule is None or key in without_effect or text in rule.already_so:
+            continue
+        for need in rule.needs:
+            if need.operators:
+                needs[key] = need
     return needs
 
 
 def _without_operators(session: InferenceSession, permit: Permit) -> dict[str, str]:
     """Return a sentence about each key that no operator of the model reads, if ORT has a record of the operators."""
     needs = needs_of_operators(permit)
-    recorded = recorded_nodes(session) if needs else {}
-    have = {node.op_type for nodes in recorded.values() for node in nodes}
-    return {
-        key: f"{name_of('session_config', '', key)} has no effect in this session: it requires {need.what}"
-        for key, need in needs.items()
-        if have and have.isdisjoint(need.operators)
-    }
+    if not needs:
+        return {}
+    operators = set()
+    for nodes in recorded_nodes(session).values():
+        operators.update(node.op_type for node in nodes)
+    sentences = {}
+    for key, need in needs.items():
+        if operators and operators.isdisjoint(need.operators):
+            name = name_of("session_config", "", key)
+            sentences[key] = f"{name} has no effect in this session: it requires {need.what}"
+    return sentences
 
 
-def _reported(name: str, permit: Permit, texts: Mapping[str, str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
+def _provider_options(session: InferenceSession, permit: Permit) -> tuple[dict, dict]:
+    """Return the options of the specified EPs as ORT reports them, and the sent options that ORT does not report."""
+    options = session.get_provider_options()
+    reported, unconfirmed = {}, {}
+    for name in permit.providers:
+        reported[name], silent = _options_of(name, permit, options.get(name, NOTHING))
+        if silent:
+            unconfirmed[name] = silent
+    return reported, unconfirmed
+
+
+def _options_of(name: str, permit: Permit, texts: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the specified options of an EP as ORT reports them, and the sent options that ORT does not report."""
     settings = permit.providers[name]
     for option, text in option_texts(name, permit.kinds.get(name, ""), settings).items():
@@ -117,12 +147,16 @@ def _reported(name: str, permit: Permit, texts: Mapping[str, str]) -> tuple[Mapp
             raise RuntimeError(
                 f"provider_options['{name}']['{option}'] was sent as {text!r}, but ORT reports {texts[option]!r}"
             )
-    # ORT repeats the text of a carrying option only, not the options inside it.
-    shown = {option: texts[option] for option, setting in settings.items() if setting.rule.reported and option in texts}
-    silent = {option: setting.text for option, setting in settings.items() if option not in shown}
+    reported, silent = {}, {}
+    for option, setting in settings.items():
+        # ORT repeats the text of a carrying option only, not the options inside it.
+        if setting.rule.reported and option in texts:
+            reported[option] = texts[option]
+        else:
+            silent[option] = setting.text
     if "device_id" in texts:
-        shown.setdefault("device_id", texts["device_id"])
-    return shown, silent
+        reported.setdefault("device_id", texts["device_id"])
+    return reported, silent
 
 
 def _same(reported: str, text: str, setting: Setting | None) -> bool:
@@ -137,8 +171,11 @@ class NodeAssignment(dict[str, int]):
     """The number of nodes of each EP, in the order of the session. Its text is a sentence."""
 
     def __repr__(self) -> str:
-        (first, taken), *others = self.items()
-        parts = [f"{taken} of {sum(self.values())} nodes on {first}", *(f"{count} on {name}" for name, count in others)]
+        all_nodes = f" of {sum(self.values())} nodes"
+        parts = []
+        for name, count in self.items():
+            parts.append(f"{count}{all_nodes} on {name}")
+            all_nodes = ""
         return ", ".join(parts)
 
 
@@ -147,8 +184,12 @@ def node_assignment(session: InferenceSession) -> NodeAssignment | None:
 
     ORT records nothing for a model in ORT format, for example.
     """
-    counts = {name: len(nodes) for name, nodes in recorded_nodes(session).items()}
-    return NodeAssignment(counts) if any(counts.values()) else None
+    counts = NodeAssignment()
+    for name, nodes in recorded_nodes(session).items():
+        counts[name] = len(nodes)
+    if not any(counts.values()):
+        return None
+    return counts
 
 
 def recorded_nodes(session: InferenceSession) -> dict[str, list]:
@@ -157,7 +198,9 @@ def recorded_nodes(session: InferenceSession) -> dict[str, list]:
         subgraphs = session.get_provider_graph_assignment_info()
     except Exception:  # ORT raises its own Fail if the record is off
         return {}
-    nodes: dict[str, list] = {name: [] for name in session.get_providers()}
+    nodes: dict[str, list] = {}
+    for name in session.get_providers():
+        nodes[name] = []
     for subgraph in subgraphs:
         nodes.setdefault(subgraph.ep_name, []).extend(subgraph.get_nodes())
     return nodes
@@ -165,12 +208,13 @@ def recorded_nodes(session: InferenceSession) -> dict[str, list]:
 
 def _fallback(session: InferenceSession, permit: Permit) -> Iterator[str]:
     """Return a warning, or raise an error if a device was specified, if ORT silently chose the CPU EP only."""
-    got = session.get_providers()
-    if not ON_ANY_DEVICE.issuperset(got):
+    providers = session.get_providers()
+    if not ON_ANY_DEVICE.issuperset(providers):
         return
-    missing = [name for name in permit.providers if name not in got]
-    cause = "provider_options specifies no EP of this device" if permit.explicit else presence.EXCLUDED
-    plugins = [] if permit.explicit else presence.unspecified_plugins()
+    missing = [name for name in permit.providers if name not in providers]
+    plugins = []
+    if not permit.explicit:
+        plugins = presence.unspecified_plugins()
     if missing:
         cause = f"ORT could not use {', '.join(missing)}. {failures.missing(missing)}"
     elif plugins:
@@ -178,6 +222,10 @@ def _fallback(session: InferenceSession, permit: Permit) -> Iterator[str]:
             "it uses a plugin EP only if provider_options specifies the EP. "
             f"Use provider_options={{{plugins[0]!r}: {{}}}}, or provider_options={{}} for the CPU EP"
         )
+    elif permit.explicit:
+        cause = "provider_options specifies no EP of this device"
+    else:
+        cause = presence.EXCLUDED
     if permit.device not in ("", "CPU") and presence.supports_device(permit.device, get_device()):
         raise RuntimeError(f"device {permit.device!r}: the session runs on the CPU, because {cause}")
     if missing or plugins:
@@ -186,21 +234,31 @@ def _fallback(session: InferenceSession, permit: Permit) -> Iterator[str]:
 
 def _without_nodes(session: InferenceSession, permit: Permit) -> Iterator[str]:
     """Return a warning for each specified EP without a node, which ORT permits silently."""
-    others = [name for name in permit.providers if permit.explicit and name != CPU]
-    nodes = recorded_nodes(session) if others else {}
+    if not permit.explicit or permit.providers.keys() <= {CPU}:
+        return
+    nodes = recorded_nodes(session)
     if not nodes:
         return
     # ORT's record is partial for WebGPU in NHWC layout; an input or output in the EP's own memory is proof too.
-    infos = (*session.get_input_memory_infos(), *session.get_output_memory_infos())
+    infos = session.get_input_memory_infos() + session.get_output_memory_infos()
     memories = " ".join(info.name for info in infos).lower()
-    for name in others:
-        if nodes.get(name) or name.removesuffix("ExecutionProvider").lower() in memories:
+    with_nodes = ", ".join(name for name, taken in nodes.items() if taken)
+    for name in permit.providers:
+        device = name.removesuffix("ExecutionProvider").lower()
+        if name == CPU or nodes.get(name) or device in memories:
             continue
-        advice = failures.advice_on_shapes(session) if name == QNN else ""
-        advice = advice or "Check that it supports the model's operators and types"
+        advice = _advice_without_nodes(name, session)
         if nodes.get(CPU) and CPU not in permit.providers:
             advice += ", or set session_config={'session.disable_cpu_ep_fallback': '1'} to make this an error"
         yield (
             f"No node of this model is assigned to {name}, which provider_options specifies. "
-            f"The model runs on {', '.join(ep for ep, taken in nodes.items() if taken) or 'no EP'}. {advice}"
+            f"The model runs on {with_nodes or 'no EP'}. {advice}"
         )
+
+
+def _advice_without_nodes(name: str, session: InferenceSession) -> str:
+    if name == QNN:
+        advice = failures.advice_on_shapes(session)
+        if advice:
+            return advice
+    return "Check that it supports the model's operators and types"

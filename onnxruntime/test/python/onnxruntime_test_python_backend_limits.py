@@ -25,9 +25,7 @@ from backend_test_models import parsed, slow, two_nodes
 from onnxruntime_test_python_backend_locks import in_threads
 
 import onnxruntime.backend
-from onnxruntime.backend import Cancellation, NotPermittedError, RunCancelledError
-from onnxruntime.backend.runs import limits
-from onnxruntime.backend.session import routes
+from onnxruntime.backend import Cancellation, NotPermittedError, RunCancelledError, limits
 
 CPU = "CPUExecutionProvider"
 X = np.ones((2, 3), np.float32)
@@ -155,7 +153,7 @@ class LimitTest(unittest.TestCase):
     def test_none_is_no_limit(self) -> None:
         with (
             onnxruntime.backend.prepare(two_nodes()) as rep,
-            mock.patch.object(routes, "Limited", side_effect=AssertionError("a limited run")),
+            mock.patch.object(limits, "Limited", side_effect=AssertionError("a limited run")),
         ):
             for keywords in ({"timeout": None}, {"cancellation": None}, {"timeout": None, "cancellation": None}):
                 np.testing.assert_array_equal(rep.run([X], **keywords)[0], X)
@@ -288,7 +286,7 @@ class DeadlineTest(unittest.TestCase):
         ran = run_code("""
 import os, time
 from onnxruntime import RunOptions
-from onnxruntime.backend.runs.limits import Limited
+from onnxruntime.backend.limits import Limited
 def run_late():
     options = RunOptions()
     try:
