@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The locks of sessions that may not be created, run or released at the same time in one process.
+"""The locks of sessions that may not be created, run or released at the same time.
 
 Each call on WebGPU is alone (:data:`WEBGPU`). If two threads use two WebGPU sessions, or one thread creates a session
 while another runs one, the calls fail or the process crashes (plugin EP of ORT 1.31.1, built-in EP of 1.27).
@@ -11,87 +11,102 @@ On CUDA (:data:`CUDA`), a capture is alone, and all other calls run in parallel.
 mode (``cudaStreamCaptureModeGlobal`` in ``cuda_graph.cc``). In this mode, an allocation or a device synchronization of
 any thread fails and breaks the capture.
 
+On OpenVINO, each session has a lock of its own for its runs (``openvino/run_order.py``).
+
 The backend takes these locks for its own calls. An application must take them for its own sessions, IO bindings and
 ``OrtValue`` objects on such a device, with ``rep.device_lock()`` of a prepared model.
+
+**Code in the middle of a call**
+
+A signal handler or a finalizer can run between two steps of a call, and can use sessions itself. If both calls may run
+beside others, the call of this code goes on. Otherwise, it raises a ``RuntimeError`` at once, because it would wait
+for its own thread. The release of a session never waits.
 
 **Lock order**
 
 A thread may wait for a lock only while it holds locks with lower numbers.
 
-1. ``RunOrder._turn``, one for each OpenVINO session, for a run that is alone. The thread polls until no other thread
-   runs the session.
-2. ``Turn.lock``, one for each session that captures, for a replay.
-3. ``SessionLock._alone``, for a thread that is alone or waits until it is alone, and for the release of sessions.
-4. ``SessionLock._running``: a call enters its thread, then reads ``_owner``. A thread that must be alone sets
-   ``_owner``, then polls until no call is running.
-5. ``GraphIds._state``, held for a few assignments.
-
-**Code in the middle of a call**
-
-A signal handler or a finalizer can run between two steps of a thread that holds locks, and can use sessions itself.
-
-- It runs a session: the locks of the interrupted call suffice.
-- It must be alone, or it replays a graph: it waits to be alone. Until then, the interrupted call counts as waiting and
-  not as running, so that another thread can be alone first. The interrupted call is between two calls of ORT. It goes
-  on when no other thread is alone, and repeats a replay whose buffers another call has used (``Capture._replay``).
+1. ``SessionLock._alone`` of an OpenVINO session, then of a device: for a thread that is alone, or waits until it is.
+2. ``SessionLock._running``: a thread that must be alone waits until no other thread is in a call.
+3. ``Turn.lock`` of a session that captures, for one replay after another.
+4. ``GraphIds._state``, held for a few assignments.
 
 **Errors in the middle of a call**
 
-An interrupt, a ``RecursionError`` or a ``MemoryError`` can end any step. Therefore, a lock is taken by a ``with``
-statement on a lock of C code, or by a C call that also records it (:func:`_take`). Both are released without a new
-object and without a deeper call than taking them. A thread is entered by an assignment, and removed in the ``finally``
-block after it: Python calls no signal handler between the assignment and the block.
+An interrupt, a ``RecursionError`` or a ``MemoryError`` can end any step. Python calls a signal handler at the start of
+a Python function, after a call of a C function, and before the next iteration of a loop; since 3.14 also between a
+``with`` statement's call of ``__enter__`` and its block. Therefore:
 
-**Python's global interpreter lock**
+- One C call takes a lock and records it (:func:`_take`), inside the ``try`` statement that releases the lock.
+- The release is one call of a C function, without a new object and without a deeper call than taking the lock.
+- A thread is entered in ``_running`` by an assignment immediately before a ``try`` statement, and removed by the first
+  statement of its ``finally`` block. Python calls no signal handler between these steps.
+- ``_owner`` is not reset. A value that is out of date costs another thread one short wait.
 
-Steps that are one operation of a ``dict``, ``set``, ``deque`` or ``list`` rely on this operation being atomic, as it is
-with the global lock and with the locks of each object in builds without the global lock. The order of an assignment and
-a read of another variable relies on the global lock.
+A ``with`` statement cannot guarantee this for ``rep.device_lock()``, see :class:`_AloneBlock`.
+
+**Threads without a global interpreter lock**
+
+- A lock orders the steps before its release and the steps after it is taken.
+- One operation of a ``dict``, ``list`` or ``deque``, and one read or assignment of an attribute, is atomic. A thread
+  that sees a result of it sees all earlier steps of the other thread. Python guarantees both: otherwise, a thread could
+  receive an object that is not complete yet.
+- An assignment of a thread and its next read of another variable have no guaranteed order. A thread enters ``_running``
+  and reads ``_owner``, another one assigns ``_owner`` and reads ``_running``. Between its two steps, each of them
+  passes through a lock (:func:`pass_through`), so that at least one of them sees the assignment of the other. The same
+  holds for a session that is put aside while a thread is alone. With the global lock, this step is left out, because
+  the global lock orders all steps.
 """
 
 from __future__ import annotations
 
+import gc
+import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
-from threading import RLock, get_ident, local
+from collections.abc import Callable, Iterable
+from operator import call
+from threading import Lock, RLock, get_ident, local
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import provider_names
 from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.session import state
 
+_FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
+_IN_A_CALL = (
+    "A signal handler or a finalizer used a session in the middle of a call of the same thread, and one of both calls "
+    "must be alone. Use the session after the interrupted call"
+)
+
 
 def _take(lock: RLock, taken: list[bool], seconds: float = 0.05) -> bool:
-    """Take a lock and record it. The caller's ``finally`` releases the lock if ``True in taken``."""
-    # One C call takes and records: Ctrl-C between two steps would block every other thread.
+    """Take a lock and record it. The caller's ``finally`` block releases the lock if ``True in taken``."""
     taken.extend(map(lock.acquire, (True,), (seconds,)))
     return taken[-1]
 
 
-def call_holding(lock: RLock, options: RunOptions | None, function: Callable, *arguments: object) -> object:
-    """Call a function under a lock. If run options are given, raise an error when they terminate the run that waits."""
-    if options is None:
-        with lock:
-            return function(*arguments)
+def call_holding(lock: RLock, function: Callable, *arguments: object) -> object:
+    """Call a function under a lock."""
     taken: list[bool] = []
     try:
         while not _take(lock, taken):
-            check_terminated(options)
+            pass
         return function(*arguments)
     finally:
         if True in taken:
             lock.release()
 
 
+def pass_through(lock: Lock) -> None:
+    """Wait until no thread holds a lock. One C call takes and releases it: ``acquire`` is true, and ``release`` not."""
+    all(map(call, (lock.acquire, lock.release)))
+
+
 def check_terminated(options: RunOptions | None) -> None:
+    """Raise an error if the run options terminate a run that waits."""
     if options is not None and options.terminate:
         raise RuntimeError("the run was terminated while it waited for other sessions")
-
-
-_LATER = object()
 
 
 class _OfThread(local):
@@ -99,28 +114,9 @@ class _OfThread(local):
 
     releases_nothing = False
 
-    def __init__(self) -> None:
-        # The works of this thread in a worker (``capture/graph_keys.py``), of which it waits for the last.
-        self.works: list[object] = []
-
-
-class Turn:
-    """The turn of the replays of a session: its graphs share an arena, so one replay follows another.
-
-    As long as one thread has captured all graphs, its replays do not take the lock, which takes a tenth of their time.
-    """
-
-    def __init__(self) -> None:
-        self.lock = RLock()
-        self.only: int | None = None  # the thread that has captured all graphs; 0 if there are several
-
-    def begin_capture(self, thread: int) -> None:
-        """Record the thread of a capture, which is alone; 0 if several threads replay the graph."""
-        self.only = thread if self.only in (None, thread) else 0
-
 
 class SessionLock:
-    """A re-entrant lock that one thread holds alone, or any number of threads hold side by side for a run each.
+    """A lock that one thread holds alone, or any number of threads hold side by side for a run each.
 
     It also releases sessions. The last reference to a session can end in the garbage collector, where waiting for a
     lock can hang. So the attributes of the session are put aside. The thread that is alone, now or next, releases them.
@@ -129,139 +125,100 @@ class SessionLock:
     def __init__(self, side_by_side: bool) -> None:
         self._side_by_side = side_by_side
         self._alone = RLock()
-        self._owner = 0  # the thread that is alone, or waits for the calls of other threads to end; 0 if none
-        # The threads in a call. False while code in the middle of the call waits, so that other threads can be alone.
+        # The thread that is alone or was alone last, changed under _alone only. 0 if another thread has run since.
+        self._owner = 0
+        # For each thread that is in a call, whether the call is alone.
         self._running: dict[int, bool] = {}
+        self._between = Lock()  # for pass_through
         self._of_thread = _OfThread()
-        self._dead: deque[dict] = deque()
+        self._dead: deque[tuple[dict, object]] = deque()
         # Whether a session on another device than 0 ever took this lock. Threads begin on device 0.
         self.other_devices = False
         # Why no session of this process can run any more; empty if they can.
         self.failure = ""
 
-    def works(self) -> list:
-        """Return the works of this thread in a worker."""
-        return self._of_thread.works
-
-    def _wait_for_works(self) -> None:
-        """In code in the middle of a call, wait until the worker of the call does not run."""
-        for work in self._of_thread.works.copy():
-            work.wait()
-
     def run(self, options: RunOptions | None, function: Callable, *arguments: object) -> object:
         """Call a function that creates or runs a session, while no other thread is alone."""
+        if self._running.get(get_ident()) is False:  # in the middle of a call that is not alone
+            return function(*arguments)
+        return self.run_unnested(options, function, *arguments)
+
+    def run_unnested(self, options: RunOptions | None, function: Callable, *arguments: object) -> object:
+        """Do the same as :meth:`run`, but raise an error in the middle of any call of this thread."""
+        if not self._side_by_side:
+            return self.run_alone(options, function, *arguments)
+        thread, running = get_ident(), self._running
+        if thread in running:
+            raise RuntimeError(_IN_A_CALL)
         if self.failure:
             raise RuntimeError(self.failure)
-        thread, running = get_ident(), self._running
-        if running.get(thread):  # this is code in the middle of a call
-            return function(*arguments)
-        if not self._side_by_side or thread in running or self._owner == thread:
-            with self.alone(options):
-                return function(*arguments)
         while True:
-            running[thread] = True
+            running[thread] = False
             try:
-                if not self._owner:
+                if _FREE_THREADED:
+                    pass_through(self._between)
+                owner = self._owner
+                if not owner or owner == thread:
                     return function(*arguments)
             finally:
                 del running[thread]
-            self._wait_until_open(options)
+            self._wait_for_owner(options)
 
-    def replayer(self, turn: Turn, replay: Callable) -> Callable:
-        """Return a function that replays a graph while no other thread is alone or has the turn.
-
-        :param replay: a function of two arguments that replays the graph.
-        """
-        if not self._side_by_side:
-            return partial(self.run, None, replay)
-        running = self._running
-
-        def attempt(thread: int, has_turn: bool, inputs: object, settings: object) -> object:
-            running[thread] = True
-            try:
-                if self._owner or not (has_turn or turn.only == thread):
-                    return _LATER
-                return replay(inputs, settings)
-            finally:
-                del running[thread]
-
-        def run(inputs: object, settings: object) -> object:
-            thread = get_ident()
-            if thread in running or self._owner == thread:
-                with self.alone():  # in the middle of a call, a thread does not wait for the turn
-                    return replay(inputs, settings)
-            if self.failure:
-                raise RuntimeError(self.failure)
-            outputs = attempt(thread, False, inputs, settings)
-            while outputs is _LATER:
-                if self._owner:
-                    self._wait_until_open(None)
-                with turn.lock:
-                    outputs = attempt(thread, True, inputs, settings)
-            return outputs
-
-        return run
-
-    def interrupts(self, turn: Turn) -> bool:
-        """Return whether this thread, which is alone, interrupts a replay of another thread without a lock."""
-        return turn.only != get_ident() and turn.only in self._running
-
-    @contextmanager
-    def alone(self, options: RunOptions | None = None) -> Iterator[None]:
-        """Wait until no other thread creates, runs or releases a session, and keep other threads from it."""
+    def run_alone(self, options: RunOptions | None, function: Callable, *arguments: object) -> object:
+        """Call a function while no other thread creates, runs or releases a session."""
+        if self.failure:
+            raise RuntimeError(self.failure)
         thread, taken = get_ident(), []
-        if self._owner == thread:
-            self._wait_for_works()
-            self._wait_for_calls(options)  # this can be code in the middle of this wait
-            yield
-            return
         try:
-            with self._interrupted(thread):
-                try:
-                    while not _take(self._alone, taken):
-                        check_terminated(options)
-                    self._owner = thread
-                    try:
-                        self._wait_for_calls(options)
-                        yield
-                    finally:
-                        self._owner = 0
-                finally:
-                    if True in taken:
-                        self._alone.release()
+            self._begin_alone(options, taken)
+            self._running[thread] = True
+            try:
+                return function(*arguments)
+            finally:
+                del self._running[thread]
         finally:
+            if True in taken:
+                self._alone.release()
             self.release_dead()
 
-    @contextmanager
-    def _interrupted(self, thread: int) -> Iterator[None]:
-        """While code in the middle of a call waits, let other threads be alone, as if the call were not running."""
-        running = self._running
-        if not running.get(thread):
-            yield
-            return
-        self._wait_for_works()
+    def run_for_other_thread(self, function: Callable, *arguments: object) -> None:
+        """Call a function in a worker, for a call of another thread. Code in its middle cannot wait for that thread."""
+        thread = get_ident()
+        self._running[thread] = True
         try:
-            running[thread] = False
-            yield
+            function(*arguments)
         finally:
-            running[thread] = True
-            while self._owner not in (0, thread):  # another thread is alone, because the call did not run
-                running[thread] = False
-                try:
-                    self._wait_until_open(None)
-                finally:
-                    running[thread] = True
+            del self._running[thread]
 
-    def _wait_until_open(self, options: RunOptions | None) -> None:
-        call_holding(self._alone, options, bool)
-        self.release_dead()  # of other threads, since this thread took the lock
+    def alone(self) -> _AloneBlock:
+        """Return a context in which no other thread creates, runs or releases a session."""
+        return _AloneBlock(self)
 
-    def _wait_for_calls(self, options: RunOptions | None) -> None:
+    def _begin_alone(self, options: RunOptions | None, taken: list[bool]) -> None:
+        thread = get_ident()
+        if thread in self._running:
+            raise RuntimeError(_IN_A_CALL)
+        while not _take(self._alone, taken):
+            check_terminated(options)
+        self._owner = thread
+        if _FREE_THREADED:
+            pass_through(self._between)
         pause = 2e-5
-        while any([*self._running.values()]):
+        while self._running.copy():  # unlike its length, a copy is read under the lock of the dict
             check_terminated(options)
             time.sleep(pause)
             pause = min(2 * pause, 1e-3)
+
+    def _wait_for_owner(self, options: RunOptions | None) -> None:
+        taken: list[bool] = []
+        try:
+            while not _take(self._alone, taken):
+                check_terminated(options)
+            self._owner = 0
+        finally:
+            if True in taken:
+                self._alone.release()
+            self.release_dead()  # of other threads, since this thread took the lock
 
     def releases_nothing(self) -> None:
         """Let this thread release no session: a release changes CUDA's current device."""
@@ -269,22 +226,64 @@ class SessionLock:
 
     def release_dead(self) -> None:
         """Release the sessions that were put aside, unless a thread is alone: it calls this when it is not any more."""
-        while self._dead and not self._of_thread.releases_nothing:
+        while self._may_release():
             taken: list[bool] = []
             try:
-                if not _take(self._alone, taken, 0) or self._owner:
+                if not _take(self._alone, taken, 0):
                     return
-                with suppress(IndexError):  # until none is left: the garbage collector can call this at any step
-                    while True:
-                        self._dead.popleft().clear()  # the finalizer may still refer to it
+                while self._dead:
+                    # In this order, and without a local name: after an interrupt, the next call continues.
+                    self._dead[0][0].clear()  # the finalizer may still refer to it
+                    self._dead.popleft()
+                    if _FREE_THREADED and not self._dead:
+                        gc.collect()  # otherwise, the thread that created an object ends it later
             finally:
                 if True in taken:
                     self._alone.release()
 
-    def put_aside(self, own: dict) -> None:
-        """Empty the attributes of an object that owns device memory, now or when no thread holds the lock."""
-        self._dead.append(own)
+    def _may_release(self) -> bool:
+        if _FREE_THREADED:
+            pass_through(self._between)
+        if not self._dead or self._of_thread.releases_nothing:
+            return False
+        return not self._alone._is_owned()
+
+    def put_aside(self, own: dict, last: object = None) -> None:
+        """Empty the attributes of an object that owns device memory, now or when no thread holds the lock.
+
+        :param last: is released after the attributes.
+        """
+        self._dead.append((own, last))
         self.release_dead()
+
+
+class _AloneBlock:
+    """A context in which one thread is alone.
+
+    If an interrupt ends the first step of ``__exit__``, or a step of Python between ``__enter__`` and the block, the
+    lock is released together with this object: when the program drops the traceback of the interrupt.
+    """
+
+    def __init__(self, lock: SessionLock) -> None:
+        self._lock = lock
+        self._taken: list[bool] = []
+
+    def __enter__(self) -> None:
+        try:
+            self._lock._begin_alone(None, self._taken)
+        except BaseException:
+            self.__del__()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        if True in self._taken:
+            # One C call releases the lock and removes the record. Both functions return None.
+            any(map(call, (self._lock._alone.release, self._taken.clear)))
+        self._lock.release_dead()
+
+    def __del__(self) -> None:
+        if True in self._taken:
+            any(map(call, (self._lock._alone.release, self._taken.clear)))
 
 
 WEBGPU = SessionLock(side_by_side=False)

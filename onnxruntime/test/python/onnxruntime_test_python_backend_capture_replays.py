@@ -119,7 +119,7 @@ class BesideOthersTest(OnCuda):
 
     @unittest.skipUnless(hasattr(signal, "setitimer"), "requires signals by a timer")
     def test_a_signal_handler_that_uses_the_session(self) -> None:
-        """In the middle of a replay, too, and while another thread is alone."""
+        """In the middle of a call, it gets an error. Between two calls, it gets outputs."""
         rep, expected, stop, handled = self.prepare(chain()), Expected(chain()), threading.Event(), []
         x, other = self.data(0, 3, 4), self.data(1, 3, 4)
         want, want_other = expected(x), expected(other)
@@ -127,9 +127,13 @@ class BesideOthersTest(OnCuda):
 
         def handle(*_) -> None:
             number = len(handled)
-            handled.append(number)
             config = ORDINARY if number % 3 == 1 else {"gpu_graph_id": 5} if number == 2 else None
-            self.check(rep.run([other], run_config=config), want_other)
+            try:
+                self.check(rep.run([other], run_config=config), want_other)
+                handled.append("outputs")
+            except RuntimeError as error:
+                self.assertIn("in the middle of a call", str(error))
+                handled.append("error")
             if not stop.is_set():
                 signal.setitimer(signal.ITIMER_REAL, 0.0005 + 0.00001 * (number % 50))
 
@@ -152,6 +156,7 @@ class BesideOthersTest(OnCuda):
                 signal.setitimer(signal.ITIMER_REAL, 0)
             beside.result(30)
         self.assertGreater(len(handled), 10)
+        self.assertIn("error", handled)
 
 
 if __name__ == "__main__":

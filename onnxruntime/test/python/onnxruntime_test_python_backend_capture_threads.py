@@ -10,8 +10,10 @@ The tests run on a GPU, or on the software CUDA of ``make test-cuda``. Its setti
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import signal
+import sys
 import threading
 import time
 import unittest
@@ -19,7 +21,6 @@ import warnings
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from functools import partial
 from unittest import mock
 
@@ -71,27 +72,6 @@ class ThreadTest(OnCuda):
             for _ in range(40):
                 in_threads(1, work)
         self.assertLessEqual(len(capture_of(rep.session)._begun), 2 * graph_keys.MOST_THREADS + 2)
-
-    def test_no_capture_in_the_middle_of_a_replay_of_another_thread(self) -> None:
-        rep, x, outputs = self.prepare(chain()), self.data(0, 3, 4), []
-        rep.run([x])
-        capture = capture_of(rep.session)
-        other = threading.Thread(target=lambda: outputs.append(rep.run([x])))
-
-        def middle(*_) -> None:
-            other.start()
-            while not locks.CUDA._owner:  # the other thread waits until it is alone
-                time.sleep(0.001)
-            with locks.CUDA.alone():
-                pass
-
-        locks.CUDA.replayer(capture._turn, middle)(None, None)
-        other.join()
-        self.check(outputs[0], Expected(chain())(x))
-        self.assertEqual(len(capture._begun), 1)
-        with ThreadPoolExecutor(1) as pool:
-            pool.submit(rep.run, [x]).result()
-        self.assertEqual(len(capture._begun), 2)
 
     def test_an_id_has_the_same_shapes_in_all_threads(self) -> None:
         rep = self.prepare(chain())
@@ -172,7 +152,7 @@ class ThreadTest(OnCuda):
 
             def work(k: int) -> None:
                 for _ in range(30):
-                    with locks.CUDA.alone() if k % 2 else nullcontext():
+                    with locks.CUDA.alone() if k % 2 else contextlib.nullcontext():
                         self.check(rep.run([x]), expected(x))
 
             in_threads(6, work)
@@ -214,24 +194,43 @@ class WorkerTest(unittest.TestCase):
         self.assertEqual(ended, [1])
 
     @unittest.skipUnless(hasattr(signal, "pthread_kill"), "requires signal.pthread_kill")
-    def test_a_signal_handler_waits_for_the_worker(self) -> None:
-        for hold in (self.lock.alone, nullcontext):
-            working, wrong, handled = [], [], []
+    def test_a_signal_handler_does_not_wait_for_the_worker(self) -> None:
+        for call in (self.lock.run_alone, self.lock.run_unnested):
+            handled = []
 
-            def work(working=working) -> None:
-                working.append(1)
-                time.sleep(0.4)
-                working.pop()
-
-            def handle(*_, working=working, wrong=wrong, handled=handled) -> None:
-                with self.lock.alone():
-                    wrong.extend(working)
+            def handle(*_, handled=handled) -> None:
+                with self.assertRaisesRegex(RuntimeError, "in the middle of a call"), self.lock.alone():
+                    pass
                 handled.append(1)
 
             self.signal_after(0.1, signal.SIGUSR1, handle)
-            with hold():
-                self.lock.replayer(locks.Turn(), lambda *_: self.worker.call(work))(None, None)
-            self.assertEqual((wrong, handled), ([], [1]))
+            call(None, self.worker.call, time.sleep, 0.4)
+            self.assertEqual(handled, [1])
+
+    def test_an_interrupt_right_after_a_work_was_sent(self) -> None:
+        self.worker.call(int)
+        for name in ("extend", "put"):
+            working, found = [], []
+
+            def work(working=working) -> None:
+                working.append(1)
+                time.sleep(0.2)
+                working.pop()
+
+            def interrupt(frame: object, event: str, function: object, name=name) -> None:
+                # As Python calls a signal handler: after a C call returns, in the function that made the call.
+                if event == "c_return" and frame.f_code.co_name == "call" and function.__name__ == name:
+                    sys.setprofile(None)
+                    raise KeyboardInterrupt
+
+            self.addCleanup(sys.setprofile, None)
+            with contextlib.suppress(KeyboardInterrupt), self.lock.alone():
+                sys.setprofile(interrupt)
+                self.worker.call(work)
+            sys.setprofile(None)
+            with self.lock.alone():
+                found.extend(working)
+            self.assertEqual(found, [])
 
     def test_an_interrupt_while_it_starts(self) -> None:
         start, serve, serving = graph_keys.start_new_thread, graph_keys._serve, []
@@ -251,7 +250,7 @@ class WorkerTest(unittest.TestCase):
                     mock.patch.object(graph_keys, "start_new_thread", interrupted),
                     self.assertRaises(KeyboardInterrupt),
                 ):
-                    self.worker._serving.locked() or self.worker.call(nullcontext)
+                    self.worker._serving.locked() or self.worker.call(contextlib.nullcontext)
                     raise KeyboardInterrupt
             threads = {self.worker.call(threading.get_ident) for _ in range(20)}
         self.assertEqual([*threads], serving)

@@ -17,6 +17,7 @@ import threading
 import time
 import unittest
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Self
@@ -27,7 +28,7 @@ from backend_test_capture import chain
 import onnxruntime.backend
 from onnxruntime import RunOptions
 from onnxruntime.backend import locks
-from onnxruntime.backend.locks import SessionLock, Turn
+from onnxruntime.backend.locks import SessionLock
 
 SOON, LATE = 0.2, 30
 
@@ -38,30 +39,23 @@ def in_run(lock: SessionLock, options: RunOptions | None = None) -> Callable:
 
 
 def in_alone(lock: SessionLock, options: RunOptions | None = None) -> Callable:
-    """Return a function that calls another alone."""
+    """Return a function that calls another as a run that is alone."""
+    return partial(lock.run_alone, options)
+
+
+def in_block(lock: SessionLock) -> Callable:
+    """Return a function that calls another in a block of ``device_lock``."""
 
     def call(function: Callable) -> object:
-        with lock.alone(options):
+        with lock.alone():
             return function()
 
     return call
 
 
-def in_replay(lock: SessionLock, turn: Turn | None = None) -> Callable:
+def in_replay(lock: SessionLock) -> Callable:
     """Return a function that calls another as a replay of a graph."""
-    replay = lock.replayer(turn or Turn(), lambda function, _: function())
-    return lambda function: replay(function, None)
-
-
-def in_replay_of_the_only_thread(lock: SessionLock, turn: Turn) -> Callable:
-    """Return a function that calls another as a replay of a graph, of which the calling thread has captured all."""
-    replay = in_replay(lock, turn)
-
-    def call(function: Callable) -> object:
-        turn.only = threading.get_ident()
-        return replay(function)
-
-    return call
+    return partial(lock.run_unnested, None)
 
 
 def nothing() -> None:
@@ -126,27 +120,17 @@ class WaitingTest(unittest.TestCase):
         check(in_run(lock), in_alone(lock), waits=True)
         check(in_alone(lock), in_run(lock), waits=True)
         check(in_alone(lock), in_alone(lock), waits=True)
+        check(in_replay(lock), in_run(lock), waits=False)
+        check(in_replay(lock), in_alone(lock), waits=True)
+        check(in_block(lock), in_replay(lock), waits=True)
+        check(in_replay(lock), in_block(lock), waits=True)
 
     def test_one_after_the_other(self) -> None:
         lock = SessionLock(side_by_side=False)
-        for first in (in_run, in_alone):
-            for second in (in_run, in_alone):
+        kinds = (in_run, in_alone, in_block, in_replay)
+        for first in kinds:
+            for second in kinds:
                 check(first(lock), second(lock), waits=True)
-
-    def test_replays_of_one_session_take_turns(self) -> None:
-        lock, turn = SessionLock(side_by_side=True), Turn()
-        check(in_replay(lock, turn), in_replay(lock, turn), waits=True)
-        check(in_replay(lock, turn), in_replay(lock), waits=False)
-        check(in_replay(lock, turn), in_run(lock), waits=False)
-        check(in_replay(lock, turn), in_alone(lock), waits=True)
-        check(in_alone(lock), in_replay(lock, turn), waits=True)
-
-    def test_replays_of_the_only_thread_take_no_lock(self) -> None:
-        lock, turn = SessionLock(side_by_side=True), Turn()
-        with turn.lock, Held(in_replay_of_the_only_thread(lock, turn)):
-            pass
-        check(in_replay_of_the_only_thread(lock, turn), in_alone(lock), waits=True)
-        check(in_alone(lock), in_replay_of_the_only_thread(lock, turn), waits=True)
 
     def test_alone_waits_for_every_thread_that_ever_ran(self) -> None:
         lock = SessionLock(side_by_side=True)
@@ -166,7 +150,7 @@ class WaitingTest(unittest.TestCase):
 
     def check_terminated(self, lock: SessionLock, wait: Callable, holds: Callable) -> None:
         options, results = RunOptions(), []
-        wait(lock, options)(partial(wait(lock, options), nothing))  # without another thread, they are as before
+        wait(lock, options)(nothing)
 
         def run() -> None:
             try:
@@ -187,8 +171,9 @@ class WaitingTest(unittest.TestCase):
     def test_a_process_that_cannot_run_sessions(self) -> None:
         lock = SessionLock(side_by_side=True)
         lock.failure = "CUDA is broken"
-        with self.assertRaisesRegex(RuntimeError, "CUDA is broken"):
-            lock.run(None, nothing)
+        for call in (lock.run, lock.run_unnested, lock.run_alone):
+            with self.assertRaisesRegex(RuntimeError, "CUDA is broken"):
+                call(None, nothing)
         with lock.alone():
             pass
 
@@ -199,114 +184,94 @@ class WaitingTest(unittest.TestCase):
         self.assertFalse(lock._running)
 
     def test_many_threads(self) -> None:
-        """No thread is inside together with one that is alone, and replays of a second thread take turns."""
+        """No thread is inside together with one that is alone."""
         self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
         sys.setswitchinterval(1e-5)
         for _ in range(20):
-            lock, turn, inside, wrong = SessionLock(side_by_side=True), Turn(), [], []
-            both = threading.Barrier(2, timeout=LATE)
+            lock, inside, wrong = SessionLock(side_by_side=True), [], []
 
             def step(kind: str, inside=inside, wrong=wrong) -> None:
                 inside.append(kind)
-                if len(inside) > 1 and ("alone" in inside or inside.count("replay") > 1):
+                if len(inside) > 1 and "alone" in inside:
                     wrong.append([*inside])
                 time.sleep(0)  # another thread runs
                 inside.remove(kind)
 
-            def run(lock=lock, turn=turn, step=step, both=both) -> None:
-                with lock.alone():
-                    turn.begin_capture(threading.get_ident())
+            def run(lock=lock, step=step) -> None:
                 for _ in range(100):
-                    in_replay(lock, turn)(partial(step, "replay"))
-                    in_run(lock)(partial(step, "run"))
-                    in_alone(lock)(partial(step, "alone"))
-                both.wait()  # a later thread can have the identifier of one that has ended
+                    for call in (in_replay(lock), in_run(lock)):
+                        call(partial(step, "beside"))
+                    for call in (in_alone(lock), in_block(lock)):
+                        call(partial(step, "alone"))
 
             in_threads(run, run)
-            self.assertEqual((turn.only, wrong), (0, []))
+            self.assertEqual(wrong, [])
 
 
 class MiddleTest(unittest.TestCase):
     """Code in the middle of a call, such as a signal handler, uses sessions itself."""
 
-    def setUp(self) -> None:
-        self.lock = SessionLock(side_by_side=True)
-        turn, other = Turn(), Turn()
-        self.kinds = {
-            "a run": in_run(self.lock),
-            "alone": in_alone(self.lock),
-            "a replay": in_replay(self.lock, turn),
-            "another replay": in_replay(self.lock, other),
-            "a replay of the only thread": in_replay_of_the_only_thread(self.lock, Turn()),
+    def kinds(self, side_by_side: bool) -> dict[str, Callable]:
+        lock = SessionLock(side_by_side)
+        self.addCleanup(check_free, in_alone(lock))
+        return {
+            "run": in_run(lock),
+            "replay": in_replay(lock),
+            "alone": in_alone(lock),
+            "block": in_block(lock),
+            "run in a block": lambda function: in_block(lock)(partial(in_run(lock), function)),
         }
 
-    def tearDown(self) -> None:
-        check_free(in_alone(self.lock))
+    def goes_on(self, outer: Callable, inner: Callable) -> bool:
+        """Return whether a call in the middle of another one goes on. Otherwise, it raises the error of the rule."""
+        done = []
 
-    def test_in_each_call_without_another_thread(self) -> None:
+        def middle() -> None:
+            try:
+                inner(partial(done.append, 1))
+            except RuntimeError as error:
+                self.assertEqual(str(error), locks._IN_A_CALL)
+
+        outer(middle)
+        return done == [1]
+
+    def test_each_pair(self) -> None:
+        """A plain run goes on in the middle of a call that is not alone. A block is not a call."""
         for side_by_side in (True, False):
-            self.lock = SessionLock(side_by_side)
-            for outer, inner in itertools.product((in_run(self.lock), in_alone(self.lock)), repeat=2):
-                done = []
-                outer(partial(inner, partial(outer, partial(done.append, 1))))
-                self.assertEqual(done, [1])
-                check_free(in_alone(self.lock))
+            kinds = self.kinds(side_by_side)
+            for outer, inner in itertools.product(kinds, repeat=2):
+                beside = side_by_side and inner == "run" and outer != "alone"
+                with self.subTest(side_by_side=side_by_side, outer=outer, inner=inner):
+                    self.assertEqual(self.goes_on(kinds[outer], kinds[inner]), beside or outer == "block")
+
+    def test_a_call_after_an_error(self) -> None:
+        for side_by_side in (True, False):
+            kinds = self.kinds(side_by_side)
+            for outer, inner in itertools.product(kinds, repeat=2):
+                self.goes_on(kinds[outer], kinds[inner])
+                for call in kinds.values():
+                    call(nothing)
+                check_free(*kinds.values())
 
     def test_in_the_middle_of_calls_of_two_threads(self) -> None:
-        for names in itertools.product(self.kinds, repeat=4):
-            begin, call, begin_other, call_other = map(self.kinds.get, names)
+        kinds = self.kinds(side_by_side=True)
+        for names in itertools.product(kinds, repeat=4):
             with self.subTest(names):
-                both = Held(begin, partial(call, nothing)), Held(begin_other, partial(call_other, nothing))
-                for held in both:
-                    held.let_go(wait=False)
-                for held in both:
-                    held.thread.join(LATE)
-                    self.assertFalse(held.thread.is_alive(), "both wait for each other")
+                outer, inner, other_outer, other_inner = map(kinds.get, names)
+                in_threads(partial(self.goes_on, outer, inner), partial(self.goes_on, other_outer, other_inner))
 
-    def test_two_runs_whose_middle_must_be_alone(self) -> None:
-        inside, both = [], threading.Barrier(2, timeout=LATE)
+    def test_in_a_worker(self) -> None:
+        """Code in a worker cannot wait for the thread that waits for the worker."""
+        for kind in ("run", "replay", "alone", "block"):
+            kinds, got = self.kinds(side_by_side=True), []
+            lock = kinds["run"].func.__self__
 
-        def alone() -> None:
-            inside.append(1)
-            time.sleep(0.01)
-            self.assertEqual(len(inside), 1)
-            inside.pop()
+            def work(kinds=kinds, kind=kind, got=got) -> None:
+                got.append(self.goes_on(partial(lock.run_for_other_thread), kinds[kind]))  # noqa: B023
 
-        def middle() -> None:
-            both.wait()
-            in_alone(self.lock)(alone)
-
-        in_threads(*[partial(in_run(self.lock), middle)] * 2)
-
-    def test_alone_in_the_middle_of_replays_without_a_lock(self) -> None:
-        turn, interrupts = Turn(), []
-
-        def look() -> None:
-            interrupts.append(self.lock.interrupts(turn))
-
-        with Held(in_replay_of_the_only_thread(self.lock, turn), partial(in_alone(self.lock), look)) as call:
-            other = Held(in_alone(self.lock), look)
-            call.let_go(wait=False)
-            with other:
-                pass
-        in_alone(self.lock)(look)
-        self.assertEqual(interrupts, [True, False, False])
-
-    def test_an_interrupted_call_goes_on_when_no_other_thread_is_alone(self) -> None:
-        options, gone_on = RunOptions(), threading.Event()
-
-        def middle() -> None:
-            with self.assertRaises(RuntimeError):
-                in_alone(self.lock, options)(nothing)
-
-        with Held(lambda hold: in_run(self.lock)(lambda: (hold(), gone_on.set())), middle) as call:
-            other = Held(in_alone(self.lock))
-            self.assertFalse(other.entered.wait(SOON))
-            call.let_go(wait=False)
-            with other:  # the interrupted call does not keep it out
-                options.terminate = True
-                self.assertFalse(gone_on.wait(SOON), "a call runs while another thread is alone")
-            self.assertTrue(gone_on.wait(LATE))
+            for outer in (in_alone(lock), in_run(lock)):
+                outer(partial(in_threads, work))
+            self.assertEqual(got, [False, False])
 
 
 def deep(levels: int, function: Callable) -> object:
@@ -322,14 +287,15 @@ class ErrorTest(unittest.TestCase):
         self.calls = (
             in_run(lock, options),
             in_alone(lock),
-            partial(locks.call_holding, lock_of_one, options),
+            partial(locks.call_holding, lock_of_one),
             in_run(lock),
             in_alone(lock, options),
             in_replay(lock),
-            in_replay_of_the_only_thread(lock, Turn()),
-            partial(lambda run, alone, function: run(partial(alone, function)), in_run(lock), in_alone(lock)),
+            in_block(lock),
+            partial(lambda block, alone, function: block(partial(alone, function)), in_block(lock), in_alone(lock)),
+            partial(lambda run, inner, function: run(partial(inner, function)), in_run(lock), in_run(lock)),
         )
-        self.free = in_alone(lock), partial(locks.call_holding, lock_of_one, None)
+        self.free = in_alone(lock), in_run(lock), partial(locks.call_holding, lock_of_one)
 
     def test_recursion(self) -> None:
         limit = sys.getrecursionlimit()
@@ -385,7 +351,7 @@ class InterruptTest(unittest.TestCase):
         if sys.gettrace() is not None:
             self.skipTest("a tracer such as a coverage tool would be interrupted too, and keep its own lock")
         lock = SessionLock(side_by_side=True)
-        calls = in_run(lock), in_replay(lock), in_replay_of_the_only_thread(lock, Turn())
+        calls = in_run(lock), in_replay(lock), in_alone(lock), in_block(lock)
         check_free(*[in_run(lock)] * 3)
         caught = 0
         for i in range(300):
@@ -393,8 +359,6 @@ class InterruptTest(unittest.TestCase):
             try:
                 timer.start()
                 while True:
-                    with lock.alone():
-                        pass
                     for call in calls:
                         call(nothing)
             except KeyboardInterrupt:

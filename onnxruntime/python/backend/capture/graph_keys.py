@@ -13,7 +13,6 @@ from _thread import start_new_thread  # Thread.start waits for an Event, whose l
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache, partial
-from itertools import filterfalse
 from queue import SimpleQueue
 
 from onnx import parser
@@ -66,23 +65,27 @@ class GraphIds:
     def claim(self, entries: Mapping[str, str]) -> None:
         """Reserve the graph id of a run config, if any, unless :meth:`lend` reserved it for a binding."""
         graph_id = entries.get(GRAPH_ID, ORDINARY)
-        with self._state:
-            if graph_id in self._lent - {ORDINARY}:
-                raise RuntimeError(f"{GRAPH_ID}={graph_id} is used by run_options() of this session. Choose another id")
-            self._claimed |= {graph_id} - {ORDINARY}
+        if graph_id != ORDINARY:
+            locks.call_holding(self._state, self._claim, graph_id)
+
+    def _claim(self, graph_id: str) -> None:
+        if graph_id in self._lent:
+            raise RuntimeError(f"{GRAPH_ID}={graph_id} is used by run_options() of this session. Choose another id")
+        self._claimed.add(graph_id)
 
     def lend(self, entries: Mapping[str, str]) -> None:
         """Reserve the graph id of a run config, 0 without one, for a caller who runs the session with a binding."""
-        graph_id = entries.get(GRAPH_ID, "0")
-        with self._state:
-            if graph_id in self._claimed or (self._once and self._begun):
-                raise RuntimeError(
-                    f"{GRAPH_ID}={graph_id} is used by run() of this session. For runs with your own binding, choose "
-                    f"another id, as in run_options({{'{GRAPH_ID}': 7}}), or {ORDINARY} for runs without capture"
-                )
-            if graph_id == ORDINARY and not self._on_webgpu and self._begun:
-                raise RuntimeError(_OVERWRITTEN)
-            self._lent.add(graph_id)
+        locks.call_holding(self._state, self._lend, entries.get(GRAPH_ID, "0"))
+
+    def _lend(self, graph_id: str) -> None:
+        if graph_id in self._claimed or (self._once and self._begun):
+            raise RuntimeError(
+                f"{GRAPH_ID}={graph_id} is used by run() of this session. For runs with your own binding, choose "
+                f"another id, as in run_options({{'{GRAPH_ID}': 7}}), or {ORDINARY} for runs without capture"
+            )
+        if graph_id == ORDINARY and not self._on_webgpu and self._begun:
+            raise RuntimeError(_OVERWRITTEN)
+        self._lent.add(graph_id)
 
     def check(self, key: tuple) -> None:
         """Check that the graph of a caller's id (or ``None``) and input shapes may be captured."""
@@ -100,26 +103,34 @@ class GraphIds:
 
     def begin(self, key: tuple) -> str | None:
         """Return the id of a new graph. If the session has ``MOST_GRAPHS``, return ``None``, and warn once."""
-        graph_id, *shapes = key
-        with self._state:
-            if ORDINARY in self._lent and not self._on_webgpu:
-                raise RuntimeError(_OVERWRITTEN)
-            if self._begun >= MOST_GRAPHS:
-                if self._begun == MOST_GRAPHS:
-                    self._begun += 1
-                    warn(
-                        f"This session has captured {MOST_GRAPHS} graphs, one for each thread, set of input shapes and "
-                        "id, and ORT never frees a graph. Other runs of this session do not capture"
-                    )
-                return None
-            chosen = str(0 if self._once else FIRST_AUTOMATIC_ID + self._begun) if graph_id is None else graph_id
-            self.claim({GRAPH_ID: chosen})
-            self._begun += 1
-            if graph_id is not None:
-                # If the run fails, ORT may have captured a graph under this id. Automatic ids are never used again.
-                self.refused[key] = f"the first run with {GRAPH_ID}={graph_id} failed. Choose another id or none"
-                self._shapes[graph_id] = shapes
+        return locks.call_holding(self._state, self._begin, *key)
+
+    def _begin(self, graph_id: str | None, *shapes: tuple) -> str | None:
+        if ORDINARY in self._lent and not self._on_webgpu:
+            raise RuntimeError(_OVERWRITTEN)
+        if self._begun >= MOST_GRAPHS:
+            self._warn_once()
+            return None
+
+        chosen = graph_id
+        if graph_id is None:
+            chosen = "0" if self._once else str(FIRST_AUTOMATIC_ID + self._begun)
+        self._claim(chosen)
+        self._begun += 1
+        if graph_id is not None:
+            # If the run fails, ORT may have captured a graph under this id. Automatic ids are never used again.
+            failed = f"the first run with {GRAPH_ID}={graph_id} failed. Choose another id or none"
+            self.refused[graph_id, *shapes] = failed
+            self._shapes[graph_id] = [*shapes]
         return chosen
+
+    def _warn_once(self) -> None:
+        if self._begun == MOST_GRAPHS:
+            self._begun += 1
+            warn(
+                f"This session has captured {MOST_GRAPHS} graphs, one for each thread, set of input shapes and id, and "
+                "ORT never frees a graph. Other runs of this session do not capture"
+            )
 
 
 class Threads:
@@ -162,14 +173,14 @@ class Worker:
         if not self._serving.locked():
             end = weakref.ref(self, self._works.put)
             start_new_thread(_serve, (end, self._works, self._serving, self._lock, self._device_id))
-        works, work = self._lock.works(), _Work(function, arguments)
-        # One C call sends the work and adds it to the works for which a signal handler in this thread waits.
-        works.extend(filterfalse(self._works.put, (work,)))
+        work = _Work(function, arguments)
+        sent: list[None] = []
         try:
+            sent.extend(map(self._works.put, (work,)))  # one C call sends the work and records it
             work.wait()
         finally:
-            work.wait_in_spite_of_interrupts()  # the locks and the caller's arrays are the worker's until then
-            works.remove(work)
+            if sent:
+                work.wait_in_spite_of_interrupts()  # the locks and the caller's arrays are the worker's until then
             self._lock.release_dead()
         return work.result()
 
@@ -192,14 +203,15 @@ class _Work:
             self._ended.release()
 
     def wait(self) -> None:
-        with self._ended:
-            pass
+        locks.pass_through(self._ended)
 
     def wait_in_spite_of_interrupts(self) -> None:
         try:
             while self._ended.locked():
-                with suppress(BaseException):
+                try:
                     self.wait()
+                except BaseException:
+                    continue
         finally:
             self.wait()  # for an interrupt between two steps of the loop
 
@@ -224,7 +236,7 @@ def _serve(
     on_device = cache(partial(_set_device, device_id))
     while (work := works.get()) is not end:
         with suppress(BaseException):
-            work.execute(on_device)
+            lock.run_for_other_thread(work.execute, on_device)
         del work  # keep nothing of a caller until the next work
 
 

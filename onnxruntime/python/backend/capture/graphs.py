@@ -47,6 +47,10 @@ _RUN_WITH_IOBINDING = InferenceSession.run_with_iobinding
 _WAY_OUT = f"run with run_config={{'{GRAPH_ID}': {ORDINARY}}}, or prepare the model without graph capture"
 
 
+def _shape(value: np.ndarray | OrtValue) -> tuple[int, ...]:
+    return value.shape if isinstance(value, np.ndarray) else tuple(value.shape())
+
+
 def _with_id(call: RunSettings, graph_id: str) -> RunSettings:
     return RunSettings(call.attributes, {**call.entries, GRAPH_ID: graph_id})
 
@@ -61,14 +65,31 @@ class Graph:
         self.binding = session.io_binding()
         self.inner_binding = self.binding._iobinding
         self.inputs: list[tuple[str, OrtValue]] = []
-        #: The number of runs that have begun, in a list for functions that may not refer to this object.
-        self.begun = [0]
-        # The inner session that captured the graph, which set_providers replaces. It is released last.
+        # The inner session that captured the graph, which set_providers replaces.
         self.inner = session._sess
 
     def __del__(self, is_finalizing: Callable = sys.is_finalizing) -> None:
         if not is_finalizing():
-            self._lock.put_aside(vars(self))
+            self._lock.put_aside(vars(self), self.inner)
+
+
+class Turn:
+    """The turn of the replays of a session: its graphs share an arena, so one replay follows another.
+
+    As long as one thread has captured all graphs, its replays do not take the lock, which takes a tenth of their time.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.is_needed = False
+        self._thread: int | None = None
+
+    def begin_capture(self) -> None:
+        """Record the thread of a capture, which is alone."""
+        thread = threading.get_ident()
+        if self._thread not in (None, thread):
+            self.is_needed = True
+        self._thread = thread
 
 
 class Capture:
@@ -101,9 +122,7 @@ class Capture:
         self._threads = Threads(self._lock, self._device_id, common=self._on_webgpu, worker=self._once)
         # Every graph ever begun: ORT may have captured it and may replay into its buffers as long as the session lives.
         self._begun: list[Graph] = []
-        self._turn = locks.Turn()
-        # Held by a capture, for code in its middle.
-        self._capturing = threading.Lock()
+        self._turn = Turn()
         if not self._nothing and not self._on_webgpu:
             own_runs.refuse_wrong(session)
 
@@ -123,31 +142,23 @@ class Capture:
 
     def run(self, feeds: _Feeds, call: RunSettings) -> list[np.ndarray]:
         """Return the outputs. The options of :meth:`ordinary` settings can end the run."""
-        if self._lock.failure:
-            raise RuntimeError(self._lock.failure)
-        graphs, call_on_thread = self._threads.of_a_run()
         graph_id = call.entries.get(GRAPH_ID)
-        if self.problem or not self.replays(call.entries):
+        if not self.replays(call.entries):
             if self._once and not self._nothing:
                 raise RuntimeError(self.problem or ONE_GRAPH)
-            if self.problem and graph_id != ORDINARY:
-                raise RuntimeError(f"{self.problem}: {_WAY_OUT}")
             # Alone: ORT may give the run memory into which graphs replay.
-            with self._lock.alone(call.options):
-                return call_on_thread(self._ordinary, feeds, call)
+            _, call_on_thread = self._threads.of_a_run()
+            return self._lock.run_alone(call.options, call_on_thread, self._ordinary, feeds, call)
+        if self.problem:
+            raise RuntimeError(self.problem if self._once else f"{self.problem}: {_WAY_OUT}")
+
+        graphs, call_on_thread = self._threads.of_a_run()
         feeds = self._checked(feeds)
-        shapes = (value.shape if isinstance(value, np.ndarray) else tuple(value.shape()) for value in feeds.values())
-        key = (graph_id, *shapes)
-        if key in graphs:
-            return self._lock.replayer(self._turn, partial(call_on_thread, self._replay, graphs[key]))(feeds, call)
-        with self._lock.alone():
-            if key in graphs:  # another thread has captured the graph since, for all threads
-                return call_on_thread(self._replay, graphs[key], feeds, call)
-            if self._capturing.locked() or self._lock.interrupts(self._turn):
-                return call_on_thread(self._ordinary, feeds, call)
-            with self._capturing:
-                self._turn.begin_capture(threading.get_ident() if call_on_thread is operator.call else 0)
-                return call_on_thread(self._capture, graphs, key, feeds, call)
+        key = (graph_id, *map(_shape, feeds.values()))
+        graph = graphs.get(key)
+        if graph is None:
+            return self._lock.run_alone(None, call_on_thread, self._capture, graphs, key, feeds, call)
+        return self._lock.run_unnested(None, call_on_thread, self._replay, graph, feeds, call)
 
     def fast_path(self, prepared: RunSettings) -> Callable[[object, RunOptions], list[np.ndarray] | None]:
         """Return a function of inputs and run options, which returns the outputs, or ``None`` for :meth:`run`.
@@ -190,20 +201,22 @@ class Capture:
     def _replay_of(self, graph: Graph) -> Callable[[Sequence[object], RunOptions], list[np.ndarray] | None]:
         """Return a function that replays a graph for plain arrays of its shapes, and returns ``None`` for others."""
         # Local names and indices: an attribute or a ``zip`` takes a hundredth of the time of a replay.
-        own, lock = vars(self._session), self._lock
+        own, lock, turn = vars(self._session), self._lock, self._turn
         array, count = np.ndarray, len(self._slots)
         takes = []
         for i, ((_, dtype, _), (_, buffer)) in enumerate(zip(self._slots, graph.inputs, strict=True)):
             like = np.empty(buffer.shape(), dtype)
             takes.append((i, dtype, like.shape, like.strides, buffer._ortvalue.update_inplace))
-        inner, binding, begun = graph.inner, graph.inner_binding, graph.begun
+        inner, binding = graph.inner, graph.inner_binding
         replay, copy = inner.run_with_iobinding, binding.copy_outputs_to_cpu
 
         def upload_and_replay(inputs: Sequence[object], options: RunOptions) -> list[np.ndarray] | None:
             if len(inputs) != count or own["_sess"] is not inner or lock.other_devices:
                 return None
-            while True:
-                begun[0] = number = begun[0] + 1
+            taken: list[bool] = []
+            try:
+                if turn.is_needed:
+                    taken.extend(map(turn.lock.acquire, (True,)))  # one C call takes the lock and records it
                 # Another thread that changes the shape of an array after this check gets wrong outputs of this run.
                 for i, dtype, shape, strides, upload in takes:
                     value = inputs[i]
@@ -217,11 +230,12 @@ class Capture:
                         return None
                     upload(value)
                 replay(binding, options)
-                outputs = copy()
-                if begun[0] == number:
-                    return outputs
+                return copy()
+            finally:
+                if taken:
+                    turn.lock.release()
 
-        return lock.replayer(self._turn, upload_and_replay)
+        return partial(lock.run_unnested, None, upload_and_replay)
 
     def _checked(self, feeds: _Feeds) -> _Feeds:
         """Return the feeds in the model's order, each checked: an upload compares sizes and copies bytes only."""
@@ -240,21 +254,23 @@ class Capture:
         return checked
 
     def _replay(self, graph: Graph, feeds: _Feeds, call: RunSettings) -> list[np.ndarray]:
-        """Run a graph. The first time, ORT captures it. If code in the middle of the run has run it, repeat the run."""
-        while True:
-            graph.begun[0] = begun = graph.begun[0] + 1
-            for name, buffer in graph.inputs:
-                buffer.update_inplace(feeds[name])
-            self._session.run_with_iobinding(graph.binding, graph.options(call))
-            outputs = graph.inner_binding.copy_outputs_to_cpu()  # copies outputs in CPU memory, too
-            if graph.begun[0] == begun:
-                return outputs
+        """Run a graph. The first time, ORT captures it."""
+        return locks.call_holding(self._turn.lock, self._replay_in_turn, graph, feeds, call)
+
+    def _replay_in_turn(self, graph: Graph, feeds: _Feeds, call: RunSettings) -> list[np.ndarray]:
+        for name, buffer in graph.inputs:
+            buffer.update_inplace(feeds[name])
+        self._session.run_with_iobinding(graph.binding, graph.options(call))
+        return graph.inner_binding.copy_outputs_to_cpu()  # copies outputs in CPU memory, too
 
     def _ordinary(self, feeds: _Feeds, call: RunSettings) -> list[np.ndarray]:
         return self._session.run(self._output_names, feeds, self.ordinary(call).options)
 
     def _capture(self, graphs: dict[tuple, Graph], key: tuple, feeds: _Feeds, call: RunSettings) -> list[np.ndarray]:
         """Capture and compare the graph of a key. If that fails, nothing replays the graph."""
+        if key in graphs:  # another thread has captured it since, for all threads
+            return self._replay(graphs[key], feeds, call)
+        self._turn.begin_capture()
         self._ids.check(key)
         # Before the capture: ORT checks the inputs, and the outputs have the shapes of the graph's outputs.
         wanted = self._ordinary(feeds, call)
