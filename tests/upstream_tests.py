@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import collections
 import json
+import os
 import runpy
 import subprocess
 import sys
@@ -56,21 +57,23 @@ def run(file: Path, out: Path) -> None:
         out.write_text(json.dumps(results))
 
 
-def outcomes(python: str, file: Path) -> dict[str, str]:
-    """Test to ``passed``, ``failed`` or ``skipped``."""
+def outcomes(python: str, file: Path, path: str | None = None) -> dict[str, str]:
+    """Test to ``passed``, ``failed`` or ``skipped``. Python looks for modules in ``path`` first."""
+    environment = {**os.environ, "PYTHONPATH": path} if path else None
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "outcomes.json")
         command = [python, "-W", "ignore", __file__, "--run", str(file.resolve()), str(out)]
-        done = subprocess.run(command, cwd=file.parent, capture_output=True, text=True, errors="replace", check=False)
+        streams = {"capture_output": True, "text": True, "errors": "replace"}
+        done = subprocess.run(command, cwd=file.parent, env=environment, check=False, **streams)
         results = json.loads(out.read_text()) if out.exists() else {}
     if not results:
         raise SystemExit(f"{python} ran no test of {file.name}:\n{done.stderr[-3000:]}")
     return results
 
 
-def compare(file: Path, stock: str) -> list[str]:
+def compare(file: Path, stock: str, path: str | None) -> list[str]:
     """Run a file on both, print a line with the counts, and return the tests that are worse on this backend."""
-    there, here = outcomes(stock, file), outcomes(sys.executable, file)
+    there, here = outcomes(stock, file), outcomes(sys.executable, file, path)
     text = ["{passed} passed, {failed} failed, {skipped} skipped".format_map(_counts(found)) for found in (there, here)]
     print(f"{file.name}: stock {text[0]}; here {text[1]}", flush=True)
     return [
@@ -91,12 +94,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("checkout", type=Path, help="a checkout of ONNX Runtime, with its test data")
     parser.add_argument("stock", help="the Python of an environment with the stock wheel")
+    parser.add_argument("--path", help="a folder in which this Python finds the backend under test, for PYTHONPATH")
     chosen = parser.parse_args()
     found = files(chosen.checkout)
     if not found:
         raise SystemExit(f"{chosen.checkout} has no tests of onnxruntime.backend")
     stock = str(Path(chosen.stock).absolute())  # not resolved: an environment's Python is a link
-    worse = [line for file in found for line in compare(file, stock)]
+    worse = [line for file in found for line in compare(file, stock, chosen.path)]
     for line in worse:
         print(line)
     return 1 if worse else 0

@@ -15,10 +15,10 @@ from backend_test_models import two_nodes
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import backend, request
+from onnxruntime.backend import backend, optional_parts, request
 from onnxruntime.backend.allowlist import look_up, value_kinds
 from onnxruntime.backend.allowlist.rules import Circumstances, Permit
-from onnxruntime.backend.session import opening, presence, verification
+from onnxruntime.backend.session import opening, parts, presence, verification
 
 AZURE = "AzureExecutionProvider"  # in every build for the desktop; it takes no node that an ordinary model has
 CUDA = "CUDAExecutionProvider"
@@ -42,10 +42,15 @@ def device_of(name: str, plugin: bool = True, hardware: str = "CPU") -> SimpleNa
 
 @contextlib.contextmanager
 def process_with(bundled: tuple[str, ...] = (), plugins: tuple[str, ...] = (), build: str = "CPU", devices=()):
-    """A process in which ORT reports these EPs. A plugin EP that is listed twice has two devices."""
+    """A process in which ORT reports these EPs. A plugin EP that is listed twice has two devices.
+
+    No session needs an optional part of the backend: these parts have tests of their own.
+    """
     here = [*(device_of(name) for name in plugins), *devices]
     available = [*bundled, CPU, *dict.fromkeys(plugins)]
     with (
+        mock.patch.object(optional_parts, "absence_for", return_value=("", "")),
+        mock.patch.object(parts, "of_permit", return_value=[]),
         mock.patch.object(onnxruntime, "get_available_providers", lambda: available),
         mock.patch.object(onnxruntime, "get_ep_devices", lambda: here),
         mock.patch.object(backend, "get_available_providers", lambda: available),

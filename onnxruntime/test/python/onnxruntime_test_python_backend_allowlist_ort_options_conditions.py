@@ -19,7 +19,7 @@ from backend_test_models import two_nodes
 from onnxruntime_test_python_backend_allowlist_ort_options_config_keys import OBSERVED, RELEASE, acts_here
 
 import onnxruntime
-from onnxruntime.backend import prepare
+from onnxruntime.backend import optional_parts, prepare
 from onnxruntime.backend.allowlist.ort_options import SESSION_CONFIG
 from onnxruntime.backend.allowlist.rules import Circumstances
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
@@ -209,6 +209,7 @@ class TestRefusedValues(unittest.TestCase):
             for value in (*bad, *broken, "cpu(\u00e9)"):
                 self.assert_refused(key, {key: value}, at)
 
+    @unittest.skipUnless(optional_parts.load("free_dimensions"), "requires free_dimensions.py")
     def test_the_pass_of_free_dimension_overrides_cannot_be_disabled_with_overrides(self):
         config = {_OPTIMIZERS: "ConstantFolding;FreeDimensionOverrideTransformer"}
         self.assertEqual(session_config(config), config)

@@ -52,6 +52,12 @@ class FreeDimensionOverridesTest(unittest.TestCase):
             for source in (OPEN, onnx.load_from_string(OPEN), path):
                 self.assertEqual(self.shapes({"N": 5}, source), [[5, "M"], [5, 1]])
 
+    def test_the_configuration_repeats_them(self) -> None:
+        rep = onnxruntime.backend.prepare(OPEN, free_dimension_overrides={"N": 5})
+        self.assertEqual(rep.configuration(), {"free_dimension_overrides": {"N": 5}})
+        again = onnxruntime.backend.prepare(OPEN, **rep.configuration())
+        self.assertEqual(again.session.get_inputs()[0].shape, [5, "M"])
+
     def test_a_run_has_the_size(self) -> None:
         inputs = [np.ones((5, 3), np.float32), np.ones((5, 1), np.float32)]
         onnxruntime.backend.run(OPEN, inputs, free_dimension_overrides={"N": 5})

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import _thread
 import os
-import sys
 import threading
 import time
 import unittest
 import weakref
 from collections.abc import Callable
-from types import FrameType
 from typing import NoReturn
 from unittest import mock
 
@@ -22,7 +20,7 @@ import numpy as np
 from backend_test_children import run_code
 from backend_test_hostile_values import Float, NumpyInt
 from backend_test_models import parsed, slow, two_nodes
-from onnxruntime_test_python_backend_locks import in_threads
+from backend_test_threads import at_every_moment, in_threads
 
 import onnxruntime.backend
 from onnxruntime.backend import Cancellation, NotPermittedError, RunCancelledError, limits
@@ -31,52 +29,6 @@ CPU = "CPUExecutionProvider"
 X = np.ones((2, 3), np.float32)
 # Durations, whose unit would be lost, and types whose own methods would run.
 OTHERS = (np.timedelta64(50, "ns"), np.timedelta64(1, "Y"), np.timedelta64("NaT"), Float(1), NumpyInt(1))
-
-
-def at_every_moment(
-    act: Callable[[], None], call: Callable[[], object], check: Callable[[object], None], opcodes: bool = False
-) -> None:
-    """Call a function again and again, and act one moment later each time, until no moment of the call is left.
-
-    At such a moment, Python calls signal handlers and lets other threads run. A new thread calls, because it can hang.
-
-    :param check: a function of the result of each call, or of the class of its error.
-    :param opcodes: whether each instruction counts as a moment. Python lets other threads run in loops, too.
-    """
-    left, moments = 0, []
-
-    def watch(frame: FrameType, event: str, _: object) -> Callable:
-        nonlocal left
-        frame.f_trace_opcodes = opcodes
-        if event in ("opcode", "call", "c_return"):  # a Python function begins, or a C function has returned
-            left -= 1
-            if left == 0:
-                act()
-        return watch
-
-    def run() -> None:
-        nonlocal left
-        begin, before = (sys.settrace, sys.gettrace()) if opcodes else (sys.setprofile, None)
-        # Python 3.12.1 delivers no opcode events if no frame requested them before settrace.
-        sys._getframe().f_trace_opcodes = opcodes
-        for moment in range(1, 2000):
-            left = moment
-            begin(watch)
-            try:
-                seen = call()
-            except BaseException as error:
-                seen = error.__class__
-            inside, left = left <= 0, 0  # no moment of the call follows
-            begin(before)  # a coverage tool may trace
-            check(seen)
-            if not inside:
-                moments.append(moment)
-                return
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(120)
-    assert moments and moments[0] > 10, "the test hangs or failed"
 
 
 class LimitTest(unittest.TestCase):

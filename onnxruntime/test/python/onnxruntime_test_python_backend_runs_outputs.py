@@ -20,7 +20,7 @@ from onnx import ModelProto, TensorProto, helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import locks, optional_parts
+from onnxruntime.backend import optional_parts
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.runs import tensors
 from onnxruntime.backend.session import parts
@@ -205,10 +205,14 @@ class OwnedOutputsTest(unittest.TestCase):
             rep = on_cpu(sharing(narrow))
             self.check_every_input(rep.run)
             self.check_every_input(partial(rep.run, timeout=60))
+
+    @unittest.skipUnless(optional_parts.load("locks"), "requires locks.py")
+    def test_under_a_lock(self) -> None:
+        locks = optional_parts.load("locks")
+        of_cuda = optional_parts.of_session(["CUDAExecutionProvider"], [])
+        for narrow in (False, True) if NARROW else (False,):
             with (
-                mock.patch.object(
-                    parts, "of_session", return_value=optional_parts.of_session(["CUDAExecutionProvider"], [])
-                ),
+                mock.patch.object(parts, "of_session", return_value=of_cuda),
                 mock.patch.object(locks, "of", return_value=locks.CUDA),
             ):
                 locked = on_cpu(sharing(narrow))

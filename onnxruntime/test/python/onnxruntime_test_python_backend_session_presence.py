@@ -18,6 +18,7 @@ from backend_test_processes import AZURE, CUDA, OPENVINO, TENSORRT, permit, prep
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
 from onnxruntime.backend.errors import NotPermittedError, from_refusals
 from onnxruntime.backend.session import presence
@@ -104,6 +105,7 @@ class DeviceTest(unittest.TestCase):
                 with no_session_opens(), self.assertRaisesRegex(RuntimeError, "not supported"):
                     prepare(options, device)
 
+    @unittest.skipUnless(optional_parts.load("refusals"), "requires refusals/")
     def test_the_advice_on_an_unsupported_one(self) -> None:
         for bundled, given, advised in (
             ((), "CUDA", True),
