@@ -66,18 +66,28 @@ class PatchTest(unittest.TestCase):
         self.assertEqual(sorted(file for step in assigned.values() for file in step), sorted(files))
         self.assertEqual([step.title for step, given in assigned.items() if not given], [])
 
-    def test_each_folder_is_in_the_step_that_specifies_it(self) -> None:
-        assigned = patch.assign(patch.upstream_files())
-        for folder in (path.name for path in (patch.ROOT / patch.BACKEND).iterdir() if (path / "__init__.py").exists()):
-            files = {file for file in patch.upstream_files() if file.startswith(f"{patch.BACKEND}/{folder}/")}
-            steps = [step for step, given in assigned.items() if files & set(given)]
-            with self.subTest(folder):
-                self.assertEqual([f"{folder}/*" in step.files for step in steps], [True])
+    def test_the_steps_are_small(self) -> None:
+        """The API can be reviewed on its own, and no later step is long."""
+        api = product = tests = 0
+        for number, (step, files) in enumerate(patch.assign(patch.upstream_files()).items()):
+            of_step = [
+                patch.count_tokens([file for file in files if file.startswith(folder)])
+                for folder in (patch.BACKEND, patch.TESTS)
+            ]
+            with self.subTest(step.title):
+                if number <= patch.API:
+                    api += 1
+                    product += of_step[0]
+                    tests += of_step[1]
+                elif "software_cuda/*" not in step.tests:
+                    self.assertLessEqual(sum(of_step), 40_000)
+        self.assertLessEqual(api, 2)
+        self.assertLessEqual(product, 29_000)
+        self.assertLessEqual(tests, 35_000)
 
-    def test_the_pull_request_describes_each_step(self) -> None:
-        text = (patch.ROOT / "docs" / "upstreaming.md").read_text(encoding="utf-8")
-        for number, step in enumerate(patch.STEPS, 1):
-            self.assertIn(f"\n| {number} {step.title} |", text)
+    def test_the_document_has_the_current_table(self) -> None:
+        text = patch.DOCUMENT.read_text(encoding="utf-8")
+        self.assertEqual(text, patch.documented(text), "run: make document")
 
     def test_a_deleted_file_is_an_error_with_its_name(self) -> None:
         listed = f"{patch.BACKEND}/no.py\n{patch.BACKEND}/backend.py\n"
@@ -91,9 +101,16 @@ class PatchTest(unittest.TestCase):
         names = {Path(file).name for file in patch.upstream_files() if not file.startswith(patch.BACKEND)}
         self.assertEqual(names & ORTS_TESTS, set())
 
-    def test_an_early_step_that_needs_the_api_is_an_error(self) -> None:
-        steps = (patch.STEPS[0]._replace(files=("backend.py",)), *patch.STEPS[1:])
-        with mock.patch.object(patch, "STEPS", steps), self.assertRaisesRegex(SystemExit, r"backend\.py"):
+    def test_a_file_that_no_step_or_two_steps_specify_is_an_error(self) -> None:
+        last = patch.STEPS[-1]
+        for product in ((), (*last.product, "backend.py")):
+            steps = (*patch.STEPS[:-1], last._replace(product=product))
+            with mock.patch.object(patch, "STEPS", steps), self.assertRaisesRegex(SystemExit, "expected one step"):
+                patch.assign(patch.upstream_files())
+
+    def test_a_step_that_needs_a_later_step_is_an_error(self) -> None:
+        steps = (*patch.STEPS[1:], patch.STEPS[0])
+        with mock.patch.object(patch, "STEPS", steps), self.assertRaisesRegex(SystemExit, "imports .* of a later step"):
             patch.assign(patch.upstream_files())
 
 

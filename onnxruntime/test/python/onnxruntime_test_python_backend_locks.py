@@ -17,7 +17,6 @@ import threading
 import time
 import unittest
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Self
