@@ -22,21 +22,33 @@ from onnxruntime.backend.command_line.output import MistakeError, Page
 from onnxruntime.backend.command_line.report_tables import OF_PASSED, RESULTS, VERSIONS, place
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE
 
-_FORMATS = {
-    "html": ("PAGE", "write an HTML page that compares all operators and tests", report_page.html),
-    "csv": ("FILE", "write a CSV file with one row for each test and configuration", report_tables.csv_text),
-    "markdown": ("FILE", "write Markdown tables of the totals, operators, and failed tests", report_tables.markdown),
+# By the option of a form: a function that returns the text of the form, and the help for the option.
+_FORMS = {
+    "html": (
+        report_page.html,
+        "write an HTML page that compares all operators and tests",
+    ),
+    "csv": (
+        report_tables.csv_text,
+        "write a CSV file with one row for each test and configuration",
+    ),
+    "markdown": (
+        report_tables.markdown,
+        "write Markdown tables of the totals, operators, and failed tests",
+    ),
 }
 # onnx creates each test for each device, and skips the tests of devices that the backend does not support.
 _OTHER_DEVICE = re.compile(r"support device \w+$")
+_UNKNOWN = ""  # EP
 _WITHOUT_KERNEL = re.compile("NotImplemented: |.*is not a registered function/op")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     use = "a report, and a name for its configuration (default: the name of the file)"
     parser.add_argument("files", metavar="[NAME=]FILE", nargs="+", help=use)
-    for name, (form, use, _) in _FORMATS.items():
-        parser.add_argument(f"--{name}", metavar=form, help=use)
+    for name, (_, use) in _FORMS.items():
+        metavar = "PAGE" if name == "html" else "FILE"
+        parser.add_argument(f"--{name}", metavar=metavar, help=use)
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
@@ -44,19 +56,19 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
     tests = {}
     for text in chosen.files:
         name, versions, found = _read(text)
-        counts = Counter(one["result"] for one in found.values())
-        configuration = {"name": name} | versions
-        for result in RESULTS:
-            configuration[result] = counts[result]
+        configuration = {"name": name, **versions, **dict.fromkeys(RESULTS, 0)}
         configurations.append(configuration)
         for test, one in found.items():
-            tests.setdefault(test, {})[name] = one
+            result = one["result"]
+            configuration[result] += 1
+            by_name = tests.setdefault(test, {})
+            by_name[name] = one
 
-    names = {one["name"] for one in configurations}
+    names = {configuration["name"] for configuration in configurations}
     if len(names) < len(chosen.files):
         raise MistakeError("two reports have the same name. Use NAME=FILE")
 
-    tests = dict(sorted(tests.items()))
+    tests = _sorted(tests)
     nodes, results = _of_operators(tests)
     result = {
         "configurations": configurations,
@@ -64,7 +76,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
         "operator_tests": results,
         "tests": tests,
     }
-    for name, (_, _, text_of) in _FORMATS.items():
+    for name, (text_of, _) in _FORMS.items():
         path = getattr(chosen, name)
         if path:
             text = text_of(result)
@@ -82,40 +94,38 @@ def _of_operators(tests: dict) -> tuple[dict, dict]:
             of_model.update(one.pop("operators"))
 
         for name, one in by_name.items():
-            passed = one["result"] in OF_PASSED
+            result = one["result"]
             of_test = set(of_model)
             for ep, counts in one["nodes"].items():
                 of_test.update(counts)
-                if not passed:
+                if result not in OF_PASSED:
                     continue
                 for operator, count in counts.items():
                     nodes[operator][name][ep] += count
-
             for operator in of_test:
-                results[operator][name][one["result"]] += 1
-    return dict(sorted(nodes.items())), dict(sorted(results.items()))
+                results[operator][name][result] += 1
+    return _sorted(nodes), _sorted(results)
+
+
+def _sorted(table: dict) -> dict:
+    return dict(sorted(table.items()))
 
 
 def _by_name() -> dict[str, Counter]:
     return defaultdict(Counter)
 
 
-def _read(text: str) -> tuple[str, dict[str, str], dict[str, dict]]:
+def _read(text: str) -> tuple[str, dict, dict]:
     """Return a report's name, versions, and results by test. Of a test with several lines, the last one counts."""
     name, _, path = text.rpartition("=")
     versions = dict.fromkeys(VERSIONS, "")
     found = {}
     try:
-        content = Path(path).read_text(encoding="utf-8")
-        if path.endswith(".json"):
-            lines = _of_scoreboard(content)
-        else:
-            lines = map(json.loads, content.splitlines())
-
-        for line in lines:
+        for line in _lines(path):
             if line["outcome"] == "skipped" and _OTHER_DEVICE.search(line["reason"]):
                 continue
-            found[str(line["test"])] = _result(line)
+            test = str(line["test"])
+            found[test] = _result(line)
             for package in versions:
                 versions[package] = str(line.get(package, ""))
     except OSError as error:
@@ -125,25 +135,38 @@ def _read(text: str) -> tuple[str, dict[str, str], dict[str, dict]]:
     return name or Path(path).stem, versions, found
 
 
-def _of_scoreboard(content: str) -> Iterator[dict[str, object]]:
-    """Return the lines for a ``report.json`` of the ONNX Backend Scoreboard."""
+def _lines(path: str) -> Iterator[dict]:
+    """Yield the lines of a report, or for a ``report.json`` of the ONNX Backend Scoreboard, lines for its tests."""
+    content = Path(path).read_text(encoding="utf-8")
+    if not path.endswith(".json"):
+        for line in content.splitlines():
+            yield json.loads(line)
+        return
     report = json.loads(content)
     for outcome in ("passed", "failed", "skipped"):
         for test in report[outcome]:
-            yield {"test": test, "outcome": outcome, "reason": "", "models": []}
+            yield {
+                "test": test,
+                "outcome": outcome,
+                "reason": "",
+                "models": [],
+            }
 
 
 def _result(line: dict) -> dict[str, object]:
     """Return the result of a test, with its nodes on each EP and the operators of its models."""
-    nodes: dict[str, Counter] = {}
-    eps = set() if line["models"] else {""}  # "" is an unknown EP
+    nodes = defaultdict(Counter)
+    eps = set()
     for model in line["models"]:
         for ep, counts in model["operators"].items():
-            nodes.setdefault(ep, Counter()).update(counts)
+            nodes[ep].update(counts)
+            if counts:
+                eps.add(ep)
         if not model["operators"]:
             only_on_cpu = ON_ANY_DEVICE.issuperset(model["providers"])
-            eps.add(CPU if only_on_cpu else "")
-    eps.update(ep for ep, counts in nodes.items() if counts)
+            eps.add(CPU if only_on_cpu else _UNKNOWN)
+    if not line["models"]:
+        eps.add(_UNKNOWN)
 
     reason = str(line["reason"])
     failure = ""
@@ -173,22 +196,23 @@ def _failure(reason: str) -> str:
 
 def show(result: dict, page: Page) -> None:
     rows = [["", *RESULTS]]
-    for one in result["configurations"]:
-        row = [one["name"]]
+    for configuration in result["configurations"]:
+        row = [configuration["name"]]
         for kind in RESULTS:
-            row.append(str(one[kind]))
+            row.append(str(configuration[kind]))
         rows.append(row)
     page.table(rows)
     page.add()
     for kind, description in OF_PASSED.items():
         page.add(description, 9, kind)
 
-    for one in result["configurations"]:
-        name = one["name"]
+    for configuration in result["configurations"]:
+        name = configuration["name"]
         on_cpu = []
         for operator, by_name in result["operators"].items():
-            eps = by_name.get(name, {}).keys()
+            eps = set(by_name.get(name, ()))
             if eps == {CPU}:
                 on_cpu.append(operator)
-        if on_cpu and one["ep"] + one["mixed"]:
+        on_another_ep = configuration["ep"] or configuration["mixed"]
+        if on_cpu and on_another_ep:
             page.add(f"{name}: operators on the CPU EP alone: {', '.join(on_cpu)}")
