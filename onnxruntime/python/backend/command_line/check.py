@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("configuration", metavar="FILE|JSON|-", help=use)
 
 
-def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
+def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     settings, problems = configurations.validate(chosen.configuration)
     result = {
         "permitted": not problems,

@@ -25,7 +25,7 @@ from onnxruntime.backend.libraries import extensions, plugins
 from onnxruntime.backend.session import presence
 
 
-def read(text: str, convert: Callable[[str], dict] = configuration.parse) -> dict[str, object]:
+def read(text: str, convert: Callable[[str], dict] = configuration.parse) -> dict:
     """Return the configuration in a text, in the file with that name, or, for ``-``, in stdin."""
     inline = text.lstrip()[:1] in ("{", "[")
     if inline:
@@ -48,7 +48,7 @@ def read(text: str, convert: Callable[[str], dict] = configuration.parse) -> dic
         raise MistakeError(f"{place}: {error}") from None
 
 
-def validate(text: str) -> tuple[dict[str, object], list[dict[str, object]]]:
+def validate(text: str) -> tuple[dict, list[dict]]:
     """Return the settings that ORT would receive for a configuration, by keyword, with warnings; and all problems.
 
     The environment's configuration does not count. Empty text is an empty configuration, as in the environment.
@@ -83,7 +83,7 @@ def validate(text: str) -> tuple[dict[str, object], list[dict[str, object]]]:
     for warning in warnings:
         warn(warning)
 
-    result: dict[str, object] = {keyword: {} for keyword in KEYWORDS}
+    result = {keyword: {} for keyword in KEYWORDS}
     result |= permit.configuration()
     result["provider_options"] = _providers(permit)
     for keyword in LIBRARIES:
@@ -93,7 +93,7 @@ def validate(text: str) -> tuple[dict[str, object], list[dict[str, object]]]:
     return result, []
 
 
-def _faults(config: dict[str, object]) -> list[dict[str, object]]:
+def _faults(config: dict) -> list[dict]:
     """Remove settings of a wrong form, and return them and libraries that are not available as problems."""
     faults = list(configuration.faults(config))
     problems = []
@@ -101,18 +101,22 @@ def _faults(config: dict[str, object]) -> list[dict[str, object]]:
         problems.append(_problem(text, config, keyword, provider))
     for keyword, provider, _ in faults:
         if provider:
-            config.get(keyword, {}).pop(provider, None)
+            by_provider = config.get(keyword, {})
+            by_provider.pop(provider, None)
         else:
             config.pop(keyword, None)
 
-    for keyword, module in (("extensions", extensions), ("plugins", plugins)):
+    for keyword, module in (
+        ("extensions", extensions),
+        ("plugins", plugins),
+    ):
         for name in config.get(keyword, ()):
             for text in module.check([name]):
                 problems.append(_problem(text, config, keyword, key=name))
     return problems
 
 
-def _missing_defaults(config: Mapping[str, dict], permitted: Mapping) -> Iterator[str]:
+def _missing_defaults(config: Mapping, permitted: Mapping) -> Iterator[str]:
     """Return a warning for each setting that callers may choose from a list without a default in it."""
     for keyword, ep, names in configuration.tables(permitted):
         defaults = config.get(keyword) or {}
@@ -128,7 +132,7 @@ def _missing_defaults(config: Mapping[str, dict], permitted: Mapping) -> Iterato
             )
 
 
-def _providers(permit: Permit) -> list[dict[str, object]]:
+def _providers(permit: Permit) -> list[dict]:
     """Return the specified EPs, each with its options as ORT would receive them."""
     providers = []
     for name, settings in permit.providers.items():
@@ -153,7 +157,7 @@ def _kind_with(name: str, settings: Mapping) -> str:
     raise KeyError(name)
 
 
-def problem(error: object, specified: Mapping[str, object] | None = None) -> dict[str, object]:
+def problem(error: object, specified: Mapping | None = None) -> dict:
     """Return an error as data, with the setting that it concerns and the setting's value in a configuration.
 
     The fields of a ``MistakeError`` are those of its cause. An ``InputError`` adds its own attributes.
@@ -170,21 +174,27 @@ def problem(error: object, specified: Mapping[str, object] | None = None) -> dic
         error = error.__cause__
     if isinstance(error, (InputError, NotPermittedError)):
         found |= vars(error)
-    value: object = specified if found["keyword"] else None
-    for field in ("keyword", "provider", "key"):
-        name = found[field]
-        if name:
-            value = value.get(name) if isinstance(value, Mapping) else None
-    return found | {"value": value}
+
+    if found["keyword"]:
+        value = specified
+        for field in ("keyword", "provider", "key"):
+            name = found[field]
+            if not name:
+                continue
+            if not isinstance(value, Mapping):
+                value = {}
+            value = value.get(name)
+        found["value"] = value
+    return found
 
 
 def _problem(
     text: str,
-    specified: Mapping[str, object],
+    specified: Mapping,
     keyword: str,
     provider: str = "",
     key: str = "",
-) -> dict[str, object]:
+) -> dict:
     refusal = NotPermittedError(
         text,
         keyword=keyword,
@@ -195,7 +205,7 @@ def _problem(
     return problem(refusal, specified)
 
 
-def _remove(specified: dict[str, object], refusal: NotPermittedError) -> None:
+def _remove(specified: dict, refusal: NotPermittedError) -> None:
     """Remove a refused setting, so that the next problem appears; with an empty name, also the settings next to it."""
     *outer, last = filter(None, (refusal.keyword, refusal.provider, refusal.key))
     for name in outer:
@@ -204,7 +214,7 @@ def _remove(specified: dict[str, object], refusal: NotPermittedError) -> None:
 
 
 @contextlib.contextmanager
-def environment(config: Mapping[str, object], keywords: Iterable[str] = KEYWORDS) -> Iterator[None]:
+def environment(config: Mapping, keywords: Iterable[str] = KEYWORDS) -> Iterator[None]:
     """Add the libraries of a configuration to the environment, the only place that can specify them.
 
     The environment's ``permit`` does not narrow the settings of the command line, which are trusted.
@@ -220,8 +230,9 @@ def environment(config: Mapping[str, object], keywords: Iterable[str] = KEYWORDS
     for keyword in LIBRARIES:
         names = list(specified.get(keyword, ()))
         for name in config.get(keyword, ()):
-            # On the command line, the path of a file can be relative.
-            names.append(os.path.abspath(name) if os.path.isfile(name) else name)
+            if os.path.isfile(name):  # on the command line, the path of a file can be relative
+                name = os.path.abspath(name)  # noqa: PLW2901
+            names.append(name)
         changed[keyword] = names
     os.environ[ENVIRONMENT] = json.dumps(changed)
     try:

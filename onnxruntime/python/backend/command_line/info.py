@@ -42,7 +42,7 @@ _TWO_NODES = """<ir_version: 7, opset_import: ["": 13]>
 two_nodes (float[1, 4] X) => (float[1, 4] Y) { Z = Neg(X) Y = Abs(Z) }"""
 
 
-def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
+def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     kinds = presence.kinds()
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder, "model.onnx")
@@ -86,7 +86,7 @@ def _wheels() -> list[str]:
     return sorted(wheels)
 
 
-def _provider(name: str, kind: str, reason: str) -> dict[str, object]:
+def _provider(name: str, kind: str, reason: str) -> dict:
     devices = []
     for one in presence.plugin_devices(name):
         device = {"type": one.device.type.name, "vendor": one.device.vendor}

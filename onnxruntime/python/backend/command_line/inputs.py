@@ -16,7 +16,12 @@ from onnxruntime.backend.runs import tensors
 from onnxruntime.backend.runs.values import as_array
 
 
-def values(nodes: list, given: list[str], shapes: list[str], seed: int = 0) -> list[object]:
+def values(
+    nodes: list,
+    given: list[str],
+    shapes: list[str],
+    seed: int = 0,
+) -> list:
     """Return a value for each input of a session, from texts ``NAME=VALUE`` and ``NAME=1x3x224x224``.
 
     :raises InputError: if a text is not a value of the input.
@@ -29,7 +34,7 @@ def values(nodes: list, given: list[str], shapes: list[str], seed: int = 0) -> l
         if name in texts:
             problem = f"--shape {name}: the input has a value"
             raise MistakeError(f"{problem}. Expected a shape of a random input only")
-    _check_shapes(nodes, {*texts, *sizes})
+    _check_shapes(nodes, texts.keys() | sizes.keys())
 
     found = []
     for index, node in enumerate(nodes):
@@ -45,11 +50,12 @@ def values(nodes: list, given: list[str], shapes: list[str], seed: int = 0) -> l
 
 def _texts(nodes: list, given: list[str]) -> dict[str, str]:
     """Return the text of each input that is not random."""
-    only = nodes[0].name if len(nodes) == 1 else ""
     named = []
     for text in given:
-        if only and text.endswith(".npy") and not text.startswith(f"{only}="):
-            text = f"{only}={text}"  # noqa: PLW2901
+        if len(nodes) == 1 and text.endswith(".npy"):
+            only = f"{nodes[0].name}="
+            if not text.startswith(only):
+                text = only + text  # noqa: PLW2901
         named.append(text)
 
     texts = _by_name("--input", "NAME=VALUE", named, nodes)
@@ -60,17 +66,21 @@ def _texts(nodes: list, given: list[str]) -> dict[str, str]:
 
 
 def _check_shapes(nodes: list, specified: set[str]) -> None:
-    unspecified = [node for node in nodes if node.name not in specified]
+    unspecified = []
+    declarations = []
+    for node in nodes:
+        declarations.append(declaration(declared(node)))
+        if node.name not in specified:
+            unspecified.append(node)
     missing = free_shapes(unspecified)
     if not missing:
         return
-    found = "; ".join(map(declaration, map(declared, nodes)))
+    problem = f"inputs have free dimensions ({'; '.join(declarations)})"
     needed = "--shape " + " --shape ".join(missing)
-    problem = f"inputs have free dimensions ({found})"
     raise MistakeError(f"{problem}. Specify their shapes, for example {needed}")
 
 
-def declared(node) -> dict[str, object]:
+def declared(node) -> dict:
     """Return the name, type and shape of an input or output in the model."""
     return {
         "name": node.name,
@@ -81,12 +91,13 @@ def declared(node) -> dict[str, object]:
 
 def declaration(value: dict) -> str:
     """Return the name, type and shape of an input or output as text, such as ``X: float32[batch, 3]``."""
+    text = f"{value['name']}: {value['type']}"
     sizes = []
     for size in value["shape"] or ():
         sizes.append("?" if size is None else str(size))
-    # ORT reports an empty shape for a scalar, for any rank, and for a type without a shape.
-    shape = f"[{', '.join(sizes)}]" if sizes else ""
-    return f"{value['name']}: {value['type']}{shape}"
+    if sizes:  # ORT reports an empty shape for a scalar, for any rank, and for a type without a shape
+        text += f"[{', '.join(sizes)}]"
+    return text
 
 
 def free_shapes(nodes: list, size: int = 1, *, only_last: bool = True) -> list[str]:
@@ -94,25 +105,30 @@ def free_shapes(nodes: list, size: int = 1, *, only_last: bool = True) -> list[s
 
     The last free dimension has ``size``, or without ``only_last``, all but the first. The others have the size 1.
     """
-    sizes: dict[object, int] = {}
+    sizes = {}
     texts = []
     for node in nodes:
-        shape = list(node.shape)
-        last = len(shape) - 1
-        for axis, name in enumerate(shape):
+        shape = []
+        last = len(node.shape) - 1
+        for axis, name in enumerate(node.shape):
             if isinstance(name, int):
+                shape.append(name)
                 continue
-            large = axis == last if only_last else axis > 0
+            is_large = axis > 0
+            if only_last:
+                is_large = axis == last
             dimension = name or (node.name, axis)
-            shape[axis] = sizes.setdefault(dimension, size if large else 1)
+            free_size = size if is_large else 1
+            shape.append(sizes.setdefault(dimension, free_size))
         if shape != node.shape:
-            texts.append(f"{node.name}={'x'.join(map(str, shape))}")
+            text = "x".join(map(str, shape))
+            texts.append(f"{node.name}={text}")
     return texts
 
 
 def _by_name(flag: str, form: str, given: list[str], nodes: list) -> dict[str, str]:
     names = [node.name for node in nodes]
-    found = {}
+    by_name = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not equals:
@@ -120,8 +136,8 @@ def _by_name(flag: str, form: str, given: list[str], nodes: list) -> dict[str, s
         if name not in names:
             known = ", ".join(names) or "no input"
             raise MistakeError(f"{flag}: unknown input {name!a}. The model has: {known}")
-        found[name] = value
-    return found
+        by_name[name] = value
+    return by_name
 
 
 def _shape(name: str, text: str) -> tuple[int, ...]:
@@ -133,7 +149,11 @@ def _shape(name: str, text: str) -> tuple[int, ...]:
     return tuple(map(int, sizes))
 
 
-def _random(node, shape: tuple[int, ...], generator: np.random.Generator) -> np.ndarray:
+def _random(
+    node,
+    shape: tuple[int, ...],
+    generator: np.random.Generator,
+) -> np.ndarray:
     """Return random values that are the same in every invocation: floats from 0 to 1, and integers 0 or 1."""
     element = tensors.element_type(node.type)
     if element is None:
@@ -163,7 +183,8 @@ def _value(node, text: str) -> object:
         element = tensors.element_type(node.type)
         if element is None:
             return value
-        return as_array(value, tensors.dtype_of(element))
+        dtype = tensors.dtype_of(element)
+        return as_array(value, dtype)
     except OSError as error:
         reason = error.strerror or error
         raise MistakeError(f"--input {node.name}: cannot read {text}: {reason}") from None
@@ -178,17 +199,24 @@ def _value(node, text: str) -> object:
         ) from None
 
 
-def _with_integers(found: dict[str, object]) -> dict[int, object]:
+def _with_integers(found: dict) -> dict[int, object]:
     """Return an object in JSON, which has texts as keys, as a map with integers as keys."""
-    return dict(zip(map(int, found), found.values(), strict=True))
+    return {int(key): value for key, value in found.items()}
 
 
-def described(value: object) -> dict[str, object]:
+def described(value: object) -> dict:
     """Return the type and shape of an input or output value."""
-    if not isinstance(value, np.ndarray):
-        return {"type": type(value).__name__, "shape": None}
-    name = "string" if value.dtype.kind == "O" else value.dtype.name
-    return {"type": name, "shape": list(value.shape)}
+    shape = None
+    name = type(value).__name__
+    if isinstance(value, np.ndarray):
+        shape = list(value.shape)
+        name = value.dtype.name
+        if name == "object":
+            name = "string"
+    return {
+        "type": name,
+        "shape": shape,
+    }
 
 
 def writable(array: np.ndarray) -> np.ndarray:

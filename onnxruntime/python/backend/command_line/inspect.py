@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run.add_extension(parser)
 
 
-def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
+def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     config = {"provider_options": {CPU: {}}, "extensions": chosen.extension}
     rep = run.prepare(chosen.model, config)
     session = rep.session
@@ -50,55 +50,67 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
     return result, 0
 
 
-def _providers(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> list[dict[str, object]]:
+def _providers(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> list[dict]:
     """Return the nodes of each EP. Each EP except the CPU EP runs in a separate process."""
     words = [chosen.model, "--repeat", "0"]
     for name in itertools.chain(chosen.extension, of_environment().settings.get("extensions", [])):
         words += ["--extension", name]
     kinds = presence.kinds()
-    others = [name for name in kinds if name != CPU]
+    nodes = rep.node_assignment or {}
+    cpu = _provider(CPU, kinds.pop(CPU))
+    cpu["nodes"] = nodes.get(CPU)
 
-    nodes = (rep.node_assignment or {}).get(CPU)
-    found = [_provider(CPU, kinds[CPU], nodes)]
-    for name, (result, error) in info.on_each(others, words, chosen.plugin).items():
+    providers = [cpu]
+    results = info.on_each(kinds, words, chosen.plugin)
+    for name, (result, error) in results.items():
+        provider = _provider(name, kinds[name])
+        providers.append(provider)
         if error:
-            found.append(_provider(name, kinds[name], error=error))
+            provider["error"] = error
             continue
-        (of_ep,) = result["configurations"]
-        counts = of_ep["nodes"]
-        one = _provider(name, kinds[name], counts and counts.get(name, 0))
-        one["operators_on_cpu"] = of_ep["operators_on_cpu"]
-        one["runs_alone"] = of_ep["runs_alone"]
-        found.append(one)
-    return found
+        (ran,) = result["configurations"]
+        if ran["nodes"] is not None:
+            provider["nodes"] = ran["nodes"].get(name, 0)
+        for fact in ("operators_on_cpu", "runs_alone"):
+            provider[fact] = ran[fact]
+    return providers
 
 
-def _provider(name: str, kind: str, nodes: int | None = None, error: str = "") -> dict[str, object]:
+def _provider(name: str, kind: str) -> dict:
     return {
         "name": name,
         "kind": kind,
-        "nodes": nodes,
+        "nodes": None,
         "operators_on_cpu": {},
         "runs_alone": None,
-        "error": error,
+        "error": "",
     }
 
 
-def _of_file(path: Path) -> dict[str, object]:
+def _of_file(path: Path) -> dict:
     """Return the facts that the file of an ONNX model contains; of an ORT file, the size alone."""
-    found = {"bytes": path.stat().st_size}
+    facts = {
+        "bytes": path.stat().st_size,
+        "ir_version": None,
+        "opsets": None,
+        "parameters": None,
+    }
     try:
         model = onnx.load(path, load_external_data=False)
     except Exception:  # the classes of protobuf
-        return found | dict.fromkeys(("ir_version", "opsets", "parameters"))
+        return facts
 
     opsets = {}
     for imported in model.opset_import:
-        opsets[imported.domain or "ai.onnx"] = imported.version
+        domain = imported.domain or "ai.onnx"
+        opsets[domain] = imported.version
     parameters = 0
     for tensor in model.graph.initializer:
         parameters += math.prod(tensor.dims)
-    return found | {"ir_version": model.ir_version, "opsets": opsets, "parameters": parameters}
+    facts["ir_version"] = model.ir_version
+    facts["opsets"] = opsets
+    facts["parameters"] = parameters
+    return facts
 
 
 def _proposal(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> dict[str, str]:
@@ -116,26 +128,28 @@ def _proposal(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> dict[st
     return {"command": command, "error": error}
 
 
-def _working_shapes(rep: OnnxRuntimeBackendRep) -> tuple[tuple[str, ...], str]:
+def _working_shapes(rep: OnnxRuntimeBackendRep) -> tuple[list[str], str]:
     """Return the first shapes that work. If none work, return the first shapes, and the error of their run."""
     nodes = rep.session.get_inputs()
     until = time.monotonic() + _SECONDS
-    tries = {}  # an ordered set
+    tries = []
     for size, only_last in itertools.product(_SIZES, (True, False)):
         shapes = inputs.free_shapes(nodes, size, only_last=only_last)
-        tries[tuple(shapes)] = None
+        if shapes not in tries:
+            tries.append(shapes)
 
     error = ""
     for shapes in tries:
         try:
-            values = inputs.values(nodes, [], list(shapes))
-            rep.run(values, timeout=max(until - time.monotonic(), 0.1))
+            values = inputs.values(nodes, [], shapes)
+            left = until - time.monotonic()
+            rep.run(values, timeout=max(left, 0.1))
             return shapes, ""
         except Exception as failed:  # ORT raises classes without a common base
             error = error or one_line(failed)
             if isinstance(failed, MistakeError) or time.monotonic() > until:
                 break
-    return next(iter(tries)), error
+    return tries[0], error
 
 
 def show(result: dict, page: Page) -> None:
@@ -144,40 +158,54 @@ def show(result: dict, page: Page) -> None:
     if result["parameters"]:  # some exporters write the parameters into Constant nodes
         size += f", {result['parameters']:,} parameters"
     page.add(size, _COLUMN, "size")
-    if result["opsets"] is not None:
-        opsets = [f"{domain} {version}" for domain, version in result["opsets"].items()]
-        page.add(f"{', '.join(opsets)} (IR version {result['ir_version']})", _COLUMN, "opsets")
+    _show_opsets(result, page)
     for title in ("inputs", "outputs"):
-        page.rows(title, list(map(inputs.declaration, result[title])), _COLUMN)
-    for one in result["providers"]:
-        _show_provider(one, page)
+        declarations = map(inputs.declaration, result[title])
+        page.rows(title, declarations, _COLUMN)
+    for provider in result["providers"]:
+        _show_provider(provider, page)
 
     page.add()
-    error = result["run"]["error"]
+    proposal = result["run"]
+    error = proposal["error"]
     if error:
         page.add("This command fails. Change the shapes, or specify values with --input:")
     else:
         page.add("This command works with random inputs:")
-    page.add(result["run"]["command"], 2, wrap=False)  # a shell cannot run a command that is wrapped
+    page.add(proposal["command"], 2, wrap=False)  # a shell cannot run a command that is wrapped
     if error:
         page.add(f"Its error: {error}", 2)
 
 
-def _show_provider(one: dict, page: Page) -> None:
-    nodes = one["nodes"]
-    if one["error"]:
-        taken = f"cannot run this model: {one['error']}"
+def _show_opsets(result: dict, page: Page) -> None:
+    if result["opsets"] is None:
+        return
+    opsets = []
+    for domain, version in result["opsets"].items():
+        opsets.append(f"{domain} {version}")
+    listed = ", ".join(opsets)
+    page.add(f"{listed} (IR version {result['ir_version']})", _COLUMN, "opsets")
+
+
+def _show_provider(provider: dict, page: Page) -> None:
+    nodes = provider["nodes"]
+    on_cpu = provider["operators_on_cpu"]
+    if provider["error"]:
+        taken = f"cannot run this model: {provider['error']}"
     elif nodes is None:
         taken = "unknown number of nodes"
+    elif nodes == 1:
+        taken = "1 node"
     else:
-        taken = f"{nodes:,} node{'s' if nodes != 1 else ''}"
-    if nodes and one["operators_on_cpu"]:
-        taken += f"; on the CPU EP: {most_frequent(one['operators_on_cpu'])}"
-    label = "EPs" if one["name"] == CPU else ""
-    page.add(f"{one['name']} ({one['kind']}): {taken}", _COLUMN, label)
-    if one["runs_alone"] is None:
-        return
-    if one["runs_alone"]:
-        page.add(f"runs are not parallel: {one['runs_alone']}", _COLUMN + 2)
-    else:
+        taken = f"{nodes:,} nodes"
+    if nodes and on_cpu:
+        taken += f"; on the CPU EP: {most_frequent(on_cpu)}"
+
+    name = provider["name"]
+    label = "EPs" if name == CPU else ""
+    page.add(f"{name} ({provider['kind']}): {taken}", _COLUMN, label)
+    runs_alone = provider["runs_alone"]
+    if runs_alone:
+        page.add(f"runs are not parallel: {runs_alone}", _COLUMN + 2)
+    elif runs_alone is not None:
         page.add("runs of several threads are parallel", _COLUMN + 2)

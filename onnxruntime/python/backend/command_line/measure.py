@@ -30,7 +30,7 @@ def difference(
     expected: object,
     rtol: float,
     atol: float,
-) -> dict[str, object]:
+) -> dict:
     """Compare outputs with :func:`numpy.isclose`.
 
     The ``index`` is the place of the largest difference, with both values. The share of the elements beyond the
@@ -113,7 +113,7 @@ class _Difference:
         self._relative = max(self._relative, float(relative))
         return absolute, ~np.asarray(within)
 
-    def described(self) -> dict[str, object]:
+    def described(self) -> dict:
         result = {
             "within": self._beyond == 0,
             "absolute": self._absolute,
@@ -138,7 +138,7 @@ def _plain(value: object) -> object:
     return number if math.isfinite(number) else str(number)
 
 
-def _undefined(note: str) -> dict[str, object]:
+def _undefined(note: str) -> dict:
     return {
         "within": False,
         "absolute": None,

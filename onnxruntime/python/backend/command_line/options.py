@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--search", metavar="TEXT", default="", help="list only options that contain TEXT")
 
 
-def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
+def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     searched = chosen.search.lower()
     tables = []
     for _, title, provider, rules in _tables(chosen.scope):
@@ -125,7 +125,7 @@ def _of_providers(of_every: Mapping[str, refusals.Refused]) -> list[_Table]:
     return tables
 
 
-def _described(name: str, rule: Rule | refusals.Refused) -> dict[str, object]:
+def _described(name: str, rule: Rule | refusals.Refused) -> dict:
     if not isinstance(rule, Rule):
         return {
             "name": name,

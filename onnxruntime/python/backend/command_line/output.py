@@ -10,7 +10,7 @@ import contextlib
 import os
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
 
@@ -21,9 +21,10 @@ class MistakeError(Exception):
 def printable(text: str) -> str:
     """Return text with line breaks, and with an escape sequence for each other character that acts on a terminal."""
     characters = []
-    for one in text:
-        is_safe = one == "\n" or one.isprintable()
-        characters.append(one if is_safe else ascii(one)[1:-1])
+    for character in text:
+        if character != "\n" and not character.isprintable():
+            character = ascii(character)[1:-1]  # noqa: PLW2901
+        characters.append(character)
     return "".join(characters)
 
 
@@ -48,9 +49,10 @@ class Page:
     ) -> None:
         """Add text, wrapped between words, that starts at a column, with a label before it in the first line."""
         first = f"{printable(label):{indent}}"
+        width = self.width if wrap else sys.maxsize
         lines = textwrap.wrap(
             one_line(text),
-            self.width if wrap else sys.maxsize,
+            width,
             initial_indent=first,
             subsequent_indent=" " * max(indent, 2),
             break_long_words=False,  # a path that is broken cannot be copied
@@ -59,16 +61,18 @@ class Page:
         for line in lines or [first]:
             self._lines.append(line.rstrip())
 
-    def rows(self, label: str, texts: Sequence[str], indent: int) -> None:
+    def rows(self, label: str, texts: Iterable[str], indent: int) -> None:
         """Add a paragraph for each text, with a label before the first one."""
-        for index, text in enumerate(texts):
-            self.add(text, indent, "" if index else label)
+        for text in texts:
+            self.add(text, indent, label)
+            label = ""
 
     def table(self, rows: Sequence[Sequence[str]]) -> None:
         """Add rows of cells in columns: the first is aligned left, the others right. Cells of one word only."""
         widths = []
         for column in zip(*rows, strict=True):
-            widths.append(max(map(len, column)))
+            lengths = map(len, column)
+            widths.append(max(lengths))
         for row in rows:
             cells = list(map(str.rjust, row, widths))
             cells[0] = row[0].ljust(widths[0])

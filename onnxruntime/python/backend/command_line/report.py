@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{name}", metavar=metavar, help=use)
 
 
-def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
+def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     configurations = []
     tests = {}
     for text in chosen.files:
@@ -153,7 +153,7 @@ def _lines(path: str) -> Iterator[dict]:
             }
 
 
-def _result(line: dict) -> dict[str, object]:
+def _result(line: dict) -> dict:
     """Return the result of a test, with its nodes on each EP and the operators of its models."""
     nodes = defaultdict(Counter)
     eps = set()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection
 from html import escape
 from typing import NamedTuple
 
@@ -47,30 +47,30 @@ class Table(NamedTuple):
 _NODES = {"none": "none: ORT replaced the operator", "unknown": "unknown"}
 
 
-def place(eps: Iterable[str]) -> str:
+def place(eps: Collection[str]) -> str:
     """Return the result of a passed test with nodes on these EPs; ``""`` is an unknown EP."""
-    others = set(eps) - {CPU}
-    if "" in others:
+    if "" in eps:
         return "unknown"
-    if others and CPU in eps:
-        return "mixed"
-    if others:
-        return "ep"
-    return "cpu" if eps else "none"
+    if CPU not in eps:
+        return "ep" if eps else "none"
+    if len(eps) == 1:
+        return "cpu"
+    return "mixed"
 
 
 def totals(result: dict) -> Table:
     """Return the table of versions and of the number of tests with each result."""
     configurations = result["configurations"]
-    rows: dict[str, list[Cell]] = defaultdict(list)
-    for one in configurations:
+    rows = defaultdict(list)
+    for configuration in configurations:
         for package in VERSIONS:
-            rows[package].append(Cell(one[package] or "?"))
+            version = configuration[package] or "?"
+            rows[package].append(Cell(version))
         for kind, description in RESULTS.items():
             outcome = "passed" if kind in OF_PASSED else ""
-            cell = _number(one[kind], outcome, kind)
+            cell = _number(configuration[kind], outcome, kind)
             rows[f"{kind}: {description}"].append(cell)
-        failures = _failures(result, one["name"])
+        failures = _failures(result, configuration["name"])
         for kind, description in FAILURES.items():
             cell = _number(failures[kind], "failed", kind)
             rows[f"failed: {description}"].append(cell)
@@ -82,7 +82,8 @@ def _failures(result: dict, name: str) -> Counter[str]:
     counts = Counter()
     for by_name in result["tests"].values():
         if name in by_name:
-            counts[by_name[name]["failure"]] += 1
+            failure = by_name[name]["failure"]
+            counts[failure] += 1
     return counts
 
 
@@ -100,7 +101,8 @@ def operators(result: dict) -> Table:
         nodes = result["operators"].get(operator, {})
         cells = []
         for name in names:
-            cell = _of_operator(nodes.get(name, {}), results.get(name))
+            of_name = nodes.get(name, {})
+            cell = _of_operator(of_name, results.get(name))
             cells.append(cell)
         rows[operator] = cells
     return Table("Operator", names, rows)
@@ -109,13 +111,15 @@ def operators(result: dict) -> Table:
 def _of_operator(nodes: dict[str, int], results: Counter | None) -> Cell:
     if results is None:
         return Cell("no test")
-    ran = results.total() - results["skipped"]
-    if not ran:
-        return Cell(f"{results['skipped']} skipped", "skipped")
-
-    passed = ran - results["failed"]
     failed = results["failed"]
-    share = f"{passed} passed, {failed} failed ({100 * passed // ran}\N{NO-BREAK SPACE}%)"
+    skipped = results["skipped"]
+    ran = results.total() - skipped
+    if not ran:
+        return Cell(f"{skipped} skipped", "skipped")
+
+    passed = ran - failed
+    percent = 100 * passed // ran
+    share = f"{passed} passed, {failed} failed ({percent}\N{NO-BREAK SPACE}%)"
     if not passed:
         return Cell(share, "failed", "error")
     outcome = "failed" if failed else "passed"
@@ -143,14 +147,23 @@ def _of_test(one: dict | None) -> Cell:
         return Cell("not in this report")
     result = one["result"]
     failure = one["failure"]
+    reason = one["reason"]
     if failure:
-        text = f"failed, {FAILURES[failure]}: {one['reason']}"
-        cell = Cell(text, "failed", failure)
-    elif result == "skipped":
-        cell = Cell(f"skipped: {one['reason']}", "skipped")
-    else:
-        cell = Cell(f"{result}: {_nodes(one)}", "passed", result)
-    return cell._replace(text=cell.text.removesuffix(": "))
+        return _cell(f"failed, {FAILURES[failure]}", reason, "failed", failure)
+    if result == "skipped":
+        return _cell(result, reason, result)
+    return _cell(result, _nodes(one), "passed", result)
+
+
+def _cell(
+    text: str,
+    more: str,
+    outcome: str,
+    kind: str = "",
+) -> Cell:
+    if more:
+        text += f": {more}"
+    return Cell(text, outcome, kind)
 
 
 def _nodes(one: dict) -> str:
@@ -169,8 +182,10 @@ def _counts(counts: dict[str, int]) -> str:
     """Return the number of nodes on each EP, the CPU EP last."""
     texts = []
     for ep in sorted(counts, key=CPU.__eq__):
-        if counts[ep]:
-            texts.append(f"{ep.removesuffix('ExecutionProvider')} {counts[ep]}")
+        count = counts[ep]
+        if count:
+            name = ep.removesuffix("ExecutionProvider")
+            texts.append(f"{name} {count}")
     return ", ".join(texts)
 
 
@@ -181,20 +196,34 @@ def csv_text(result: dict) -> str:
     writer.writerow(("test", "configuration", "result", "failure", "nodes", "reason"))
     for test, by_name in result["tests"].items():
         for name, one in by_name.items():
-            row = (test, name, one["result"], one["failure"], _nodes(one), one["reason"])
+            row = (
+                test,
+                name,
+                one["result"],
+                one["failure"],
+                _nodes(one),
+                one["reason"],
+            )
             writer.writerow(row)
     return text.getvalue()
 
 
 def markdown(result: dict) -> str:
     """Return tables of the totals, the operators, and the tests that failed in some configuration."""
-    failed = tests(result)
+    failed = tests(result)._replace(title="Failed test")
     for test, cells in list(failed.rows.items()):
         outcomes = {cell.outcome for cell in cells}
         if "failed" not in outcomes:
             del failed.rows[test]
-    tables = (totals(result), operators(result), failed._replace(title="Failed test"))
-    return "\n".join(_markdown_table(table) for table in tables if table.rows)
+    texts = []
+    for table in (
+        totals(result),
+        operators(result),
+        failed,
+    ):
+        if table.rows:
+            texts.append(_markdown_table(table))
+    return "\n".join(texts)
 
 
 def _markdown_table(table: Table) -> str:

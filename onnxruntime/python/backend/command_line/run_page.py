@@ -19,52 +19,63 @@ _REFERENCES = {"difference": "the CPU EP", "difference_to_first": "configuration
 
 def show(result: dict, page: Page) -> None:
     page.add(result["model"], _COLUMN, "model")
-    page.rows("input", list(map(inputs.declaration, result["inputs"])), _COLUMN)
-    several = len(result["configurations"]) > 1
-    for number, found in enumerate(result["configurations"], 1):
+    declarations = map(inputs.declaration, result["inputs"])
+    page.rows("input", declarations, _COLUMN)
+    configurations = result["configurations"]
+    several = len(configurations) > 1
+    for number, ran in enumerate(configurations, 1):
         if several:
             page.add()
-            page.add(found["configuration"], 4, str(number))
-        if found["error"]:
-            page.add(found["error"]["message"], _COLUMN, "error")
+            page.add(ran["configuration"], 4, str(number))
+        error = ran["error"]
+        if error:
+            page.add(error["message"], _COLUMN, "error")
             continue
 
-        _show_settings(found, page)
-        _show_outputs(found["outputs"], page)
-        if found["latency_ms"] and not several:
-            _show_latency(found["latency_ms"], page)
+        _show_settings(ran, page)
+        _show_outputs(ran["outputs"], page)
+        latency = ran["latency_ms"]
+        if latency and not several:
+            _show_latency(latency, page)
     if several:
         page.add()
         _show_table(result, page)
 
 
-def _show_settings(found: dict, page: Page) -> None:
-    specified = found["provider_options"]
+def _show_settings(ran: dict, page: Page) -> None:
     providers = []
-    for one in found["providers"]:
-        providers.append(f"{one['name']} ({one['kind']})")
+    for provider in ran["providers"]:
+        providers.append(f"{provider['name']} ({provider['kind']})")
     page.add(", ".join(providers), _COLUMN, "providers")
+    specified = ran["provider_options"]
     for name, options in specified.items():
         _show_entries("provider_options", options, page, f"{name}.")
-    for name, options in found["unconfirmed"].items():
+    for name, options in ran["unconfirmed"].items():
         text = f"{name}: {', '.join(options)} (not reported, or without effect in this session)"
         page.add(text, _COLUMN, "unconfirmed")
     for keyword in ("session_options", "session_config", "run_config"):
-        _show_entries(keyword, found[keyword], page)
-    page.rows("extensions", found["extensions"], _COLUMN)
+        _show_entries(keyword, ran[keyword], page)
+    page.rows("extensions", ran["extensions"], _COLUMN)
 
-    if found["nodes"] is None:
+    nodes = ran["nodes"]
+    if nodes is None:
         return
     counts = []
-    for name, count in found["nodes"].items():
+    for name, count in nodes.items():
         if count or name in specified:
             counts.append(f"{count} on {name}")
     page.add(", ".join(counts), _COLUMN, "nodes")
-    if found["operators_on_cpu"]:
-        page.add(most_frequent(found["operators_on_cpu"]), _COLUMN, "on the CPU EP")
+    on_cpu = ran["operators_on_cpu"]
+    if on_cpu:
+        page.add(most_frequent(on_cpu), _COLUMN, "on the CPU EP")
 
 
-def _show_entries(label: str, entries: Mapping, page: Page, prefix: str = "") -> None:
+def _show_entries(
+    label: str,
+    entries: Mapping,
+    page: Page,
+    prefix: str = "",
+) -> None:
     rows = []
     for key, value in entries.items():
         rows.append(f"{prefix}{key} = {value}")
@@ -77,10 +88,10 @@ def most_frequent(operators: Mapping[str, int]) -> str:
     for name, count in operators.items():
         texts.append(f"{name} {count}")
     others = len(texts) - _MOST_OPERATORS
-    text = ", ".join(texts[:_MOST_OPERATORS])
-    if others <= 0:
-        return text
-    return f"{text}, and {others} other operator{'s' if others > 1 else ''}"
+    if others > 0:
+        plural = "s" if others > 1 else ""
+        texts[_MOST_OPERATORS:] = [f"and {others} other operator{plural}"]
+    return ", ".join(texts)
 
 
 def _show_outputs(outputs: list[dict], page: Page) -> None:
@@ -91,23 +102,28 @@ def _show_outputs(outputs: list[dict], page: Page) -> None:
                 _show_difference(output[kind], reference, page)
 
 
-def _show_difference(found: dict, reference: str, page: Page) -> None:
-    verdict = "matches" if found["within"] else "DIFFERS from"
-    reason = found["note"]
+def _show_difference(difference: dict, reference: str, page: Page) -> None:
+    verdict = "DIFFERS from"
+    if difference["within"]:
+        verdict = "matches"
+    reason = difference["note"]
     if not reason:
-        absolute = f"max absolute difference {found['absolute']:.2g}"
-        reason = f"{absolute}, max relative difference {found['relative']:.2g}"
+        absolute = f"max absolute difference {difference['absolute']:.2g}"
+        reason = f"{absolute}, max relative difference {difference['relative']:.2g}"
     page.add(f"{verdict} {reference} ({reason})", _COLUMN)
-    if found["index"] is not None:
-        place = f"largest difference at {found['index']}: {found['value']!r}, reference {found['reference']!r}"
-        page.add(f"{place}; {100 * found['beyond']:.3g} % of the elements beyond the tolerance", _COLUMN)
+    index = difference["index"]
+    if index is not None:
+        values = f"{difference['value']!r}, reference {difference['reference']!r}"
+        share = f"{100 * difference['beyond']:.3g} % of the elements beyond the tolerance"
+        page.add(f"largest difference at {index}: {values}; {share}", _COLUMN)
 
 
 def _show_latency(latency: dict, page: Page) -> None:
     figures = [f"{name} {latency[name]:.3g}" for name in _FIGURES]
-    runs = f"{latency['runs']} run{'s' if latency['runs'] > 1 else ''}"
-    text = f"{', '.join(figures)} ms ({runs}, after {latency['warm_up']} warm-up runs)"
-    page.add(text, _COLUMN, "latency")
+    listed = ", ".join(figures)
+    plural = "s" if latency["runs"] > 1 else ""
+    runs = f"{latency['runs']} run{plural}, after {latency['warm_up']} warm-up runs"
+    page.add(f"{listed} ms ({runs})", _COLUMN, "latency")
 
 
 def _show_table(result: dict, page: Page) -> None:
@@ -116,24 +132,25 @@ def _show_table(result: dict, page: Page) -> None:
     if result["tolerance"]:
         titles.append("outputs")
     rows = [["", *titles]]
-    for number, found in enumerate(result["configurations"], 1):
+    for number, ran in enumerate(result["configurations"], 1):
         cells = ["-"] * len(titles)
-        if found["error"]:
+        if ran["error"]:
             cells[0] = "failed"
-        elif found["latency_ms"]:
-            cells = _cells(found)
-        rows.append([str(number), *cells[: len(titles)]])
+        elif ran["latency_ms"]:
+            cells = _cells(ran)
+        row = [str(number), *cells]
+        rows.append(row[: len(titles) + 1])
     page.table(rows)
 
 
-def _cells(found: dict) -> list[str]:
-    latency = found["latency_ms"]
+def _cells(ran: dict) -> list[str]:
+    latency = ran["latency_ms"]
     cells = [f"{latency[name]:.3g}" for name in _FIGURES]
     ratio = latency["ratio_to_first"]
     cells.append("-" if ratio is None else f"{ratio:.2f}")
 
     verdict = "match"
-    for output in found["outputs"]:
+    for output in ran["outputs"]:
         for kind in _REFERENCES:
             if kind in output and not output[kind]["within"]:
                 verdict = "DIFFER"

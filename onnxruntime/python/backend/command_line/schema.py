@@ -23,12 +23,12 @@ from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES, PERMIT
 from onnxruntime.backend.request import MOST_ENTRIES
 
 
-def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
+def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     chosen.json = True
     return schema(), 0
 
 
-def schema() -> dict[str, object]:
+def schema() -> dict:
     """Return a JSON Schema, draft 2020-12, of all configurations that are permitted on some machine."""
     session_config = _table("Session config entries.", ort_options.SESSION_CONFIG)
     session_config["patternProperties"] = {}
@@ -80,7 +80,7 @@ def _pattern(family: Family) -> str:
     return f"^(?!(?:{'|'.join(known)})$){re.escape(family.prefix)}{family.rest}$"
 
 
-def _providers() -> dict[str, object]:
+def _providers() -> dict:
     """Return a schema for each EP: the options of one of its kinds."""
     schemas = {}
     for name, kinds in PROVIDERS.items():
@@ -91,7 +91,7 @@ def _providers() -> dict[str, object]:
     return schemas
 
 
-def _table(description: str, rules: Mapping[str, Rule]) -> dict[str, object]:
+def _table(description: str, rules: Mapping[str, Rule]) -> dict:
     return {
         "description": description,
         "type": "object",
@@ -100,7 +100,7 @@ def _table(description: str, rules: Mapping[str, Rule]) -> dict[str, object]:
     }
 
 
-def _rule(rule: Rule) -> dict[str, object]:
+def _rule(rule: Rule) -> dict:
     requires = conditions(rule)
     effect = rule.effect
     if requires:
