@@ -27,7 +27,10 @@ def _plain(report: Mapping) -> dict:
     """Return a copy that JSON can represent: a member of an enum becomes its name."""
     copied = {}
     for name, value in report.items():
-        copied[name] = _plain(value) if isinstance(value, Mapping) else getattr(value, "name", value)
+        if isinstance(value, Mapping):
+            copied[name] = _plain(value)
+        else:
+            copied[name] = getattr(value, "name", value)
     return copied
 
 
@@ -35,11 +38,13 @@ class OnnxRuntimeBackendRep(BackendRep):
     """A prepared model: an :class:`onnxruntime.InferenceSession`, its run config, and the settings that ORT reports."""
 
     # For a subclass that sets ``_session`` itself.
-    _applied, _runs = NOTHING_APPLIED, NOT_READY
+    _applied = NOTHING_APPLIED
+    _runs = NOT_READY
 
     def __init__(self, session, *, applied: Applied = NOTHING_APPLIED) -> None:
         """Use an ``InferenceSession``, or another object with ``get_inputs`` and ``run``, with permitted settings."""
-        self._session, self._applied = session, applied
+        self._session = session
+        self._applied = applied
         if "run_config" in applied.configuration:  # it can reserve a graph
             self._ready()
 
@@ -47,7 +52,8 @@ class OnnxRuntimeBackendRep(BackendRep):
         """Return the runs of the session that this prepared model has now."""
         runs = self._runs
         if not runs.are_of(self._session):
-            runs = self._runs = Runs.of(self.session, self._applied.configuration.get("run_config", NOTHING))
+            run_config = self._applied.configuration.get("run_config", NOTHING)
+            runs = self._runs = Runs.of(self.session, run_config)
             if self._session is not runs.session:  # another thread closed this prepared model
                 self._runs = NOT_READY
         return runs
@@ -107,7 +113,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
         ``prepare(model, **rep.configuration())`` applies it in any process. It does not contain :attr:`extensions`.
         """
-        return deepcopy({**self._applied.configuration})
+        return deepcopy(dict(self._applied.configuration))
 
     @property
     def session(self) -> InferenceSession:
@@ -117,13 +123,15 @@ class OnnxRuntimeBackendRep(BackendRep):
         Its ``run`` does not use the run config, and raises an error if the session captures graphs. On the OpenVINO EP,
         prepare the model again if a run of your own fails. If :meth:`run` fails, create your IO bindings again.
         """
-        if (session := self._session) is None:
+        session = self._session
+        if session is None:
             raise RuntimeError("The prepared model is closed")
         return session
 
     def close(self) -> None:
         """Release the session. Another prepared model on the same session, or a run that has not ended, keeps it."""
-        self._session, self._runs = None, NOT_READY
+        self._session = None
+        self._runs = NOT_READY
 
     def __enter__(self):
         return self
@@ -132,17 +140,29 @@ class OnnxRuntimeBackendRep(BackendRep):
         self.close()
 
     def __repr__(self) -> str:
-        name, session = type(self).__name__, self._session
+        name = type(self).__name__
+        session = self._session
         if session is None:
             return f"<{name}, closed>"
         path = getattr(session, "_model_path", None)
-        model = ascii(os.path.basename(path)) if path else f"graph {session.get_modelmeta().graph_name!a}"
-        nodes = self.node_assignment if "provider_options" in self._applied.configuration else None
-        configured = f" on {', '.join(session.get_providers())}" if nodes is None else f": {nodes}"
+        if path:
+            model = ascii(os.path.basename(path))
+        else:
+            model = f"graph {session.get_modelmeta().graph_name!a}"
+        text = f"{name} of {model}"
+
+        nodes = None
+        if "provider_options" in self._applied.configuration:
+            nodes = self.node_assignment
+        if nodes is None:
+            text += f" on {', '.join(session.get_providers())}"
+        else:
+            text += f": {nodes}"
         for report in ("provider_options", "session_options", "session_config", "run_config", "unconfirmed"):
             values = getattr(self, report)
-            configured += f", {report}={values!a}" if values else ""
-        return f"<{name} of {model}{configured}>"
+            if values:
+                text += f", {report}={values!a}"
+        return f"<{text}>"
 
     def __getattr__(self, name: str) -> NoReturn:
         """Suggest the replacement for a name of ``InferenceSession``."""
@@ -190,14 +210,17 @@ class OnnxRuntimeBackendRep(BackendRep):
         your own sessions. A process has one lock for CUDA and another for WebGPU. Other devices do not need a lock.
         """
         lock = self._ready().device_lock
-        return nullcontext() if lock is None else lock.alone()
+        if lock is None:
+            return nullcontext()
+        return lock.alone()
 
     def with_run_config(self, run_config: Mapping[str, object]) -> OnnxRuntimeBackendRep:
         """Return a new prepared model on the same session. The entries override prepared entries with the same key."""
         runs = self._ready()
         settings, without_effect = runs.settings.overridden_by(runs.circumstances, run_config)
         rep = self.__copy__()
-        rep._session, rep._runs = runs.session, runs.with_settings(settings)
+        rep._session = runs.session
+        rep._runs = runs.with_settings(settings)
         if settings.entries:
             rep._applied = self._applied.with_run_config(settings.entries, without_effect)
         return rep
@@ -234,7 +257,9 @@ class OnnxRuntimeBackendRep(BackendRep):
             runs = self._ready()
         if timeout is not None or cancellation is not None:
             return self._ready().run_limited(inputs, run_config, kwargs, timeout, cancellation)
-        call = runs.settings if run_config is None and not kwargs else runs.settings_of(run_config, kwargs)
+        call = runs.settings
+        if run_config is not None or kwargs:
+            call = runs.settings_of(run_config, kwargs)
         fast_run = runs.fast_run  # Python calls a local function faster than an attribute
         try:
             outputs = fast_run(inputs, call.options)

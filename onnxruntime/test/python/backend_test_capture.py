@@ -213,7 +213,7 @@ class CaptureBehaviour(Checks):
                     rep.run([x], **limits)
                 self.assertEqual(raised.exception.keyword, *limits)
                 self.check(rep.run([x], **limits, **without_capture), expected(x))
-            with mock.patch.object(limits, "Limited", side_effect=AssertionError("not limited")):
+            with mock.patch("onnxruntime.backend.limits.Limited", side_effect=AssertionError("not limited")):
                 for limits in ({}, {"timeout": None}, {"timeout": None, "cancellation": None}):
                     self.check(rep.run([x], **limits), expected(x))
         cancellation.cancel()

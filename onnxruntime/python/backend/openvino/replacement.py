@@ -32,7 +32,9 @@ class Origin:
     """The model from which ``prepare`` created an inner session, and from which a new one can be created."""
 
     def __init__(self, model: str | bytes, create: Callable[[], InferenceSession]) -> None:
-        self._model, self._create, self._files = model, create, _files_of(model)
+        self._model = model
+        self._create = create
+        self._files = _files_of(model)
         self.created: object = None  # the inner session that the backend created last
 
     def renew(self, session: InferenceSession) -> None:
@@ -46,8 +48,10 @@ class Origin:
             if fresh.get_providers() != session.get_providers():
                 raise RuntimeError(f"ORT created it with {', '.join(fresh.get_providers())} only")
             self.created = fresh._providers
-            attributes = {name: value for name, value in vars(fresh).items() if name != state.ATTRIBUTE}
-            vars(session).update(attributes)  # one operation of the dict: other threads read the session
+            attributes = vars(fresh).copy()
+            attributes.pop(state.ATTRIBUTE, None)
+            # One operation of the dict: other threads read the session.
+            vars(session).update(attributes)
         except Exception as error:
             problem = f"A run failed inside {OPENVINO}, and the session could not be replaced: {error}"
             raise RuntimeError(f"{problem}. Prepare the model again") from error
@@ -55,8 +59,10 @@ class Origin:
     def only_shapes_decide(self, session: InferenceSession) -> bool:
         """Return whether only the shapes of inputs decide whether a run fails in a session of the model."""
         try:
+            if not parallel_models.is_known(session):
+                return False
             with _content_of(self._model) as content:
-                if len(content) > parallel_models.MOST_BYTES or not parallel_models.is_known(session):
+                if len(content) > parallel_models.MOST_BYTES:
                     return False
                 model = ModelProto.FromString(content[:])
             self._check_files()
@@ -76,18 +82,29 @@ _LOCATION = rb"\n\x08location\x12([\x80-\xff]?[\x00-\x7f])"
 
 def _files_of(model: str | bytes) -> dict[str, tuple | None]:
     """Return values for each file of a model that change when the file is replaced or written."""
-    # Next to the model's file, or for a model from bytes in the current folder.
-    folder, stamps = ("", {}) if isinstance(model, bytes) else (os.path.dirname(model), {model: None})
+    stamps: dict[str, tuple | None] = {}
+    folder = ""  # for a model from bytes, ORT looks in the current folder
+    if not isinstance(model, bytes):
+        stamps[model] = None
+        folder = os.path.dirname(model)
     with suppress(OSError, ValueError), _content_of(model) as content:  # ORT reports a file that Python cannot map
-        for found in re.finditer(_LOCATION, content, re.DOTALL):
-            low, high = (*found[1], 0)[:2]
-            end = found.end() + low % 128 + 128 * high
-            stamps[os.path.join(folder, os.fsdecode(content[found.end() : end]))] = None
+        for location in re.finditer(_LOCATION, content, re.DOTALL):
+            start = location.end()
+            name = os.fsdecode(content[start : start + _length(location[1])])
+            stamps[os.path.join(folder, name)] = None
     for path in stamps:
         with suppress(OSError, ValueError):  # a weight can contain these bytes by chance
             status = os.stat(path)
-            stamps[path] = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+            stamps[path] = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
     return stamps
+
+
+def _length(encoded: bytes) -> int:
+    """Return the length that one or two bytes of protobuf encode: seven bits in each, the low ones first."""
+    length = encoded[0] % 128
+    if len(encoded) > 1:
+        length += 128 * encoded[1]
+    return length
 
 
 def _content_of(model: str | bytes) -> AbstractContextManager[bytes | mmap.mmap]:

@@ -38,7 +38,11 @@ def create(
 
 def order_of(session: InferenceSession) -> RunOrder:
     """Return the order of the runs of a session. A session of the caller is not replaced."""
-    return state.of(session).keep(_PART, lambda: RunOrder(weakref.ref(session), cannot_renew, lambda session: False))
+
+    def make() -> RunOrder:
+        return RunOrder(weakref.ref(session), cannot_renew, lambda session: False)
+
+    return state.of(session).keep(_PART, make)
 
 
 def _io_binding(session: weakref.ref[InferenceSession]) -> IOBinding:

@@ -28,7 +28,11 @@ _RELEASED_OPSETS = "session.allow_released_opsets_only"  # ORT before 1.32 ignor
 
 
 def create(
-    model: str | bytes, permit: Permit, libraries: Iterable[str], options: SessionOptions, released_opsets: bool = True
+    model: str | bytes,
+    permit: Permit,
+    libraries: Iterable[str],
+    options: SessionOptions,
+    released_opsets: bool = True,
 ) -> tuple[InferenceSession, tuple[str, ...]]:
     """Create a session from a permit, and return it with the names of the registered libraries of custom operators.
 
@@ -75,7 +79,8 @@ def _register(libraries: Iterable[str], options: SessionOptions) -> tuple[str, .
 def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
     """Create a session. The optional parts that it uses do this in their own way, one inside the other."""
     if permit.explicit:
-        create_session = partial(_create_with_specified, model, options, permit, _attach(options, permit))
+        providers = _attach(options, permit)
+        create_session = partial(_create_with_specified, model, options, permit, providers)
     else:
         create_session = partial(_create_with_available, model, options, permit)
     for part in parts.of_permit(permit):
@@ -89,9 +94,12 @@ def _create_with_available(model: str | bytes, options: SessionOptions, permit: 
     """Create a session with all available EPs, or with fewer if ORT cannot use them."""
     # A build with TensorRT's EP lists it on a machine without TensorRT, too.
     without_tensorrt = [name for name in permit.providers if name != TENSORRT]
-    for providers in dict.fromkeys([tuple(permit.providers), tuple(without_tensorrt)]):
+    attempts = [list(permit.providers)]
+    if TENSORRT in permit.providers:
+        attempts.append(without_tensorrt)
+    for providers in attempts:
         try:
-            session = InferenceSession(model, options, providers=list(providers), enable_fallback=0)
+            session = InferenceSession(model, options, providers=providers, enable_fallback=0)
             break
         except (RuntimeError, ValueError) as error:
             failures.reject_setting(error, permit.session_config)
@@ -117,7 +125,7 @@ def _create_with_specified(
     except Exception as error:
         # ORT's own exceptions are neither class, and describe a fault of the model, or from 1.32 on of a plugin EP.
         of_plugin = "PluginExecutionProviderFactory::CreateProvider" in str(error)
-        if not (of_plugin or isinstance(error, (RuntimeError, ValueError))):
+        if not of_plugin and not isinstance(error, (RuntimeError, ValueError)):
             raise
         advice = f"{failures.missing(specified)} ORT error: {error}"
         raise RuntimeError(f"ORT could not create a session with {names or 'the CPU EP'}. {advice}") from None
@@ -138,27 +146,39 @@ def _attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] |
     plugins = [name for name in permit.providers if permit.kinds[name] == "plugin"]
     # ORT registers TensorRT's plugin operators only for EPs in this argument. The argument preserves the options of
     # CUDA and CPU as well.
-    if TENSORRT in permit.providers and TENSORRT not in plugins:
-        if plugins:
-            problem = f"it cannot be combined with {', '.join(plugins)}: ORT ignores plugin EPs if TensorRT is attached"
-            reject(f"{problem}. Specify only one of them", "provider_options", TENSORRT)
-        return [(name, option_texts(name, permit.kinds[name], settings)) for name, settings in permit.providers.items()]
+    in_argument = TENSORRT in permit.providers and TENSORRT not in plugins
+    if in_argument and plugins:
+        problem = f"it cannot be combined with {', '.join(plugins)}: ORT ignores plugin EPs if TensorRT is attached"
+        reject(f"{problem}. Specify only one of them", "provider_options", TENSORRT)
+    argument = []
     for name, settings in permit.providers.items():
         texts = option_texts(name, permit.kinds[name], settings)
-        device = _choose_device(name, settings, texts) if name in plugins else None
+        argument.append((name, texts))
+        if in_argument:
+            continue
+        device = None
+        if name in plugins:
+            device = _choose_device(name, settings, texts)
         try:
-            if device:
-                options.add_provider_for_devices([device], texts)
-            else:
-                # Either API alone loses options: add_provider those of OpenVINO that its factory parses again from the
-                # entries, and the entries those that other EPs read from the call. The entries come first.
-                for option, text in texts.items():
-                    options.add_session_config_entry(f"ep.{name.lower()}.{option}", text)
-                options.add_provider(name, texts)
+            _attach_provider(options, name, texts, device)
         except Exception as error:
             failures.reject_absent_device(name, texts, error)
-            raise RuntimeError(f"{name} could not be attached. {failures.missing([name])} ORT error: {error}") from None
+            advice = failures.missing([name])
+            raise RuntimeError(f"{name} could not be attached. {advice} ORT error: {error}") from None
+    if in_argument:
+        return argument
     return None
+
+
+def _attach_provider(options: SessionOptions, name: str, texts: dict[str, str], device: object) -> None:
+    if device is not None:
+        options.add_provider_for_devices([device], texts)
+        return
+    # Either API alone loses options: add_provider those of OpenVINO that its factory parses again from the
+    # entries, and the entries those that other EPs read from the call. The entries come first.
+    for option, text in texts.items():
+        options.add_session_config_entry(f"ep.{name.lower()}.{option}", text)
+    options.add_provider(name, texts)
 
 
 def _choose_device(name: str, settings: Mapping[str, Setting], texts: dict[str, str]) -> object:

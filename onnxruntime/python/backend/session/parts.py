@@ -40,7 +40,8 @@ def capturing(session: InferenceSession) -> list[str]:
         if ep == WEBGPU:
             captures = WEBGPU in options and _webgpu_captures(session, option)
         else:
-            captures = is_on(options.get(ep, {}).get(option, ""))
+            texts = options.get(ep, {})
+            captures = is_on(texts.get(option, ""))
         if captures:
             eps.append(ep)
     return eps

@@ -75,7 +75,12 @@ class DirectRoute:
             outputs = self._guard.run(call.options, self._pass_to_ort, feeds, call.options)
         if not self._shared:
             return outputs
-        return [tensors.owned(output) if index in self._shared else output for index, output in enumerate(outputs)]
+        owned = []
+        for index, output in enumerate(outputs):
+            if index in self._shared:
+                output = tensors.owned(output)  # noqa: PLW2901
+            owned.append(output)
+        return owned
 
     def _pass_to_ort(self, feeds: dict[str, object], options: RunOptions) -> list:
         if not self._numpy_has_types:
@@ -108,7 +113,8 @@ class Runs:
     @classmethod
     def of(cls, session: object, run_config: Mapping[str, str]) -> Runs:
         """Return the runs of a session with these run config entries."""
-        runs = cls(session, fast_path.inner_of(session), ModelInputs(session))
+        inner = fast_path.inner_of(session)
+        runs = cls(session, inner, ModelInputs(session))
         runs._choose_route()
         return runs.with_settings(RunSettings(NOTHING, run_config))
 
@@ -131,7 +137,8 @@ class Runs:
             return []
         used = parts.of_session(self.session)
         # set_providers can have changed the EPs of the session.
-        state.of(self.session).keep_only({part.name for part in used})
+        names = [part.name for part in used]
+        state.of(self.session).keep_only(names)
         return used
 
     def are_of(self, session: object) -> bool:
@@ -141,7 +148,8 @@ class Runs:
     def with_settings(self, settings: RunSettings) -> Runs:
         """Return a copy with these prepared settings, whose graph id, if any, is reserved."""
         self.route.claim(settings.entries)
-        return replace(self, settings=settings, fast_run=self.route.fast_path(settings), settings_cache={})
+        fast_run = self.route.fast_path(settings)
+        return replace(self, settings=settings, fast_run=fast_run, settings_cache={})
 
     @property
     def is_ort(self) -> bool:
@@ -151,25 +159,25 @@ class Runs:
     @property
     def circumstances(self) -> Circumstances:
         """The circumstances of a run's settings, read only for settings that no earlier run had."""
-        return Circumstances.of_session(self.session, SESSION_ATTRIBUTES) if self.is_ort else Circumstances.expected(())
+        if not self.is_ort:
+            return Circumstances.expected(())
+        return Circumstances.of_session(self.session, SESSION_ATTRIBUTES)
 
     def settings_of(self, run_config: Mapping[str, object] | None, attributes: dict[str, object]) -> RunSettings:
         """Look up the settings of one run, or return those of an earlier run with the same arguments."""
         if type(run_config) is dict and len(run_config) <= MOST_ENTRIES:
             run_config = run_config.copy()  # another thread may change the caller's
         key = _key(run_config, attributes)
-        if (found := self.settings_cache.get(key)) is not None:
-            return found
+        settings = self.settings_cache.get(key)
+        if settings is not None:
+            return settings
         settings, without_effect = self.settings.overridden_by(self.circumstances, run_config, attributes)
         # A setting that is ignored or has no effect is warned about each time.
-        if key and not without_effect and len(settings.attributes) == len(attributes):
-            # No text of the caller is kept, except for text that ORT receives.
-            permitted = {*settings.entries.values(), *settings.attributes.values()}
-            values = (*(run_config or NOTHING).values(), *attributes.values())
-            if all(type(value) is not str or value in permitted for value in values):
-                if len(self.settings_cache) >= _MOST_SETTINGS:
-                    self.settings_cache.clear()
-                self.settings_cache[key] = settings
+        has_warnings = without_effect or len(settings.attributes) < len(attributes)
+        if key and not has_warnings and _sends_all_texts(settings, run_config or NOTHING, attributes):
+            if len(self.settings_cache) >= _MOST_SETTINGS:
+                self.settings_cache.clear()
+            self.settings_cache[key] = settings
         return settings
 
     def compute(self, inputs: object, call: RunSettings) -> list:
@@ -184,8 +192,10 @@ class Runs:
     def blame_inputs(self, error: Exception, feeds: Mapping[str, object]) -> None:
         """Raise an ``InputError`` in place of ORT's error if the inputs do not match the model."""
         # A session of the caller can pass its run to ORT. Its own errors are not replaced.
-        of_ort = self.is_ort or isinstance(error, InvalidArgument)
-        if of_ort and (problem := self.inputs.problem(feeds, type(error))):
+        if not (self.is_ort or isinstance(error, InvalidArgument)):
+            return
+        problem = self.inputs.problem(feeds, type(error))
+        if problem:
             raise problem from error
 
     def run_limited(
@@ -215,12 +225,29 @@ def _key(*arguments: object) -> bytes:
 
     Unlike a comparison, this calls no code of a caller's class. ``marshal`` would, and never ends for some lists.
     """
-    for given in arguments:
-        if given is not None and (type(given) is not dict or len(given) > MOST_ENTRIES):
+    for argument in arguments:
+        if argument is None:
+            continue
+        if type(argument) is not dict or len(argument) > MOST_ENTRIES:
             return b""
-        for key, value in given.items() if given else ():
+        for name, value in argument.items():
+            if type(name) is not str or len(name) > _LONGEST_KEPT:
+                return b""
             kind = type(value)
-            short = kind is int or kind is bool or (kind is str and len(value) <= _LONGEST_KEPT)
-            if type(key) is not str or len(key) > _LONGEST_KEPT or not short:
+            if kind is str:
+                if len(value) > _LONGEST_KEPT:
+                    return b""
+            elif kind is not int and kind is not bool:
                 return b""
     return marshal.dumps(arguments, 2)  # later versions depend on reference counts
+
+
+def _sends_all_texts(settings: RunSettings, *arguments: Mapping[str, object]) -> bool:
+    """Return whether ORT receives each text in the arguments. Other texts of a caller are not kept."""
+    sent = set(settings.entries.values())
+    sent.update(settings.attributes.values())
+    for argument in arguments:
+        texts = [value for value in argument.values() if type(value) is str]
+        if not sent.issuperset(texts):
+            return False
+    return True
