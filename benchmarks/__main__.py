@@ -18,7 +18,7 @@ import time
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
-from benchmarks import report
+from benchmarks import record, report
 from benchmarks.comparison import BY_HAND, RATIO, VALUE, Comparison, Figure, Row, figure
 
 # Modules of this package with COMPARISONS that every machine can run. Others can be specified.
@@ -79,6 +79,11 @@ def main() -> int:
     )
     parser.add_argument("--match", default="", help="measure only comparisons whose name contains this text")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument(
+        "--record",
+        action="store_true",
+        help=f"keep the last {record.KEPT} results in build/, and print each row that became slower",
+    )
     parser.add_argument("--document", type=Path, help="write the table into this file, and the picture next to it")
     parser.add_argument("--table", metavar="NAME", help="the table in the file to write, without the picture")
     arguments = parser.parse_args()
@@ -101,9 +106,14 @@ def main() -> int:
 
     rows, here = [one.row for one in measurements], machine()
     print("\n".join(f"{name}: {value}" for name, value in here.items()), *report.table(rows), sep="\n")
+    result = {"machine": here, "comparisons": report.plain(rows)}
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps({"machine": here, "comparisons": report.plain(rows)}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+    if arguments.record:
+        file = Path("build", f"{(arguments.json or Path('bench')).stem}-record.json")
+        print(*record.slower_rows(record.read(file), result), sep="\n")
+        record.add(file, result)
     if arguments.document:
         report.write_document(arguments.document, rows, here, arguments.table or "")
         if not arguments.table:

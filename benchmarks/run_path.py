@@ -60,8 +60,8 @@ def _bfloat16_by_hand(session: InferenceSession, feeds: Mapping[str, np.ndarray]
 
 def _comparisons() -> Iterator[Comparison]:
     for name, model, arrays, limit, limit_with_config in (
-        ("two nodes", models.two_nodes, [models.small_array()], 0.75, 0.86),
-        ("three inputs", models.three_inputs, [models.small_array()] * 3, 0.95, 0.95),
+        ("two nodes", models.two_nodes, [models.small_array()], 0.85, 0.95),
+        ("three inputs", models.three_inputs, [models.small_array()] * 3, 0.90, 0.95),
         ("Magika", models.magika, [models.magika_array()], 1.01, 1.01),
     ):
         plain = partial(_sides, model, arrays, "rep.run(arrays)", "session.run(None, feeds)")
@@ -87,9 +87,9 @@ def _comparisons() -> Iterator[Comparison]:
     yield Comparison("run, two nodes, attribute for this run", each, 1.0)
     mapping = partial(two_nodes, [array], "rep.run(feeds)", "session.run(None, feeds)")
     # The stock backend takes no mapping.
-    yield Comparison("run, two nodes, inputs in a dict", mapping, 0.9, stock=False)
+    yield Comparison("run, two nodes, inputs in a dict", mapping, 0.95, stock=False)
     value = partial(two_nodes, [OrtValue.ortvalue_from_numpy(array)], "rep.run(arrays)", "session.run(None, feeds)")
-    yield Comparison("run, two nodes, OrtValue", value, 1.0)
+    yield Comparison("run, two nodes, OrtValue", value, 0.95)
     bfloat16 = partial(
         _sides,
         models.bfloat16,

@@ -2,16 +2,18 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The benchmark judges steady figures only."""
+"""The benchmark judges steady figures only, and finds rows that became slower."""
 
 from __future__ import annotations
 
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks import record, report
 from benchmarks.comparison import BACKEND, BY_HAND, OF_STOCK, RATIO, VALUE, Comparison, Figure, Row, figure
 
 STEADY, UNSTEADY = Figure(1.1, 1.06, 1.16), Figure(1.1, 1.0, 1.12)
@@ -45,6 +47,40 @@ class JudgingTest(unittest.TestCase):
         ):
             with self.subTest(one):
                 self.assertIs(one.met, met)
+
+
+class RecordTest(unittest.TestCase):
+    def result(self, ratio: float = 1.0, *, busy: str = "", cpu: str = "a", build: str = "x1") -> dict:
+        figure_of_row = Figure(ratio, ratio, ratio)
+        memory = row(None, VALUE, None, value=Figure(ratio, ratio, ratio), unit="B")
+        rows = [row(None, ratio=figure_of_row, busy=busy), memory]
+        machine = {"CPU": cpu, "CPUs": "2", "Python": "3.11.7", "onnxruntime": f"1.32.0+backend.1.1.{build}"}
+        return {"machine": machine, "comparisons": report.plain(rows)}
+
+    def test_the_file_has_the_last_ten_results(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "new", "record.json")
+            self.assertEqual(record.read(file), [])
+            results = [self.result(float(number)) for number in range(1, 13)]
+            for result in results:
+                record.add(file, result)
+            ratios = [kept["comparisons"][0]["ratio"]["median"] for kept in record.read(file)]
+            self.assertEqual(ratios, [float(number) for number in range(3, 13)])
+
+    def test_rows_that_became_slower(self) -> None:
+        before = [self.result(ratio) for ratio in (0.5, 1.0, 3.0)]
+        (line,) = record.slower_rows(before, self.result(1.06, build="x2"))
+        self.assertIn("work", line)
+        self.assertIn("6%", line)
+        for results, new in (
+            (before, self.result(1.04)),
+            (before, self.result(1.06, busy="other processes used 1.0 CPUs")),
+            (before, self.result(1.06, cpu="b")),
+            ([self.result(busy="other processes used 1.0 CPUs")], self.result(2.0)),
+            ([], self.result(2.0)),
+        ):
+            with self.subTest(results=results, new=new):
+                self.assertEqual(list(record.slower_rows(results, new)), [])
 
 
 if __name__ == "__main__":
