@@ -134,13 +134,13 @@ def changed_keys() -> Iterator[tuple[str, dict]]:
     """Yield each permitted config key, and a configuration that sets it to a value far from its default."""
     # The stock backend lacks what this imports.
     from backend_differential_fuzz import TEXTS  # noqa: PLC0415
+    from backend_test_allowlist import bounds, listed_values  # noqa: PLC0415
 
     from onnxruntime.backend.allowlist.ort_options import RUN_CONFIG, SESSION_CONFIG  # noqa: PLC0415
 
     for keyword, table in (("session_config", SESSION_CONFIG), ("run_config", RUN_CONFIG)):
         for key, rule in table.items():
-            bounds = rule.kind.schema.get("anyOf", [{}])[0]
-            values = TEXTS.get(key) or rule.kind.schema.get("enum") or [bounds["minimum"], bounds["maximum"]]
+            values = TEXTS.get(key) or listed_values(rule.kind) or bounds(rule.kind, 16)
             value = next(value for value in reversed(values) if str(value) != rule.default.split(",")[0])
             parallel = {"execution_mode": "ORT_PARALLEL"} if key.startswith("session.inter_op.") else {}
             yield key, {keyword: {key: value}, **parallel}

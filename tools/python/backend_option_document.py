@@ -317,7 +317,7 @@ def _sent(title: str, name: str, rule: Rule | Refused) -> str:
         if (off, on) != ("0", "1"):
             words.append(f"`{off}`/`{on}`")
     elif type(rule.kind) is Choice:
-        words += [f"`{text}` for `{name}`" for name, text in rule.kind._spelling.items() if name != text]
+        words += [f"`{text}` for `{name}`" for name, text in rule.kind.spelling.items() if name != text]
     ep, _, kind = title.partition(", ")
     for carrier, text in option_texts(ep, kind, {name: Setting(rule, "", "", ("", "", None))}).items():
         if carrier != name:  # the EP reads the option inside another one

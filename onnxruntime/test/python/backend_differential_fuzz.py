@@ -37,6 +37,7 @@ from pathlib import Path
 import backend_test_observable_models as models
 import numpy as np
 import onnxruntime_test_python_backend_allowlist_ort_options_config_keys as config_keys
+from backend_test_allowlist import bounds, listed_values
 
 import onnxruntime
 import onnxruntime.backend
@@ -119,13 +120,13 @@ def trials() -> list[Trial]:
 
 def drawn(kind: Kind, name: str, draw: random.Random) -> object:
     """A value that a kind accepts, in one of the ways to write it."""
-    if "anyOf" in kind.schema:  # an integer
-        bounds = kind.schema["anyOf"][0]
-        low, high = bounds["minimum"], bounds.get("maximum", 6)
+    of_kind = bounds(kind, 6)
+    if of_kind is not None:
+        low, high = of_kind
         return draw.choice((low, high, draw.randint(low, high)))
     if type(kind) is Names:
-        return kind._separator.join(draw.sample(sorted(kind._known()), draw.randint(1, 3)))
-    return draw.choice(TEXTS[name] if name in TEXTS else kind.schema["enum"])
+        return kind.separator.join(draw.sample(sorted(kind.known()), draw.randint(1, 3)))
+    return draw.choice(TEXTS[name] if name in TEXTS else listed_values(kind))
 
 
 def some(table: dict, draw: random.Random, most: int) -> dict[str, object]:

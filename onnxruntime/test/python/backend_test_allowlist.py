@@ -17,6 +17,7 @@ from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Circumstances, Permit
+from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Kind, Member, Threads
 from onnxruntime.backend.request import of_call
 
 _TABLES = [table for kinds in PROVIDERS.values() for table in kinds.values()]
@@ -55,3 +56,25 @@ def run_config(given: object, at: Circumstances = NEWEST) -> dict:
 
 def run_attributes(given: dict) -> dict:
     return look_up.attributes(RUN_ATTRIBUTES, given, NEWEST)[0]
+
+
+def listed_values(kind: Kind) -> list[object]:
+    """Return the JSON values that a kind accepts, if these are few."""
+    if isinstance(kind, Fixed):
+        return [kind.value, int(kind.value), str(int(kind.value))]
+    if isinstance(kind, Flag):
+        return [True, False, 1, 0, "1", "0"]
+    if isinstance(kind, Integer) and type(kind.values) is not range:
+        return [*kind.values, *map(str, kind.values)]
+    if isinstance(kind, (Choice, Member)):
+        return [*(kind.spelling if isinstance(kind, Choice) else kind.by_name)]
+    return []
+
+
+def bounds(kind: Kind, highest: int) -> tuple[int, int] | None:
+    """Return the least and the greatest integer that a kind accepts; ``highest`` if that depends on the machine."""
+    if isinstance(kind, Threads):
+        return kind.low, highest
+    if isinstance(kind, Integer) and type(kind.values) is range:
+        return kind.values[0], kind.values[-1]
+    return None

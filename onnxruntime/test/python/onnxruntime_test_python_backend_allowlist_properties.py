@@ -28,6 +28,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
+from backend_test_allowlist import bounds, listed_values
 from backend_test_hostile_values import Int, Str
 from backend_test_models import skip_file, two_nodes
 
@@ -152,19 +153,19 @@ def allowed(kind: Kind, text: object) -> bool:
     if not re.fullmatch(r"[ -~]*", text, re.ASCII):
         return False
     if type(kind) is Fixed:
-        return text == kind._spelling[kind.value]
+        return text == kind.spelling[kind.value]
     if type(kind) is Flag:
-        return text in kind._spelling
+        return text in kind.spelling
     if type(kind) is Integer:
-        return re.fullmatch(r"0|-?[1-9][0-9]*", text) is not None and int(text) in kind._values
+        return re.fullmatch(r"0|-?[1-9][0-9]*", text) is not None and int(text) in kind.values
     if type(kind) is Threads:
-        return re.fullmatch("[0-9]+", text) is not None and kind._low <= int(text) <= max(16, 4 * os.cpu_count())
+        return re.fullmatch("[0-9]+", text) is not None and kind.low <= int(text) <= max(16, 4 * os.cpu_count())
     if type(kind) is Choice:
-        return text in kind._spelling.values()
+        return text in kind.spelling.values()
     if type(kind) is Names:
-        return (kind._empty and not text) or all(name in kind._known() for name in text.split(kind._separator))
+        return (kind.empty and not text) or all(name in kind.known() for name in text.split(kind.separator))
     if type(kind) is Text:
-        return len(text) <= kind._max_bytes and re.fullmatch(kind._pattern, text) is not None
+        return len(text) <= kind.max_bytes and re.fullmatch(kind.pattern, text) is not None
     raise AssertionError(f"this test does not support the kind {kind}")
 
 
@@ -187,7 +188,7 @@ def check_text(rules: dict[str, Verdict], name: object, text: object, given: dic
 
 def check_given(kind: Kind, value: object) -> None:
     """Check that an accepted value has an exact type, and that its text is printable ASCII."""
-    if type(kind) is Member and type(value) is kind._type:
+    if type(kind) is Member and type(value) is kind.enum:
         return
     CASE.assertTrue(type(value) in (bool, int, float, str) or type(value).__module__ == "numpy", type(value))
     if isinstance(value, str):
@@ -199,7 +200,7 @@ def check_attribute(rules: dict[str, Verdict], name: str, value: object, given: 
     kind = rules[name].kind
     check_given(kind, given[name])
     if type(kind) is Member:
-        CASE.assertIs(type(value), kind._type)
+        CASE.assertIs(type(value), kind.enum)
     else:
         CASE.assertIn(type(value), (bool, int, str))
         CASE.assertTrue(allowed(kind, kind.render(value)))
@@ -287,21 +288,20 @@ def values(rule: Verdict) -> st.SearchStrategy:
     if type(rule) is not Rule:
         return HOSTILE
     kind = rule.kind
-    if "enum" in kind.schema:
+    if listed_values(kind):
         others = [True, False, 0, 1, "0", "1", np.bool_(True), np.int8(0)] if isinstance(kind, Flag) else []
-        spelling = getattr(kind, "_spelling", ())
+        spelling = getattr(kind, "spelling", ())
         others += spelling.values() if type(kind) is Choice else spelling
-        numbers = [number + step for number in getattr(kind, "_values", ()) for step in (-1, 1)]
-        return st.sampled_from([*kind.schema["enum"], *others, *numbers, *getattr(kind, "_by_name", {}).values()])
-    if "anyOf" in kind.schema:
-        bounds = kind.schema["anyOf"][0]
-        low, high = bounds["minimum"], bounds.get("maximum", 20)
+        numbers = [number + step for number in getattr(kind, "values", ()) for step in (-1, 1)]
+        return st.sampled_from([*listed_values(kind), *others, *numbers, *getattr(kind, "by_name", {}).values()])
+    if of_kind := bounds(kind, 20):
+        low, high = of_kind
         near = [low, high, low - 1, high + 1, 2, 16, 1024, 2**31]
         return st.sampled_from([*near, *map(str, near)]) | st.integers(low - 1, high)
     if type(kind) is Names:
-        known = st.lists(st.sampled_from(sorted(kind._known())), min_size=1, max_size=3)
-        return known.map(kind._separator.join)
-    return texts(kind._pattern)
+        known = st.lists(st.sampled_from(sorted(kind.known())), min_size=1, max_size=3)
+        return known.map(kind.separator.join)
+    return texts(kind.pattern)
 
 
 # The default alphabet. Hypothesis needs 3 s to compute the default itself.

@@ -11,7 +11,7 @@ import re
 import unittest
 from collections.abc import Iterator
 
-from backend_test_allowlist import NEWEST, permit
+from backend_test_allowlist import NEWEST, listed_values, permit
 
 import onnxruntime
 import onnxruntime.backend
@@ -80,7 +80,7 @@ class TableTest(unittest.TestCase):
 
     def test_graph_capture_where_runs_are_made_for_it(self) -> None:
         permitted = {  # each option that captures graphs, with whether it can be on
-            (name, kind, option): True in rule.kind.schema["enum"]
+            (name, kind, option): True in listed_values(rule.kind)
             for name, kind, option, rule in rules()
             if re.search("cuda_graph|hip_graph|capture", option.lower())
         }

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -51,8 +51,6 @@ class Kind:
     """A kind of value."""
 
     accepts: str  # the accepted values, for messages and documents
-    # A JSON Schema of the accepted JSON values. It accepts strings of digits that are out of range, too.
-    schema: Mapping[str, object]
     # The reason why a value that ORT or the EP accepts is not permitted. `parse` raises it.
     forbidden = ""
     # Whether the backend sends the only permitted value even if no caller specifies it.
@@ -80,9 +78,8 @@ class Flag(Kind):
     """On or off, in the spelling that the option's parser accepts."""
 
     def __init__(self, off: str = "0", on: str = "1") -> None:
-        self._spelling = (off, on)
+        self.spelling = (off, on)
         self.accepts = "True/False, 0/1 or '0'/'1'"
-        self.schema = {"enum": [True, False, 1, 0, "1", "0"]}
 
     def parse(self, value: object) -> bool:
         value = plain(value)
@@ -91,7 +88,7 @@ class Flag(Kind):
         return bool(int(value))
 
     def render(self, parsed: object) -> str:
-        return self._spelling[parsed]
+        return self.spelling[parsed]
 
     def read(self, text: str) -> bool:
         if is_on(text):
@@ -116,7 +113,6 @@ class Fixed(Flag):
         self.forbidden = forbidden
         self.always = always
         self.accepts = f"{value}, {value:d} or '{value:d}'"
-        self.schema = {"enum": [value, int(value), f"{value:d}"]}
 
     def parse(self, value: object) -> bool:
         if super().parse(value) is not self.value:
@@ -135,34 +131,23 @@ class Integer(Kind):
         among: tuple[int, ...] = (),
         flags: bool = False,
     ) -> None:
-        self._flags = flags
+        self.flags = flags
         if among:
-            self._values = among
-            texts = list(map(str, among))
-            self.accepts = f"one of {', '.join(texts)}"
-            self.schema = {"enum": list(among) + texts}
+            self.values = among
+            self.accepts = f"one of {', '.join(map(str, among))}"
         else:
-            self._values = range(low, high + 1)
+            self.values = range(low, high + 1)
             self.accepts = f"an integer from {low} to {high}"
-            self.schema = _digits(minimum=low, maximum=high)
         if flags:
             self.accepts = f"True/False or {self.accepts}"
-            self.schema["anyOf"].append({"enum": [True, False]})
 
     def parse(self, value: object) -> int:
-        if self._flags and type(value) in (bool, np.bool_):
+        if self.flags and type(value) in (bool, np.bool_):
             return int(value)
         number = whole(value)
-        if number not in self._values:
+        if number not in self.values:
             raise ValueError("out of range")
         return number
-
-
-def _digits(**bounds: int) -> dict[str, list[object]]:
-    """Return the schema of an integer within bounds, or of its digits."""
-    number = {"type": "integer", **bounds}
-    digits = {"type": "string", "pattern": "^-?[0-9]{1,20}$"}
-    return {"anyOf": [number, digits]}
 
 
 class Threads(Kind):
@@ -173,18 +158,17 @@ class Threads(Kind):
     """
 
     def __init__(self, low: int = 0, forbidden: str = "") -> None:
-        self._low = low
+        self.low = low
         self.forbidden = forbidden  # why 1 is not permitted, if so
         self.accepts = f"an integer from {low} to 16, or to 4 times the number of usable CPUs, if that is more"
-        self.schema = _digits(minimum=low)  # the maximum depends on the machine
 
     def parse(self, value: object) -> int:
         number = whole(value)
         if number == 1 and self.forbidden:
             raise ValueError(self.forbidden)
         high = max(16, 4 * len(CPUS))
-        if not self._low <= number <= high:
-            raise ValueError(f"out of range, which is {self._low} to {high} on this machine")
+        if not self.low <= number <= high:
+            raise ValueError(f"out of range, which is {self.low} to {high} on this machine")
         return number
 
 
@@ -236,21 +220,20 @@ class Choice(Kind):
     """One of a few exact names; ``spelled`` maps more names to the strings that ORT receives instead."""
 
     def __init__(self, *names: str, **spelled: str) -> None:
-        self._spelling = dict(zip(names, names, strict=True)) | spelled
-        self.accepts = f"one of {', '.join(map(repr, self._spelling))}"
-        self.schema = {"enum": list(self._spelling)}
+        self.spelling = dict(zip(names, names, strict=True)) | spelled
+        self.accepts = f"one of {', '.join(map(repr, self.spelling))}"
 
     def parse(self, value: object) -> str:
         value = _text(value)
-        if value not in self._spelling:
+        if value not in self.spelling:
             raise ValueError("not one of the accepted names")
         return value
 
     def render(self, parsed: object) -> str:
-        return self._spelling[parsed]
+        return self.spelling[parsed]
 
     def read(self, text: str) -> str:
-        for name, sent in self._spelling.items():
+        for name, sent in self.spelling.items():
             if sent == text:
                 return name
         return self.parse(text)
@@ -260,19 +243,18 @@ class Member(Kind):
     """A member of one of ORT's enums, or its exact name."""
 
     def __init__(self, *members: object) -> None:
-        self._type = type(members[0])
-        self._by_name = {member.name: member for member in members}
-        self.accepts = f"a member of {self._type.__name__} or its name: {', '.join(self._by_name)}"
-        self.schema = {"enum": list(self._by_name)}
+        self.enum = type(members[0])
+        self.by_name = {member.name: member for member in members}
+        self.accepts = f"a member of {self.enum.__name__} or its name: {', '.join(self.by_name)}"
 
     def parse(self, value: object) -> object:
         # ORT's enums create an object from any number, such as ExecutionMode(77). Its name is "???".
         name = value
-        if type(value) is self._type:
+        if type(value) is self.enum:
             name = value.name
-        if type(name) is not str or name not in self._by_name:
+        if type(name) is not str or name not in self.by_name:
             raise ValueError("not a member of this enum")
-        return self._by_name[name]
+        return self.by_name[name]
 
 
 class Names(Kind):
@@ -289,25 +271,24 @@ class Names(Kind):
         *,
         empty: bool = False,
     ) -> None:
-        self._known = known
-        self._separator = separator
-        self._empty = empty
+        self.known = known
+        self.separator = separator
+        self.empty = empty
         self.accepts = accepts
-        self.schema = {"type": "string", "$comment": accepts}
 
     def parse(self, value: object) -> tuple[str, ...]:
         text = _text(value)
-        if self._empty and text == "":
+        if self.empty and text == "":
             return ()
-        known = set(self._known())
-        is_short = text.count(self._separator) < len(known)
-        names = text.split(self._separator) if is_short else []
+        known = set(self.known())
+        is_short = text.count(self.separator) < len(known)
+        names = text.split(self.separator) if is_short else []
         if not names or not known.issuperset(names):
             raise ValueError("it contains a name that is not permitted")
         return tuple(names)
 
     def render(self, parsed: object) -> str:
-        return self._separator.join(parsed)
+        return self.separator.join(parsed)
 
 
 class Text(Kind):
@@ -321,23 +302,18 @@ class Text(Kind):
         max_bytes: int = 256,
         once: str = "",
     ) -> None:
-        self._pattern = pattern
-        self._max_bytes = max_bytes
-        self._once = once
+        self.pattern = pattern
+        self.max_bytes = max_bytes
+        self.once = once
         self.accepts = f"{accepts} (at most {max_bytes} bytes of text)"
-        self.schema = {
-            "type": "string",
-            "maxLength": max_bytes,
-            "pattern": f"^(?:{pattern})$",
-        }
 
     def parse(self, value: object) -> str:
         value = _text(value)
-        is_short = len(value) <= self._max_bytes
-        if not is_short or not re.fullmatch(self._pattern, value, re.ASCII):
+        is_short = len(value) <= self.max_bytes
+        if not is_short or not re.fullmatch(self.pattern, value, re.ASCII):
             raise ValueError("not of the accepted form")
-        if self._once:
-            parts = re.findall(self._once, value)
+        if self.once:
+            parts = re.findall(self.once, value)
             if len(parts) > len(set(parts)):
                 raise ValueError("a part appears twice")
         return value

@@ -19,6 +19,7 @@ from onnxruntime.backend.allowlist import ort_options
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Family, Rule
 from onnxruntime.backend.command_line.options import conditions
+from onnxruntime.backend.command_line.value_schemas import schema_of
 from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES, PERMIT
 from onnxruntime.backend.request import MOST_ENTRIES
 
@@ -33,7 +34,7 @@ def schema() -> dict:
     session_config = _table("Session config entries.", ort_options.SESSION_CONFIG)
     session_config["patternProperties"] = {}
     for family in ort_options.SESSION_FAMILIES:
-        session_config["patternProperties"][_pattern(family)] = family.rule.kind.schema
+        session_config["patternProperties"][_pattern(family)] = schema_of(family.rule.kind)
     names = {"type": "array", "items": {"type": "string", "minLength": 1}}
     release = f"onnxruntime.backend {__version__} for ONNX Runtime {onnxruntime.__version__}"
     return {
@@ -49,7 +50,7 @@ def schema() -> dict:
                 "type": "object",
                 "maxProperties": MOST_ENTRIES,
                 "propertyNames": {"minLength": 1},
-                "additionalProperties": ort_options.FREE_DIMENSION.kind.schema,
+                "additionalProperties": schema_of(ort_options.FREE_DIMENSION.kind),
             },
             "provider_options": {
                 "description": "Execution providers in order, each with its options.",
@@ -106,4 +107,4 @@ def _rule(rule: Rule) -> dict:
     if requires:
         effect += f" Requires {'; and '.join(requires)}."
     description = f"{effect} Default: {rule.default or 'empty'}."
-    return {"description": description} | rule.kind.schema
+    return {"description": description} | schema_of(rule.kind)

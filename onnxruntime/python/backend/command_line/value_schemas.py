@@ -1,0 +1,57 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""JSON Schemas of the values that the kinds of values accept."""
+
+from __future__ import annotations
+
+from onnxruntime.backend.allowlist.value_kinds import (
+    Choice,
+    Fixed,
+    Flag,
+    Integer,
+    Kind,
+    Member,
+    Text,
+    Threads,
+)
+
+
+def schema_of(kind: Kind) -> dict[str, object]:
+    """Return a schema of the JSON values that a kind accepts. It accepts strings of digits out of range, too."""
+    if isinstance(kind, Fixed):
+        return {"enum": [kind.value, int(kind.value), f"{kind.value:d}"]}
+    if isinstance(kind, Flag):
+        return {"enum": [True, False, 1, 0, "1", "0"]}
+    if isinstance(kind, Integer):
+        return _schema_of_integer(kind)
+    if isinstance(kind, Threads):
+        return _digits(minimum=kind.low)  # the maximum depends on the machine
+    if isinstance(kind, Choice):
+        return {"enum": list(kind.spelling)}
+    if isinstance(kind, Member):
+        return {"enum": list(kind.by_name)}
+    if isinstance(kind, Text):
+        return {
+            "type": "string",
+            "maxLength": kind.max_bytes,
+            "pattern": f"^(?:{kind.pattern})$",
+        }
+    return {"type": "string", "$comment": kind.accepts}
+
+
+def _schema_of_integer(kind: Integer) -> dict[str, object]:
+    if type(kind.values) is not range:
+        return {"enum": [*kind.values, *map(str, kind.values)]}
+    schema = _digits(minimum=kind.values[0], maximum=kind.values[-1])
+    if kind.flags:
+        schema["anyOf"].append({"enum": [True, False]})
+    return schema
+
+
+def _digits(**bounds: int) -> dict[str, list[object]]:
+    """Return the schema of an integer within bounds, or of its digits."""
+    number = {"type": "integer", **bounds}
+    digits = {"type": "string", "pattern": "^-?[0-9]{1,20}$"}
+    return {"anyOf": [number, digits]}
