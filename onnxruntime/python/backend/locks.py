@@ -39,11 +39,12 @@ a Python function, after a call of a C function, and before the next iteration o
 
 - One C call takes a lock and records it (:func:`_take`), inside the ``try`` statement that releases the lock.
 - The release is one call of a C function, without a new object and without a deeper call than taking the lock.
+- Between the two is no loop: Python 3.14 can jump back to its start without the protection of the ``try`` statement.
 - A thread is entered in ``_running`` by an assignment immediately before a ``try`` statement, and removed by the first
   statement of its ``finally`` block. Python calls no signal handler between these steps.
 - ``_owner`` is not reset. A value that is out of date costs another thread one short wait.
 
-A ``with`` statement cannot guarantee this for ``rep.device_lock()``, see :class:`_AloneBlock`.
+A ``with`` statement cannot guarantee this for ``rep.device_lock()``, see :meth:`SessionLock.alone`.
 
 **Threads without a global interpreter lock**
 
@@ -64,7 +65,8 @@ import gc
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from operator import call
 from threading import Lock, RLock, get_ident, local
 
@@ -190,9 +192,22 @@ class SessionLock:
         finally:
             del self._running[thread]
 
-    def alone(self) -> _AloneBlock:
-        """Return a context in which no other thread creates, runs or releases a session."""
-        return _AloneBlock(self)
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Return a context in which no other thread creates, runs or releases a session.
+
+        An interrupt can end a step of Python between taking the lock and the block, or between the block and the
+        release. Then the lock is released when the program drops the traceback of the interrupt, and with it this
+        generator.
+        """
+        taken: list[bool] = []
+        try:
+            self._begin_alone(None, taken)
+            yield
+        finally:
+            if True in taken:
+                self._alone.release()
+            self.release_dead()
 
     def _begin_alone(self, options: RunOptions | None, taken: list[bool]) -> None:
         thread = get_ident()
@@ -231,15 +246,18 @@ class SessionLock:
             try:
                 if not _take(self._alone, taken, 0):
                     return
-                while self._dead:
-                    # In this order, and without a local name: after an interrupt, the next call continues.
-                    self._dead[0][0].clear()  # the finalizer may still refer to it
-                    self._dead.popleft()
-                    if _FREE_THREADED and not self._dead:
-                        gc.collect()  # otherwise, the thread that created an object ends it later
+                self._empty_dead()
             finally:
                 if True in taken:
                     self._alone.release()
+
+    def _empty_dead(self) -> None:
+        while self._dead:
+            # In this order, and without a local name: after an interrupt, the next call continues.
+            self._dead[0][0].clear()  # the finalizer may still refer to it
+            self._dead.popleft()
+        if _FREE_THREADED:
+            gc.collect()  # otherwise, the thread that created an object ends it later
 
     def _may_release(self) -> bool:
         if _FREE_THREADED:
@@ -255,35 +273,6 @@ class SessionLock:
         """
         self._dead.append((own, last))
         self.release_dead()
-
-
-class _AloneBlock:
-    """A context in which one thread is alone.
-
-    If an interrupt ends the first step of ``__exit__``, or a step of Python between ``__enter__`` and the block, the
-    lock is released together with this object: when the program drops the traceback of the interrupt.
-    """
-
-    def __init__(self, lock: SessionLock) -> None:
-        self._lock = lock
-        self._taken: list[bool] = []
-
-    def __enter__(self) -> None:
-        try:
-            self._lock._begin_alone(None, self._taken)
-        except BaseException:
-            self.__del__()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        if True in self._taken:
-            # One C call releases the lock and removes the record. Both functions return None.
-            any(map(call, (self._lock._alone.release, self._taken.clear)))
-        self._lock.release_dead()
-
-    def __del__(self) -> None:
-        if True in self._taken:
-            any(map(call, (self._lock._alone.release, self._taken.clear)))
 
 
 WEBGPU = SessionLock(side_by_side=False)

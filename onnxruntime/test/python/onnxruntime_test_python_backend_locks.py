@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import _thread
+import contextlib
+import dis
 import gc
 import importlib
 import inspect
@@ -18,7 +20,7 @@ import time
 import unittest
 from collections.abc import Callable
 from functools import partial
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Self
 from unittest import mock
 
@@ -273,6 +275,49 @@ class MiddleTest(unittest.TestCase):
             self.assertEqual(got, [False, False])
 
 
+class Interrupter:
+    """Raises ``KeyboardInterrupt`` at one of the steps after which Python calls a signal handler.
+
+    These are the start of a Python function, a jump to the start of a loop, and the end of a call of a C function.
+    """
+
+    JUMPS = frozenset(code for name, code in dis.opmap.items() if name.startswith("JUMP_BACKWARD"))
+
+    def __init__(self, moment: int) -> None:
+        self._moment, self._steps = moment, 0
+        self.interrupted = False
+
+    def __enter__(self) -> Self:
+        sys.settrace(self._trace)
+        sys.setprofile(self._profile)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        sys.setprofile(None)
+        sys.settrace(None)
+        return kind is KeyboardInterrupt
+
+    def _step(self) -> None:
+        if self.interrupted:
+            return
+        self._steps += 1
+        if self._steps > self._moment:
+            self.interrupted = True
+            raise KeyboardInterrupt
+
+    def _trace(self, frame: FrameType, event: str, _: object) -> Callable | None:
+        if frame.f_code.co_filename == __file__:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "call" or (event == "opcode" and frame.f_code.co_code[frame.f_lasti] in self.JUMPS):
+            self._step()
+        return self._trace
+
+    def _profile(self, frame: FrameType, event: str, _: object) -> None:
+        if event == "c_return" and frame.f_code.co_filename != __file__:
+            self._step()
+
+
 def deep(levels: int, function: Callable) -> object:
     return deep(levels - 1, function) if levels else function()
 
@@ -345,6 +390,39 @@ class InterruptTest(unittest.TestCase):
     def setUp(self) -> None:
         previous = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.addCleanup(signal.signal, signal.SIGINT, previous)
+
+    def test_at_each_step(self) -> None:
+        """Of a call that waits for nothing, that waits for another one, and of a call that releases a session."""
+        if sys.gettrace() is not None:
+            self.skipTest("a tracer such as a coverage tool is in use")
+        for side_by_side in (True, False):
+            lock, lock_of_one, options = SessionLock(side_by_side), threading.RLock(), RunOptions()
+            calls = {
+                "run": in_run(lock),
+                "replay": in_replay(lock),
+                "alone": in_alone(lock, options),
+                "block": in_block(lock),
+                "nested": partial(lambda run, function: run(partial(run, function)), in_run(lock)),
+                "alone in a block": partial(
+                    lambda f, g, function: f(partial(g, function)), in_block(lock), in_alone(lock)
+                ),
+                "one": partial(locks.call_holding, lock_of_one),
+                "release": lambda _, lock=lock: lock.put_aside({"inner": []}, []),
+            }
+            free = calls["run"], calls["alone"], calls["block"], calls["one"]
+            for name, call in calls.items():
+                for moment in range(400):
+                    lock._owner = moment % 2 * -1  # another thread was alone last, or none
+                    with Interrupter(moment) as interrupter, contextlib.suppress(RuntimeError):
+                        call(nothing)
+                    with self.subTest(side_by_side=side_by_side, call=name, moment=moment):
+                        self.assertEqual(lock._running, {})
+                        self.assertFalse(lock._alone._is_owned() or lock_of_one._is_owned())
+                    if not interrupter.interrupted:
+                        break
+                self.assertGreater(moment, 2)
+                self.assertFalse(interrupter.interrupted)
+                check_free(*free)
 
     def test_at_random_moments(self) -> None:
         if sys.gettrace() is not None:
