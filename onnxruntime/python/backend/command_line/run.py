@@ -44,13 +44,34 @@ _WARM_UP = 3
 _SECONDS = 2.0
 _FEWEST = 10
 _MOST = 1000
+_BOOLS = {"true": True, "false": False}
 # Keyword argument to flag, metavariable, and help.
 _FLAGS = {
-    "provider_options": ("--provider-option", "EP.OPTION=VALUE", "use EP with this option, or EP with the defaults"),
-    "session_config": ("--session-config", "KEY=VALUE", "set a session config entry"),
-    "run_config": ("--run-config", "KEY=VALUE", "set a run config entry"),
-    "session_options": ("--session-option", "NAME=VALUE", "set a SessionOptions attribute"),
-    "free_dimension_overrides": ("--free-dimension", "NAME=SIZE", "set the size of a named free dimension"),
+    "provider_options": (
+        "--provider-option",
+        "EP.OPTION=VALUE",
+        "use EP with this option, or EP with the defaults",
+    ),
+    "session_config": (
+        "--session-config",
+        "KEY=VALUE",
+        "set a session config entry",
+    ),
+    "run_config": (
+        "--run-config",
+        "KEY=VALUE",
+        "set a run config entry",
+    ),
+    "session_options": (
+        "--session-option",
+        "NAME=VALUE",
+        "set a SessionOptions attribute",
+    ),
+    "free_dimension_overrides": (
+        "--free-dimension",
+        "NAME=SIZE",
+        "set the size of a named free dimension",
+    ),
 }
 
 
@@ -111,9 +132,9 @@ class _Tried:
     """A configuration, and the results of its runs."""
 
     label: str
-    specified: dict[str, object]
+    specified: dict
     rep: OnnxRuntimeBackendRep | None = None
-    outputs: list[object] = field(default_factory=list)
+    outputs: list = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     # By field of an output: its comparison with the CPU EP, and with the first configuration.
     differences: dict[str, list[dict]] = field(default_factory=dict)
@@ -131,13 +152,17 @@ class _Tried:
     def is_failure(self) -> bool:
         if self.error:
             return True
-        found = itertools.chain(*self.differences.values())
-        return not all(difference["within"] for difference in found)
+        differences = itertools.chain(*self.differences.values())
+        return not all(difference["within"] for difference in differences)
 
 
-def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
+def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     _check_arguments(chosen)
-    tried = [_configured(chosen, text) for text in chosen.config or ["{}"]]
+    tried = []
+    opened = []
+    for text in chosen.config or ["{}"]:
+        one = _configured(chosen, text)
+        tried.append(one)
     for one in tried:
         one.rep = one.attempt(
             prepare,
@@ -145,8 +170,9 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
             one.specified,
             chosen.device,
         )
+        if one.rep is not None:
+            opened.append(one)
 
-    opened = [one for one in tried if one.rep is not None]
     nodes = []
     feeds = []
     if opened and chosen.repeat != 0:
@@ -162,18 +188,24 @@ def execute(chosen: argparse.Namespace) -> tuple[dict[str, object], int]:
     if chosen.save:
         _save(chosen.save, tried)
 
-    result = {
+    status = 0
+    results = []
+    for one in tried:
+        results.append(_result(chosen.model, one, first))
+        if one.is_failure():
+            status = 1
+    tolerance = None
+    if chosen.compare:
+        tolerance = {
+            "relative": chosen.rtol,
+            "absolute": chosen.atol,
+        }
+    return {
         "model": chosen.model,
         "inputs": list(map(_described, nodes, feeds)),
-        "tolerance": None,
-        "configurations": [],
-    }
-    if chosen.compare:
-        result["tolerance"] = {"relative": chosen.rtol, "absolute": chosen.atol}
-    for one in tried:
-        found = _result(chosen.model, one, first)
-        result["configurations"].append(found)
-    return result, 1 if any(map(_Tried.is_failure, tried)) else 0
+        "tolerance": tolerance,
+        "configurations": results,
+    }, status
 
 
 def _check_arguments(chosen: argparse.Namespace) -> None:
@@ -189,7 +221,8 @@ def _check_arguments(chosen: argparse.Namespace) -> None:
 def _configured(chosen: argparse.Namespace, config: str) -> _Tried:
     """Return a configuration with the options of the command line."""
     specified = configurations.read(config)
-    specified["extensions"] = chosen.extension + specified.get("extensions", [])
+    extensions = specified.get("extensions", [])
+    specified["extensions"] = chosen.extension + extensions
     for keyword in _FLAGS:
         for text in getattr(chosen, keyword):
             settings = specified.setdefault(keyword, {})
@@ -213,7 +246,7 @@ def _add(settings: dict, keyword: str, text: str) -> None:
     key, equals, value = entry.partition("=")
     if not (key and equals):
         raise invalid
-    settings[key] = {"true": True, "false": False}.get(value.lower(), value)
+    settings[key] = _BOOLS.get(value.lower(), value)
 
 
 def _provider_and_option(text: str) -> tuple[str, str]:
@@ -230,7 +263,7 @@ def _provider_and_option(text: str) -> tuple[str, str]:
 
 def prepare(
     model: str,
-    config: dict[str, object],
+    config: dict,
     device: str | None = None,
     inherited: Iterable[str] = KEYWORDS,
 ) -> OnnxRuntimeBackendRep:
@@ -247,15 +280,16 @@ def prepare(
         with configurations.environment(config, inherited):
             return backend.prepare(model, device, **specified)
     except Exception as error:
-        custom = "is not a registered function/op" in str(error)
-        hint = ". Use --extension to register custom operators" if custom else ""
-        # The command puts its own libraries into the environment's configuration.
-        of_command = config.get("extensions") and str(error).startswith("Extension ")
-        text = str(error).removesuffix(FROM_ENVIRONMENT) if of_command else error
-        raise MistakeError(f"{text}{hint}") from error
+        text = str(error)
+        if config.get("extensions") and text.startswith("Extension "):
+            # The command puts its own libraries into the environment's configuration.
+            text = text.removesuffix(FROM_ENVIRONMENT)
+        if "is not a registered function/op" in text:
+            text += ". Use --extension to register custom operators"
+        raise MistakeError(text) from error
 
 
-def _measure(repeat: int | None, opened: list[_Tried], feeds: list[object]) -> None:
+def _measure(repeat: int | None, opened: list[_Tried], feeds: list) -> None:
     """Run the configurations in turns. The default is two seconds for each, but not fewer or more runs than allowed."""
     most = repeat
     enough = math.inf
@@ -275,7 +309,12 @@ def _measure(repeat: int | None, opened: list[_Tried], feeds: list[object]) -> N
                 one.seconds.append(time.perf_counter() - started)
 
 
-def _compare(chosen: argparse.Namespace, tried: list[_Tried], opened: list[_Tried], feeds: list) -> None:
+def _compare(
+    chosen: argparse.Namespace,
+    tried: list[_Tried],
+    opened: list[_Tried],
+    feeds: list,
+) -> None:
     """Compare the outputs with those of the CPU EP, and with those of the first configuration."""
     # The CPU EP has the custom operator libraries and no other setting.
     default = {
@@ -283,7 +322,8 @@ def _compare(chosen: argparse.Namespace, tried: list[_Tried], opened: list[_Trie
         "extensions": opened[0].specified["extensions"],
     }
     try:
-        reference = prepare(chosen.model, default, inherited=()).run(feeds)
+        rep = prepare(chosen.model, default, inherited=())
+        reference = rep.run(feeds)
     except Exception as error:
         raise MistakeError(f"--compare: the CPU EP in its default configuration fails: {error}") from error
 
@@ -291,19 +331,28 @@ def _compare(chosen: argparse.Namespace, tried: list[_Tried], opened: list[_Trie
     for one in tried:
         if one.error is not None:
             continue
-        found = _differences(chosen, one.outputs, reference)
-        one.differences["difference"] = found
+        differences = _differences(chosen, one.outputs, reference)
+        one.differences["difference"] = differences
         if one is not first and first.error is None:
-            found = _differences(chosen, one.outputs, first.outputs)
-            one.differences["difference_to_first"] = found
+            differences = _differences(chosen, one.outputs, first.outputs)
+            one.differences["difference_to_first"] = differences
 
 
-def _differences(chosen: argparse.Namespace, outputs: list, references: list) -> list[dict]:
-    found = []
-    for output, expected in zip(outputs, references, strict=True):
-        difference = measure.difference(output, expected, chosen.rtol, chosen.atol)
-        found.append(difference)
-    return found
+def _differences(
+    chosen: argparse.Namespace,
+    outputs: list,
+    references: list,
+) -> list[dict]:
+    differences = []
+    for output, reference in zip(outputs, references, strict=True):
+        difference = measure.difference(
+            output,
+            reference,
+            chosen.rtol,
+            chosen.atol,
+        )
+        differences.append(difference)
+    return differences
 
 
 def _save(path: str, tried: list[_Tried]) -> None:
@@ -321,29 +370,35 @@ def _save(path: str, tried: list[_Tried]) -> None:
 def _write(archive: zipfile.ZipFile, name: str, output: object) -> None:
     """Write the arrays of an output. ``numpy.savez`` would not accept the name ``file``."""
     for place, array in measure.leaves(output):
-        items = "".join(f"[{key!r}]" for key in place)
+        file = name
+        for key in place:
+            file += f"[{key!r}]"
         plain = inputs.writable(array)
-        with archive.open(f"{name}{items}.npy", "w", force_zip64=True) as member:
+        with archive.open(f"{file}.npy", "w", force_zip64=True) as member:
             np.lib.format.write_array(member, plain, allow_pickle=False)
 
 
-def _described(node, value: object) -> dict[str, object]:
+def _described(node, value: object) -> dict:
     return {"name": node.name} | inputs.described(value)
 
 
-def _result(model: str, one: _Tried, first: _Tried) -> dict[str, object]:
+def _result(model: str, one: _Tried, first: _Tried) -> dict:
     if one.error is not None:
-        error = configurations.problem(one.error, one.specified)
-        return {"configuration": one.label, "error": error}
+        return {
+            "configuration": one.label,
+            "error": configurations.problem(one.error, one.specified),
+        }
 
     rep = one.rep
     session_config = dict(rep.session_config)
-    if RECORD_ASSIGNMENT not in one.specified.get("session_config", {}):
+    specified = one.specified.get("session_config", {})
+    if RECORD_ASSIGNMENT not in specified:
         session_config.pop(RECORD_ASSIGNMENT, None)
     kinds = presence.kinds()
     providers = []
     for name in rep.providers:
-        providers.append({"name": name, "kind": kinds.get(name, "")})
+        kind = kinds.get(name, "")
+        providers.append({"name": name, "kind": kind})
     session_options = {}
     for name, value in rep.session_options.items():
         session_options[name] = getattr(value, "name", value)
@@ -375,12 +430,13 @@ def _operators_on_cpu(rep: OnnxRuntimeBackendRep) -> dict[str, int]:
     """Return the number of nodes of each operator on the CPU EP next to another EP, most frequent first."""
     nodes = verification.recorded_nodes(rep.session)
     on_cpu = nodes.pop(CPU, [])
-    if not any(nodes.values()) and not rep.provider_options.keys() - {CPU}:
+    other_eps = rep.provider_options.keys() - {CPU}
+    if not other_eps and not any(nodes.values()):
         return {}
     operators = Counter()
     for node in on_cpu:
-        name = f"{node.domain}:{node.op_type}"
-        operators[name.removeprefix("ai.onnx:").removeprefix(":")] += 1
+        name = f"{node.domain}:{node.op_type}".removeprefix("ai.onnx:")
+        operators[name.removeprefix(":")] += 1
     return dict(operators.most_common())
 
 
@@ -395,23 +451,25 @@ def _why_alone(rep: OnnxRuntimeBackendRep, path: str) -> str | None:
     return parallel_models.why_alone(rep.session, model)
 
 
-def _outputs(one: _Tried) -> list[dict[str, object]]:
+def _outputs(one: _Tried) -> list[dict]:
     if not one.seconds:
         return []
-    outputs = []
-    for node, value in zip(one.rep.session.get_outputs(), one.outputs, strict=True):
-        outputs.append(_described(node, value))
+    nodes = one.rep.session.get_outputs()
+    outputs = list(map(_described, nodes, one.outputs))
     for kind, differences in one.differences.items():
-        for output, found in zip(outputs, differences, strict=True):
-            output[kind] = found
+        for output, difference in zip(outputs, differences, strict=True):
+            output[kind] = difference
     return outputs
 
 
-def _latency(one: _Tried, first: _Tried) -> dict[str, object] | None:
+def _latency(one: _Tried, first: _Tried) -> dict | None:
     if not one.seconds:
         return None
-    latency: dict[str, object] = measure.percentiles(one.seconds)
-    latency |= {"runs": len(one.seconds), "warm_up": _WARM_UP, "ratio_to_first": None}
+    latency = measure.percentiles(one.seconds)
+    latency["runs"] = len(one.seconds)
+    latency["warm_up"] = _WARM_UP
+    latency["ratio_to_first"] = None
     if first.error is None:
-        latency["ratio_to_first"] = latency["p50"] / measure.percentiles(first.seconds)["p50"]
+        of_first = measure.percentiles(first.seconds)
+        latency["ratio_to_first"] = latency["p50"] / of_first["p50"]
     return latency
