@@ -71,6 +71,7 @@ _COMMANDS_OF_SETTINGS = (
     "options",
     "output",
     "schema",
+    "value_schemas",
 )
 STEPS = (
     Step(
@@ -131,7 +132,6 @@ STEPS = (
             "allowlist_value_kinds.py",
             "backend_test_observable_models.py",
             "exploits.py",
-            "runs_limits.py",
             "runs_values.py",
             "session_failures.py",
             "session_model_versions.py",
@@ -145,6 +145,15 @@ STEPS = (
         """,
         ("free_dimensions.py",),
         ("free_dimensions.py",),
+    ),
+    Step(
+        "Backend API: time limits and cancellation of runs",
+        """
+        rep.run(inputs, timeout=seconds, cancellation=...) ends a run that takes too long or that another thread ends.
+        One thread keeps the deadlines of all runs.
+        """,
+        ("limits.py",),
+        ("limits.py",),
     ),
     Step(
         "Backend API: reasons for refusals, and suggestions for misspelt names",

@@ -25,9 +25,8 @@ from backend_test_models import open_session, sent_run_config, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import prepare
+from onnxruntime.backend import optional_parts, prepare
 from onnxruntime.backend.allowlist.rules import NOTHING
-from onnxruntime.backend.limits import Cancellation
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.session import verification
 from onnxruntime.backend.session.routes import Runs
@@ -281,7 +280,11 @@ class WithoutEffectTest(unittest.TestCase):
 class CloseBesideARunTest(unittest.TestCase):
     def test_a_run_that_has_begun_ends(self) -> None:
         """Another thread closes the model while the run converts its inputs."""
-        for keywords in ({}, {"timeout": 60}, {"cancellation": Cancellation()}, {"run_config": SHRINKING}):
+        several = [{}, {"run_config": SHRINKING}]
+        limits = optional_parts.load("limits")
+        if limits is not None:
+            several += [{"timeout": 60}, {"cancellation": limits.Cancellation()}]
+        for keywords in several:
             rep = prepare(two_nodes())
             convert = ModelInputs.feeds
 

@@ -24,7 +24,8 @@ from types import FrameType, SimpleNamespace
 from typing import Self
 from unittest import mock
 
-from backend_test_capture import chain
+from backend_test_models import two_nodes
+from backend_test_threads import in_threads
 
 import onnxruntime.backend
 from onnxruntime import RunOptions
@@ -103,15 +104,6 @@ def check(first: Callable, second: Callable, waits: bool) -> None:
         assert other.entered.wait(SOON if waits else LATE) is not waits
     with other:
         pass
-
-
-def in_threads(*functions: Callable) -> None:
-    threads = [threading.Thread(target=function, daemon=True) for function in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(LATE)
-        assert not thread.is_alive(), "the threads wait for each other"
 
 
 class WaitingTest(unittest.TestCase):
@@ -486,7 +478,7 @@ class WhichTest(unittest.TestCase):
                     check(partial(self.create, providers), in_alone(lock), waits=True)
 
     def test_of_a_prepared_model(self) -> None:
-        with onnxruntime.backend.prepare(chain(2), provider_options={}) as rep:
+        with onnxruntime.backend.prepare(two_nodes(), provider_options={}) as rep:
             with rep.device_lock():  # the CPU needs none
                 pass
             lock = SessionLock(side_by_side=False)
