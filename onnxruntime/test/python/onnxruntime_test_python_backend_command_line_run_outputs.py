@@ -111,7 +111,7 @@ class OperatorsOnTheCpuTest(CommandTest):
 class ParallelRunsTest(CommandTest):
     def test_the_reason_on_openvino(self) -> None:
         rep = SimpleNamespace(providers=("OpenVINOExecutionProvider", CPU), session=None)
-        with mock.patch.object(run.parallel_models, "why_alone", return_value="r") as why_alone:
+        with mock.patch("onnxruntime.backend.openvino.parallel_models.why_alone", return_value="r") as why_alone:
             self.assertEqual(run._why_alone(rep, str(self.path)), "r")
             why_alone.assert_called_once_with(None, two_nodes())
             self.assertIn("ONNX", run._why_alone(rep, str(self.put("text.onnx", "text"))))

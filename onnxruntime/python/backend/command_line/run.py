@@ -26,7 +26,7 @@ import numpy as np
 import onnx
 
 import onnxruntime
-from onnxruntime.backend import backend
+from onnxruntime.backend import backend, optional_parts
 from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import configurations, inputs, measure
@@ -34,7 +34,6 @@ from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.command_line.run_page import show  # noqa: F401 (of each command)
 from onnxruntime.backend.environment.configuration import KEYWORDS, LIBRARIES
 from onnxruntime.backend.keywords import FROM_ENVIRONMENT
-from onnxruntime.backend.openvino import parallel_models
 from onnxruntime.backend.provider_names import CPU, OF_OPENVINO
 from onnxruntime.backend.refusals.suggestions import provider_named
 from onnxruntime.backend.session import presence, verification
@@ -448,6 +447,8 @@ def _why_alone(rep: OnnxRuntimeBackendRep, path: str) -> str | None:
         model = onnx.load(path, load_external_data=False)
     except Exception:  # the classes of protobuf
         return "the file is not an ONNX model"
+    # The session exists, so this build contains the part.
+    parallel_models = optional_parts.load("openvino.parallel_models")
     return parallel_models.why_alone(rep.session, model)
 
 
