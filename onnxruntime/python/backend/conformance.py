@@ -32,7 +32,8 @@ _BEFORE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |Exception (?:during i
 _SOURCE = re.compile(r"\S+\.(?:h|hpp|cc|cpp|cu):\d+ [^(\[]*\(")
 _TEMPLATE = re.compile(r"(?:::<lambda\(\)>)?(?: const)?(?: \[with )?")
 _NHWC = "com.ms.internal.nhwc"  # ORT's domain of the copies of operators in this layout
-_models: list[dict[str, object]] = []  # that the current test has prepared
+_NO_MODELS = '{"models": [], "operators": {}}'
+_models: list[dict] = []  # that the current test has prepared
 _operators: Counter[str] = Counter()  # of the models that the current test has passed to prepare
 
 
@@ -75,10 +76,11 @@ def pytest_runtest_teardown(item) -> None:
     item.user_properties.append((_PROPERTY, json.dumps(record, default=dict)))
 
 
-def _described(rep: OnnxRuntimeBackendRep) -> dict[str, object]:
+def _described(rep: OnnxRuntimeBackendRep) -> dict:
     applied = rep._applied  # some properties of a prepared model choose how it runs, which is too early
     operators = {}
-    for ep, nodes in verification.recorded_nodes(rep.session).items():
+    recorded = verification.recorded_nodes(rep.session)
+    for ep, nodes in recorded.items():
         operators[ep] = Counter(map(_operator, nodes))
     return {
         "providers": list(rep.providers),
@@ -93,7 +95,9 @@ def _operator(node) -> str:
     """Return the operator of a node, with its domain if the operator is not ONNX's."""
     name = f"{node.domain}:{node.op_type}"
     # ORT gives some EPs a copy of the operator in the NHWC layout.
-    return name.removeprefix(_NHWC).removeprefix("ai.onnx:").removeprefix(":")
+    for prefix in (_NHWC, "ai.onnx:", ":"):
+        name = name.removeprefix(prefix)
+    return name
 
 
 class _Writer:
@@ -101,20 +105,24 @@ class _Writer:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._unfinished: dict[str, dict[str, object]] = {}
+        self._unfinished: dict = {}
 
     def pytest_runtest_logreport(self, report) -> None:
-        test = report.nodeid.partition("::")[2]
-        new = {"test": test, "outcome": "passed", "reason": ""}
-        line = self._unfinished.setdefault(report.nodeid, new)
+        test = report.nodeid
+        new = {
+            "test": test.partition("::")[2],
+            "outcome": "passed",
+            "reason": "",
+        }
+        line = self._unfinished.setdefault(test, new)
         if report.outcome != "passed" and line["outcome"] == "passed":
             line["outcome"] = report.outcome
             line["reason"] = _reason(report.longrepr)
         if report.when in ("setup", "call"):
             return
-        del self._unfinished[report.nodeid]
+        del self._unfinished[test]
         properties = dict(report.user_properties)
-        line |= json.loads(properties.get(_PROPERTY, '{"models": [], "operators": {}}'))
+        line |= json.loads(properties.get(_PROPERTY, _NO_MODELS))
         line["onnxruntime"] = onnxruntime.__version__
         line["backend"] = __version__
         line["onnx"] = onnx.__version__
@@ -133,11 +141,13 @@ def _reason(failure: object) -> str:
         text = failure[-1]
     else:
         text = str(failure)
-    text = " ".join(text.removeprefix(_MODULE).split())[:5000]
+    words = text.removeprefix(_MODULE).split()
+    text = " ".join(words)[:5000]
     text = _BEFORE.sub("", text)
     while source := _SOURCE.search(text):
         end = _end_of_function(text, source.end())
-        text = text[: source.start()] + text[end:].lstrip()
+        before = text[: source.start()]
+        text = before + text[end:].lstrip()
     return text[:500]
 
 

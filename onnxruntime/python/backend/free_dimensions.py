@@ -24,11 +24,21 @@ from onnxruntime.backend.provider_names import COMPILING
 
 _KEYWORD = "free_dimension_overrides"
 # The operators whose outputs depend on the shape of an input only.
-_OF_SHAPES = ("Shape", "Size", "EyeLike", "RandomNormalLike", "RandomUniformLike")
+_OF_SHAPES = (
+    "EyeLike",
+    "RandomNormalLike",
+    "RandomUniformLike",
+    "Shape",
+    "Size",
+)
 _MOST_INFERRED = 2**16  # onnx uses 80 bytes and more for each element of a vector whose values it infers
 
 
-def apply(options: SessionOptions, permit: Permit, source: str | bytes) -> dict[str, list]:
+def apply(
+    options: SessionOptions,
+    permit: Permit,
+    source: str | bytes,
+) -> dict[str, list]:
     """Set the overrides of a permit, and return the shapes of the model's inputs for :func:`verify`."""
     sizes = permit.sizes
     model = _read(source)
@@ -62,7 +72,9 @@ def _input_shapes(model: onnx.ModelProto) -> dict[str, list]:
     shapes = {}
     for node in model.graph.input:
         dimensions = node.type.tensor_type.shape.dim
-        shapes[node.name] = [dimension.dim_param or dimension.dim_value for dimension in dimensions]
+        shapes[node.name] = shape = []
+        for dimension in dimensions:
+            shape.append(dimension.dim_param or dimension.dim_value)
     return shapes
 
 
@@ -76,7 +88,11 @@ def _check_names(sizes: Mapping, shapes: Mapping) -> None:
             reject(f"the model's inputs have no dimension of this name. Named dimensions: {has}", _KEYWORD, "", name)
 
 
-def _check_inputs(sizes: Mapping, shapes: Mapping, most: int) -> None:
+def _check_inputs(
+    sizes: Mapping,
+    shapes: Mapping,
+    most: int,
+) -> None:
     """Reject sizes that give an input more elements than this maximum."""
     for node, shape in shapes.items():
         if sizes.keys().isdisjoint(shape):
@@ -128,8 +144,9 @@ def _count_folded(graph: onnx.GraphProto) -> tuple[int, bool]:
     elements = 0
     is_complete = True
     for node in graph.node:
-        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
-            is_complete = False  # subgraphs are not checked
+        for attribute in node.attribute:
+            if attribute.HasField("g") or attribute.graphs:
+                is_complete = False  # subgraphs are not checked
         if node.op_type not in _OF_SHAPES and not alone.issuperset(node.input):
             continue
         alone.update(node.output)
@@ -156,7 +173,11 @@ def _cap_folding(options: SessionOptions, permit: Permit) -> bool:
     return set(COMPILING).isdisjoint(permit.providers)
 
 
-def verify(session: InferenceSession, shapes: Mapping, sizes: Mapping) -> None:
+def verify(
+    session: InferenceSession,
+    shapes: Mapping,
+    sizes: Mapping,
+) -> None:
     """Compare the inputs of a session with their shapes in the model and the overrides."""
     if not sizes:
         return

@@ -34,7 +34,7 @@ class ModelInputs:
             slot = (len(self.slots), name, dtype)
             self.slots.append(slot)
 
-    def returned_as(self, outputs: list[str]) -> set[int]:
+    def returned_as(self, outputs: list) -> set[int]:
         """Return the indices of outputs that are inputs, which ORT 1.24 returns as views of the caller's arrays."""
         shared = set()
         for index, name in enumerate(outputs):
@@ -42,7 +42,7 @@ class ModelInputs:
                 shared.add(index)
         return shared
 
-    def feeds(self, inputs: object) -> dict[str, object]:
+    def feeds(self, inputs: object) -> dict:
         """Convert the inputs of a run, or raise an ``InputError`` for an unknown name or a value of another type.
 
         Missing inputs and wrong shapes are left to ORT and :meth:`problem`: a successful run does not check them.
@@ -55,7 +55,8 @@ class ModelInputs:
     def _by_name(self, inputs: object) -> Iterable[tuple]:
         """Return the name and the value of each input."""
         if not isinstance(inputs, (list, tuple)):
-            if isinstance(inputs, Mapping) and not self._is_one_map(inputs):
+            is_mapping = isinstance(inputs, Mapping)
+            if is_mapping and not self._is_one_map(inputs):
                 return inputs.items()
             inputs = (inputs,)
         count = len(inputs)
@@ -68,7 +69,8 @@ class ModelInputs:
         node = self._declared.only_input
         if node is None or not node.type.startswith("map("):
             return False
-        return not isinstance(inputs.get(node.name), Mapping)
+        value = inputs.get(node.name)
+        return not isinstance(value, Mapping)
 
     def _convert(self, name: object, value: object) -> object:
         node = self._declared.find(name)
@@ -83,7 +85,7 @@ class ModelInputs:
             kind = Fail
         raise self._declared.mismatch([misfit], kind)
 
-    def problem(self, feeds: Mapping[str, object], kind: type) -> InputError | None:
+    def problem(self, feeds: Mapping, kind: type) -> InputError | None:
         """Return the error for feeds that do not match the model, after ORT raised ``kind``; ``None`` if they match."""
         wrong = []
         for name, node in self._declared.inputs.items():
@@ -94,12 +96,14 @@ class ModelInputs:
         for name, value in feeds.items():
             node = self._declared.find(name)
             got = _misfit(node, value)
-            if not got and kind is UnicodeEncodeError and not _is_utf8(value):
+            if kind is UnicodeEncodeError and not got and not _is_utf8(value):
                 got = "text that UTF-8 cannot represent"
-            if got:
-                wrong.append((node, got))
-                if isinstance(value, ndarray) and value.ndim + 1 == len(node.shape):
-                    lacks_dimension = True
+            if not got:
+                continue
+            wrong.append((node, got))
+            rank = len(node.shape)
+            if isinstance(value, ndarray) and value.ndim == rank - 1:
+                lacks_dimension = True
 
         if wrong:
             return self._declared.mismatch(wrong, kind, lacks_dimension)
@@ -148,4 +152,5 @@ def _is_utf8(value: object) -> bool:
         value = list(value.items())
     if isinstance(value, (list, tuple)):
         return all(map(_is_utf8, value))
-    return re.search("[\ud800-\udfff]", str(value)) is None
+    surrogate = re.search("[\ud800-\udfff]", str(value))
+    return surrogate is None

@@ -19,7 +19,7 @@ _RAGGED = "a list of lists of different lengths"
 _MOST_DIMENSIONS = 64  # numpy supports no more (32 before 2.0). A list that contains itself is nested deeper
 
 
-def kinds_in(value: object, fitting: tuple) -> set[type]:
+def kinds_in(value: object, fitting: tuple) -> set:
     """Return the classes of the items in nested lists, or raise a ``ValueError`` if numpy must not convert the lists.
 
     Each step checks one level. numpy before 1.24 makes an array of lists of different lengths. numpy 2.4 crashes on
@@ -35,10 +35,10 @@ def kinds_in(value: object, fitting: tuple) -> set[type]:
         flat = of_level - nested
 
         unfit = {kind for kind in flat if not _fits(kind, fitting)}
-        for item in items if unfit else ():
-            if _kind(item) in unfit:
-                within = "" if item is value else "a list that contains "
-                raise ValueError(within + describe(item))
+        if unfit:
+            item = next(item for item in items if _kind(item) in unfit)
+            within = "" if item is value else "a list that contains "
+            raise ValueError(within + describe(item))
 
         kinds |= flat
         if not nested:

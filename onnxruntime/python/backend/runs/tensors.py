@@ -81,15 +81,17 @@ def to_ort_value(array: ndarray, element: int) -> OrtValue:
     if _is_packed(array.dtype):
         packed = numpy_helper.from_array(array).raw_data
         # ORT uses the shape of the array, and reads the packed bytes from the start of its memory.
-        array = np.zeros(array.shape, dtype=np.uint8)
-        array.reshape(-1)[: len(packed)] = np.frombuffer(packed, dtype=np.uint8)
+        array = np.zeros(array.shape, np.uint8)
+        memory = array.reshape(-1)
+        memory[: len(packed)] = np.frombuffer(packed, np.uint8)
     return OrtValue.ortvalue_from_numpy_with_onnx_type(array, element)
 
 
 @cache
 def _is_packed(dtype: np.dtype) -> bool:
     """Return whether a tensor of this type contains several elements in a byte."""
-    return len(numpy_helper.from_array(np.zeros(4, dtype)).raw_data) < 4 * dtype.itemsize
+    four = numpy_helper.from_array(np.zeros(4, dtype))
+    return len(four.raw_data) < 4 * dtype.itemsize
 
 
 def owned(value: object) -> object:
@@ -116,14 +118,18 @@ def to_array(value: OrtValue) -> ndarray | None:
     dtype = dtype_of(element)
     if _is_packed(dtype):
         data = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
-        packed = TensorProto(data_type=element, dims=value.shape(), raw_data=data)
+        packed = TensorProto(
+            data_type=element,
+            dims=value.shape(),
+            raw_data=data,
+        )
         return numpy_helper.to_array(packed)
     array = np.empty(value.shape(), dtype)
     if device == "cpu":
         ctypes.memmove(array.ctypes.data, value.data_ptr(), array.nbytes)
     else:
-        # The second value shares the memory of the array.
-        copy_tensors([value], [OrtValue.ortvalue_from_numpy(array)])
+        shared = OrtValue.ortvalue_from_numpy(array)
+        copy_tensors([value], [shared])
     return array
 
 
