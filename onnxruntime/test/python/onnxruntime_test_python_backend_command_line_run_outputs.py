@@ -25,7 +25,7 @@ from onnx import TensorProto, helper
 
 import onnxruntime
 from onnxruntime.backend import backend
-from onnxruntime.backend.command_line import inputs, run, run_page
+from onnxruntime.backend.command_line import inputs, run, run_page, run_results
 
 RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
 AZURE = "AzureExecutionProvider"  # in each desktop build; it takes no node of ordinary models
@@ -100,9 +100,9 @@ class OperatorsOnTheCpuTest(CommandTest):
             ({}, {"A": {}}, {}),
         ):
             rep = SimpleNamespace(session=None, provider_options=specified)
-            recorded = mock.patch.object(run.verification, "recorded_nodes", return_value=dict(nodes))
+            recorded = mock.patch.object(run_results.verification, "recorded_nodes", return_value=dict(nodes))
             with self.subTest(nodes, specified=specified), recorded:
-                self.assertEqual(list(run._operators_on_cpu(rep).items()), list(expected.items()))
+                self.assertEqual(list(run_results.operators_on_cpu(rep).items()), list(expected.items()))
         self.assertEqual(run_page.most_frequent(dict.fromkeys("abcde", 1)), "a 1, b 1, c 1, d 1, e 1")
         shown = run_page.most_frequent(dict.fromkeys("abcdefg", 1))
         self.assertEqual(shown, "a 1, b 1, c 1, d 1, e 1, and 2 other operators")
@@ -112,11 +112,11 @@ class ParallelRunsTest(CommandTest):
     def test_the_reason_on_openvino(self) -> None:
         rep = SimpleNamespace(providers=("OpenVINOExecutionProvider", CPU), session=None)
         with mock.patch("onnxruntime.backend.openvino.parallel_models.why_alone", return_value="r") as why_alone:
-            self.assertEqual(run._why_alone(rep, str(self.path)), "r")
+            self.assertEqual(run_results.why_alone(rep, str(self.path)), "r")
             why_alone.assert_called_once_with(None, two_nodes())
-            self.assertIn("ONNX", run._why_alone(rep, str(self.put("text.onnx", "text"))))
+            self.assertIn("ONNX", run_results.why_alone(rep, str(self.put("text.onnx", "text"))))
             rep.providers = (CPU,)
-            self.assertIsNone(run._why_alone(rep, str(self.path)))
+            self.assertIsNone(run_results.why_alone(rep, str(self.path)))
 
 
 class SaveTest(CommandTest):

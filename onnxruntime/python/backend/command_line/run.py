@@ -13,32 +13,28 @@ fails or outputs differ with --compare.
 from __future__ import annotations
 
 import argparse
-import itertools
 import math
 import time
 import zipfile
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-import onnx
 
 import onnxruntime
-from onnxruntime.backend import backend, optional_parts
+from onnxruntime.backend import backend
 from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.command_line import configurations, inputs, measure
+from onnxruntime.backend.command_line import configurations, inputs, measure, run_results
 from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.command_line.run_page import show  # noqa: F401 (of each command)
+from onnxruntime.backend.command_line.run_results import WARM_UP, Tried, described
 from onnxruntime.backend.environment.configuration import KEYWORDS, LIBRARIES
 from onnxruntime.backend.keywords import FROM_ENVIRONMENT
-from onnxruntime.backend.provider_names import CPU, OF_OPENVINO
+from onnxruntime.backend.provider_names import CPU
 from onnxruntime.backend.refusals.suggestions import provider_named
-from onnxruntime.backend.session import presence, verification
+from onnxruntime.backend.session import presence
 
-_WARM_UP = 3
 # The default number of measured runs: as many as fit into this time, within these bounds.
 _SECONDS = 2.0
 _FEWEST = 10
@@ -91,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--shape", metavar="NAME=1x3x224x224", help=use, **several)
     use = "set the seed of random values (default: 0)"
     add("--seed", metavar="N", type=_seed, default=0, help=use)
-    use = f"measure N runs after {_WARM_UP} warm-up runs; 0 only creates the session (default: 10 to 1000, for 2 s)"
+    use = f"measure N runs after {WARM_UP} warm-up runs; 0 only creates the session (default: 10 to 1000, for 2 s)"
     add("--repeat", metavar="N", type=int, help=use)
     use = "compare the outputs with the CPU EP in its default configuration, and with the first configuration"
     add("--compare", action="store_true", help=use)
@@ -124,35 +120,6 @@ def _seed(text: str) -> int:
     if not 0 <= int(text) < 2**32:
         raise argparse.ArgumentTypeError(f"invalid value {text!a}. Expected an integer from 0 to {2**32 - 1}")
     return int(text)
-
-
-@dataclass
-class _Tried:
-    """A configuration, and the results of its runs."""
-
-    label: str
-    specified: dict
-    rep: OnnxRuntimeBackendRep | None = None
-    outputs: list = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    # By field of an output: its comparison with the CPU EP, and with the first configuration.
-    differences: dict[str, list[dict]] = field(default_factory=dict)
-    error: Exception | None = None
-
-    def attempt(self, call: Callable, *arguments: object) -> object:
-        """Call a function that uses ORT, and keep its error. After an error, do nothing."""
-        if self.error is None:
-            try:
-                return call(*arguments)
-            except Exception as error:  # ORT raises classes without a common base
-                self.error = error
-        return None
-
-    def is_failure(self) -> bool:
-        if self.error:
-            return True
-        differences = itertools.chain(*self.differences.values())
-        return not all(difference["within"] for difference in differences)
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
@@ -190,7 +157,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     status = 0
     results = []
     for one in tried:
-        results.append(_result(chosen.model, one, first))
+        results.append(run_results.of(chosen.model, one, first))
         if one.is_failure():
             status = 1
     tolerance = None
@@ -201,7 +168,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
         }
     return {
         "model": chosen.model,
-        "inputs": list(map(_described, nodes, feeds)),
+        "inputs": list(map(described, nodes, feeds)),
         "tolerance": tolerance,
         "configurations": results,
     }, status
@@ -217,7 +184,7 @@ def _check_arguments(chosen: argparse.Namespace) -> None:
             raise MistakeError(f"--{flag} requires outputs, and --repeat 0 computes none. {advice}")
 
 
-def _configured(chosen: argparse.Namespace, config: str) -> _Tried:
+def _configured(chosen: argparse.Namespace, config: str) -> Tried:
     """Return a configuration with the options of the command line."""
     specified = configurations.read(config)
     extensions = specified.get("extensions", [])
@@ -226,7 +193,7 @@ def _configured(chosen: argparse.Namespace, config: str) -> _Tried:
         for text in getattr(chosen, keyword):
             settings = specified.setdefault(keyword, {})
             _add(settings, keyword, text)
-    return _Tried(config, specified)
+    return Tried(config, specified)
 
 
 def _add(settings: dict, keyword: str, text: str) -> None:
@@ -288,7 +255,7 @@ def prepare(
         raise MistakeError(text) from error
 
 
-def _measure(repeat: int | None, opened: list[_Tried], feeds: list) -> None:
+def _measure(repeat: int | None, opened: list[Tried], feeds: list) -> None:
     """Run the configurations in turns. The default is two seconds for each, but not fewer or more runs than allowed."""
     most = repeat
     enough = math.inf
@@ -296,7 +263,7 @@ def _measure(repeat: int | None, opened: list[_Tried], feeds: list) -> None:
         most = _MOST
         enough = _SECONDS * len(opened)
 
-    for index in range(-_WARM_UP, most):
+    for index in range(-WARM_UP, most):
         if index <= 0:
             begun = time.perf_counter()
         elif index >= _FEWEST and time.perf_counter() - begun > enough:
@@ -310,8 +277,8 @@ def _measure(repeat: int | None, opened: list[_Tried], feeds: list) -> None:
 
 def _compare(
     chosen: argparse.Namespace,
-    tried: list[_Tried],
-    opened: list[_Tried],
+    tried: list[Tried],
+    opened: list[Tried],
     feeds: list,
 ) -> None:
     """Compare the outputs with those of the CPU EP, and with those of the first configuration."""
@@ -354,7 +321,7 @@ def _differences(
     return differences
 
 
-def _save(path: str, tried: list[_Tried]) -> None:
+def _save(path: str, tried: list[Tried]) -> None:
     """Write the outputs, each under its name, or ``2/NAME`` for the second of several configurations."""
     with zipfile.ZipFile(path, "w") as archive:
         for number, one in enumerate(tried, 1):
@@ -375,102 +342,3 @@ def _write(archive: zipfile.ZipFile, name: str, output: object) -> None:
         plain = inputs.writable(array)
         with archive.open(f"{file}.npy", "w", force_zip64=True) as member:
             np.lib.format.write_array(member, plain, allow_pickle=False)
-
-
-def _described(node, value: object) -> dict:
-    return {"name": node.name} | inputs.described(value)
-
-
-def _result(model: str, one: _Tried, first: _Tried) -> dict:
-    if one.error is not None:
-        return {
-            "configuration": one.label,
-            "error": configurations.problem(one.error, one.specified),
-        }
-
-    rep = one.rep
-    session_config = dict(rep.session_config)
-    specified = one.specified.get("session_config", {})
-    if RECORD_ASSIGNMENT not in specified:
-        session_config.pop(RECORD_ASSIGNMENT, None)
-    kinds = presence.kinds()
-    providers = []
-    for name in rep.providers:
-        kind = kinds.get(name, "")
-        providers.append({"name": name, "kind": kind})
-    session_options = {}
-    for name, value in rep.session_options.items():
-        session_options[name] = getattr(value, "name", value)
-    nodes = rep.node_assignment
-    return {
-        "configuration": one.label,
-        "error": None,
-        "providers": providers,
-        "provider_options": _plain(rep.provider_options),
-        "unconfirmed": _plain(rep.unconfirmed),
-        "session_options": session_options,
-        "session_config": session_config,
-        "run_config": dict(rep.run_config),
-        "extensions": list(rep.extensions),
-        "warnings": list(rep.warnings),
-        "nodes": None if nodes is None else dict(nodes),
-        "operators_on_cpu": _operators_on_cpu(rep),
-        "runs_alone": _why_alone(rep, model),
-        "outputs": _outputs(one),
-        "latency_ms": _latency(one, first),
-    }
-
-
-def _plain(report: Mapping[str, Mapping]) -> dict[str, dict]:
-    return {name: dict(settings) for name, settings in report.items()}
-
-
-def _operators_on_cpu(rep: OnnxRuntimeBackendRep) -> dict[str, int]:
-    """Return the number of nodes of each operator on the CPU EP next to another EP, most frequent first."""
-    nodes = verification.recorded_nodes(rep.session)
-    on_cpu = nodes.pop(CPU, [])
-    other_eps = rep.provider_options.keys() - {CPU}
-    if not other_eps and not any(nodes.values()):
-        return {}
-    operators = Counter()
-    for node in on_cpu:
-        name = f"{node.domain}:{node.op_type}".removeprefix("ai.onnx:")
-        operators[name.removeprefix(":")] += 1
-    return dict(operators.most_common())
-
-
-def _why_alone(rep: OnnxRuntimeBackendRep, path: str) -> str | None:
-    """Return why the runs of a session on OpenVINO are not parallel, ``""`` if they are, ``None`` on other EPs."""
-    if OF_OPENVINO.isdisjoint(rep.providers):
-        return None
-    try:
-        model = onnx.load(path, load_external_data=False)
-    except Exception:  # the classes of protobuf
-        return "the file is not an ONNX model"
-    # The session exists, so this build contains the part.
-    parallel_models = optional_parts.load("openvino.parallel_models")
-    return parallel_models.why_alone(rep.session, model)
-
-
-def _outputs(one: _Tried) -> list[dict]:
-    if not one.seconds:
-        return []
-    nodes = one.rep.session.get_outputs()
-    outputs = list(map(_described, nodes, one.outputs))
-    for kind, differences in one.differences.items():
-        for output, difference in zip(outputs, differences, strict=True):
-            output[kind] = difference
-    return outputs
-
-
-def _latency(one: _Tried, first: _Tried) -> dict | None:
-    if not one.seconds:
-        return None
-    latency = measure.percentiles(one.seconds)
-    latency["runs"] = len(one.seconds)
-    latency["warm_up"] = _WARM_UP
-    latency["ratio_to_first"] = None
-    if first.error is None:
-        of_first = measure.percentiles(first.seconds)
-        latency["ratio_to_first"] = latency["p50"] / of_first["p50"]
-    return latency

@@ -1,0 +1,151 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The configurations that the ``run`` command tries, and their results as data."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import onnx
+
+from onnxruntime.backend import optional_parts
+from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
+from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
+from onnxruntime.backend.command_line import configurations, inputs, measure
+from onnxruntime.backend.provider_names import CPU, OF_OPENVINO
+from onnxruntime.backend.session import presence, verification
+
+WARM_UP = 3  # runs
+
+
+@dataclass
+class Tried:
+    """A configuration, and the results of its runs."""
+
+    label: str
+    specified: dict
+    rep: OnnxRuntimeBackendRep | None = None
+    outputs: list = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    # By field of an output: its comparison with the CPU EP, and with the first configuration.
+    differences: dict[str, list[dict]] = field(default_factory=dict)
+    error: Exception | None = None
+
+    def attempt(self, call: Callable, *arguments: object) -> object:
+        """Call a function that uses ORT, and keep its error. After an error, do nothing."""
+        if self.error is None:
+            try:
+                return call(*arguments)
+            except Exception as error:  # ORT raises classes without a common base
+                self.error = error
+        return None
+
+    def is_failure(self) -> bool:
+        if self.error:
+            return True
+        differences = itertools.chain(*self.differences.values())
+        return not all(difference["within"] for difference in differences)
+
+
+def described(node, value: object) -> dict:
+    return {"name": node.name} | inputs.described(value)
+
+
+def of(model: str, one: Tried, first: Tried) -> dict:
+    if one.error is not None:
+        return {
+            "configuration": one.label,
+            "error": configurations.problem(one.error, one.specified),
+        }
+
+    rep = one.rep
+    session_config = dict(rep.session_config)
+    specified = one.specified.get("session_config", {})
+    if RECORD_ASSIGNMENT not in specified:
+        session_config.pop(RECORD_ASSIGNMENT, None)
+    kinds = presence.kinds()
+    providers = []
+    for name in rep.providers:
+        kind = kinds.get(name, "")
+        providers.append({"name": name, "kind": kind})
+    session_options = {}
+    for name, value in rep.session_options.items():
+        session_options[name] = getattr(value, "name", value)
+    nodes = rep.node_assignment
+    return {
+        "configuration": one.label,
+        "error": None,
+        "providers": providers,
+        "provider_options": _plain(rep.provider_options),
+        "unconfirmed": _plain(rep.unconfirmed),
+        "session_options": session_options,
+        "session_config": session_config,
+        "run_config": dict(rep.run_config),
+        "extensions": list(rep.extensions),
+        "warnings": list(rep.warnings),
+        "nodes": None if nodes is None else dict(nodes),
+        "operators_on_cpu": operators_on_cpu(rep),
+        "runs_alone": why_alone(rep, model),
+        "outputs": _outputs(one),
+        "latency_ms": _latency(one, first),
+    }
+
+
+def _plain(report: Mapping[str, Mapping]) -> dict[str, dict]:
+    return {name: dict(settings) for name, settings in report.items()}
+
+
+def operators_on_cpu(rep: OnnxRuntimeBackendRep) -> dict[str, int]:
+    """Return the number of nodes of each operator on the CPU EP next to another EP, most frequent first."""
+    nodes = verification.recorded_nodes(rep.session)
+    on_cpu = nodes.pop(CPU, [])
+    other_eps = rep.provider_options.keys() - {CPU}
+    if not other_eps and not any(nodes.values()):
+        return {}
+    operators = Counter()
+    for node in on_cpu:
+        name = f"{node.domain}:{node.op_type}".removeprefix("ai.onnx:")
+        operators[name.removeprefix(":")] += 1
+    return dict(operators.most_common())
+
+
+def why_alone(rep: OnnxRuntimeBackendRep, path: str) -> str | None:
+    """Return why the runs of a session on OpenVINO are not parallel, ``""`` if they are, ``None`` on other EPs."""
+    if OF_OPENVINO.isdisjoint(rep.providers):
+        return None
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except Exception:  # the classes of protobuf
+        return "the file is not an ONNX model"
+    # The session exists, so this build contains the part.
+    parallel_models = optional_parts.load("openvino.parallel_models")
+    return parallel_models.why_alone(rep.session, model)
+
+
+def _outputs(one: Tried) -> list[dict]:
+    if not one.seconds:
+        return []
+    nodes = one.rep.session.get_outputs()
+    outputs = list(map(described, nodes, one.outputs))
+    for kind, differences in one.differences.items():
+        for output, difference in zip(outputs, differences, strict=True):
+            output[kind] = difference
+    return outputs
+
+
+def _latency(one: Tried, first: Tried) -> dict | None:
+    if not one.seconds:
+        return None
+    latency = measure.percentiles(one.seconds)
+    latency["runs"] = len(one.seconds)
+    latency["warm_up"] = WARM_UP
+    latency["ratio_to_first"] = None
+    if first.error is None:
+        of_first = measure.percentiles(first.seconds)
+        latency["ratio_to_first"] = latency["p50"] / of_first["p50"]
+    return latency
