@@ -164,7 +164,11 @@ def _specified(keywords: dict[str, object]) -> dict[str, object]:
 
 
 def _prepare_proto(
-    backend: type[OnnxRuntimeBackend], model: ModelProto, device: str | None, keywords: dict, attributes: dict
+    backend: type[OnnxRuntimeBackend],
+    model: ModelProto,
+    device: str | None,
+    keywords: dict,
+    attributes: dict,
 ) -> OnnxRuntimeBackendRep:
     """Prepare a ``ModelProto`` as bytes, or raise ``SkipTest`` if the model is newer than onnx or ORT."""
     serialized = _checked(model)
@@ -183,7 +187,11 @@ def _prepare_proto(
 
 
 def _prepare_source(
-    backend: type[OnnxRuntimeBackend], source: str | bytes, device: str | None, keywords: dict, attributes: dict
+    backend: type[OnnxRuntimeBackend],
+    source: str | bytes,
+    device: str | None,
+    keywords: dict,
+    attributes: dict,
 ) -> OnnxRuntimeBackendRep:
     """Create a session from a path or bytes, verify it, and prepare it."""
     started = time.perf_counter()
@@ -193,10 +201,12 @@ def _prepare_source(
     presence.register_plugins(requested.plugins, FROM_ENVIRONMENT)
     try:
         presence.check_devices(requested.settings.get("provider_options", ()))
-        permit = look_up.permit(requested, presence.facts(get_available_providers()))
+        facts = presence.facts(get_available_providers())
+        permit = look_up.permit(requested, facts)
         requested.add_origin(permit.without_effect)
+        options = SessionOptions()
         released_opsets = backend.allowReleasedOpsetsOnly
-        session, libraries = opening.create(source, permit, requested.extensions, SessionOptions(), released_opsets)
+        session, libraries = opening.create(source, permit, requested.extensions, options, released_opsets)
     except NotPermittedError as refusal:
         raise requested.with_origin(refusal) from None
     state.of(session).applied = verification.read_back(session, permit, libraries)
@@ -222,7 +232,10 @@ def _log(rep: object, seconds: float) -> None:
 
 
 def _prepare_session(
-    model: InferenceSession | OnnxRuntimeBackendRep, device: object, keywords: dict, attributes: dict
+    model: InferenceSession | OnnxRuntimeBackendRep,
+    device: object,
+    keywords: dict,
+    attributes: dict,
 ) -> OnnxRuntimeBackendRep:
     """Prepare a session that :func:`_prepare_source` has just created, a session of the caller, or a prepared model."""
     if isinstance(model, InferenceSession):
@@ -247,15 +260,18 @@ def _check_unchanged(keywords: dict, before: Mapping[str, Mapping]) -> None:
     """Check that a session already has the settings that a subclass adds to each call of ``prepare``."""
     requested = request.of_call(keywords, environment=())
     request.add(requested, before, KEYWORDS)
-    permit = look_up.permit(requested, presence.facts(get_available_providers()))
-    configuration = permit.configuration()
+    facts = presence.facts(get_available_providers())
+    after = look_up.permit(requested, facts).configuration()
     for keyword in keywords:
-        if configuration.get(keyword, {}) != before.get(keyword, {}):
+        if after.get(keyword, {}) != before.get(keyword, {}):
             reject("prepare of a subclass changes the settings of its session. Add equal ones to each call", keyword)
 
 
 def _prepare_open(
-    model: InferenceSession | OnnxRuntimeBackendRep, device: object, keywords: dict, attributes: dict
+    model: InferenceSession | OnnxRuntimeBackendRep,
+    device: object,
+    keywords: dict,
+    attributes: dict,
 ) -> OnnxRuntimeBackendRep:
     """Prepare a session of the caller or a prepared model, to which only a run config can apply."""
     look_up.warn_unknown(attributes, ())
@@ -270,14 +286,23 @@ def _prepare_open(
     for keyword, entries in requested.settings.items():
         if keyword == "provider_options" or (keyword != "run_config" and entries):
             reject("cannot be applied to an existing session. Pass the model, or create the session with it", keyword)
-    if type(device) is str and device != "CPU" and rep._ready().is_ort and ON_ANY_DEVICE.issuperset(rep.providers):
-        warn(f"device {show(device)} has no effect on an existing session, which runs on {', '.join(rep.providers)}")
-    if "run_config" not in requested.settings:
+    _warn_about_device(device, rep)
+    run_config = requested.settings.get("run_config")
+    if run_config is None:
         return rep
     try:
-        return rep.with_run_config(requested.settings["run_config"])
+        return rep.with_run_config(run_config)
     except NotPermittedError as refusal:
         raise requested.with_origin(refusal) from None
+
+
+def _warn_about_device(device: object, rep: OnnxRuntimeBackendRep) -> None:
+    """Warn about a device on which an existing session does not run."""
+    if type(device) is not str or device == "CPU":
+        return
+    if rep._ready().is_ort and ON_ANY_DEVICE.issuperset(rep.providers):
+        providers = ", ".join(rep.providers)
+        warn(f"device {show(device)} has no effect on an existing session, which runs on {providers}")
 
 
 def _checked(model: ModelProto) -> bytes:

@@ -85,7 +85,8 @@ def load(name: str) -> ModuleType | None:
     try:
         return importlib.import_module(full_name)
     except ModuleNotFoundError as error:
-        if error.name is not None and (full_name == error.name or full_name.startswith(f"{error.name}.")):
+        # Not if the module exists, and one of its own imports fails.
+        if error.name is not None and f"{full_name}.".startswith(f"{error.name}."):
             return None
         raise
 
@@ -137,14 +138,17 @@ def of_session(providers: Iterable[str], switched_on: Iterable[str]) -> list[Par
     """
     used = []
     for part in PARTS:
-        is_needed = not (part.providers.isdisjoint(providers) and part.switches.keys().isdisjoint(switched_on))
+        is_needed = not part.providers.isdisjoint(providers)
+        if not part.switches.keys().isdisjoint(switched_on):
+            is_needed = True
         if not is_needed and part.also_for.isdisjoint(providers):
             continue
         absent = _first_absent(part.name)
         if not absent:
             used.append(part)
         elif is_needed:
-            raise RuntimeError(f"A session with {', '.join(providers)} cannot run: {_absence_of(absent)}")
+            listed = ", ".join(providers)
+            raise RuntimeError(f"A session with {listed} cannot run: {_absence_of(absent)}")
     return used
 
 

@@ -18,7 +18,10 @@ from onnxruntime.backend.session import parts, state
 
 
 def create(
-    create_session: Callable[..., InferenceSession], model: object, options: SessionOptions, permit: Permit
+    create_session: Callable[..., InferenceSession],
+    model: object,
+    options: SessionOptions,
+    permit: Permit,
 ) -> InferenceSession:
     """Create a session, or raise an error if ORT cannot replay its graph right."""
     session, checked = eligibility.open_session(create_session, options, permit.providers)
@@ -42,6 +45,8 @@ def capture_of(session: InferenceSession, checked: bool = False) -> Capture | No
         return None
     capture = captures.get(id(inner))
     if capture is None:
+        lock = locks.lock_of(session)
+        capture = Capture(session, switched_on, lock, checked)
         # Several threads may make one for the first run. One operation of the dict chooses the one for all.
-        capture = captures.setdefault(id(inner), Capture(session, switched_on, locks.lock_of(session), checked))
+        capture = captures.setdefault(id(inner), capture)
     return capture

@@ -33,7 +33,8 @@ def _excluded() -> list[str]:
 
 def facts(available: Sequence[str]) -> Circumstances:
     """Describe this process, and a session for a caller who specifies no setting."""
-    return Circumstances.expected(stock_list(available))._replace(kinds=kinds())
+    providers = stock_list(available)
+    return Circumstances.expected(providers)._replace(kinds=kinds())
 
 
 def stock_list(available: Sequence[str]) -> list[str]:
@@ -155,8 +156,12 @@ def supports_device(device: str, built_for: str) -> bool:
     if name in CUDA_DEVICE:
         with suppress(RuntimeError):  # prepare raises it
             register_plugins(of_environment().settings.get("plugins", ()))
-        if any(len(plugin_devices(ep)) > (index or 0) for ep in ON_CUDA_DEVICE):
-            return True
-        name, index = "GPU", None
-    name = name or str.__str__(device)  # such as a member of an enum of str
-    return not index and (name == built_for or f"-{name}" in built_for or f"{name}-" in built_for)
+        for ep in ON_CUDA_DEVICE:
+            if len(plugin_devices(ep)) > (index or 0):
+                return True
+        name = "GPU"
+    elif index:
+        return False
+    if not name:
+        name = str.__str__(device)  # such as a member of an enum of str
+    return name == built_for or f"-{name}" in built_for or f"{name}-" in built_for

@@ -122,9 +122,11 @@ class Runs:
         guard = None
         for part in self._parts():
             if part.routes:
-                self.route = optional_parts.function(part.routes)(self.session)
+                route_of = optional_parts.function(part.routes)
+                self.route = route_of(self.session)
             if part.guards:
-                guard_of_part = optional_parts.function(part.guards)(self.session)
+                guard_of = optional_parts.function(part.guards)
+                guard_of_part = guard_of(self.session)
                 guard = guard or guard_of_part
                 if part.locks_device:
                     self.device_lock = guard_of_part
