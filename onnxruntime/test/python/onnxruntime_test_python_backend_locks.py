@@ -300,7 +300,11 @@ class Interrupter:
     def _trace(self, frame: FrameType, event: str, _: object) -> Callable | None:
         if frame.f_code.co_filename == __file__:
             return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        # In this order: Python 3.14 ignores f_trace_opcodes of a frame without f_trace, and if nothing changes.
+        frame.f_trace, frame.f_trace_lines = self._trace, False
+        if event == "call":
+            frame.f_trace_opcodes = False
+            frame.f_trace_opcodes = True
         if event == "call" or (event == "opcode" and frame.f_code.co_code[frame.f_lasti] in self.JUMPS):
             self._step()
         return self._trace
