@@ -76,6 +76,7 @@ class Import(NamedTuple):
     name: str  # the full name of the module, or of the object in it
     in_function: bool
     line: str  # of the source
+    for_types: bool  # whether only type checkers read it
 
 
 @cache
@@ -87,23 +88,26 @@ def modules() -> dict[str, Path]:
 
 @cache
 def imports_of(module: str) -> list[Import]:
-    """The imports of a module, without those that only type checkers read."""
+    """The imports of a module."""
     source = modules()[module].read_text(encoding="utf-8")
     lines = source.splitlines()
     found = []
 
-    def visit(node: ast.AST, in_function: bool) -> None:
+    def visit(node: ast.AST, in_function: bool, for_types: bool) -> None:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            return
+            for_types = True
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            in_function = True
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            module = ""
+            prefix = ""
             if isinstance(node, ast.ImportFrom):
-                module = ".".join(part for part in (node.level and PACKAGE, node.module) if part) + "."
-            found.extend(Import(module + alias.name, in_function, lines[node.lineno - 1]) for alias in node.names)
+                prefix = ".".join(part for part in (node.level and PACKAGE, node.module) if part) + "."
+            for alias in node.names:
+                found.append(Import(prefix + alias.name, in_function, lines[node.lineno - 1], for_types))
         for child in ast.iter_child_nodes(node):
-            visit(child, in_function or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)))
+            visit(child, in_function, for_types)
 
-    visit(ast.parse(source), False)
+    visit(ast.parse(source), False, False)
     return found
 
 
@@ -127,7 +131,8 @@ def is_within(name: str, other: str) -> bool:
 
 
 def each_import() -> list[tuple[str, Import]]:
-    return [(module, one) for module in modules() for one in imports_of(module)]
+    """Each import at run time, with its module."""
+    return [(module, one) for module in modules() for one in imports_of(module) if not one.for_types]
 
 
 class ArchitectureTest(unittest.TestCase):
@@ -153,6 +158,7 @@ class ArchitectureTest(unittest.TestCase):
         self.assertEqual(imported, PARTS)
 
     def test_no_circle(self) -> None:
+        """Not even with the imports for type checkers."""
         graph = {module: {module_of(one.name) for one in imports_of(module)} - {None, module} for module in modules()}
         self.assertLessEqual({"session.opening", "request", "errors"}, graph["backend"])
         try:
