@@ -15,6 +15,7 @@ from typing import NoReturn
 from onnx.backend.base import BackendRep
 
 from onnxruntime import InferenceSession, RunOptions
+from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist.rules import NOTHING
 from onnxruntime.backend.errors import from_refusals
 from onnxruntime.backend.session import verification
@@ -106,6 +107,12 @@ class OnnxRuntimeBackendRep(BackendRep):
         Its text is a sentence, such as ``3 of 412 nodes on CUDAExecutionProvider, 409 on CPUExecutionProvider``.
         """
         return verification.node_assignment(self.session)
+
+    @property
+    def why_serial(self) -> str:
+        """Why no runs on OpenVINO are parallel. Empty if runs of several threads can be parallel, and on other EPs."""
+        sessions = optional_parts.load("openvino.sessions")
+        return "" if sessions is None else sessions.why_serial(self.session)
 
     def configuration(self) -> dict[str, dict]:
         """

@@ -19,7 +19,7 @@ from backend_test_command_line import (
     CommandTest,
     Ran,
 )
-from backend_test_models import parsed, two_nodes
+from backend_test_models import parsed
 from backend_test_observable_models import GELU
 from onnx import TensorProto, helper
 
@@ -106,17 +106,6 @@ class OperatorsOnTheCpuTest(CommandTest):
         self.assertEqual(run_page.most_frequent(dict.fromkeys("abcde", 1)), "a 1, b 1, c 1, d 1, e 1")
         shown = run_page.most_frequent(dict.fromkeys("abcdefg", 1))
         self.assertEqual(shown, "a 1, b 1, c 1, d 1, e 1, and 2 other operators")
-
-
-class ParallelRunsTest(CommandTest):
-    def test_the_reason_on_openvino(self) -> None:
-        rep = SimpleNamespace(providers=("OpenVINOExecutionProvider", CPU), session=None)
-        with mock.patch("onnxruntime.backend.openvino.parallel_models.why_alone", return_value="r") as why_alone:
-            self.assertEqual(run_results.why_alone(rep, str(self.path)), "r")
-            why_alone.assert_called_once_with(None, two_nodes())
-            self.assertIn("ONNX", run_results.why_alone(rep, str(self.put("text.onnx", "text"))))
-            rep.providers = (CPU,)
-            self.assertIsNone(run_results.why_alone(rep, str(self.path)))
 
 
 class SaveTest(CommandTest):

@@ -16,6 +16,7 @@ from onnx import helper
 
 import onnxruntime
 from onnxruntime.backend.openvino import parallel_models
+from onnxruntime.backend.openvino.replacement import Origin
 from onnxruntime.backend.provider_names import OPENVINO
 
 PERMITTED = {
@@ -62,7 +63,7 @@ class OnlyShapesDecideTest(unittest.TestCase):
                 with self.subTest(name):
                     self.assertIs(parallel_models.only_shapes_decide(parsed(text, "com.microsoft")), expected)
 
-    def test_why_runs_are_alone(self) -> None:
+    def test_why_runs_are_serial(self) -> None:
         permitted, refused = (
             parsed(models, "com.microsoft") for models in (PERMITTED["any values"], REFUSED["a sequence"])
         )
@@ -71,10 +72,12 @@ class OnlyShapesDecideTest(unittest.TestCase):
             (True, 2**20, refused, "shapes"),
             (True, 1, permitted, "larger than 1 bytes"),
             (False, 2**20, permitted, "release"),
+            (True, 2**20, None, "not in ONNX's format"),
         ):
             examined = mock.patch.object(parallel_models, "is_known", return_value=known)
             with self.subTest(why), examined, mock.patch.object(parallel_models, "MOST_BYTES", most_bytes):
-                self.assertRegex(parallel_models.why_alone(None, model), why)
+                content = b"no model" if model is None else model.SerializeToString()
+                self.assertRegex(Origin(content, None).why_serial(None), why)
 
     def test_only_the_listed_inputs_may_vary(self) -> None:
         """Each operator with deciding inputs is refused with one that varies."""

@@ -58,6 +58,16 @@ def fail_once(test: unittest.TestCase, rep) -> None:
 
 @unittest.skipUnless(BUILT_IN or register_openvino_plugin(), f"needs {OPENVINO}, built-in or plugin")
 class OpenVinoTest(unittest.TestCase):
+    def test_whether_runs_are_parallel_is_reported(self) -> None:
+        relu, gather = "Y = Relu (X)", "Y = Reshape (X, X)"
+        for text, options, why in (
+            (f"(float[N] X) => (float[N] Y) {{ {relu} }}", {OPENVINO: {}}, "^$"),
+            (f"(int64[N] X) => (int64[M] Y) {{ {gather} }}", {OPENVINO: {}}, "shapes of the inputs"),
+            (f"(float[N] X) => (float[N] Y) {{ {relu} }}", {}, "^$"),
+        ):
+            rep = onnxruntime.backend.prepare(parsed(text), provider_options=options)
+            self.assertRegex(rep.why_serial, why)
+
     def prepare(self, device: dict = DEVICES[0], made=None):
         # In bfloat16, which is a default of OpenVINO, small integers are exact.
         return onnxruntime.backend.prepare(made or two_rows(), provider_options=device)
@@ -150,6 +160,7 @@ class OpenVinoTest(unittest.TestCase):
         session = onnxruntime.InferenceSession(two_rows().SerializeToString(), options)
         session.disable_fallback()
         rep, other = onnxruntime.backend.prepare(session), onnxruntime.backend.prepare(session)
+        self.assertIn("application", rep.why_serial)
         self.assert_right(rep)
         fail_once(self, rep)
         for each in (rep, other, onnxruntime.backend.prepare(session)):

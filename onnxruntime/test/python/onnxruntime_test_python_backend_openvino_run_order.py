@@ -51,7 +51,7 @@ class OneThreadTest(unittest.TestCase):
 
     def order_with(self, renew: Callable[[FakeSession], None]) -> RunOrder:
         """Return an order for which runs with the shapes of ``INPUTS`` have succeeded."""
-        self.order = RunOrder(weakref.ref(self.session), renew, lambda session: self.parallel)
+        self.order = RunOrder(weakref.ref(self.session), renew, lambda session: "" if self.parallel else "serial")
         self.run_one(self.computed_by)
         if self.two_threads:
             with ThreadPoolExecutor(1) as pool:
@@ -315,7 +315,7 @@ class ParallelTest(SerialTest):
             self.order = RunOrder(
                 weakref.ref(self.session),
                 FakeSession.set_providers,
-                lambda _, asked=asked: asked.append(1) or self.parallel,
+                lambda _, asked=asked: asked.append(1) or ("" if self.parallel else "serial"),
             )
             self.run_one(self.computed_by)
             self.assertEqual(asked, [])

@@ -15,10 +15,12 @@ import os
 import shutil
 import sys
 import warnings
+from collections.abc import Mapping
 from typing import NoReturn
 
 import onnxruntime
 from onnxruntime.backend import __version__, optional_parts
+from onnxruntime.backend.allowlist.ort_options import SESSION_ATTRIBUTES
 from onnxruntime.backend.command_line import output
 from onnxruntime.backend.command_line.configurations import problem
 from onnxruntime.backend.command_line.output import MistakeError, Page, one_line
@@ -32,6 +34,8 @@ PROGRAM = "python -m onnxruntime.backend"
 # The modules of the commands. Each can be deleted.
 _COMMANDS = ("info", "options", "check", "inspect", "run", "schema", "report")
 _USING_ENVIRONMENT = ("info", "inspect", "run")  # the commands that register the plugins of the environment
+# The options of other programs that select an EP.
+_SELECT_PROVIDER = ("--ep", "--eps", "--provider", "--providers", "--execution-provider", "--execution-providers")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -89,14 +93,27 @@ def _show_warning(message: object, *_: object, **__: object) -> None:
 
 
 def _reject(parser: _Parser, unknown: list[str]) -> NoReturn:
-    """Report unknown arguments, with an option of the command that has a similar name."""
-    option = unknown[0].partition("=")[0]
-    known = parser._option_string_actions
-    advice = ""
-    for near in difflib.get_close_matches(option[:100], known, 1):
-        form = known[near].metavar
-        advice = f". Did you mean {near} {form}?" if form else f". Did you mean {near}?"
+    """Report unknown arguments, with an option of the command that replaces the first one."""
+    option, _, value = unknown[0].partition("=")
+    if not value and len(unknown) > 1:
+        value = unknown[1]
+    advice = _instead_of(option[:100], value, parser._option_string_actions)
+    if advice:
+        advice = f". Did you mean {advice}?"
     parser.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
+
+
+def _instead_of(option: str, value: str, known: Mapping[str, argparse.Action]) -> str:
+    """Return the option of this command for an option of another program, or with a similar name, or ``""``."""
+    if option in _SELECT_PROVIDER and "--provider-option" in known:
+        return f"--provider-option {value or 'EP'}"
+    attribute = option.lstrip("-").replace("-", "_")
+    if attribute in SESSION_ATTRIBUTES and "--session-option" in known:
+        return f"--session-option {attribute}={value or 'VALUE'}"
+    for near in difflib.get_close_matches(option, known, 1):
+        form = known[near].metavar
+        return f"{near} {form}" if form else near
+    return ""
 
 
 def _parser() -> _Parser:

@@ -157,7 +157,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     status = 0
     results = []
     for one in tried:
-        results.append(run_results.of(chosen.model, one, first))
+        results.append(run_results.of(one, first))
         if one.is_failure():
             status = 1
     tolerance = None

@@ -11,9 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import onnx
-
-from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import configurations, inputs, measure
@@ -56,7 +53,7 @@ def described(node, value: object) -> dict:
     return {"name": node.name} | inputs.described(value)
 
 
-def of(model: str, one: Tried, first: Tried) -> dict:
+def of(one: Tried, first: Tried) -> dict:
     if one.error is not None:
         return {
             "configuration": one.label,
@@ -90,7 +87,7 @@ def of(model: str, one: Tried, first: Tried) -> dict:
         "warnings": list(rep.warnings),
         "nodes": None if nodes is None else dict(nodes),
         "operators_on_cpu": operators_on_cpu(rep),
-        "runs_alone": why_alone(rep, model),
+        "runs_alone": None if OF_OPENVINO.isdisjoint(rep.providers) else rep.why_serial,
         "outputs": _outputs(one),
         "latency_ms": _latency(one, first),
     }
@@ -112,19 +109,6 @@ def operators_on_cpu(rep: OnnxRuntimeBackendRep) -> dict[str, int]:
         name = f"{node.domain}:{node.op_type}".removeprefix("ai.onnx:")
         operators[name.removeprefix(":")] += 1
     return dict(operators.most_common())
-
-
-def why_alone(rep: OnnxRuntimeBackendRep, path: str) -> str | None:
-    """Return why the runs of a session on OpenVINO are not parallel, ``""`` if they are, ``None`` on other EPs."""
-    if OF_OPENVINO.isdisjoint(rep.providers):
-        return None
-    try:
-        model = onnx.load(path, load_external_data=False)
-    except Exception:  # the classes of protobuf
-        return "the file is not an ONNX model"
-    # The session exists, so this build contains the part.
-    parallel_models = optional_parts.load("openvino.parallel_models")
-    return parallel_models.why_alone(rep.session, model)
 
 
 def _outputs(one: Tried) -> list[dict]:

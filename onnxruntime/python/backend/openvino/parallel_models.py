@@ -52,15 +52,18 @@ _TYPES = "FLOAT FLOAT16 DOUBLE BOOL INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 U
 TYPES = frozenset(map(TensorProto.DataType.Value, _TYPES.split()))
 
 
-def why_alone(session: InferenceSession, model: ModelProto) -> str:
-    """Return why the runs of a session of a model are not parallel, ``""`` if they may be."""
-    if not is_known(session):
-        return "the operators are not examined for this release or device of the EP"
-    if model.ByteSize() > MOST_BYTES:
-        return f"the model is larger than {MOST_BYTES} bytes"
-    if not only_shapes_decide(model):
-        return "in this model, not only the shapes of the inputs decide whether a run fails"
-    return ""
+def why_unknown(session: InferenceSession) -> str:
+    """Return why the lists are not valid for the EP of a session, ``""`` if they are."""
+    if is_known(session):
+        return ""
+    return "the operators are not examined for this release or device of the EP"
+
+
+def why_serial(model: ModelProto) -> str:
+    """Return why no runs of a model are parallel, ``""`` if runs may be."""
+    if only_shapes_decide(model):
+        return ""
+    return "in this model, not only the shapes of the inputs decide whether a run fails"
 
 
 def only_shapes_decide(model: ModelProto) -> bool:

@@ -56,19 +56,20 @@ class Origin:
             problem = f"A run failed inside {OPENVINO}, and the session could not be replaced: {error}"
             raise RuntimeError(f"{problem}. Prepare the model again") from error
 
-    def only_shapes_decide(self, session: InferenceSession) -> bool:
-        """Return whether only the shapes of inputs decide whether a run fails in a session of the model."""
+    def why_serial(self, session: InferenceSession) -> str:
+        """Return why no runs of a session of the model are parallel, ``""`` if runs may be."""
         try:
-            if not parallel_models.is_known(session):
-                return False
+            reason = parallel_models.why_unknown(session)
+            if reason:
+                return reason
             with _content_of(self._model) as content:
                 if len(content) > parallel_models.MOST_BYTES:
-                    return False
+                    return f"the model is larger than {parallel_models.MOST_BYTES} bytes"
                 model = ModelProto.FromString(content[:])
             self._check_files()
         except Exception:  # such as a model in ORT's own format
-            return False
-        return parallel_models.only_shapes_decide(model)
+            return "the model is not in ONNX's format, or its files have changed"
+        return parallel_models.why_serial(model)
 
     def _check_files(self) -> None:
         if _files_of(self._model) != self._files:

@@ -40,9 +40,11 @@ class RunOrder:
     them.
     """
 
-    def __init__(self, session: Callable, renew: Callable, only_shapes_decide: Callable) -> None:
+    def __init__(self, session: Callable, renew: Callable, why_serial: Callable) -> None:
         """Initialize it with functions that return the session, replace its inner session, and check the model."""
-        self._session, self._renew, self._only_shapes_decide = session, renew, only_shapes_decide
+        self._session, self._renew = session, renew
+        #: Returns why no runs of a session are parallel, ``""`` if runs may be.
+        self.why_serial = why_serial
         self._lock = SessionLock(side_by_side=True)
         self._only: int | None = None  # the thread of all runs; 0 after the first run of another thread
         self._parallel: set[tuple] | None = None  # the combinations of shapes of runs that may be parallel
@@ -87,7 +89,7 @@ class RunOrder:
         if self._only is None:
             self._only = get_ident()
         elif self._only not in (0, get_ident()):
-            self._parallel = set() if self._only_shapes_decide(session) else None
+            self._parallel = None if self.why_serial(session) else set()
             self._only = 0
 
         if self._has_failed(session._providers):

@@ -16,6 +16,7 @@ from functools import partial
 from onnxruntime import InferenceSession, IOBinding
 from onnxruntime.backend.openvino.replacement import Origin, cannot_renew
 from onnxruntime.backend.openvino.run_order import RunOrder
+from onnxruntime.backend.provider_names import OF_OPENVINO
 from onnxruntime.backend.session import state
 
 _PART = "openvino"
@@ -29,7 +30,7 @@ def create(
     session = create_session()
     origin.created = session._providers
     reference = weakref.ref(session)
-    order = RunOrder(reference, origin.renew, origin.only_shapes_decide)
+    order = RunOrder(reference, origin.renew, origin.why_serial)
     state.of(session).keep(_PART, lambda: order)
     # A binding before ORT 1.31 does not keep the inner session, which a replacement releases.
     session.io_binding = partial(_io_binding, reference)
@@ -40,9 +41,20 @@ def order_of(session: InferenceSession) -> RunOrder:
     """Return the order of the runs of a session. A session of the caller is not replaced."""
 
     def make() -> RunOrder:
-        return RunOrder(weakref.ref(session), cannot_renew, lambda session: False)
+        return RunOrder(weakref.ref(session), cannot_renew, _of_the_caller)
 
     return state.of(session).keep(_PART, make)
+
+
+def why_serial(session: InferenceSession) -> str:
+    """Return why no runs of a session are parallel; ``""`` if runs may be, or if the session has no EP of OpenVINO."""
+    if OF_OPENVINO.isdisjoint(session.get_providers()):
+        return ""
+    return order_of(session).why_serial(session)
+
+
+def _of_the_caller(_: InferenceSession) -> str:
+    return "the application created the session"
 
 
 def _io_binding(session: weakref.ref[InferenceSession]) -> IOBinding:

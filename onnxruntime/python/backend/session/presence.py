@@ -122,11 +122,16 @@ def _is_registered(name: str) -> bool:
     return False
 
 
+def advice(name: str) -> str:
+    """Return the sentences about the next step for an EP that this process does not have."""
+    return from_refusals("absent_provider", name)
+
+
 def advice_on_device(device: object) -> str:
     """Return the next step for a device that this build does not support, ``""`` if no other base supports it."""
     is_cuda = show(device).upper().startswith(("'CUDA", "'GPU"))
     if is_cuda and CUDA not in kinds():
-        return from_refusals("absent_provider", CUDA)
+        return advice(CUDA)
     return ""
 
 
@@ -140,9 +145,8 @@ def check_available(permit: Permit) -> None:
             reject(f"the environment variable {_EXCLUDE} excludes it", "provider_options", name)
         if name not in permit.kinds:
             available = ", ".join(onnxruntime.get_available_providers())
-            advice = from_refusals("absent_provider", name)
             problem = "the execution provider is not available in this process"
-            reject(f"{problem}. Available: {available}{advice}", "provider_options", name)
+            reject(f"{problem}. Available: {available}{advice(name)}", "provider_options", name)
 
 
 def supports_device(device: str, built_for: str) -> bool:
