@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
-from backend_test_inputs import InputTestCase, X, identity, vectorizer
+from backend_test_inputs import LIMITS, InputTestCase, X, identity, vectorizer
 from backend_test_models import (
     model,
     on_cpu,
@@ -67,7 +67,7 @@ class InputsTest(InputTestCase):
             (texts, {"X": True}, InvalidArgument, "X", "seq(string)", "True (bool)"),
             (texts, [{"a": 1}], InvalidArgument, "X", "seq(string)", "a value of type dict"),
         ):
-            for limits in ({}, {"timeout": 60}):
+            for limits in LIMITS:
                 with self.subTest(inputs=repr(inputs), **limits):
                     error = self.refused(rep, inputs, got, name, expected, **limits)
                     self.assertIsInstance(error, kind)
@@ -85,7 +85,7 @@ class InputsTest(InputTestCase):
             (words, [{"a": 1.0, text: 1.0}], described),
             (identity("seq(string[])"), [[["a"], [text]]], described),
         ):
-            for keywords in ({}, {"timeout": 60}):
+            for keywords in LIMITS:
                 with self.subTest(inputs=ascii(inputs), **keywords):
                     self.refused(rep, inputs, got, **keywords)
 

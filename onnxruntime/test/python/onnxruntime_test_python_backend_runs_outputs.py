@@ -15,6 +15,7 @@ from functools import partial
 from unittest import mock
 
 import numpy as np
+from backend_test_inputs import LIMITS
 from backend_test_models import BFLOAT16, NARROW, needs_narrow_types, on_cpu, parsed, same_array, two_nodes
 from onnx import ModelProto, TensorProto, helper
 
@@ -203,8 +204,8 @@ class OwnedOutputsTest(unittest.TestCase):
     def test_every_route(self) -> None:
         for narrow in (False, True) if NARROW else (False,):
             rep = on_cpu(sharing(narrow))
-            self.check_every_input(rep.run)
-            self.check_every_input(partial(rep.run, timeout=60))
+            for limits in LIMITS:
+                self.check_every_input(partial(rep.run, **limits))
 
     @unittest.skipUnless(optional_parts.load("locks"), "requires locks.py")
     def test_under_a_lock(self) -> None:
@@ -223,7 +224,7 @@ class OwnedOutputsTest(unittest.TestCase):
         """An output that is an input, of types that are not tensors."""
         for kind in ("seq", "optional"):
             rep = on_cpu(f"({kind}(float[2, 3]) X) => ({kind}(float[2, 3]) X) {{ }}")
-            for limits in ({}, {"timeout": 60}):
+            for limits in LIMITS:
                 arrays = [X.copy(), X.copy()] if kind == "seq" else [X.copy()]
                 (output,) = rep.run([arrays] if kind == "seq" else arrays, **limits)
                 for array, own in zip(arrays, output if kind == "seq" else [output], strict=True):
