@@ -67,6 +67,8 @@ class TestSessionAndRunConfig(unittest.TestCase):
         for value in ("x" * 10**6, "\U0001f600" * 100, b"\xff" * 1000, 10**10_000, -(10**37), 1e308, "'" * 100):
             self.assertLessEqual(len(errors.show(value)), 80)
         self.assertEqual([errors.show("a" * size)[-3:] for size in (78, 79)], ["aa'", "..."])
+        self.assertEqual([errors.show(2**bits)[-5:] for bits in (127, 128)], ["05728", " bits"])
+        self.assertEqual(len(errors.type_name(type("x" * 61, (), {})())), 60)
 
     def test_needs(self):
         arm, old = NEWEST._replace(machine="arm64"), NEWEST._replace(release=(1, 24))
@@ -135,6 +137,8 @@ class TestSessionAndRunConfig(unittest.TestCase):
     def test_keys_that_do_not_match_a_family(self):
         for rest in ("", "A", "a1", "a.b", "a-b", "a b", "a\n", "a\0", "\u00e9", "a" * 41):
             self.assert_refused({f"session.intra_op.{rest}": 1}, "unknown")
+        for key in ("knob", "a", "intra_op", "session_intra_op_knob"):  # without the prefix
+            self.assert_refused({key: 1}, "unknown ")
         for rest in ("intra_op", "intra_op_thread_affinities", "intraxop.a"):
             self.assert_refused({f"session.{rest}": 1})
         # These are probably misspelt names of known keys.

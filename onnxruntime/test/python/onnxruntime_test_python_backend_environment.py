@@ -226,6 +226,7 @@ class BrokenTest(unittest.TestCase):
             ("{'session_config': {}}", "not JSON"),
             ('{"session_config": {}} {}', "not JSON[^@]*$"),
             ("[]", "must be an object"),
+            ('{"plugins": "a"}', "plugins must be a list of package names and EP=LIBRARY texts, not 'a'"),
             ("null", "must be an object"),
             ('{"session_config": null}', "session_config must be an object"),
             ('{"provider_options": {"CPUExecutionProvider": 1}}', r"\['CPUExecutionProvider'\] must be an object"),

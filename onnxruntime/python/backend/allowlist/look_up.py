@@ -285,7 +285,7 @@ def _settings(
     """Return the settings for names and values, or refuse the first one that the table does not permit."""
     settings = {}
     for name, value in values.items():
-        place = within._replace(key=name)
+        place = Place(within.keyword, within.provider, name)
         rule = rule_of(table, place, facts, kind)
         settings[name] = setting_of(rule, value, place, facts)
     return settings
@@ -298,12 +298,12 @@ def rule_of(table: Table, place: Place, facts: Circumstances, kind: str = "") ->
         rule = _rule_of_family(place.key)
     if rule is None:
         place.refuse(from_refusals("why_unknown", table, place, kind) or _NOT_PERMITTED)
-
-    release = _text_of(facts.release)
     if rule.since > facts.release:
-        place.refuse(f"it requires ORT {_text_of(rule.since)}. ORT {release} stores it and ignores it")
+        required, release = _text_of(rule.since), _text_of(facts.release)
+        place.refuse(f"it requires ORT {required}. ORT {release} stores it and ignores it")
     if rule.until is not None and facts.release >= rule.until:
-        place.refuse(f"ORT {release} ignores it, as all releases from {_text_of(rule.until)} do")
+        first, release = _text_of(rule.until), _text_of(facts.release)
+        place.refuse(f"ORT {release} ignores it, as all releases from {first} do")
     return rule
 
 

@@ -19,6 +19,7 @@ from onnxruntime.backend.errors import name_of, nearest, refuse
 
 NOTHING: Mapping = MappingProxyType({})
 Values = Mapping[str, object]  # of settings, by name
+Texts = Mapping[str, str]
 _RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
 
 
@@ -69,10 +70,10 @@ class Circumstances(NamedTuple):
     system: str = ""  # the operating system as platform.system() reports it
     providers: tuple[str, ...] = ()  # the EPs of the session, in order
     attributes: Values = NOTHING  # of SessionOptions. A missing one has ORT's default
-    options: Mapping[str, Mapping[str, str]] = NOTHING  # EP to the texts of its specified options
+    options: Mapping[str, Texts] = NOTHING  # EP to the texts of its specified options
     sizes: Mapping[str, int] = NOTHING  # of the free dimension overrides
-    beside: Mapping[str, str] = NOTHING  # the texts of the entries specified together with this one
-    kinds: Mapping[str, str] = NOTHING  # the EPs of the process, each with "built-in" or "plugin"
+    beside: Texts = NOTHING  # the texts of the entries specified together with this one
+    kinds: Texts = NOTHING  # the EPs of the process, each with "built-in" or "plugin"
     narrowing: Narrowing = Narrowing()  # the settings that callers may set
 
     def has(self, *eps: str) -> bool:
@@ -182,13 +183,13 @@ class Permit:
     # Whether the EPs were specified. Otherwise, they are all available EPs, and ORT may fall back.
     explicit: bool
     providers: dict[str, Settings] = field(default_factory=dict)  # the options of each EP, in order
-    kinds: Mapping[str, str] = field(default_factory=dict)  # of the EPs of the process
+    kinds: Texts = field(default_factory=dict)  # of the EPs of the process
     attributes: Values = field(default_factory=dict)
-    session_config: Mapping[str, str] = field(default_factory=dict)
-    run_config: Mapping[str, str] = field(default_factory=dict)
+    session_config: Texts = field(default_factory=dict)
+    run_config: Texts = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     # By keyword argument, each key that has no effect in this session, with a sentence about it.
-    without_effect: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    without_effect: dict[str, Texts] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()  # those given while the settings were looked up
 
     def configuration(self) -> dict[str, dict]:

@@ -103,11 +103,12 @@ def _device_named(requested: str, supported: list[str]) -> str:
     if name.endswith(_SUFFIX.upper()):
         provider = provider_named(requested) or requested
         return f"Use provider_options={{{show(provider)}: {{}}}}. "
-    without_index = name.partition(":")[0]
-    is_known = without_index in supported or without_index in CUDA_DEVICE
-    if name == requested or not is_known:
+    if name == requested:
         return ""
-    return f"Did you mean {show(name)}? "
+    without_index = name.partition(":")[0]
+    if without_index in supported or without_index in CUDA_DEVICE:
+        return f"Did you mean {show(name)}? "
+    return ""
 
 
 def provider_options(names: object, options: object = None) -> str:
@@ -325,10 +326,10 @@ def _similar(name: str, known: Iterable[str], *, at_end: bool = False) -> list[s
 
     by_words = {f"_{form.replace('.', '_')}_": key for form, key in by_folded.items()}
     words = f"_{part}_"
-    found = [key for form, key in by_words.items() if form.endswith(words)]
-    if not found and not at_end:
-        found = [key for form, key in by_words.items() if words in form]
-    return found if len(found) <= _MOST_SUGGESTED else []
+    similar = [key for form, key in by_words.items() if form.endswith(words)]
+    if not similar and not at_end:
+        similar = [key for form, key in by_words.items() if words in form]
+    return similar if len(similar) <= _MOST_SUGGESTED else []
 
 
 def _did_you_mean(forms: list[str]) -> str:
