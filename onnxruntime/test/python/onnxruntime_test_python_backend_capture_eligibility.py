@@ -166,6 +166,10 @@ def _repeatable():
         yield flagged(constants={"M": on}), name
         yield flagged(), name  # an input, or the output of another node
         yield flagged(constants={"M": np.array(0, np.int64)}), name
+        unread = flagged(constants={"M": off})
+        (tensor,) = (tensor for tensor in unread.graph.initializer if tensor.name == "M")
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        yield unread, name
         for flag, problem in ((off, ""), (on, name)):
             made = flagged()
             made.graph.node.insert(0, helper.make_node("Constant", [], ["M"], value=numpy_helper.from_array(flag)))

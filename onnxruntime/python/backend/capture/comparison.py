@@ -13,6 +13,8 @@ import numpy as np
 from onnxruntime import OrtValue
 from onnxruntime.backend.runs import tensors
 
+_Outputs = Sequence[np.ndarray]
+
 
 def other_data(feeds: Mapping[str, np.ndarray | OrtValue]) -> dict[str, np.ndarray]:
     """Return inputs for capturing a graph. After the capture, a replay of ``feeds`` shows stale values.
@@ -24,30 +26,53 @@ def other_data(feeds: Mapping[str, np.ndarray | OrtValue]) -> dict[str, np.ndarr
     rng = np.random.default_rng(0)
     data = {}
     for name, value in feeds.items():
-        array = tensors.to_array(value) if isinstance(value, OrtValue) else value
-        other = ~array if array.dtype.kind == "b" else array
-        if array.dtype.kind == "f":
-            small, factor = rng.uniform(0.125, 0.5, array.shape), rng.uniform(0.5, 0.9, array.shape)
-            with np.errstate(invalid="ignore"):
-                other = np.where(array == 0, small, array * factor)
+        array = value
+        if isinstance(value, OrtValue):
+            array = tensors.to_array(value)
+        other = array
+        if array.dtype.kind == "b":
+            other = ~array
+        elif array.dtype.kind == "f":
+            other = _other_floats(array, rng)
         data[name] = np.asarray(other, array.dtype)
     return data
 
 
-def differing(
-    got: Sequence[np.ndarray], want: Sequence[np.ndarray], again: Callable[[], Sequence[np.ndarray]] | None
-) -> list[int]:
+def _other_floats(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    small = rng.uniform(0.125, 0.5, array.shape)
+    factor = rng.uniform(0.5, 0.9, array.shape)
+    with np.errstate(invalid="ignore"):
+        return np.where(array == 0, small, array * factor)
+
+
+def differing(got: _Outputs, want: _Outputs, again: Callable[[], _Outputs] | None) -> list[int]:
     """Return the positions of the outputs of a replay that no run without capture returns.
 
     :param again: makes another run without capture. If this run repeats every bit, a replay must repeat every bit, too.
     """
-    wrong = [i for i, (one, other) in enumerate(zip(got, want, strict=True)) if not _same(one, other)]
-    repeated = again() if wrong and again else None
-    return [i for i in wrong if (repeated and _same(repeated[i], want[i])) or not agree(got[i], want[i])]
+    wrong = []
+    for index, (one, other) in enumerate(zip(got, want, strict=True)):
+        if not _same(one, other):
+            wrong.append(index)
+    if not wrong:
+        return []
+
+    repeated: _Outputs | None = None
+    if again is not None:
+        repeated = again()
+    still_wrong = []
+    for index in wrong:
+        wanted = want[index]
+        repeats = repeated is not None and _same(repeated[index], wanted)
+        if repeats or not agree(got[index], wanted):
+            still_wrong.append(index)
+    return still_wrong
 
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:
-    return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    return one.tobytes() == other.tobytes()
 
 
 def agree(got: np.ndarray, want: np.ndarray) -> bool:
@@ -61,8 +86,13 @@ def agree(got: np.ndarray, want: np.ndarray) -> bool:
         return False
     if got.dtype.kind != "f":
         return np.array_equal(got, want)
-    tolerance = float(np.finfo(got.dtype).eps) ** 0.5
-    got, want = got.astype(np.float64), want.astype(np.float64)
-    size = np.abs(want[np.isfinite(want) & (want != 0)])
-    typical = np.median(size) if size.size else 0.0
+    precision = np.finfo(got.dtype).eps
+    tolerance = float(precision) ** 0.5
+    got = got.astype(np.float64)
+    want = want.astype(np.float64)
+    finite = want[np.isfinite(want)]
+    sizes = np.abs(finite[finite != 0])
+    typical = 0.0
+    if sizes.size:
+        typical = np.median(sizes)
     return np.allclose(got, want, rtol=tolerance, atol=tolerance * typical, equal_nan=True)

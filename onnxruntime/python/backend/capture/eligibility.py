@@ -26,13 +26,14 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
 import onnxruntime
-from onnxruntime import InferenceSession, SessionOptions
+from onnxruntime import InferenceSession, NodeArg, SessionOptions
 from onnxruntime.backend.allowlist.rules import Setting
 from onnxruntime.backend.allowlist.value_kinds import is_on
 from onnxruntime.backend.capture import operators
+from onnxruntime.backend.capture.operators import Condition
 from onnxruntime.backend.errors import reject, show
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CUDA, WEBGPU
 from onnxruntime.backend.runs import tensors
@@ -50,18 +51,29 @@ def open_session(
     granted: Mapping[str, Mapping[str, Setting]],
 ) -> tuple[InferenceSession, bool]:
     """Create a session with these options. Return the session and whether its final graph was checked."""
-    # Skip TensorRT: ORT cannot save a graph that contains nodes compiled by an EP.
-    switches = {ep: granted.get(ep, {}).get(CAPTURE_SWITCHES[ep]) for ep in (WEBGPU, CUDA)}
-    ep = next((ep for ep, switch in switches.items() if switch is not None and switch.value), None)
+    ep = _capturing(granted)
     if ep is None:
         return create_session(), False
     entry = config_entry(options, "optimization.disable_specified_optimizers")  # the argument replaces the entry
-    disabled = [*filter(None, entry.split(";")), *DISABLED_OPTIMIZERS]
+    disabled = list(filter(None, entry.split(";")))
+    disabled += DISABLED_OPTIMIZERS
     with written(options) as path:
         session = create_session(disabled_optimizers=disabled)
-        if reason := check(session, ep, path):
-            reject(f"{reason}. Prepare the model without graph capture", "provider_options", ep, CAPTURE_SWITCHES[ep])
+        reason = check(session, ep, path)
+    if reason:
+        reason += ". Prepare the model without graph capture"
+        reject(reason, "provider_options", ep, CAPTURE_SWITCHES[ep])
     return session, True
+
+
+def _capturing(granted: Mapping[str, Mapping[str, Setting]]) -> str | None:
+    """Return the EP that captures and whose final graph ORT can save: TensorRT compiles nodes."""
+    for ep in (WEBGPU, CUDA):
+        settings = granted.get(ep, {})
+        switch = settings.get(CAPTURE_SWITCHES[ep])
+        if switch is not None and switch.value:
+            return ep
+    return None
 
 
 @contextmanager
@@ -95,17 +107,24 @@ def check(session: InferenceSession, ep: str, path: Path) -> str:
         final = onnx.load_model(path, load_external_data=False)
     except (OSError, DecodeError) as error:
         return f"the final graph cannot be read: {show(str(error))}"
-    unknown = _unknown_release() or _unknown(final) if ep == WEBGPU else ""
+    unknown = ""
+    if ep == WEBGPU:
+        unknown = _unknown_release() or _unknown(final)
     return unknown or _not_repeatable(final) or _read_on_cpu(session, final)
 
 
 def _read_on_cpu(session: InferenceSession, final: onnx.ModelProto | None = None) -> str:
     """Return which input on the CPU a node of the final graph reads; empty if none. Without a graph, it may be any."""
-    memories = zip(session.get_inputs(), session.get_input_memory_infos(), strict=True)
-    on_cpu = {value.name for value, memory in memories if memory.name == "Cpu"}
-    names = sorted(on_cpu if final is None else on_cpu & _read(final))
+    names = set()
+    for value, memory in zip(session.get_inputs(), session.get_input_memory_infos(), strict=True):
+        if memory.name == "Cpu":
+            names.add(value.name)
+    if final is not None:
+        names &= _read(final)
+    if not names:
+        return ""
     where = "is read on the CPU (as a shape or a slice is), which a replay does not repeat"
-    return f"input {show(names[0])} {where}. Make it a constant of the model" if names else ""
+    return f"input {show(min(names))} {where}. Make it a constant of the model"
 
 
 def problem(session: InferenceSession, eps: list[str], checked: bool) -> str:
@@ -114,35 +133,58 @@ def problem(session: InferenceSession, eps: list[str], checked: bool) -> str:
         return f"{' and '.join(eps)} both capture, and ORT replays the graph of one: leave it to one of them"
     if is_on(config_entry(session.get_session_options(), "session.use_env_allocators")):
         return "graph capture needs device memory that no other session uses: leave out session.use_env_allocators"
-    values = [*session.get_inputs(), *session.get_outputs()]
+    unsuitable = _unsuitable_value(session.get_inputs() + session.get_outputs())
+    if unsuitable or checked:
+        return unsuitable
+    if WEBGPU in eps:
+        return "graph capture on WebGPU leaves out some operators, and only models that prepare opens are checked"
+
+    content = getattr(session, "_model_bytes", None)
+    path = getattr(session, "_model_path", None)
+    source = BytesIO(content) if content else path or ""
+    # The model before any optimizer, unless it cannot be read.
+    with suppress(OSError, DecodeError):
+        model = onnx.load_model(source, "protobuf", load_external_data=False)
+        not_repeatable = _not_repeatable(model)
+        if not_repeatable:
+            return not_repeatable
+    return _read_on_cpu(session)
+
+
+def _unsuitable_value(values: list[NodeArg]) -> str:
+    """Return which input or output of a session cannot be in a fixed buffer of a graph; empty if there is none."""
     names = Counter(value.name for value in values)
     for value in values:
         if names[value.name] > 1:
             return f"graph capture needs outputs that a node computes; {value.name!a} is an input, or is listed twice"
         if tensors.number_dtype(value.type) is None:
             return f"graph capture needs tensors of numbers that numpy has; {value.name!a} is {value.type}"
-    if checked:
-        return ""
-    if WEBGPU in eps:
-        return "graph capture on WebGPU leaves out some operators, and only models that prepare opens are checked"
-    # The model before any optimizer, unless it cannot be read.
-    content, path = getattr(session, "_model_bytes", None), getattr(session, "_model_path", None) or ""
-    with suppress(OSError, DecodeError):
-        opened = onnx.load_model(BytesIO(content) if content else path, "protobuf", load_external_data=False)
-        if found := _not_repeatable(opened):
-            return found
-    return _read_on_cpu(session)
+    return ""
 
 
 def _unknown_release() -> str:
     """Return which release of the WebGPU EP the table does not describe; empty if there is none."""
     ort = onnxruntime.__version__
-    # A built-in EP has ORT's version. Of a plugin EP, every registered library counts.
-    devices = [device.ep_metadata for device in onnxruntime.get_ep_devices() if device.ep_name == WEBGPU]
-    versions = {metadata.get("version") if "library_path" in metadata else ort for metadata in devices} or {ort}
-    unknown = [version for version in versions if (ort, version) not in operators.RELEASES]
-    known = ", ".join(f"{plugin} on ORT {release}" for release, plugin in sorted(operators.RELEASES))
-    return f"version {unknown[0]} of the EP on ORT {ort} was never checked, only {known}" if unknown else ""
+    for version in _webgpu_versions() or [ort]:
+        if (ort, version) not in operators.RELEASES:
+            pairs = sorted(operators.RELEASES)
+            known = ", ".join(f"{plugin} on ORT {release}" for release, plugin in pairs)
+            return f"version {version} of the EP on ORT {ort} was never checked, only {known}"
+    return ""
+
+
+def _webgpu_versions() -> list[str | None]:
+    """Return the versions of the WebGPU EPs in this process. Of a plugin EP, every registered library counts."""
+    versions = []
+    for device in onnxruntime.get_ep_devices():
+        if device.ep_name != WEBGPU:
+            continue
+        metadata = device.ep_metadata
+        if "library_path" in metadata:
+            versions.append(metadata.get("version"))
+        else:  # a built-in EP
+            versions.append(onnxruntime.__version__)
+    return versions
 
 
 def _read(final: onnx.ModelProto) -> set[str]:
@@ -152,10 +194,14 @@ def _read(final: onnx.ModelProto) -> set[str]:
 def _not_repeatable(model: onnx.ModelProto) -> str:
     """Return why a replay of a model is wrong on every EP; empty if it can be right."""
     graph = model.graph
-    for nodes, initializers in ((graph.node, graph.initializer), *((f.node, ()) for f in model.functions)):
-        for node in _random(nodes, initializers):
-            return f"{_shown(node)} draws random numbers, which a replay repeats"
-    copied = {tensor.name for tensor in graph.initializer} & _read(model)
+    random = list(_random(graph.node, graph.initializer))
+    for function in model.functions:
+        random += _random(function.node, ())
+    if random:
+        return f"{_shown(random[0])} draws random numbers, which a replay repeats"
+
+    read = _read(model)
+    copied = {tensor.name for tensor in graph.initializer if tensor.name in read}
     for value in graph.output:
         if value.name in copied:
             return f"output {show(value.name)} is a constant that nodes read, which ORT copies while it captures"
@@ -164,50 +210,103 @@ def _not_repeatable(model: onnx.ModelProto) -> str:
 
 def _random(nodes: Iterable, initializers: Iterable, outer: frozenset[str] = frozenset()) -> Iterator[onnx.NodeProto]:
     """Yield the nodes that draw random numbers, in subgraphs too. The flags ``outer`` are off around these nodes."""
+    off = outer.union(_flags_off(nodes, initializers))
+    for node in nodes:
+        domain = node.domain.replace("ai.onnx", "")
+        operator = (domain, node.op_type)
+        if operator in operators.RANDOM or _trains(node, operators.DROPOUTS.get(operator), off):
+            yield node
+        for attribute in node.attribute:
+            yield from _random(attribute.g.node, attribute.g.initializer, off)
+            for graph in attribute.graphs:
+                yield from _random(graph.node, graph.initializer, off)
+
+
+def _trains(node: onnx.NodeProto, position: int | None, off: frozenset[str]) -> bool:
+    """Return whether the flag of a dropout at this position of its inputs may be on."""
+    if position is None or position >= len(node.input):
+        return False
+    flag = node.input[position]
+    return flag != "" and flag not in off
+
+
+def _flags_off(nodes: Iterable, initializers: Iterable) -> Iterator[str]:
+    """Yield the names of the constants that are false."""
     values = [(tensor.name, tensor) for tensor in initializers]
     for node in nodes:
         if node.op_type == "Constant":
-            values += [(node.output[0], attribute.t) for attribute in node.attribute if attribute.name == "value"]
-    flags = [(name, tensor) for name, tensor in values if tensor.data_type == onnx.TensorProto.BOOL]
-    off = outer | {name for name, tensor in flags if not (tensor.data_location or numpy_helper.to_array(tensor).any())}
-    for node in nodes:
-        operator = (node.domain.replace("ai.onnx", ""), node.op_type)
-        flag = (*node.input, "", "", "", "", "")[operators.DROPOUTS.get(operator, -1)]
-        if operator in operators.RANDOM or (flag and flag not in off):
-            yield node
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                yield from _random(graph.node, graph.initializer, off)
+            for attribute in node.attribute:
+                if attribute.name == "value":
+                    values.append((node.output[0], attribute.t))
+    for name, tensor in values:
+        if tensor.data_type == onnx.TensorProto.BOOL and not tensor.data_location:
+            if not numpy_helper.to_array(tensor).any():
+                yield name
 
 
 def _unknown(final: onnx.ModelProto) -> str:
     """Return the first part of a graph that the WebGPU EP is not known to replay; empty if there is none."""
-    graph, read, kinds = final.graph, _read(final), onnx.TensorProto.DataType
+    graph = final.graph
     if final.functions or graph.sparse_initializer:
         return "the final graph holds functions or sparse constants"
-    attributes = [{one.name: helper.get_attribute_value(one) for one in node.attribute} for node in graph.node]
+    return _unknown_type(graph, _read(final)) or _unknown_node(graph)
+
+
+def _unknown_type(graph: onnx.GraphProto, read: set[str]) -> str:
     types = [(value.name, value.type.tensor_type.elem_type) for value in graph.input if value.name in read]
     types += [(tensor.name, tensor.data_type) for tensor in graph.initializer if tensor.name in read]
-    types += [(node.output[0], one["to"]) for node, one in zip(graph.node, attributes, strict=True) if "to" in one]
-    for name, kind in types:
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.name == "to":
+                types.append((node.output[0], attribute.i))
+
+    names = onnx.TensorProto.DataType
+    for value, kind in types:
         if kind not in operators.TYPES:
-            shown = kinds.Name(kind) if kind in kinds.values() else kind
-            return f"{show(name)} is of a type ({shown}) whose replay was never checked"
+            shown = names.Name(kind) if kind in names.values() else kind
+            return f"{show(value)} is of a type ({shown}) whose replay was never checked"
+    return ""
+
+
+def _unknown_node(graph: onnx.GraphProto) -> str:
     axes = {tensor.name for tensor in graph.initializer if tensor.dims and 0 not in tensor.dims}
     outputs = {value.name for value in graph.output}
-    for node, given in zip(graph.node, attributes, strict=True):
-        meets = {
-            operators.ALWAYS: True,
-            operators.TWO_INPUTS: len([*filter(None, node.input)]) > 1,
-            operators.THREE_OUTPUTS: not any(node.output[3:]),
-            operators.AXES: given.get("axes") or not axes.isdisjoint(node.input[1:2]),
-            operators.TWO_DIMENSIONS: len(given.get("perm", ())) > 1,
-            operators.INSIDE: outputs.isdisjoint(node.output),
-        }
-        condition = operators.OPERATORS.get((node.domain, node.op_type), "is not known to be replayed")
-        if not meets.get(condition):
-            return f"{_shown(node)} {condition}"
+    for node in graph.node:
+        condition = operators.OPERATORS.get((node.domain, node.op_type))
+        if condition is None:
+            return f"{_shown(node)} is not known to be replayed"
+        if not _meets(condition, node, axes, outputs):
+            return f"{_shown(node)} {condition.value}"
     return ""
+
+
+def _meets(condition: Condition, node: onnx.NodeProto, axes: set[str], outputs: set[str]) -> bool:
+    """Return whether a node meets the condition of its operator.
+
+    :param axes: the constants that are not empty.
+    :param outputs: the outputs of the model.
+    """
+    match condition:
+        case Condition.TWO_INPUTS:
+            return len(list(filter(None, node.input))) > 1
+        case Condition.THREE_OUTPUTS:
+            return not any(node.output[3:])
+        case Condition.AXES:
+            return _length(node, "axes") > 0 or not axes.isdisjoint(node.input[1:2])
+        case Condition.TWO_DIMENSIONS:
+            return _length(node, "perm") > 1
+        case Condition.INSIDE:
+            return outputs.isdisjoint(node.output)
+        case _:
+            return True
+
+
+def _length(node: onnx.NodeProto, name: str) -> int:
+    """Return the length of a list of integers, an attribute of a node."""
+    for attribute in node.attribute:
+        if attribute.name == name:
+            return len(attribute.ints)
+    return 0
 
 
 def _shown(node: onnx.NodeProto) -> str:

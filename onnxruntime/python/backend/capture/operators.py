@@ -18,6 +18,8 @@ capture fail, too (``docs/ort-defects.md``).
 
 from __future__ import annotations
 
+from enum import Enum
+
 from onnx import TensorProto
 
 NHWC = "com.ms.internal.nhwc"
@@ -29,14 +31,20 @@ RELEASES = frozenset({("1.31.1", "0.4.0"), ("1.32.0", "0.4.0")})
 # The types of inputs, of constants and of Cast's outputs. Not float16, which no software GPU computes.
 TYPES = frozenset({TensorProto.FLOAT, TensorProto.INT32, TensorProto.UINT32, TensorProto.INT64, TensorProto.BOOL})
 
-# The conditions for a kernel to dispatch and not to copy: each is the message about a node that does not meet it.
-ALWAYS = ""
-TWO_INPUTS = "copies its input, because it has no other"
-THREE_OUTPUTS = "has more than 3 outputs, and the fourth is a copy"
-AXES = "specifies no axes by an attribute or a constant, which may be a copy"
-TWO_DIMENSIONS = "may be of one dimension, because it has no perm of two or more, which is a copy"
-# Only then, the input and the output share a buffer.
-INSIDE = "makes an output of the model, which is a copy"
+
+class Condition(Enum):
+    """A condition for a kernel to dispatch and not to copy: the message about a node that does not meet it."""
+
+    ALWAYS = ""
+    TWO_INPUTS = "copies its input, because it has no other"
+    THREE_OUTPUTS = "has more than 3 outputs, and the fourth is a copy"
+    AXES = "specifies no axes by an attribute or a constant, which may be a copy"
+    TWO_DIMENSIONS = "may be of one dimension, because it has no perm of two or more, which is a copy"
+    # Only then, the input and the output share a buffer.
+    INSIDE = "makes an output of the model, which is a copy"
+
+
+ALWAYS, TWO_INPUTS, THREE_OUTPUTS, AXES, TWO_DIMENSIONS, INSIDE = Condition
 
 _TABLE = (
     # One program for each output element.
