@@ -42,7 +42,8 @@ def _other_floats(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     small = rng.uniform(0.125, 0.5, array.shape)
     factor = rng.uniform(0.5, 0.9, array.shape)
     with np.errstate(invalid="ignore"):
-        return np.where(array == 0, small, array * factor)
+        smaller = array * factor
+    return np.where(array == 0, small, smaller)
 
 
 def differing(got: _Outputs, want: _Outputs, again: Callable[[], _Outputs] | None) -> list[int]:
@@ -63,14 +64,18 @@ def differing(got: _Outputs, want: _Outputs, again: Callable[[], _Outputs] | Non
     still_wrong = []
     for index in wrong:
         wanted = want[index]
-        repeats = repeated is not None and _same(repeated[index], wanted)
+        repeats = False
+        if repeated is not None:
+            repeats = _same(repeated[index], wanted)
         if repeats or not agree(got[index], wanted):
             still_wrong.append(index)
     return still_wrong
 
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:
-    if one.dtype != other.dtype or one.shape != other.shape:
+    if one.dtype != other.dtype:
+        return False
+    if one.shape != other.shape:
         return False
     return one.tobytes() == other.tobytes()
 
@@ -82,7 +87,9 @@ def agree(got: np.ndarray, want: np.ndarray) -> bool:
     to the median of the tensor if terms cancel. A few values of a mask do not move the median. Stale data differs in
     the first digit. NaN agrees with NaN, an infinity with itself, and other values with equal values.
     """
-    if got.shape != want.shape or got.dtype != want.dtype:
+    if got.shape != want.shape:
+        return False
+    if got.dtype != want.dtype:
         return False
     if got.dtype.kind != "f":
         return np.array_equal(got, want)
@@ -95,4 +102,5 @@ def agree(got: np.ndarray, want: np.ndarray) -> bool:
     typical = 0.0
     if sizes.size:
         typical = np.median(sizes)
-    return np.allclose(got, want, rtol=tolerance, atol=tolerance * typical, equal_nan=True)
+    absolute = tolerance * typical
+    return np.allclose(got, want, rtol=tolerance, atol=absolute, equal_nan=True)
