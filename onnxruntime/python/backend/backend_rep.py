@@ -215,6 +215,9 @@ class OnnxRuntimeBackendRep(BackendRep):
 
         Use it while you use the device without :meth:`run`: for ``OrtValue`` objects in device memory, IO bindings, and
         your own sessions. A process has one lock for CUDA and another for WebGPU. Other devices do not need a lock.
+
+        :raises RuntimeError: at the start of the block, if a signal handler or a finalizer uses it in the middle of a
+            call of the same thread on the device.
         """
         lock = self._ready().device_lock
         if lock is None:
