@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from onnx.backend.base import BackendRep
 
@@ -171,15 +171,17 @@ class OnnxRuntimeBackendRep(BackendRep):
                 text += f", {report}={values!a}"
         return f"<{text}>"
 
-    def __getattr__(self, name: str) -> NoReturn:
-        """Suggest the replacement for a name of ``InferenceSession``."""
-        if not name.startswith("_") and hasattr(InferenceSession, name) and not hasattr(type(self), name):
-            problem = f"a prepared model has no attribute {name!r}{from_refusals('of_session', name)}"
-            raise AttributeError(problem, name=name, obj=self)
-        object.__getattribute__(self, name)  # raises Python's own error
+    if not TYPE_CHECKING:  # type checkers report these names
 
-    def __call__(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError("A prepared model is not callable. Use rep.run(inputs)")
+        def __getattr__(self, name: str) -> NoReturn:
+            """Suggest the replacement for a name of ``InferenceSession``."""
+            if not name.startswith("_") and hasattr(InferenceSession, name) and not hasattr(type(self), name):
+                problem = f"a prepared model has no attribute {name!r}{from_refusals('of_session', name)}"
+                raise AttributeError(problem, name=name, obj=self)
+            object.__getattribute__(self, name)  # raises Python's own error
+
+        def __call__(self, *_: object, **__: object) -> NoReturn:
+            raise TypeError("A prepared model is not callable. Use rep.run(inputs)")
 
     def __copy__(self) -> OnnxRuntimeBackendRep:
         copied = object.__new__(type(self))
