@@ -19,6 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -110,9 +111,12 @@ class WithoutPartsTest(unittest.TestCase):
 
     def test_sessions_of_the_caller(self) -> None:
         cases = [(session_on(ep), needed) for ep, needed in NEEDED_BY_PROVIDERS.items()]
-        captures = session_on(CUDA, **{CUDA: {"enable_cuda_graph": "1"}})
-        cases.append((captures, NEEDED_BY_OPTIONS[CUDA, "enable_cuda_graph"]))
         cases.append((session_on(CUDA), set()))
+        on_cuda = session_on(CUDA, **{CUDA: {"enable_cuda_graph": "1"}})
+        on_webgpu = session_on(WEBGPU)
+        on_webgpu._sess = SimpleNamespace(is_webgpu_graph_capture_enabled=lambda: True)
+        capturing = [on_cuda, on_webgpu]
+        cases.extend((session, {"capture", "locks"}) for session in capturing)
         for session, needed in cases:
             with self.subTest(session.get_providers()):
                 rep = backend.prepare(session)
@@ -120,7 +124,7 @@ class WithoutPartsTest(unittest.TestCase):
                     for _ in range(2):
                         self.assert_refused(error_of(rep.run, [X]), needed, RuntimeError)
                     self.assert_refused(error_of(rep.run_options), needed, RuntimeError)
-                elif session is not captures:  # which needs a device
+                elif session not in capturing:  # these need a device
                     self.assertEqual(len(rep.run([X])), 1)
                     with rep.device_lock():
                         pass

@@ -70,7 +70,6 @@ class SessionState:
             # First: after an interrupt, the garbage collector calls this method again.
             self._lock.put_aside(self._session_attributes)
         self._session_attributes = None
-        self._ended = None
 
     __del__ = _end
 
