@@ -64,14 +64,20 @@ def _also_ort(base: type[Exception], kind: type[Exception]) -> type[Exception]:
     """Return a class derived from ``base`` and from ORT's class ``kind``, with the name of the public class."""
     public = kind if base is RuntimeError else base
 
-    def reduce(error: Exception) -> tuple:  # pickle does not find the class by its name
-        return reworded, (kind, "", base), {**vars(error), "args": error.args}
+    # Pickle does not find the class by its name.
+    def reduce(error: Exception) -> tuple:
+        state = {**vars(error), "args": error.args}
+        return reworded, (kind, "", base), state
 
-    return type(public.__name__, (base, kind), {"__module__": public.__module__, "__reduce__": reduce})
+    namespace = {"__module__": public.__module__, "__reduce__": reduce}
+    return type(public.__name__, (base, kind), namespace)
 
 
 def reworded(
-    kind: type[Exception], message: str, base: type[Exception] = RuntimeError, **attributes: object
+    kind: type[Exception],
+    message: str,
+    base: type[Exception] = RuntimeError,
+    **attributes: object,
 ) -> Exception:
     """Return an exception of class ``base`` that is also one of ``kind``, if ``kind`` is a class of ORT.
 
@@ -103,7 +109,8 @@ def reject_value(
 ) -> NoReturn:
     """Raise the error for an invalid value of a permitted setting; ``expected`` ends the sentence "Expected ..."."""
     # "invalid value of type list", "invalid value of 133 bits"
-    problem = "invalid value " + show(value).removeprefix("a value ").removeprefix("an integer ")
+    shown = show(value).removeprefix("a value ").removeprefix("an integer ")
+    problem = f"invalid value {shown}"
     if why:
         problem += f" ({why})"
     reject(f"{problem}. Expected {expected}", keyword, provider, key)
@@ -141,7 +148,13 @@ def _raise(
     key: str | None = "",
     error: type[NotPermittedError] = NotPermittedError,
 ) -> NoReturn:
-    raise error(message, keyword=keyword, provider=provider, key=key or "", reason=reason) from None
+    raise error(
+        message,
+        keyword=keyword,
+        provider=provider,
+        key=key or "",
+        reason=reason,
+    ) from None
 
 
 def name_of(keyword: str, provider: str = "", key: str | None = None) -> str:
@@ -208,4 +221,5 @@ def warn(message: str) -> None:
         frame = frame.f_back
         module = _module_of(frame)
     # A new registry each time: with a shared one, Python gives a warning once per line and keeps the caller's text.
-    warnings.warn_explicit(message, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno, module, {})
+    file = frame.f_code.co_filename
+    warnings.warn_explicit(message, RuntimeWarning, file, frame.f_lineno, module, {})

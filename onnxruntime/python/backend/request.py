@@ -54,7 +54,8 @@ class Request:
 
     def with_origin(self, refusal: NotPermittedError) -> RuntimeError:
         """Return a refusal, or a plain error in its place if the caller did not specify the refused setting."""
-        places = {(refusal.keyword, refusal.provider, refusal.key)}
+        place = (refusal.keyword, refusal.provider, refusal.key)
+        places = {place}
         if refusal.keyword not in self.attributes:
             # The keyword argument of an attribute is its name, even if session_options specifies the attribute.
             places.add(("session_options", "", refusal.keyword))
@@ -127,11 +128,18 @@ def add(request: Request, specified: Values, keywords: Iterable[str]) -> None:
             continue
         for ep, options in specified[keyword].items():
             _add_missing(request, settings, ep, {}, keyword, ep, "")
+            of_caller = settings[ep]
             for option, value in options.items():
-                _add_missing(request, settings[ep], option, value, keyword, ep, option)
+                _add_missing(request, of_caller, option, value, keyword, ep, option)
 
 
-def _add_missing(request: Request, settings: dict, name: str, value: object, *place: str) -> None:
+def _add_missing(
+    request: Request,
+    settings: dict,
+    name: str,
+    value: object,
+    *place: str,
+) -> None:
     if name not in settings:
         settings[name] = value
         request.from_environment.add(place)
@@ -148,7 +156,9 @@ def read(
     :param beside: the other keyword arguments of the call.
     """
     if not issubclass(type(mapping), Mapping):
-        advice = "" if provider else from_refusals("instead_of_container", keyword, mapping, beside)
+        advice = ""
+        if not provider:
+            advice = from_refusals("instead_of_container", keyword, mapping, beside)
         reject_type(mapping, "a mapping such as a dict", keyword, provider, advice=advice)
     try:
         if type(mapping) is dict and len(mapping) <= MOST_ENTRIES:
@@ -168,7 +178,8 @@ def split_device(device: object) -> tuple[str, int | None]:
     """Return the name (``""`` for a value that is not a device) and the index of a device such as ``'CUDA:1'``."""
     if not issubclass(type(device), str):
         return "", None
-    match = re.fullmatch(r"([A-Z0-9_]{1,60})(?::([0-9]{1,2}))?", str.__str__(device), re.ASCII)
+    text = str.__str__(device)
+    match = re.fullmatch(r"([A-Z0-9_]{1,60})(?::([0-9]{1,2}))?", text, re.ASCII)
     if match is None:
         return "", None
     name, digits = match.groups()

@@ -36,6 +36,7 @@ from onnxruntime.backend.allowlist.rules import (
     Setting,
     Settings,
     Table,
+    Texts,
     Values,
     texts_of,
 )
@@ -79,7 +80,8 @@ def permit(request: Request, facts: Circumstances) -> Permit:
     for keyword, values in request.settings.items():
         if values:  # an empty mapping needs nothing
             check_part_of(keyword)
-    permitted.sizes = _sizes(request.settings.get("free_dimension_overrides", NOTHING), facts)
+    overrides = request.settings.get("free_dimension_overrides", NOTHING)
+    permitted.sizes = _sizes(overrides, facts)
     if specified is None:
         permitted.providers = _available_providers(facts)
     else:
@@ -89,7 +91,8 @@ def permit(request: Request, facts: Circumstances) -> Permit:
     facts = _with_permitted(permitted, facts)
     for keyword in ("session_config", "run_config"):
         if keyword in request.settings:
-            texts, permitted.without_effect[keyword] = entries(keyword, request.settings[keyword], facts)
+            requested = request.settings[keyword]
+            texts, permitted.without_effect[keyword] = entries(keyword, requested, facts)
             setattr(permitted, keyword, texts)
 
     refuse_while_model_configures(chain(request.settings, permitted.attributes))
@@ -112,7 +115,7 @@ def attributes(
     keyword_arguments: Values,
     facts: Circumstances,
     session_options: Values = NOTHING,
-) -> tuple[dict[str, object], dict[str, str]]:
+) -> tuple[Values, Texts]:
     """Return the value of each attribute, and a sentence about each attribute that has no effect in this session.
 
     :param keyword_arguments: of a call. Names that no class of ORT has are left out, as in the stock backend.
@@ -143,7 +146,8 @@ def _refuse_attribute(table: Table, name: str) -> None:
     exists = hasattr(owner, name)
     reason = from_refusals("why_attribute_refused", f"{scope} attributes", name, exists)
     if reason or exists:
-        refuse(f"{reason or _NOT_PERMITTED}. Permitted attributes: {', '.join(sorted(table))}", name)
+        permitted = ", ".join(sorted(table))
+        refuse(f"{reason or _NOT_PERMITTED}. Permitted attributes: {permitted}", name)
 
 
 def _sizes(overrides: Values, facts: Circumstances) -> dict[str, int]:
@@ -174,7 +178,8 @@ def _specified_providers(specified: Mapping[str, Values], facts: Circumstances) 
     providers = {}
     for ep, options in specified.items():
         if ep in facts.kinds:
-            providers[ep] = _options_of_kind(ep, facts.kinds[ep], options, facts)
+            kind = facts.kinds[ep]
+            providers[ep] = _options_of_kind(ep, kind, options, facts)
         elif ep in PROVIDERS:
             providers[ep] = _options_of_any_kind(ep, options, facts)
         else:
@@ -184,7 +189,7 @@ def _specified_providers(specified: Mapping[str, Values], facts: Circumstances) 
     return providers
 
 
-def _options_of_any_kind(ep: str, options: Values, facts: Circumstances) -> dict[str, Setting]:
+def _options_of_any_kind(ep: str, options: Values, facts: Circumstances) -> Settings:
     """Return the options of an EP that is not available. One of its kinds must permit all of them."""
     refusals = []
     for kind in PROVIDERS[ep]:
@@ -195,14 +200,18 @@ def _options_of_any_kind(ep: str, options: Values, facts: Circumstances) -> dict
     raise refusals[0]
 
 
-def _options_of_kind(ep: str, kind: str, options: Values, facts: Circumstances) -> dict[str, Setting]:
+def _options_of_kind(ep: str, kind: str, options: Values, facts: Circumstances) -> Settings:
     """Return the options of an EP: those that the caller specifies, and those that the backend always sends."""
     without_table = ANY_PLUGIN if kind == "plugin" else NOTHING
     table = PROVIDERS.get(ep, NOTHING).get(kind, without_table)
-    values = {option: rule.kind.value for option, rule in table.items() if rule.kind.always}
+    values = {}
+    for option, rule in table.items():
+        if rule.kind.always:
+            values[option] = rule.kind.value
     values.update(options)
-    settings = _settings(table, Place("provider_options", ep), values, facts, kind)
 
+    place = Place("provider_options", ep)
+    settings = _settings(table, place, values, facts, kind)
     facts = facts._replace(beside=texts_of(settings))
     _without_effect(settings, facts)  # only refuses: no condition of an option only warns
     need = PROVIDER_NEEDS.get(ep)
@@ -253,9 +262,10 @@ def _with_permitted(permitted: Permit, facts: Circumstances) -> Circumstances:
     )
 
 
-def entries(keyword: str, requested: Values, facts: Circumstances) -> tuple[dict[str, str], dict[str, str]]:
+def entries(keyword: str, requested: Values, facts: Circumstances) -> tuple[Texts, Texts]:
     """Return the text of each entry, and a sentence about each entry that has no effect in this session."""
-    settings = _settings(BY_KEYWORD[keyword], Place(keyword), requested, facts)
+    table = BY_KEYWORD[keyword]
+    settings = _settings(table, Place(keyword), requested, facts)
     texts = texts_of(settings)
     without_effect = _without_effect(settings, facts._replace(beside=texts))
     for family in SESSION_FAMILIES:
@@ -297,12 +307,15 @@ def rule_of(table: Table, place: Place, facts: Circumstances, kind: str = "") ->
     if rule is None and table is SESSION_CONFIG:
         rule = _rule_of_family(place.key)
     if rule is None:
-        place.refuse(from_refusals("why_unknown", table, place, kind) or _NOT_PERMITTED)
+        reason = from_refusals("why_unknown", table, place, kind)
+        place.refuse(reason or _NOT_PERMITTED)
     if rule.since > facts.release:
-        required, release = _text_of(rule.since), _text_of(facts.release)
+        required = _text_of(rule.since)
+        release = _text_of(facts.release)
         place.refuse(f"it requires ORT {required}. ORT {release} stores it and ignores it")
     if rule.until is not None and facts.release >= rule.until:
-        first, release = _text_of(rule.until), _text_of(facts.release)
+        first = _text_of(rule.until)
+        release = _text_of(facts.release)
         place.refuse(f"ORT {release} ignores it, as all releases from {first} do")
     return rule
 
@@ -328,7 +341,8 @@ def setting_of(rule: Rule, value: object, place: Place, facts: Circumstances) ->
             place.refuse(f"with the value {show(value)}, {error}")
         reject_value(value, rule.kind.accepts, *place.named, why=str(error))
     facts.narrowing.check(rule, parsed, place)
-    return Setting(rule, parsed, rule.kind.render(parsed), place)
+    text = rule.kind.render(parsed)
+    return Setting(rule, parsed, text, place)
 
 
 def _without_effect(settings: Settings, facts: Circumstances) -> dict[str, str]:

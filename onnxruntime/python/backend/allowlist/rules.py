@@ -20,7 +20,8 @@ from onnxruntime.backend.errors import name_of, nearest, refuse
 NOTHING: Mapping = MappingProxyType({})
 Values = Mapping[str, object]  # of settings, by name
 Texts = Mapping[str, str]
-_RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
+_NUMBERS = onnxruntime.__version__.split(".")
+_RELEASE = (int(_NUMBERS[0]), int(_NUMBERS[1]))
 
 
 class Place(NamedTuple):
@@ -151,7 +152,10 @@ class Family(NamedTuple):
             return False
         if not re.fullmatch(self.rest, rest, re.ASCII):
             return False
-        others = [name.removeprefix(self.prefix) for name in known if name.startswith(self.prefix)]
+        others = []
+        for name in known:
+            if name.startswith(self.prefix):
+                others.append(name.removeprefix(self.prefix))
         return not nearest(rest, others)
 
 
@@ -207,7 +211,9 @@ class Permit:
         if self.explicit:
             options = configuration["provider_options"] = {}
             for ep, settings in self.providers.items():
-                options[ep] = {option: setting.plain for option, setting in settings.items()}
+                options[ep] = {}
+                for option, setting in settings.items():
+                    options[ep][option] = setting.plain
         return configuration
 
 

@@ -16,7 +16,14 @@ from typing import NoReturn
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.ort_options import BY_KEYWORD, FREE_DIMENSION
 from onnxruntime.backend.allowlist.providers import ANY_PLUGIN, PROVIDERS
-from onnxruntime.backend.allowlist.rules import Circumstances, Narrowing, Place, Rule, Table
+from onnxruntime.backend.allowlist.rules import (
+    Circumstances,
+    Narrowing,
+    Place,
+    Rule,
+    Table,
+    Values,
+)
 from onnxruntime.backend.allowlist.value_kinds import Kind
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import NotPermittedError, from_refusals, name_of, show
@@ -46,7 +53,8 @@ class NarrowedToPermit(Narrowing):
         for name in names:
             if name in permitted:
                 continue
-            expected = next((ep for ep in of_environment if ep not in permitted), None)
+            others = (ep for ep in of_environment if ep not in permitted)
+            expected = next(others, None)
             if name != expected:
                 _refuse(place._replace(provider=name), place, permitted)
 
@@ -120,7 +128,7 @@ def _refusal(
     return None
 
 
-def _table(configuration: Mapping[str, dict], place: Place) -> Mapping[str, object]:
+def _table(configuration: Mapping[str, dict], place: Place) -> Values:
     """Return the table of a configuration that contains a setting."""
     table = configuration.get(place.keyword, {})
     if place.provider:
@@ -138,7 +146,11 @@ def _contains(values: Iterable[object], parsed: object, kind: Kind) -> bool:
     return False
 
 
-def _refuse(place: Place, container: Place, permitted: Iterable[object]) -> NoReturn:
+def _refuse(
+    place: Place,
+    container: Place,
+    permitted: Iterable[object],
+) -> NoReturn:
     where = name_of(container.keyword, container.provider, container.key)
     listed = ", ".join(map(show, permitted)) or "nothing"
     place.refuse(

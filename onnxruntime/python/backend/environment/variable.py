@@ -15,14 +15,15 @@ from onnxruntime.backend.keywords import ENVIRONMENT, PERMIT
 def read(text: str) -> tuple[dict[str, object], Narrowing]:
     """Read the value of the variable: JSON text, or ``@`` and the path of a JSON file."""
     try:
+        json_text = text
         if text.startswith("@"):
-            specified = configuration.parse(configuration.text_of(text[1:]))
-        else:
-            specified = configuration.parse(text)
+            json_text = configuration.text_of(text[1:])
+        specified = configuration.parse(json_text)
     except (OSError, ValueError) as error:
-        looks_right = text.lstrip().startswith(("{", "[", "@"))
-        advice = "" if looks_right else ". To specify a file, write @ and its path"
-        raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {error}{advice}") from None
+        problem = f"the environment variable {ENVIRONMENT} cannot be used: {error}"
+        if not text.lstrip().startswith(("{", "[", "@")):
+            problem += ". To specify a file, write @ and its path"
+        raise RuntimeError(problem) from None
     if PERMIT in specified:
         return specified, NarrowedToPermit(specified)
     return specified, Narrowing()

@@ -50,7 +50,8 @@ def check(names: Iterable[str]) -> list[str]:
     for name in dict.fromkeys(names):
         ep, equals, library = name.partition("=")
         problem = extensions.problem(library if equals else name)
-        if not ep or os.path.isabs(library) != bool(equals) or os.path.isabs(ep):
+        has_path = os.path.isabs(library)
+        if not ep or os.path.isabs(ep) or has_path != bool(equals):
             problem = _EXPECTED
         elif equals and ep in eps:
             problem = f"another plugin has the name {ep}"
@@ -81,7 +82,8 @@ def register(names: Iterable[str], origin: str = "") -> None:
 
 def lacks_device(ep: str) -> bool:
     """Return whether the library of a plugin EP is registered and found no device."""
-    return any(plugin.ep == ep and not plugin.found_device for plugin in [*_registered.values()])
+    plugins = list(_registered.values())  # another thread may register a plugin
+    return any(plugin.ep == ep and not plugin.found_device for plugin in plugins)
 
 
 def _register(name: str) -> _Plugin:
@@ -98,7 +100,8 @@ def _register(name: str) -> _Plugin:
             raise ValueError(f"plugin {show(other)} has registered another library as {ep}. Specify one of them")
     before = len(onnxruntime.get_ep_devices())
     onnxruntime.register_execution_provider_library(ep, library)
-    return _Plugin(ep, library, len(onnxruntime.get_ep_devices()) > before)
+    after = len(onnxruntime.get_ep_devices())
+    return _Plugin(ep, library, after > before)
 
 
 def _of_package(name: str) -> tuple[str, str]:

@@ -92,7 +92,9 @@ def device(requested: object, supported: list[str]) -> str:
     if form:
         return f"Use {form}. "
     advice = _INSTEAD.get(type(requested))
-    return f"{advice}. " if advice else ""
+    if advice:
+        return f"{advice}. "
+    return ""
 
 
 def _device_named(requested: str, supported: list[str]) -> str:
@@ -132,7 +134,9 @@ def provider_options(names: object, options: object = None) -> str:
 
     parts = [f"{name}: {form}" for name, form in forms.items()]
     text = f"provider_options={{{', '.join(parts)}}}"
-    return text if len(text) <= _LONGEST else ""
+    if len(text) > _LONGEST:
+        return ""
+    return text
 
 
 def _is_name_with_options(names: object) -> bool:
@@ -164,7 +168,9 @@ def instead_of_container(keyword: str, container: object, others: Mapping[str, o
         form = provider_options(container)
     else:
         form = provider_options(names, container)
-    return f"Use {form}" if form else ""
+    if form:
+        return f"Use {form}"
+    return ""
 
 
 def ignored_keyword(name: str, value: object) -> str:
@@ -187,10 +193,13 @@ def _instead_of_keyword(name: str, value: object) -> str:
     advice = _INSTEAD.get(type(value)) or _INSTEAD.get(name)
     if advice:
         return advice
-    if type(value) is dict and len(value) <= _MOST and value.keys() <= {*KEYWORDS}:
+    is_short = type(value) is dict and len(value) <= _MOST
+    if is_short and value.keys() <= set(KEYWORDS):
         return _FOR_CONFIGURATION
     if name == "device_id":
-        index = value if type(value) is int and 0 <= value < 64 else 0
+        index = 0
+        if type(value) is int and 0 <= value < 64:
+            index = value
         return f"Use device='CUDA:{index}'"
 
     provider = provider_named(name)
@@ -209,8 +218,12 @@ def _has_option(provider: str, name: str) -> bool:
 def _similar_keyword(name: str, value: object) -> str:
     """Return the sentence that suggests keyword arguments and config entries with a similar name, or ``""``."""
     forms = []
-    for keyword in _similar(name, chain(KEYWORDS, SESSION_ATTRIBUTES, RUN_ATTRIBUTES, LIMITS, ["device"])):
-        text = _mapping(value) if keyword in KEYWORDS else show(value)
+    known = chain(KEYWORDS, SESSION_ATTRIBUTES, RUN_ATTRIBUTES, LIMITS, ["device"])
+    for keyword in _similar(name, known):
+        if keyword in KEYWORDS:
+            text = _mapping(value)
+        else:
+            text = show(value)
         forms.append(f"{keyword}={text}")
     if forms:
         return _did_you_mean(forms)
@@ -319,7 +332,8 @@ def _similar(name: str, known: Iterable[str], *, at_end: bool = False) -> list[s
     near = nearest(folded, by_folded)
     # The last part is similar, too: `session.` alone says nothing.
     part = folded.replace("-", "_").rpartition(".")[2]
-    if nearest(part, [near.rpartition(".")[2]]):
+    part_of_near = near.rpartition(".")[2]
+    if nearest(part, [part_of_near]):
         return [by_folded[near]]
     if len(part) < _SHORTEST_PART:
         return []
@@ -329,7 +343,9 @@ def _similar(name: str, known: Iterable[str], *, at_end: bool = False) -> list[s
     similar = [key for form, key in by_words.items() if form.endswith(words)]
     if not similar and not at_end:
         similar = [key for form, key in by_words.items() if words in form]
-    return similar if len(similar) <= _MOST_SUGGESTED else []
+    if len(similar) > _MOST_SUGGESTED:
+        return []
+    return similar
 
 
 def _did_you_mean(forms: list[str]) -> str:
