@@ -10,6 +10,8 @@ The tests run on a GPU, or on the software CUDA of ``make test-cuda``. Its setti
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import signal
 import threading
 import time
@@ -116,6 +118,54 @@ class BesideOthersTest(OnCuda):
 
         in_threads(2, run)
         self.assertEqual(sorted(met), [0, 1])
+
+    def test_each_pair_of_calls_of_one_thread(self) -> None:
+        """In the middle of a run or a replay, only a run or the creation of a session without capture goes on."""
+        rep, plain, expected = self.prepare(chain()), self.ordinary(chain()), Expected(chain())
+        x, rows = self.data(0, 3, 4), iter(range(10, 100))
+        rep.run([x])
+        capture = capture_of(rep.session)
+
+        def locked() -> None:
+            with rep.device_lock():
+                pass
+
+        def captures() -> None:
+            y = self.data(1, next(rows), 4)
+            self.check(rep.run([y]), expected(y))
+
+        calls = {
+            "run": lambda: self.check(plain.run([x]), expected(x)),
+            "prepare": lambda: self.ordinary(chain()),
+            "replay": lambda: self.check(rep.run([x]), expected(x)),
+            "general replay": lambda: self.check(rep.run([x], logid="general"), expected(x)),
+            "ordinary": lambda: self.check(rep.run([x], run_config=ORDINARY), expected(x)),
+            "capture": captures,
+            "device_lock": locked,
+        }
+        outer_calls = {
+            "run": (plain.session, "run"),
+            "general replay": (capture, "_replay_in_turn"),
+            "ordinary": (capture, "_ordinary"),
+            "capture": (capture, "_replay_in_turn"),
+        }
+        for (outer, (owner, name)), inner in itertools.product(outer_calls.items(), calls):
+            method, results = getattr(owner, name), []
+
+            def middle(*arguments, inner=inner, method=method, results=results):
+                if not results:
+                    results.append("error")
+                    with contextlib.suppress(RuntimeError):
+                        calls[inner]()
+                        results[0] = "outputs"
+                return method(*arguments)
+
+            with self.subTest(outer=outer, inner=inner), mock.patch.object(owner, name, middle):
+                calls[outer]()
+                goes_on = inner in ("run", "prepare") and outer in ("run", "general replay")
+                self.assertEqual(results, ["outputs" if goes_on else "error"])
+        for call in calls.values():
+            call()
 
     @unittest.skipUnless(hasattr(signal, "setitimer"), "requires signals by a timer")
     def test_a_signal_handler_that_uses_the_session(self) -> None:
