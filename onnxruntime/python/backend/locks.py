@@ -49,14 +49,17 @@ A ``with`` statement cannot guarantee this for ``rep.device_lock()``, see :meth:
 **Threads without a global interpreter lock**
 
 - A lock orders the steps before its release and the steps after it is taken.
-- One operation of a ``dict``, ``list`` or ``deque``, and one read or assignment of an attribute, is atomic. A thread
-  that sees a result of it sees all earlier steps of the other thread. Python guarantees both: otherwise, a thread could
-  receive an object that is not complete yet.
+- One operation of a ``dict``, ``list`` or ``deque`` is atomic. Operations that change one, and ``copy``, take its lock
+  (*Thread Safety Guarantees* in Python's documentation). An attribute is read and assigned like an item of a ``dict``.
 - An assignment of a thread and its next read of another variable have no guaranteed order. A thread enters ``_running``
   and reads ``_owner``, another one assigns ``_owner`` and reads ``_running``. Between its two steps, each of them
   passes through a lock (:func:`pass_through`), so that at least one of them sees the assignment of the other. The same
   holds for a session that is put aside while a thread is alone. With the global lock, this step is left out, because
   the global lock orders all steps.
+- If a thread drops the last reference to an object that another thread has created, the other thread ends the object at
+  a later step. So the release of a session ends with a garbage collection, which ends such objects under the lock
+  (:func:`_end_objects`). No collection is possible within another one. Therefore, a session that the garbage collector
+  ends is released by a new thread, soon after.
 """
 
 from __future__ import annotations
@@ -64,6 +67,8 @@ from __future__ import annotations
 import gc
 import sys
 import time
+import weakref
+from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -111,6 +116,31 @@ def check_terminated(options: RunOptions | None) -> None:
         raise RuntimeError("the run was terminated while it waited for other sessions")
 
 
+class _Cycle:
+    """An object that only the garbage collector can end."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def _collect_garbage() -> bool:
+    """Collect garbage. Return whether that was possible: in a finalizer that the collector calls, it is not."""
+    ended = weakref.ref(_Cycle())
+    gc.collect()
+    return ended() is None
+
+
+def _end_objects() -> None:
+    """End objects without references now. Without the global lock, the thread that created them ends them later.
+
+    A garbage collection ends such objects of all threads. It waits for a thread that is ending an object.
+    """
+    if _FREE_THREADED:
+        until = time.monotonic() + 1  # a finalizer in a collection of another thread can wait for this thread
+        while not _collect_garbage() and time.monotonic() < until:
+            time.sleep(1e-3)
+
+
 class _OfThread(local):
     """What belongs to one thread."""
 
@@ -133,7 +163,7 @@ class SessionLock:
         self._running: dict[int, bool] = {}
         self._between = Lock()  # for pass_through
         self._of_thread = _OfThread()
-        self._dead: deque[tuple[dict, object]] = deque()
+        self._dead: deque[tuple[dict, str]] = deque()
         # Whether a session on another device than 0 ever took this lock. Threads begin on device 0.
         self.other_devices = False
         # Why no session of this process can run any more; empty if they can.
@@ -253,25 +283,37 @@ class SessionLock:
 
     def _empty_dead(self) -> None:
         while self._dead:
-            # In this order, and without a local name: after an interrupt, the next call continues.
-            self._dead[0][0].clear()  # the finalizer may still refer to it
+            # The first item stays, and its attributes have no other name: after an interrupt, the next call continues.
+            attributes, last = self._dead[0]
+            for name in [*attributes]:
+                if name != last:
+                    attributes.pop(name, None)
+            if last:
+                _end_objects()
+            attributes.clear()  # the finalizer may still refer to it
             self._dead.popleft()
-        if _FREE_THREADED:
-            gc.collect()  # otherwise, the thread that created an object ends it later
+        _end_objects()
 
     def _may_release(self) -> bool:
         if _FREE_THREADED:
             pass_through(self._between)
-        if not self._dead or self._of_thread.releases_nothing:
+        if not self._dead or self._of_thread.releases_nothing or self._alone._is_owned():
             return False
-        return not self._alone._is_owned()
+        if _FREE_THREADED and not _collect_garbage():
+            start_new_thread(self._release_later, ())
+            return False
+        return True
 
-    def put_aside(self, own: dict, last: object = None) -> None:
+    def _release_later(self) -> None:
+        time.sleep(1e-3)
+        self.release_dead()
+
+    def put_aside(self, attributes: dict, last: str = "") -> None:
         """Empty the attributes of an object that owns device memory, now or when no thread holds the lock.
 
-        :param last: is released after the attributes.
+        :param last: the name of the attribute that is released after all others.
         """
-        self._dead.append((own, last))
+        self._dead.append((attributes, last))
         self.release_dead()
 
 

@@ -10,6 +10,7 @@ import contextlib
 import gc
 import itertools
 import threading
+import time
 import unittest
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -28,15 +29,25 @@ from onnxruntime.backend.locks import SessionLock
 from onnxruntime.backend.session import parts, state
 
 
+def is_held(lock: SessionLock) -> bool:
+    """Return whether a thread is alone. Without a global lock, the thread that ends an object can be another one."""
+    if lock._alone._is_owned():
+        return True
+    free = lock._alone.acquire(blocking=False)
+    if free:
+        lock._alone.release()
+    return not free and locks._FREE_THREADED
+
+
 class Session:
-    """A stub of a session on a device. It notes the thread that releases it, if the thread holds the lock."""
+    """A stub of a session on a device. It notes the thread that releases it, if a thread holds the lock."""
 
     def __init__(self, released: list, lock: SessionLock) -> None:
         # Like ORT's inner session, an array ends with its last reference: the garbage collector does not track it.
         self._sess = np.empty(0)
 
         def note() -> None:
-            released.append(threading.get_ident() if lock._alone._is_owned() else "without the lock")
+            released.append(threading.get_ident() if is_held(lock) else "without the lock")
 
         weakref.finalize(self._sess, note)
 
@@ -63,6 +74,12 @@ class ReleaseTest(unittest.TestCase):
                 self.assertIs(locks.lock_of(session), lock)
         return session
 
+    def wait_for_release(self) -> None:
+        """Wait for a thread. With the global lock, no wait is needed: the session is released already."""
+        end = time.monotonic() + 60 * locks._FREE_THREADED
+        while not self.released and time.monotonic() < end:
+            time.sleep(0.001)
+
     def test_which_thread_releases(self) -> None:
         """The thread that is alone, or the one that ends the session, which may be the garbage collector's."""
         for side_by_side, cycle, call in itertools.product((True, False), (False, True), (None, in_run, in_alone)):
@@ -83,10 +100,14 @@ class ReleaseTest(unittest.TestCase):
                     self.assertEqual(self.released, [])
                     releases = holder.thread.ident
                 else:
+                    self.wait_for_release()
+                    if cycle and locks._FREE_THREADED:  # not in the collection itself
+                        releases = self.released[0]
                     self.assertEqual(self.released, [releases])
             gc.collect()
             self.assertIsNone(ended())
             self.assertEqual(self.released, [releases])
+            self.assertIsInstance(releases, int)
             self.released.clear()
 
     def test_not_in_the_middle_of_being_alone(self) -> None:
@@ -109,6 +130,23 @@ class ReleaseTest(unittest.TestCase):
         self.assertEqual(len(self.released), 1)
         self.assertIsInstance(self.released[0], int)
 
+    def test_a_thread_that_has_not_created_the_session(self) -> None:
+        """Without a global lock, the thread that created an object ends it, unless a garbage collection does."""
+        for cycle, waits in itertools.product((False, True), (False, True)):
+            lock = SessionLock(side_by_side=True)
+            sessions = [self.session_of(lock)]
+            if cycle:
+                sessions[0].me = sessions[0]
+            with Held(in_alone(lock)) if waits else contextlib.nullcontext():
+                thread = threading.Thread(target=lambda sessions=sessions: (sessions.clear(), gc.collect()))
+                thread.start()
+                thread.join()
+            self.wait_for_release()
+            with self.subTest(cycle=cycle, waits=waits):
+                self.assertEqual(len(self.released), 1)
+                self.assertIsInstance(self.released[0], int)
+            self.released.clear()
+
     def test_the_inner_session_ends_after_its_graphs(self) -> None:
         for cycle in (False, True):
             lock, ended = SessionLock(side_by_side=True), []
@@ -116,16 +154,18 @@ class ReleaseTest(unittest.TestCase):
             graph = graphs.Graph("0", session, lock)
 
             def end(lock=lock, ended=ended) -> None:
-                ended.append(([*self.released], lock._alone._is_owned()))
+                ended.append(([*self.released], is_held(lock)))
 
             weakref.finalize(graph.inner_binding, end)
-            session.capture = SimpleNamespace(begun=[graph])
+            state.of(session).keep("capture", lambda graph=graph: [graph])
             if cycle:
                 session.me = session
             del graph, session
             gc.collect()
+            self.wait_for_release()
             self.assertEqual(ended, [([], True)])
-            self.assertEqual(self.released, [threading.get_ident()])
+            self.assertNotEqual(self.released, ["without the lock"])
+            self.assertEqual(len(self.released), 1)
             self.released.clear()
 
 

@@ -107,7 +107,7 @@ class Graph:
 
     def __del__(self, is_finalizing: Callable = sys.is_finalizing) -> None:
         if not is_finalizing():
-            self._lock.put_aside(vars(self), self.inner)
+            self._lock.put_aside(vars(self), last="inner")
 
 
 class Turn:

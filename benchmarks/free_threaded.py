@@ -1,0 +1,46 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Two threads on one prepared model, in a Python without the global interpreter lock (``--free-threaded``)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+import onnx
+
+import onnxruntime.backend
+from benchmarks import models
+from benchmarks.comparison import Comparison
+from benchmarks.sampling import together
+from onnxruntime import InferenceSession, SessionOptions
+
+THREADS = 2
+
+
+def _sides(
+    model: Callable[[], onnx.ModelProto], arrays: list[np.ndarray], runs: int
+) -> Mapping[str, Callable[[], float]]:
+    if getattr(sys, "_is_gil_enabled", bool)():
+        raise RuntimeError("an imported module has enabled the global interpreter lock")
+    options = SessionOptions()
+    options.intra_op_num_threads = 1  # the threads are ours
+    session = InferenceSession(model().SerializeToString(), options, providers=["CPUExecutionProvider"])
+    rep = onnxruntime.backend.prepare(session, "CPU")
+    name = session.get_inputs()[0].name
+    backend = [partial(rep.run, [array]) for array in arrays]
+    return together(backend, [partial(session.run, None, {name: array}) for array in arrays], runs)
+
+
+_SMALL = [np.full(4, number, np.float32) for number in range(THREADS)]
+_MAGIKA = [np.full((1, 2048), ord("a") + number, np.int32) for number in range(THREADS)]
+COMPARISONS = (
+    Comparison(
+        "free-threaded, 2 threads, two nodes", partial(_sides, models.two_nodes, _SMALL, 2000), 1.0, stock=False
+    ),
+    Comparison("free-threaded, 2 threads, Magika", partial(_sides, models.magika, _MAGIKA, 8), 1.02, stock=False),
+)
