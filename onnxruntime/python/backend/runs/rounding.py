@@ -40,8 +40,7 @@ class _NumberType(NamedTuple):
     dtype: np.dtype
     integers: range | None  # of the type, if it has no other numbers
     kinds: str  # of arrays in which numpy has not changed the numbers
-    texts: tuple  # the classes of texts that can be numbers
-    fitting: tuple  # all classes of objects that can be numbers
+    fitting: tuple  # the classes of objects that can be numbers
     within: str  # the first words about a number that does not fit
 
 
@@ -51,14 +50,13 @@ def _number_type(dtype: np.dtype, in_list: bool) -> _NumberType:
     # numpy rounds large integers of different types, and counts durations among the integers.
     kinds = "biuf" if integers is None else "biu"
     within = ""
-    texts = ()
+    fitting = (*_NUMBERS, dtype.type)
     if in_list:
         within = "a list that contains "
         # A text can be a number, as in the stock backend. numpy reads it as the bool True if it is not empty.
         if dtype.kind != "b":
-            texts = _TEXTS
-    fitting = (*_NUMBERS, dtype.type, *texts)
-    return _NumberType(dtype, integers, kinds, texts, fitting, within)
+            fitting += _TEXTS
+    return _NumberType(dtype, integers, kinds, fitting, within)
 
 
 def _integers_of(dtype: np.dtype) -> range | None:
@@ -78,7 +76,7 @@ def as_numbers(value: object, dtype: np.dtype) -> ndarray:
     in_list = isinstance(value, (list, tuple))
     target = _number_type(dtype, in_list)
     kinds = nested_lists.kinds_in(value, target.fitting)
-    has_text = any(issubclass(kind, target.texts) for kind in kinds)
+    has_text = any(issubclass(kind, _TEXTS) for kind in kinds)
 
     numbers = None
     if not has_text:

@@ -26,14 +26,14 @@ from onnxruntime.backend.runs.tensors import describe
 _OPTIONAL = "optional("
 _SEQUENCE = "seq("
 _STRING = np.dtype(object)
-_TEXTS = (str, bytes)
 _LISTS = (list, tuple)
 # Python objects without an element type.
 _PLAIN = (
     bool,
     int,
     float,
-    *_TEXTS,
+    str,
+    bytes,
     *_LISTS,
 )
 # The Python representation of a container is not text that a caller means.
@@ -128,7 +128,7 @@ def as_array(value: object, dtype: np.dtype) -> ndarray:
 
 def _texts_of(value: object) -> ndarray:
     """Convert a text, or nested lists of texts and other objects, to an array of objects."""
-    fitting = _TEXTS
+    fitting = (str, bytes)
     if isinstance(value, _LISTS):
         fitting = (object,)
     nested_lists.kinds_in(value, fitting)
