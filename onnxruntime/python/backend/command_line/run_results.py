@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
@@ -28,9 +28,9 @@ class Tried:
     specified: dict
     rep: OnnxRuntimeBackendRep | None = None
     outputs: list = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
+    seconds: list = field(default_factory=list)
     # By field of an output: its comparison with the CPU EP, and with the first configuration.
-    differences: dict[str, list[dict]] = field(default_factory=dict)
+    differences: dict = field(default_factory=dict)
     error: Exception | None = None
 
     def attempt(self, call: Callable, *arguments: object) -> object:
@@ -61,7 +61,7 @@ def of(one: Tried, first: Tried) -> dict:
         }
 
     rep = one.rep
-    session_config = dict(rep.session_config)
+    session_config = rep.session_config
     specified = one.specified.get("session_config", {})
     if RECORD_ASSIGNMENT not in specified:
         session_config.pop(RECORD_ASSIGNMENT, None)
@@ -70,31 +70,26 @@ def of(one: Tried, first: Tried) -> dict:
     for name in rep.providers:
         kind = kinds.get(name, "")
         providers.append({"name": name, "kind": kind})
-    session_options = {}
-    for name, value in rep.session_options.items():
-        session_options[name] = getattr(value, "name", value)
-    nodes = rep.node_assignment
+    why_serial = None
+    if not OF_OPENVINO.isdisjoint(rep.providers):
+        why_serial = rep.why_serial
     return {
         "configuration": one.label,
         "error": None,
         "providers": providers,
-        "provider_options": _plain(rep.provider_options),
-        "unconfirmed": _plain(rep.unconfirmed),
-        "session_options": session_options,
+        "provider_options": rep.provider_options,
+        "unconfirmed": rep.unconfirmed,
+        "session_options": rep.session_options,
         "session_config": session_config,
-        "run_config": dict(rep.run_config),
-        "extensions": list(rep.extensions),
-        "warnings": list(rep.warnings),
-        "nodes": None if nodes is None else dict(nodes),
+        "run_config": rep.run_config,
+        "extensions": rep.extensions,
+        "warnings": rep.warnings,
+        "nodes": rep.node_assignment,
         "operators_on_cpu": operators_on_cpu(rep),
-        "runs_alone": None if OF_OPENVINO.isdisjoint(rep.providers) else rep.why_serial,
+        "runs_alone": why_serial,
         "outputs": _outputs(one),
         "latency_ms": _latency(one, first),
     }
-
-
-def _plain(report: Mapping[str, Mapping]) -> dict[str, dict]:
-    return {name: dict(settings) for name, settings in report.items()}
 
 
 def operators_on_cpu(rep: OnnxRuntimeBackendRep) -> dict[str, int]:
