@@ -136,6 +136,20 @@ def start(command: list[str], folder: Path) -> subprocess.CompletedProcess:
     return subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
 
 
+NOX = ROOT / ".venv-nox" / "bin" / "nox"
+
+
+class SessionTest(unittest.TestCase):
+    @unittest.skipUnless(NOX.is_file(), "make did not install nox")
+    def test_make_knows_each_session_and_each_has_help(self) -> None:
+        listed = start([str(NOX), "--list", "--json", "--keywords", "not none"], ROOT)  # all sessions
+        sessions = {session["name"]: session["description"] for session in json.loads(listed.stdout)}
+        self.assertNotIn(None, sessions.values())
+        in_make = re.search(r"^SESSIONS := (.*?[^\\])$", (ROOT / "Makefile").read_text(), re.MULTILINE | re.DOTALL)[1]
+        environments = {name for name, description in sessions.items() if description.startswith("create .nox/")}
+        self.assertEqual(set(in_make.replace("\\", " ").split()), sessions.keys() - environments)
+
+
 class DocumentTest(unittest.TestCase):
     def prepare_folder(self) -> Path:
         made = tempfile.TemporaryDirectory()
@@ -206,6 +220,8 @@ class DocumentTest(unittest.TestCase):
                     self.fail(str(error))
         if not words:
             return
+        if words[:4] == ["pipx", "run", "nox", "-s"]:
+            words = ["make", words[4]]
         command, *arguments = words
         plain = [argument for argument in arguments if not argument.startswith("-")]
         if command == "make":

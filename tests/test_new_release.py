@@ -55,13 +55,13 @@ class ToolTest(unittest.TestCase):
         subprocess.run(["git", "init", "--quiet", self.folder / "tree"], check=True)
         for name in (".gitignore", "setup.py", "docs/new.md", "ignored.log"):
             self.write(f"tree/{name}", "*.log\n")
-        for name in (".venv-cpu/ready", "build/wheels/made", "gone.py", "docs/gone.md"):
+        for name in (".nox/cpu/made", "build/bench.json", "gone.py", "docs/gone.md"):
             self.write(f"copy/{name}", "")
         tool.copy_tree(self.folder / "tree", self.folder / "copy")
         copied = [path.relative_to(self.folder / "copy") for path in self.folder.glob("copy/**/*") if path.is_file()]
         self.assertEqual(
             sorted(path.as_posix() for path in copied if path.parts[0] != ".git"),
-            [".gitignore", ".venv-cpu/ready", "build/wheels/made", "docs/new.md", "setup.py"],
+            [".gitignore", ".nox/cpu/made", "build/bench.json", "docs/new.md", "setup.py"],
         )
 
     def test_a_difference_names_both_releases(self) -> None:

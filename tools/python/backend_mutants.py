@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """Make many small changes to the backend, one at a time, and list the changes that no test detects.
 
-    .venv-cpu/bin/python tools/python/backend_mutants.py --sample 200
+    .nox/cpu/bin/python tools/python/backend_mutants.py --sample 200
 
 Negates conditions, swaps comparisons and their bounds, adds one to integers, drops statements. The tables of the
 allowlist are left out: a changed table is another policy, and other tests check it. Needs Linux, pytest and coverage in

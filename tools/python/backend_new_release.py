@@ -38,7 +38,7 @@ WORK = ROOT / "build" / "new-release"
 
 
 class Base(NamedTuple):
-    """How the Makefile tests a base.
+    """How noxfile.py tests a base.
 
     :param environments: the names of its environments. The first is also that of the other checks
     :param ep: the EP whose list of expected failures belongs to it; "" if ONNX's tests do not run on it
@@ -85,7 +85,7 @@ def copy_tree(source: Path, copy: Path) -> None:
     """Copy the files that git tracks or would add. The environments and the wheels of an earlier copy remain."""
     copy.mkdir(parents=True, exist_ok=True)
     for path in copy.iterdir():
-        if not path.name.startswith(".venv-") and path.name != "build":
+        if path.name not in (".nox", ".venv-nox", "build"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     for name in subprocess.run(command, cwd=source, check=True, capture_output=True, text=True).stdout.split("\0"):
@@ -171,7 +171,7 @@ class Trial:
         self.base = BASES[name]
         self.folder = WORK / f"{name}-{version}"
         self.copy = self.folder / "tree"
-        self.python = [str(self.copy / f".venv-{self.base.environments[0]}" / "bin" / "python")]
+        self.python = [str(self.copy / ".nox" / self.base.environments[0] / "bin" / "python")]
         if self.base.under:
             self.python = ["sh", str(self.copy / self.base.under), *self.python]
 
@@ -197,7 +197,7 @@ class Trial:
             log = f"test-{environment}"
             report = self.folder / f"{log}.xml"
             report.unlink(missing_ok=True)
-            base = f"BASE_{environment}={self.name}=={self.version}"
+            base = f"BASE_{environment.replace('-', '_')}={self.name}=={self.version}"
             status, _ = self.run(log, "make", log, base, PYTEST_ADDOPTS=f"--junitxml={report}")
             found = failed_tests(report) if report.exists() else []
             failed += found

@@ -200,7 +200,7 @@ def _target(descriptor: Path) -> str:
         target = os.readlink(descriptor)
     except OSError:  # the one that listed the folder
         return ""
-    # ORT's telemetry sends data at any time, unless ORT_DISABLE_TELEMETRY is set, as the Makefile does.
+    # ORT's telemetry sends data at any time, unless ORT_DISABLE_TELEMETRY is set, as noxfile.py does.
     return "" if "DeveloperTools" in target or target.startswith("socket:") else target
 
 

@@ -31,7 +31,9 @@ from onnxruntime.backend.libraries import extensions
 
 CPU = "CPUExecutionProvider"
 HAS_EXTENSIONS = importlib.util.find_spec("onnxruntime_extensions") is not None
-needs_extensions = unittest.skipUnless(HAS_EXTENSIONS, "the package onnxruntime-extensions contains a library")
+needs_extensions = unittest.skipUnless(
+    HAS_EXTENSIONS, "requires onnxruntime-extensions, which has no wheel for Python 3.14"
+)
 
 
 @contextlib.contextmanager
