@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import sys
 import tempfile
 import threading
 import unittest
@@ -24,9 +25,11 @@ import numpy as np
 import onnx
 from backend_test_execution_providers import OPENVINO, register_openvino_plugin
 from backend_test_models import parsed
+from onnxruntime_test_python_backend_locks import Interrupter
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend.openvino.replacement import Origin
 from onnxruntime.backend.session import opening
 
 MIXED_RUNS = int(os.environ.get("ORT_BACKEND_MIXED_RUNS", "60"))
@@ -54,6 +57,33 @@ def rows(count: int, value: float) -> np.ndarray:
 def fail_once(test: unittest.TestCase, rep) -> None:
     with test.assertRaises(Exception):  # noqa: B017 # ORT's own Fail or RuntimeException
         rep.run([rows(3, 1000), rows(5, 777)])
+
+
+class InterruptTest(unittest.TestCase):
+    """Ctrl-C in the middle of a replacement, with sessions of the CPU EP."""
+
+    def test_at_each_step(self) -> None:
+        """The next replacement succeeds, and an interrupt replaces the whole session or nothing."""
+        if sys.gettrace() is not None:
+            self.skipTest("a tracer such as a coverage tool is in use")
+        content = two_rows().SerializeToString()
+
+        def create() -> onnxruntime.InferenceSession:
+            return onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+
+        for moment in range(1000):
+            session, fresh = create(), create()
+            origin = Origin(content, lambda fresh=fresh: fresh)
+            origin.created = session._providers
+            with Interrupter(moment) as interrupter:
+                origin.renew(session)
+            self.assertEqual(session._sess is fresh._sess, session._providers is fresh._providers)
+            Origin.renew(origin, session)
+            self.assertIs(session._sess, fresh._sess)
+            if not interrupter.interrupted:
+                break
+        self.assertFalse(interrupter.interrupted)
+        self.assertGreater(moment, 5)
 
 
 @unittest.skipUnless(BUILT_IN or register_openvino_plugin(), f"needs {OPENVINO}, built-in or plugin")

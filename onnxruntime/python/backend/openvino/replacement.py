@@ -47,11 +47,12 @@ class Origin:
             self._check_files()  # ORT may have read a file that was replaced meanwhile
             if fresh.get_providers() != session.get_providers():
                 raise RuntimeError(f"ORT created it with {', '.join(fresh.get_providers())} only")
-            self.created = fresh._providers
             attributes = vars(fresh).copy()
             attributes.pop(state.ATTRIBUTE, None)
-            # One operation of the dict: other threads read the session.
-            vars(session).update(attributes)
+            session_attributes = vars(session)
+            # Python calls no signal handler between these two steps, because an interrupt would prevent replacements.
+            self.created = fresh._providers
+            session_attributes.update(attributes)  # one operation of the dict: other threads read the session
         except Exception as error:
             problem = f"A run failed inside {OPENVINO}, and the session could not be replaced: {error}"
             raise RuntimeError(f"{problem}. Prepare the model again") from error
