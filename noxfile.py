@@ -178,7 +178,7 @@ def patch(session: nox.Session) -> None:
     """write the patches for an ORT source tree, CHECKOUT=FOLDER, into build/patch; PATCH=--test runs the tests"""
     stock = f"--stock {shlex.quote(str(site_packages('stock') / 'onnxruntime/backend'))}"
     source = f"--checkout {CHECKOUT}" if variable("CHECKOUT") else stock
-    run(session, f"cpu tools/python/backend_patch.py --out build/patch {variable('PATCH', '')} {source}")
+    run(session, f"cpu ORT_STOCK_PYTHON=@stock tools/python/backend_patch.py {variable('PATCH', '')} {source}")
 
 
 @nox.session(python=False, requires=["cpu"])
