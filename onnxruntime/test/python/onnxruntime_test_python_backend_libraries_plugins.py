@@ -14,9 +14,11 @@ import unittest
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import NoReturn
 from unittest import mock
 
 from backend_test_models import no_session_opens, two_nodes
+from backend_test_threads import at_every_moment
 from onnxruntime_test_python_backend_libraries_extensions import modules
 
 import onnxruntime
@@ -74,6 +76,23 @@ class RegistrationTest(unittest.TestCase):
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda _: [start.wait(), plugins.register([PLUGIN])], range(4)))
         self.register.assert_called_once()
+
+    def test_an_interrupt_leaves_no_lock_taken(self) -> None:
+        def interrupt() -> NoReturn:
+            raise KeyboardInterrupt
+
+        def register() -> None:
+            plugins._registered.clear()
+            plugins.register(["a_package", "another_package", "a_third_package"])
+
+        def check(_: object) -> None:
+            with ThreadPoolExecutor(1) as other:
+                self.assertTrue(other.submit(plugins._lock.acquire, timeout=1).result())
+                other.submit(plugins._lock.release).result()
+
+        plugin = plugins._Plugin("an_ep", "/a/library", True)
+        with mock.patch.object(plugins, "_register", lambda _: plugin):
+            at_every_moment(interrupt, register, check)
 
     @unittest.skipUnless(hasattr(os, "fork"), "the system has no fork")
     def test_a_fork_while_another_thread_registers(self) -> None:

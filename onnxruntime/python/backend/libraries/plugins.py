@@ -68,16 +68,30 @@ def register(names: Iterable[str], origin: str = "") -> None:
     :param origin: the end of an error, which names the place of the setting.
     """
     for name in names:
-        with _lock:
-            if name in _registered:
-                continue
-            try:
-                plugin = _registered[name] = _register(name)
-            except (Exception, SystemExit) as error:  # a package can raise anything
-                problem = str(error) or type(error).__name__
-                raise RuntimeError(f"Plugin {show(name)} cannot be registered: {problem}{origin}") from None
-        if not plugin.found_device:
+        try:
+            plugin = _register_once(name)
+        except (Exception, SystemExit) as error:  # a package can raise anything
+            problem = str(error) or type(error).__name__
+            raise RuntimeError(f"Plugin {show(name)} cannot be registered: {problem}{origin}") from None
+        if plugin is not None and not plugin.found_device:
             warn(f"Plugin {show(name)} is registered, but found no device on this machine that it supports")
+
+
+def _register_once(name: str) -> _Plugin | None:
+    """Register a plugin under the lock, or return ``None`` if this process has registered it."""
+    lock = _lock
+    taken: list[bool] = []
+    try:
+        # One C call takes the lock and records it: an interrupt between two steps would leave the lock taken.
+        taken.extend(map(lock.acquire, (True,)))
+        if name in _registered:
+            return None
+        plugin = _register(name)
+        _registered[name] = plugin
+        return plugin
+    finally:
+        if taken:
+            lock.release()
 
 
 def lacks_device(ep: str) -> bool:
