@@ -230,6 +230,18 @@ class WorkerTest(unittest.TestCase):
         self.assertFalse(interrupter.interrupted)
         self.assertGreater(moment, 10)
 
+    def test_an_interrupt_at_each_step_of_the_first_run_of_a_thread(self) -> None:
+        if sys.gettrace() is not None:
+            self.skipTest("a tracer such as a coverage tool is in use")
+        for moment in range(100):
+            threads = graph_keys.Threads(self.lock, 0, common=False, worker=False)
+            with Interrupter(moment) as interrupter:
+                threads.of_a_run()
+            in_threads(1, lambda _, threads=threads: threads.of_a_run())
+            if not interrupter.interrupted:
+                break
+        self.assertFalse(interrupter.interrupted)
+
     def test_an_interrupt_while_it_starts(self) -> None:
         start, serve, serving = graph_keys.start_new_thread, graph_keys._serve, []
 

@@ -138,9 +138,11 @@ class Threads:
 
     def __init__(self, lock: locks.SessionLock, device_id: int, common: bool, worker: bool) -> None:
         """If ``common``, all threads share graphs, as on WebGPU. If ``worker``, it makes all runs, as on TensorRT."""
-        self._lock, self._device_id, self._common = lock, device_id, common
+        self._lock = lock
+        self._common = common
         self._own = threading.local()
-        self._left = threading.Semaphore(0 if worker else MOST_THREADS)
+        # An item for each thread that can still have its own graphs. An interrupt can leave a Semaphore's own lock taken.
+        self._left: list[None] = [] if worker else [None] * MOST_THREADS
         # The graphs of the worker, or of all threads.
         self._shared: dict[tuple, object] = {}
         self._worker = Worker(lock, device_id)
@@ -150,12 +152,19 @@ class Threads:
         if self._common:
             return self._shared, operator.call
         if not hasattr(self._own, "graphs"):
-            self._own.graphs = {} if self._left.acquire(blocking=False) else None
+            self._own.graphs = self._first_graphs()
         # ORT 1.31.1 sets CUDA's current device in the thread that creates or releases a session, but not for the run of
         # a session that captures (``cuda_execution_provider.cc``).
         if self._own.graphs is None or self._lock.other_devices:
             return self._shared, self._worker.call
         return self._own.graphs, operator.call
+
+    def _first_graphs(self) -> dict[tuple, object] | None:
+        try:
+            self._left.pop()
+        except IndexError:  # the worker runs for this thread
+            return None
+        return {}
 
 
 class Worker:
@@ -165,8 +174,10 @@ class Worker:
     """
 
     def __init__(self, lock: locks.SessionLock, device_id: int) -> None:
-        self._lock, self._device_id = lock, device_id
-        self._works, self._serving = SimpleQueue(), threading.Lock()
+        self._lock = lock
+        self._device_id = device_id
+        self._works: SimpleQueue[object] = SimpleQueue()
+        self._serving = threading.Lock()
 
     def call(self, function: Callable, *arguments: object) -> object:
         """Call a function in the worker, under the locks of the calling thread. The first call must be alone."""
@@ -189,7 +200,9 @@ class _Work:
     """One call of a function by a worker."""
 
     def __init__(self, function: Callable, arguments: tuple) -> None:
-        self._call, self._outcome, self._ended = (function, arguments), [], threading.Lock()
+        self._call = function, arguments
+        self._outcome: list[object] = []
+        self._ended = threading.Lock()
         self._ended.acquire()
 
     def execute(self, before: Callable) -> None:
