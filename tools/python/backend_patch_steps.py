@@ -153,7 +153,7 @@ STEPS = (
         same lock for graph capture on CUDA.
         """,
         ("locks.py",),
-        ("locks*.py", "webgpu.py", "with_software_gpu.sh"),
+        ("backend_test_locks.py", "locks*.py", "webgpu.py", "with_software_gpu.sh"),
     ),
     Step(
         "Backend API: OpenVINO",

@@ -22,7 +22,7 @@ from unittest import mock
 
 from backend_test_capture import Expected, capture_of, chain, in_threads
 from backend_test_capture_cuda import ORDINARY, OnCuda, needs_cuda, open_session
-from onnxruntime_test_python_backend_locks import Held, in_run
+from backend_test_locks import Held, in_run
 
 import onnxruntime.backend
 from onnxruntime.backend import locks

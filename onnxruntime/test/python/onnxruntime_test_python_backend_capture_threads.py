@@ -26,7 +26,7 @@ from unittest import mock
 
 from backend_test_capture import Expected, capture_of, captured_ids, chain, in_threads
 from backend_test_capture_cuda import CUDA, DEVICES, ORDINARY, OnCuda, needs_cuda
-from onnxruntime_test_python_backend_locks import Interrupter
+from backend_test_locks import Interrupter
 
 import onnxruntime
 import onnxruntime.backend

@@ -6,24 +6,28 @@
 
 from __future__ import annotations
 
-import _thread
-import contextlib
-import dis
-import gc
-import importlib
-import inspect
 import itertools
-import signal
 import sys
 import threading
 import time
 import unittest
 from collections.abc import Callable
 from functools import partial
-from types import FrameType, SimpleNamespace
-from typing import Self
+from types import SimpleNamespace
 from unittest import mock
 
+from backend_test_locks import (
+    LATE,
+    SOON,
+    Held,
+    check,
+    check_free,
+    in_alone,
+    in_block,
+    in_replay,
+    in_run,
+    nothing,
+)
 from backend_test_models import two_nodes
 from backend_test_threads import in_threads
 
@@ -31,79 +35,6 @@ import onnxruntime.backend
 from onnxruntime import RunOptions
 from onnxruntime.backend import locks
 from onnxruntime.backend.locks import SessionLock
-
-SOON, LATE = 0.2, 30
-
-
-def in_run(lock: SessionLock, options: RunOptions | None = None) -> Callable:
-    """Return a function that calls another as a run of a session."""
-    return partial(lock.run, options)
-
-
-def in_alone(lock: SessionLock, options: RunOptions | None = None) -> Callable:
-    """Return a function that calls another as a run that is alone."""
-    return partial(lock.run_alone, options)
-
-
-def in_block(lock: SessionLock) -> Callable:
-    """Return a function that calls another in a block of ``device_lock``."""
-
-    def call(function: Callable) -> object:
-        with lock.alone():
-            return function()
-
-    return call
-
-
-def in_replay(lock: SessionLock) -> Callable:
-    """Return a function that calls another as a replay of a graph."""
-    return partial(lock.run_unnested, None)
-
-
-def nothing() -> None:
-    pass
-
-
-class Held:
-    """Holds a lock in another thread. A ``with`` block begins when the lock is held, and its end lets go."""
-
-    def __init__(self, call: Callable, within: Callable = nothing) -> None:
-        self._within = within
-        self.entered, self._go_on = threading.Event(), threading.Event()
-        self.thread = threading.Thread(target=call, args=(self._hold,), daemon=True)
-        self.thread.start()
-
-    def _hold(self) -> None:
-        self.entered.set()
-        self._go_on.wait(LATE)
-        self._within()
-
-    def let_go(self, wait: bool = True) -> None:
-        self._go_on.set()
-        if wait:
-            self.thread.join(LATE)
-
-    def __enter__(self) -> Self:
-        assert self.entered.wait(LATE), "a lock is left taken"
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.let_go()
-
-
-def check_free(*calls: Callable) -> None:
-    for call in calls:
-        with Held(call):
-            pass
-
-
-def check(first: Callable, second: Callable, waits: bool) -> None:
-    """Check whether the second call waits for the end of the first."""
-    with Held(first):
-        other = Held(second)
-        assert other.entered.wait(SOON if waits else LATE) is not waits
-    with other:
-        pass
 
 
 class WaitingTest(unittest.TestCase):
@@ -265,193 +196,6 @@ class MiddleTest(unittest.TestCase):
             for outer in (in_alone(lock), in_run(lock)):
                 outer(partial(in_threads, work))
             self.assertEqual(got, [False, False])
-
-
-class Interrupter:
-    """Raises ``KeyboardInterrupt`` at one of the steps after which Python calls a signal handler.
-
-    These are the start of a Python function, a jump to the start of a loop, and the end of a call of a C function.
-    """
-
-    JUMPS = frozenset(code for name, code in dis.opmap.items() if name.startswith("JUMP_BACKWARD"))
-
-    def __init__(self, moment: int) -> None:
-        self._moment, self._steps = moment, 0
-        self.interrupted = False
-
-    def __enter__(self) -> Self:
-        sys.settrace(self._trace)
-        sys.setprofile(self._profile)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
-        sys.setprofile(None)
-        sys.settrace(None)
-        return kind is KeyboardInterrupt
-
-    def _step(self) -> None:
-        if self.interrupted:
-            return
-        self._steps += 1
-        if self._steps > self._moment:
-            self.interrupted = True
-            raise KeyboardInterrupt
-
-    def _trace(self, frame: FrameType, event: str, _: object) -> Callable | None:
-        if frame.f_code.co_filename == __file__:
-            return None
-        # In this order: Python 3.14 ignores f_trace_opcodes of a frame without f_trace, and if nothing changes.
-        frame.f_trace, frame.f_trace_lines = self._trace, False
-        if event == "call":
-            frame.f_trace_opcodes = False
-            frame.f_trace_opcodes = True
-        if event == "call" or (event == "opcode" and frame.f_code.co_code[frame.f_lasti] in self.JUMPS):
-            self._step()
-        return self._trace
-
-    def _profile(self, frame: FrameType, event: str, _: object) -> None:
-        if event == "c_return" and frame.f_code.co_filename != __file__:
-            self._step()
-
-
-def deep(levels: int, function: Callable) -> object:
-    return deep(levels - 1, function) if levels else function()
-
-
-class ErrorTest(unittest.TestCase):
-    """No error leaves a lock taken."""
-
-    def setUp(self) -> None:
-        lock, options, lock_of_one = SessionLock(side_by_side=True), RunOptions(), threading.RLock()
-        # Each function exists before a test: Python 3.12 crashes if there is no memory for a new one.
-        self.calls = (
-            in_run(lock, options),
-            in_alone(lock),
-            partial(locks.call_holding, lock_of_one),
-            in_run(lock),
-            in_alone(lock, options),
-            in_replay(lock),
-            in_block(lock),
-            partial(lambda block, alone, function: block(partial(alone, function)), in_block(lock), in_alone(lock)),
-            partial(lambda run, inner, function: run(partial(inner, function)), in_run(lock), in_run(lock)),
-        )
-        self.free = in_alone(lock), in_run(lock), partial(locks.call_holding, lock_of_one)
-
-    def test_recursion(self) -> None:
-        limit = sys.getrecursionlimit()
-        self.addCleanup(sys.setrecursionlimit, limit)
-        used = len(inspect.stack())
-        for number, call in enumerate(self.calls):
-            call(nothing)
-            raised = 0
-            for levels in range(150 - 60, 150):
-                sys.setrecursionlimit(used + 150)
-                try:
-                    deep(levels, partial(call, nothing))
-                except RecursionError:
-                    raised += 1
-                sys.setrecursionlimit(limit)
-                with self.subTest(call=number, levels=levels):
-                    check_free(*self.free)
-            self.assertGreater(raised, 0)  # from Python 3.12 on, calls of C code do not count
-
-    @unittest.skipUnless(sys.implementation.name == "cpython", "makes allocations of CPython fail")
-    def test_memory(self) -> None:
-        if sys.gettrace() is not None:
-            self.skipTest("a tracer such as a coverage tool allocates memory, too, between any two lines")
-        try:
-            _testcapi = importlib.import_module("_testcapi")
-        except ImportError:
-            self.skipTest("this Python has no _testcapi")
-        self.addCleanup(gc.enable)
-        gc.disable()
-        for call in self.calls:
-            call(nothing)
-            raised = 0
-            for number in range(60):
-                try:
-                    _testcapi.set_nomemory(number, number + 1)
-                    call(nothing)
-                except MemoryError:
-                    raised += 1
-                finally:
-                    _testcapi.remove_mem_hooks()
-                check_free(*self.free)
-            self.assertGreater(raised, 0)
-
-
-class InterruptTest(unittest.TestCase):
-    """Ctrl-C at any moment leaves no lock taken."""
-
-    def setUp(self) -> None:
-        previous = signal.signal(signal.SIGINT, signal.default_int_handler)
-        self.addCleanup(signal.signal, signal.SIGINT, previous)
-
-    def test_at_each_step(self) -> None:
-        """Of a call that waits for nothing, that waits for another one, and of a call that releases a session."""
-        if sys.gettrace() is not None:
-            self.skipTest("a tracer such as a coverage tool is in use")
-        for side_by_side in (True, False):
-            lock, lock_of_one, options = SessionLock(side_by_side), threading.RLock(), RunOptions()
-            calls = {
-                "run": in_run(lock),
-                "replay": in_replay(lock),
-                "alone": in_alone(lock, options),
-                "block": in_block(lock),
-                "nested": partial(lambda run, function: run(partial(run, function)), in_run(lock)),
-                "alone in a block": partial(
-                    lambda f, g, function: f(partial(g, function)), in_block(lock), in_alone(lock)
-                ),
-                "one": partial(locks.call_holding, lock_of_one),
-                "release": lambda _, lock=lock: lock.put_aside({"inner": []}, []),
-            }
-            free = calls["run"], calls["alone"], calls["block"], calls["one"]
-            for name, call in calls.items():
-                for moment in range(400):
-                    lock._owner = moment % 2 * -1  # another thread was alone last, or none
-                    with Interrupter(moment) as interrupter, contextlib.suppress(RuntimeError):
-                        call(nothing)
-                    with self.subTest(side_by_side=side_by_side, call=name, moment=moment):
-                        self.assertEqual(lock._running, {})
-                        self.assertFalse(lock._alone._is_owned() or lock_of_one._is_owned())
-                    if not interrupter.interrupted:
-                        break
-                self.assertGreater(moment, 2)
-                self.assertFalse(interrupter.interrupted)
-                check_free(*free)
-
-    def test_at_random_moments(self) -> None:
-        if sys.gettrace() is not None:
-            self.skipTest("a tracer such as a coverage tool would be interrupted too, and keep its own lock")
-        lock = SessionLock(side_by_side=True)
-        calls = in_run(lock), in_replay(lock), in_alone(lock), in_block(lock)
-        check_free(*[in_run(lock)] * 3)
-        caught = 0
-        for i in range(300):
-            timer = threading.Timer(0.0003 + i * 2e-6, _thread.interrupt_main)
-            try:
-                timer.start()
-                while True:
-                    for call in calls:
-                        call(nothing)
-            except KeyboardInterrupt:
-                caught += 1
-            timer.join()
-        self.assertEqual(caught, 300)
-        check_free(in_alone(lock))
-
-    @unittest.skipUnless(
-        hasattr(signal, "pthread_kill"),
-        "requires signal.pthread_kill: elsewhere, Ctrl-C does not end the wait for a lock",
-    )
-    def test_while_it_waits(self) -> None:
-        lock = SessionLock(side_by_side=True)
-        with Held(in_run(lock)):
-            check_free(in_run(lock))
-            threading.Timer(SOON, signal.pthread_kill, (threading.get_ident(), signal.SIGINT)).start()
-            with self.assertRaises(KeyboardInterrupt), lock.alone():
-                self.fail("not alone")
-            check_free(in_run(lock))
 
 
 class WhichTest(unittest.TestCase):

@@ -19,7 +19,7 @@ from unittest import mock
 
 import numpy as np
 from backend_test_capture import chain
-from onnxruntime_test_python_backend_locks import Held, in_alone, in_run
+from backend_test_locks import Held, in_alone, in_run
 
 import onnxruntime.backend
 from onnxruntime import InferenceSession
