@@ -26,7 +26,7 @@ from unittest import mock
 
 from backend_test_capture import Expected, capture_of, captured_ids, chain, in_threads
 from backend_test_capture_cuda import CUDA, DEVICES, ORDINARY, OnCuda, needs_cuda
-from backend_test_locks import Interrupter
+from backend_test_locks import Interrupter, check_free
 
 import onnxruntime
 import onnxruntime.backend
@@ -237,7 +237,7 @@ class WorkerTest(unittest.TestCase):
             threads = graph_keys.Threads(self.lock, 0, common=False, worker=False)
             with Interrupter(moment) as interrupter:
                 threads.of_a_run()
-            in_threads(1, lambda _, threads=threads: threads.of_a_run())
+            check_free(lambda function, threads=threads: (threads.of_a_run(), function()))
             if not interrupter.interrupted:
                 break
         self.assertFalse(interrupter.interrupted)

@@ -141,7 +141,7 @@ class Threads:
         self._lock = lock
         self._common = common
         self._own = threading.local()
-        # An item for each thread that can still have its own graphs. An interrupt can leave a Semaphore's own lock taken.
+        # An item for each thread that can still have its own graphs. An interrupt leaves the lock of a Semaphore taken.
         self._left: list[None] = [] if worker else [None] * MOST_THREADS
         # The graphs of the worker, or of all threads.
         self._shared: dict[tuple, object] = {}
