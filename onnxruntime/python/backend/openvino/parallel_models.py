@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, NodeProto, TensorProto
 
 import onnxruntime
 from onnxruntime import InferenceSession
@@ -68,43 +68,78 @@ def why_serial(model: ModelProto) -> str:
 
 def only_shapes_decide(model: ModelProto) -> bool:
     """Return whether the shapes of the inputs alone decide whether a run of a model fails."""
-    graph = model.graph
-    constants = {tensor.name: tensor.data_type for tensor in graph.initializer}
     # The EP ignores feeds for initializers, and the backend refuses them.
-    inputs = {value.name: value.type.tensor_type.elem_type for value in graph.input if value.name not in constants}
-    if model.functions or not TYPES.issuperset(inputs.values()):
+    constants = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+    varying = set()
+    for value in model.graph.input:
+        if value.name not in constants:
+            varying.add(value.name)
+            if value.type.tensor_type.elem_type not in TYPES:
+                return False
+    if model.functions:
         return False
-    varying = set(inputs)
-    for node in graph.node:  # in topological order, or ORT rejects the model
+
+    for node in model.graph.node:  # in topological order, or ORT rejects the model
+        if node.domain not in ("", "ai.onnx") or node.op_type in RANDOM or _has_subgraph(node):
+            return False
         if node.op_type == "Constant":
-            for value in node.attribute:
-                constants[node.output[0]] = TensorProto.INT64 if value.name in _NUMBERS else value.t.data_type
-        subgraphs = [each for each in node.attribute if each.HasField("g") or each.graphs]  # they use any values
-        if subgraphs or node.domain not in ("", "ai.onnx") or node.op_type in RANDOM:
-            return False
-        if varying.isdisjoint(node.input) and node.op_type != "Dropout":  # random in training mode
+            constants[node.output[0]] = _type_of_constant(node)
+        # Dropout is random in training mode.
+        if varying.isdisjoint(node.input) and node.op_type != "Dropout":
             continue
-        all_may_vary = OPERATORS.get(node.op_type)
-        if all_may_vary is None or not (all_may_vary or varying.isdisjoint(node.input[1:])):
-            return False
-        types = [constants[name] for name in node.input if name in constants]
-        types += [each.i for each in node.attribute if each.name in ("to", "output_dtype") and each.i]
-        if not TYPES.issuperset(types):
+        if not _is_permitted(node, varying) or not TYPES.issuperset(_types(node, constants)):
             return False
         if node.op_type != "Shape":  # its output follows from shapes
-            varying.update(filter(None, node.output))
+            varying.update(name for name in node.output if name)
     return True
+
+
+def _has_subgraph(node: NodeProto) -> bool:
+    """Return whether a node has a subgraph, which can use any values."""
+    return any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute)
+
+
+def _type_of_constant(node: NodeProto) -> int:
+    kind = TensorProto.UNDEFINED
+    for attribute in node.attribute:
+        kind = attribute.t.data_type
+        if attribute.name in _NUMBERS:
+            kind = TensorProto.INT64
+    return kind
+
+
+def _is_permitted(node: NodeProto, varying: set[str]) -> bool:
+    """Return whether the lists permit a node some of whose inputs vary."""
+    all_may_vary = OPERATORS.get(node.op_type)
+    if all_may_vary is None:
+        return False
+    return all_may_vary or varying.isdisjoint(node.input[1:])
+
+
+def _types(node: NodeProto, constants: dict[str, int]) -> list[int]:
+    """Return the types of a node's constant inputs, and those in its attributes."""
+    types = [constants[name] for name in node.input if name in constants]
+    for attribute in node.attribute:
+        if attribute.name in ("to", "output_dtype") and attribute.i:
+            types.append(attribute.i)
+    return types
 
 
 def is_known(session: InferenceSession) -> bool:
     """Return whether the lists are valid for the EP of a session: for its release, and for its device."""
     # Any device of a plugin EP can be the one of the session.
     plugins = [device for device in onnxruntime.get_ep_devices() if device.ep_name in OF_OPENVINO]
+    for device in plugins:
+        version = device.ep_metadata.get("version", "")
+        if version.partition("+")[0] not in PLUGIN or device.device.type.name != "CPU":
+            return False
     if plugins:
-        versions = {device.ep_metadata.get("version", "").partition("+")[0] for device in plugins}
-        return PLUGIN.issuperset(versions) and {device.device.type.name for device in plugins} == {"CPU"}
+        return True
+    if onnxruntime.__version__ not in BUILT_IN:
+        return False
+    options = session.get_session_options()
     try:
-        device = session.get_session_options().get_session_config_entry(f"ep.{OPENVINO.lower()}.device_type")
+        device_type = options.get_session_config_entry(f"ep.{OPENVINO.lower()}.device_type")
     except RuntimeError:  # no such entry
-        device = "CPU"
-    return onnxruntime.__version__ in BUILT_IN and re.fullmatch("((AUTO|HETERO|MULTI):)?CPU(,CPU)*", device) is not None
+        return True
+    return re.fullmatch("((AUTO|HETERO|MULTI):)?CPU(,CPU)*", device_type) is not None

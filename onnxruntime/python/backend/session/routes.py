@@ -22,6 +22,8 @@ from onnxruntime.backend.runs.run_options import RunSettings
 from onnxruntime.backend.session import parts, state
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
+_Entries = Mapping[str, str]  # of a run config
+_FastRun = Callable[[object, RunOptions], list | None]  # of the inputs and the run options
 _MOST_SETTINGS = 64  # of earlier runs. Each takes one or two kilobytes
 _LONGEST_KEPT = 256  # of a name or text in their arguments
 
@@ -53,26 +55,27 @@ class DirectRoute:
             if not self._shared and type(session) is InferenceSession:
                 self._fast_path = fast_path.of(session, inputs.slots, self._output_names, guard)
 
-    def claim(self, entries: Mapping[str, str]) -> None:
+    def claim(self, entries: _Entries) -> None:
         """Reserve what these run config entries of a prepared model name: here nothing."""
 
-    def lend(self, entries: Mapping[str, str]) -> None:
+    def lend(self, entries: _Entries) -> None:
         """Reserve what these run config entries name for a caller's own runs: here nothing."""
 
     def limited(self, call: RunSettings, limit: str) -> RunSettings:
         """Return the settings of a run that can be ended, or refuse the keyword argument ``limit``."""
         return call
 
-    def fast_path(self, settings: RunSettings) -> Callable[[object, RunOptions], list | None]:
+    def fast_path(self, settings: RunSettings) -> _FastRun:
         """Return a function of the inputs and run options. It returns ``None`` for inputs that it does not support."""
         return self._fast_path
 
     def run(self, feeds: dict[str, object], call: RunSettings) -> list:
         """Return the outputs."""
+        options = call.options
         if self._guard is None:
-            outputs = self._pass_to_ort(feeds, call.options)
+            outputs = self._pass_to_ort(feeds, options)
         else:
-            outputs = self._guard.run(call.options, self._pass_to_ort, feeds, call.options)
+            outputs = self._guard.run(options, self._pass_to_ort, feeds, options)
         if not self._shared:
             return outputs
         owned = []
@@ -107,11 +110,11 @@ class Runs:
     settings: RunSettings | None = None  # the prepared ones, which those of a run override
     route: DirectRoute | None = None  # or an object of an optional part with the same methods
     device_lock: object = None  # of an optional part, if the session shares its device with others
-    fast_run: Callable[[object, RunOptions], list | None] = no_fast_path
+    fast_run: _FastRun = no_fast_path
     settings_cache: dict[bytes, RunSettings] = field(default_factory=dict)  # the permitted settings of earlier runs
 
     @classmethod
-    def of(cls, session: object, run_config: Mapping[str, str]) -> Runs:
+    def of(cls, session: object, run_config: _Entries) -> Runs:
         """Return the runs of a session with these run config entries."""
         inner = fast_path.inner_of(session)
         runs = cls(session, inner, ModelInputs(session))

@@ -18,23 +18,27 @@ from onnxruntime.backend.errors import name_of, warn
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, QNN
 from onnxruntime.backend.session import failures, presence
 
+_Texts = Mapping[str, str]  # by option, key or name
+
 
 class Applied(NamedTuple):
     """The specified settings. The properties of a prepared model return copies of them."""
 
     configuration: Mapping[str, Mapping] = NOTHING  # as specified, by keyword argument
-    provider_options: Mapping[str, Mapping[str, str]] = NOTHING  # as ORT reports them
+    provider_options: Mapping[str, _Texts] = NOTHING  # as ORT reports them
     session_options: Mapping[str, object] = NOTHING  # as ORT reports them
     unconfirmed: Mapping[str, Mapping[str, object]] = NOTHING
     warnings: tuple[str, ...] = ()
     extensions: tuple[str, ...] = ()
 
-    def with_run_config(self, entries: Mapping[str, str], without_effect: Mapping[str, str]) -> Applied:
+    def with_run_config(self, entries: _Texts, without_effect: _Texts) -> Applied:
         """Replace the run config entries."""
-        applied = self._replace(configuration={**self.configuration, "run_config": entries})
+        configuration = dict(self.configuration)
+        configuration["run_config"] = entries
+        applied = self._replace(configuration=configuration)
         return applied.and_without_effect("run_config", without_effect)
 
-    def and_without_effect(self, keyword: str, sentences: Mapping[str, str]) -> Applied:
+    def and_without_effect(self, keyword: str, sentences: _Texts) -> Applied:
         """Add settings without effect, each with the sentence that was warned with."""
         if not sentences:
             return self
@@ -56,15 +60,18 @@ def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, 
     warnings.extend(_fallback(session, permit))
     warnings.extend(_without_nodes(session, permit))
     applied = Applied(warnings=tuple(warnings), extensions=extensions)
-    if permit.explicit or permit.session_config or permit.run_config or permit.attributes or permit.sizes:
+    configuration = permit.configuration()
+    if configuration:
+        applied = applied._replace(configuration=configuration)
         applied = _with_settings(applied, session, permit)
-    for text in applied.warnings[len(permit.warnings) :]:
+    given_before = len(permit.warnings)
+    for text in applied.warnings[given_before:]:
         warn(text)
     return applied
 
 
 def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) -> Applied:
-    """Add the specified settings, after a comparison with the values that ORT reports."""
+    """Add what ORT reports about the specified settings, after a comparison with their values."""
     options = session.get_session_options()
     for key, text in permit.session_config.items():
         entry = options.get_session_config_entry(key)
@@ -75,7 +82,6 @@ def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) 
         reported, unconfirmed = _provider_options(session, permit)
     attributes = {name: getattr(options, name) for name in permit.attributes}
     applied = applied._replace(
-        configuration=permit.configuration(),
         provider_options=reported,
         session_options=attributes,
         unconfirmed=unconfirmed,
@@ -133,16 +139,18 @@ def _provider_options(session: InferenceSession, permit: Permit) -> tuple[dict, 
     options = session.get_provider_options()
     reported, unconfirmed = {}, {}
     for name in permit.providers:
-        reported[name], silent = _options_of(name, permit, options.get(name, NOTHING))
+        texts = options.get(name, NOTHING)
+        reported[name], silent = _options_of(name, permit, texts)
         if silent:
             unconfirmed[name] = silent
     return reported, unconfirmed
 
 
-def _options_of(name: str, permit: Permit, texts: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def _options_of(name: str, permit: Permit, texts: _Texts) -> tuple[_Texts, _Texts]:
     """Return the specified options of an EP as ORT reports them, and the sent options that ORT does not report."""
     settings = permit.providers[name]
-    for option, text in option_texts(name, permit.kinds.get(name, ""), settings).items():
+    kind = permit.kinds.get(name, "")
+    for option, text in option_texts(name, kind, settings).items():
         if option in texts and not _same(texts[option], text, settings.get(option)):
             raise RuntimeError(
                 f"provider_options['{name}']['{option}'] was sent as {text!r}, but ORT reports {texts[option]!r}"
