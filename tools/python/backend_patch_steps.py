@@ -174,6 +174,7 @@ STEPS = (
         ("capture/*",),
         (
             "backend_test_capture.py",
+            "backend_test_capture_behaviour.py",
             "backend_test_capture_cuda.py",
             "backend_test_captured_models.py",
             "capture_*.py",

@@ -18,7 +18,8 @@ from functools import partial
 from unittest import mock
 
 import numpy as np
-from backend_test_capture import CaptureBehaviour, Expected, capture_of, chain, two_inputs
+from backend_test_capture import Expected, capture_of, chain, two_inputs
+from backend_test_capture_behaviour import CaptureBehaviour
 from backend_test_capture_cuda import CPU, CUDA, ORDINARY, OnCuda, needs_cuda, open_session
 from backend_test_children import run_code
 from backend_test_models import parsed

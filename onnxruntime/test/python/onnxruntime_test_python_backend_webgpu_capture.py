@@ -13,7 +13,8 @@ import unittest
 
 import numpy as np
 from backend_captured_operators import on_device
-from backend_test_capture import CaptureBehaviour, Expected, chain, two_inputs
+from backend_test_capture import Expected, chain, two_inputs
+from backend_test_capture_behaviour import CaptureBehaviour
 from backend_test_captured_models import resident_bytes
 from backend_test_execution_providers import set_up_webgpu_plugin
 from backend_test_models import parsed, reads_linux
