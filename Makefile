@@ -17,7 +17,6 @@ list: .venv-nox/made
 
 # nox creates environments with uv, which is much faster than pip. If uv cannot be installed, nox uses pip.
 .venv-nox/made: constraints.txt
-	rm -rf .venv-nox
 	$(or $(PYTHON),python3) -m venv .venv-nox
 	.venv-nox/bin/python -m pip install --quiet --constraint constraints.txt nox
 	-.venv-nox/bin/python -m pip install --quiet --constraint constraints.txt --only-binary uv uv

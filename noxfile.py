@@ -35,7 +35,7 @@ nox.options.error_on_missing_interpreters = True
 nox.options.sessions = ["test"]
 
 given = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
-is_setting = re.compile(r"[A-Za-z_]+=").match
+is_setting = re.compile(r"[A-Z]\w*=").match
 os.environ.update(word.split("=", 1) for word in given if is_setting(word))
 # NOX_ENABLE_STALENESS_CHECK: if PYTHON changes, nox creates the environments again.
 os.environ |= {"ORT_DISABLE_TELEMETRY": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "NOX_ENABLE_STALENESS_CHECK": "1"}
@@ -71,7 +71,7 @@ def all_tests(name: str, without: list[str]) -> list[str]:
 
 
 def folder(name: str) -> Path:
-    return ROOT / ".nox" / re.sub(r"\W+", "-", name)  # as nox does
+    return ROOT / ".nox" / re.sub(r"\W+", "-", name).lower()  # as nox does
 
 
 def python(name: str) -> str:
@@ -116,12 +116,11 @@ def run(session: nox.Session, command: str) -> None:
     """Run an environment's Python with settings and arguments. In them, ``@NAME`` is the Python of an environment."""
     name, *words = shlex.split(command)
     words = [re.sub(r"(^|(?<==))@([\w.-]+)$", lambda found: python(found[2]), word) for word in words]
-    settings = [word for word in words if is_setting(word)]
+    settings = dict(word.split("=", 1) for word in words if is_setting(word))
     arguments = [word for word in words if not is_setting(word)]
     script = ENVIRONMENTS.get(name, {}).get("under")
     under = ["sh", f"{TESTS}/{script}"] if script and sys.platform == "linux" else []
-    env = dict(setting.split("=", 1) for setting in settings)
-    session.run(*under, python(name), *arguments, env=env, external=True)
+    session.run(*under, python(name), *arguments, env=settings, external=True)
 
 
 def task(name: str, description: str, *commands: str) -> None:
@@ -236,9 +235,8 @@ task("mutants", "change the backend in 200 small ways, and list changes that no 
      f"cpu {PIP} coverage", "cpu ORT_BACKEND_EXAMPLES=100 tools/python/backend_mutants.py --sample 200 "
      f"--json build/mutants.json {variable('MUTANTS', '')} {files}")
 task("document", "write the documents of options", "cpu tools/python/backend_option_document.py")
-releases = variable("RELEASES", " ".join(f"onnxruntime=={number}" for number in RELEASES["onnxruntime"]))
 task("drift", "list option names of RELEASES=onnxruntime==1.31.1 that the allowlist does not contain",
-     f"cpu tools/python/backend_option_drift.py {releases}")
+     f"cpu tools/python/backend_option_drift.py {variable('RELEASES', ' '.join(RELEASES['drift']))}")
 task("new-release", "test RELEASE=onnxruntime==1.33.0, and print one page of things to review",
      f"cpu tools/python/backend_new_release.py {variable('RELEASE', 'RELEASE')}")
 BOARD = ("stock", "stock-openvino", "cpu", "openvino", "plugins", "webgpu-plugin")
