@@ -155,6 +155,8 @@ PYTEST = f"OPENBLAS_NUM_THREADS=1 -m pytest {TEST}"
 PARALLEL = f"{PYTEST} -n auto --dist loadfile --no-loadscope-reorder"
 SERIES = "-m pytest -q -rX tests/onnx_series.py"
 PIP = "-m pip install --quiet --constraint constraints.txt"
+# Created by ``make test-python PYTHON=python3.14t``.
+FREE_THREADED = f"--free-threaded {python('python3.14t')}" if folder("python3.14t").is_dir() else ""
 BENCH, ENV, CHECKOUT = variable("BENCH", ""), variable("ENV", "cpu"), shlex.quote(variable("CHECKOUT", "CHECKOUT"))
 
 
@@ -212,7 +214,7 @@ task("conformance-numbers", "compare both backends and InferenceSession in ONNX'
      *(f"onnx-{release} -W ignore tests/onnx_series.py --stock @onnx-{release}-stock" for release in ONNX))
 task("bench", 'measure the backend, and write docs/benchmarks.md (6 minutes); BENCH="run_path --match Magika"',
      f"cpu {PIP} matplotlib", "cpu PYTHONPATH=.nox/stock/models -m benchmarks --stock @stock --json build/bench.json "
-     f"{BENCH or '--record --document docs/benchmarks.md'}")
+     f"{FREE_THREADED} {BENCH or '--record --document docs/benchmarks.md'}")
 task("bench-openvino", "measure parallel runs on OpenVINO, and write their table of docs/benchmarks.md",
      "openvino PYTHONPATH=.nox/openvino/models -m benchmarks openvino --json build/bench-openvino.json "
      f"{BENCH or '--record --document docs/benchmarks.md --table openvino'}")

@@ -23,20 +23,24 @@ from benchmarks.comparison import BY_HAND, RATIO, VALUE, Comparison, Figure, Row
 
 # Modules of this package with COMPARISONS that every machine can run. Others can be specified.
 SUBJECTS = ("run_path", "prepare_path", "memory", "concurrency")
+FREE_THREADED = "free_threaded"  # measured with another Python
 
 
 class Measurement:
     """One comparison of a subject, and its best result so far."""
 
-    def __init__(self, subject: str, number: int, comparison: Comparison, rounds: int, stock: str | None) -> None:
+    def __init__(
+        self, subject: str, number: int, comparison: Comparison, rounds: int, python: str, stock: str | None
+    ) -> None:
         self.comparison = comparison
         self.row: Row | None = None
         self._arguments = [subject, str(number), str(comparison.rounds or rounds)]
+        self._python = python
         self._stock = stock if comparison.stock else None
 
     def measure(self) -> None:
         """Measure the comparison, and keep the result if it is the first or steadier than the last."""
-        samples, busy = self._samples(sys.executable)
+        samples, busy = self._samples(self._python)
         ratio = figure(RATIO, samples) if BY_HAND in samples else None
         stock: Figure | None = None
         if self._stock:
@@ -73,6 +77,11 @@ def main() -> int:
         "subjects", nargs="*", default=SUBJECTS, metavar="SUBJECT", help=f"modules (default: {' '.join(SUBJECTS)})"
     )
     parser.add_argument("--stock", metavar="PYTHON", help="interpreter of an environment with the stock wheel")
+    parser.add_argument(
+        "--free-threaded",
+        metavar="PYTHON",
+        help=f"interpreter without the global lock, of an environment with this backend: also measure {FREE_THREADED}",
+    )
     parser.add_argument("--rounds", type=int, default=100, help="most rounds of each comparison (default: %(default)s)")
     parser.add_argument(
         "--minutes", type=float, default=5, help="time after which nothing is repeated (default: %(default)s)"
@@ -89,9 +98,12 @@ def main() -> int:
     arguments = parser.parse_args()
 
     until = time.monotonic() + arguments.minutes * 60
+    pythons = dict.fromkeys(arguments.subjects, sys.executable)
+    if arguments.free_threaded:
+        pythons[FREE_THREADED] = arguments.free_threaded
     measurements = [
-        Measurement(subject, number, comparison, arguments.rounds, arguments.stock)
-        for subject in arguments.subjects
+        Measurement(subject, number, comparison, arguments.rounds, python, arguments.stock)
+        for subject, python in pythons.items()
         for number, comparison in enumerate(importlib.import_module(f"benchmarks.{subject}").COMPARISONS)
         if arguments.match in comparison.name
     ]
