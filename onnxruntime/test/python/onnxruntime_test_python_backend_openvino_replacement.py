@@ -24,8 +24,8 @@ from unittest import mock
 import numpy as np
 import onnx
 from backend_test_execution_providers import OPENVINO, register_openvino_plugin
+from backend_test_locks import Interrupter
 from backend_test_models import parsed
-from onnxruntime_test_python_backend_locks import Interrupter
 
 import onnxruntime
 import onnxruntime.backend
