@@ -238,8 +238,8 @@ class Capture:
         """
         if not self._is_exact:  # a subclass can override its methods
             return no_fast_path
-        own = vars(self._session)
-        method = own_runs.binding_method(own)
+        attributes = vars(self._session)
+        method = own_runs.binding_method(attributes)
         names = [slot.name for slot in self._slots]
         graph_id = prepared.entries.get(GRAPH_ID)
         prepared_options = prepared.options
@@ -249,7 +249,7 @@ class Capture:
             if (
                 options is not prepared_options
                 or InferenceSession.run_with_iobinding is not _RUN_WITH_IOBINDING
-                or own.get("run_with_iobinding") is not method
+                or attributes.get("run_with_iobinding") is not method
             ):
                 return None
             kind = type(inputs)
@@ -290,7 +290,7 @@ class Capture:
     def _replay_of(self, graph: Graph) -> _FastRun:
         """Return a function that replays a graph for plain arrays of its shapes, and returns ``None`` for others."""
         # Local names and indices: an attribute or a ``zip`` takes a hundredth of the time of a replay.
-        own = vars(self._session)
+        attributes = vars(self._session)
         lock = self._lock
         array = np.ndarray
         count = len(self._slots)
@@ -306,7 +306,7 @@ class Capture:
         copy = binding.copy_outputs_to_cpu
 
         def upload_and_replay(inputs: Sequence[object], options: RunOptions) -> _Outputs | None:
-            if own["_sess"] is not inner or lock.other_devices:
+            if attributes["_sess"] is not inner or lock.other_devices:
                 return None
             if len(inputs) != count:
                 return None

@@ -47,15 +47,15 @@ def refuse_wrong(session: InferenceSession) -> None:
     """Replace the methods that run a session, except those that a program has replaced."""
     bindings = _Bindings()
     for name in _METHODS:
-        found = vars(session).get(name)
-        if found is None or type(found) is _Refusal:
+        replaced = vars(session).get(name)
+        if replaced is None or type(replaced) is _Refusal:
             method = getattr(type(session), name)
             setattr(session, name, _Refusal(_run, method, name, proxy(session), bindings))
 
 
-def binding_method(own: dict[str, object]) -> object:
+def binding_method(attributes: dict[str, object]) -> object:
     """Return ``run_with_iobinding`` in a session's attributes, or another object if a program has replaced it."""
-    method = own.get(_BINDING_METHOD)
+    method = attributes.get(_BINDING_METHOD)
     if method is None or type(method) is _Refusal:
         return method
     return object()

@@ -29,6 +29,7 @@ _OUTSIDE_EP = (
     r"(?:Got invalid dimensions for input|Invalid rank for input|Unexpected input data type|Invalid input name)"
     r"|1 : FAIL : Exiting due to terminate flag being set to true)"
 )
+_Feeds = dict[str, object]
 _MUST_BE_ALONE = object()
 _MOST_COMBINATIONS = 1024  # of input shapes. Each takes a hundred bytes for each input
 
@@ -50,7 +51,7 @@ class RunOrder:
         self._parallel: set[tuple] | None = None  # the combinations of shapes of runs that may be parallel
         self._failed: dict[object, object] = {}  # for each failed run, the ``_providers`` of its inner session
 
-    def run(self, waiting: RunOptions | None, compute: Callable, feeds: dict[str, object], options: RunOptions) -> list:
+    def run(self, waiting: RunOptions | None, compute: Callable, feeds: _Feeds, options: RunOptions) -> list:
         """Return the outputs of ``compute`` in an inner session without failed runs. ``waiting`` can end the wait."""
         outputs = _MUST_BE_ALONE
         if self._only == get_ident() or self._succeeded_before(feeds):
@@ -59,12 +60,12 @@ class RunOrder:
             outputs = self._lock.run_alone(waiting, self._run_alone, compute, feeds, options)
         return outputs
 
-    def _succeeded_before(self, feeds: dict[str, object]) -> bool:
+    def _succeeded_before(self, feeds: _Feeds) -> bool:
         """Return whether a run with the same shapes has succeeded, and such a run cannot fail."""
         parallel = self._parallel
         return bool(parallel) and _shapes(feeds) in parallel
 
-    def _run_beside(self, compute: Callable, feeds: dict[str, object], options: RunOptions) -> object:
+    def _run_beside(self, compute: Callable, feeds: _Feeds, options: RunOptions) -> object:
         """Return the outputs of a run beside others, ``_MUST_BE_ALONE`` if it must run again alone."""
         inner = self._session()._providers
         if self._failed and self._has_failed(inner):
@@ -84,7 +85,7 @@ class RunOrder:
             return _MUST_BE_ALONE
         return outputs
 
-    def _run_alone(self, compute: Callable, feeds: dict[str, object], options: RunOptions) -> list:
+    def _run_alone(self, compute: Callable, feeds: _Feeds, options: RunOptions) -> list:
         session = self._session()
         if self._only is None:
             self._only = get_ident()
@@ -104,7 +105,7 @@ class RunOrder:
             self._parallel.add(shapes)
         return outputs
 
-    def _compute(self, inner: object, compute: Callable, feeds: dict[str, object], options: RunOptions) -> list:
+    def _compute(self, inner: object, compute: Callable, feeds: _Feeds, options: RunOptions) -> list:
         """Return the outputs. Record a failed run before any other step, which an interrupt could end."""
         run = object()
         try:
@@ -119,7 +120,7 @@ class RunOrder:
         return any(failed is inner for failed in list(self._failed.values()))
 
 
-def _shapes(feeds: dict[str, object]) -> tuple | None:
+def _shapes(feeds: _Feeds) -> tuple | None:
     """Return the names and shapes of the inputs, ``None`` if a value is not an array."""
     shapes: list[object] = []
     for name, value in feeds.items():
