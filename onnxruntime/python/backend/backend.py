@@ -92,8 +92,8 @@ class OnnxRuntimeBackend(Backend):
         Load a model and prepare it for runs.
 
         A ``ModelProto`` becomes bytes, and bytes become a session. This method receives each form, because subclasses
-        of the stock backend override it and expect each form. ``ORT_ONNX_BACKEND_CONFIG`` adds settings that the caller
-        does not specify, under the same allowlist.
+        override it and expect each form. The environment variable ``ORT_ONNX_BACKEND_CONFIG`` adds settings that the
+        caller does not specify, under the same allowlist.
 
         :param model: a path, a serialized model, an :class:`onnx.ModelProto`, an :class:`onnxruntime.InferenceSession`
             or a prepared model.

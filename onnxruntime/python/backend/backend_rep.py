@@ -102,7 +102,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     @property
     def node_assignment(self) -> verification.NodeAssignment | None:
-        """For each EP, the number of its nodes; ``None`` if ORT keeps no record, as usual if no EP was specified.
+        """For each EP, the number of its nodes. ``None`` if ORT has no record, as usual if no EP was specified.
 
         Its text is a sentence, such as ``3 of 412 nodes on CUDAExecutionProvider, 409 on CPUExecutionProvider``.
         """

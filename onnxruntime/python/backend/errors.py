@@ -45,7 +45,7 @@ class WrongTypeError(NotPermittedError, TypeError):
 
 
 class InputError(_DetailedError, RuntimeError):
-    """Raised if an input does not match the model: it is missing, unknown, or of a wrong type, rank, shape or range.
+    """Raised if an input is missing, unknown, or has a wrong type, rank, shape or range.
 
     It is an instance of ORT's own class, too, if the stock backend raises that (``InvalidArgument`` or ``Fail``).
     """
@@ -94,7 +94,7 @@ def refuse(reason: str, keyword: str, provider: str = "", key: str | None = None
 
 
 def reject(problem: str, keyword: str, provider: str = "", key: str | None = None) -> NoReturn:
-    """Raise the error for a setting that cannot be applied in this call, such as an EP that is not available."""
+    """Raise the error for a setting that this call cannot apply, such as an EP that is not available."""
     _raise(f"{name_of(keyword, provider, key)}: {problem}", problem, keyword, provider, key)
 
 

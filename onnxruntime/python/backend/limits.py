@@ -9,7 +9,7 @@ Both set ``RunOptions.terminate``, which ORT checks before each node
 
 One thread keeps the deadlines of all runs. An exception such as ``KeyboardInterrupt`` can leave a function between any
 two instructions. So this thread and each ``Cancellation`` have only weak references to the :class:`Limited` object of a
-run. No step takes a lock of Python code, so a signal handler can cancel runs and have limited runs of its own.
+run. No step takes a lock of Python code. So a signal handler can cancel runs, and can have limited runs itself.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _keep_deadlines() -> None:
 
 
 def _seconds_left(run: weakref.ref[Limited]) -> float:
-    """Return the seconds until the deadline of a run; 0 if the run has ended, or is terminated at its deadline."""
+    """Return the seconds until the deadline of a run. 0 if the run has ended, or is terminated at its deadline."""
     limited = run()
     if limited is None:
         return 0

@@ -4,59 +4,59 @@
 # --------------------------------------------------------------------------
 """The locks of sessions that may not be created, run or released at the same time.
 
-Each call on WebGPU is alone (:data:`WEBGPU`). If two threads use two WebGPU sessions, or one thread creates a session
-while another runs one, the calls fail or the process crashes (plugin EP of ORT 1.31.1, built-in EP of 1.27).
+Each call on WebGPU is alone (:data:`WEBGPU`). Without the lock, calls of two threads on two WebGPU sessions fail, or
+the process crashes. This also applies to the creation of a session (plugin EP of ORT 1.31.1, built-in EP of 1.27).
 
 On CUDA (:data:`CUDA`), a capture is alone, and all other calls run in parallel. ORT captures CUDA graphs in the global
 mode (``cudaStreamCaptureModeGlobal`` in ``cuda_graph.cc``). In this mode, an allocation or a device synchronization of
 any thread fails and breaks the capture.
 
-On OpenVINO, each session has a lock of its own for its runs (``openvino/run_order.py``).
+On OpenVINO, each session has a separate lock for its runs (``openvino/run_order.py``).
 
 The backend takes these locks for its own calls. An application must take them for its own sessions, IO bindings and
-``OrtValue`` objects on such a device, with ``rep.device_lock()`` of a prepared model.
+``OrtValue`` objects. Use ``rep.device_lock()`` of a prepared model.
 
 **Code in the middle of a call**
 
-A signal handler or a finalizer can run between two steps of a call, and can use sessions itself. If both calls may run
-beside others, the call of this code goes on. Otherwise, it raises a ``RuntimeError`` at once, because it would wait
-for its own thread. The release of a session never waits.
+A signal handler or a finalizer can run between two steps of a call, and can use sessions itself. If both calls may be
+parallel to others, the call of this code goes on. Otherwise, it raises a ``RuntimeError`` at once, because it would
+wait for its own thread. The release of a session never waits.
 
 **Lock order**
 
-A thread may wait for a lock only while it holds locks with lower numbers.
+A thread may wait for a lock only while it holds locks that are above it in this list:
 
-1. ``SessionLock._alone`` of an OpenVINO session, then of a device: for a thread that is alone, or waits until it is.
-2. ``SessionLock._running``: a thread that must be alone waits until no other thread is in a call.
-3. ``Turn.lock`` of a session that captures, for one replay after another.
-4. ``GraphIds._state``, held for a few assignments.
+* ``SessionLock._alone`` of an OpenVINO session, then of a device: for a thread that is alone, or waits until it is.
+* ``SessionLock._running``: a thread that must be alone waits until no other thread is in a call.
+* ``Turn.lock`` of a session that captures, for one replay after another.
+* ``GraphIds._state``, held for a few assignments.
 
 **Errors in the middle of a call**
 
 An interrupt, a ``RecursionError`` or a ``MemoryError`` can end any step. Python calls a signal handler at the start of
-a Python function, after a call of a C function, and before the next iteration of a loop; since 3.14 also between a
-``with`` statement's call of ``__enter__`` and its block. Therefore:
+a Python function, after a call of a C function, and before the next iteration of a loop. Since 3.14, it also does so
+between a ``with`` statement's call of ``__enter__`` and its block. Therefore:
 
-- One C call takes a lock and records it (:func:`_take`), inside the ``try`` statement that releases the lock.
-- The release is one call of a C function, without a new object and without a deeper call than taking the lock.
-- Between the two is no loop: Python 3.14 can jump back to its start without the protection of the ``try`` statement.
-- A thread is entered in ``_running`` by an assignment immediately before a ``try`` statement, and removed by the first
+* One C call takes a lock and records it (:func:`_take`), inside the ``try`` statement that releases the lock.
+* The release is one call of a C function, without a new object and without a deeper call than taking the lock.
+* No loop is between the two: Python 3.14 can jump back to its start without the protection of the ``try`` statement.
+* A thread is entered in ``_running`` by an assignment immediately before a ``try`` statement, and removed by the first
   statement of its ``finally`` block. Python calls no signal handler between these steps.
-- ``_owner`` is not reset. A value that is out of date costs another thread one short wait.
+* ``_owner`` is not reset. A value that is out of date costs another thread one short wait.
 
 A ``with`` statement cannot guarantee this for ``rep.device_lock()``, see :meth:`SessionLock.alone`.
 
 **Threads without a global interpreter lock**
 
-- A lock orders the steps before its release and the steps after it is taken.
-- One operation of a ``dict``, ``list`` or ``deque`` is atomic. Operations that change one, and ``copy``, take its lock
+* A lock orders the steps before its release and the steps after it is taken.
+* One operation of a ``dict``, ``list`` or ``deque`` is atomic. Operations that change one, and ``copy``, take its lock
   (*Thread Safety Guarantees* in Python's documentation). An attribute is read and assigned like an item of a ``dict``.
-- An assignment of a thread and its next read of another variable have no guaranteed order. A thread enters ``_running``
+* An assignment of a thread and its next read of another variable have no guaranteed order. A thread enters ``_running``
   and reads ``_owner``, another one assigns ``_owner`` and reads ``_running``. Between its two steps, each of them
   passes through a lock (:func:`pass_through`), so that at least one of them sees the assignment of the other. The same
   holds for a session that is put aside while a thread is alone. With the global lock, this step is left out, because
   the global lock orders all steps.
-- If a thread drops the last reference to an object that another thread has created, the other thread ends the object at
+* If a thread drops the last reference to an object that another thread has created, the other thread ends the object at
   a later step. So the release of a session ends with a garbage collection, which ends such objects under the lock
   (:func:`_end_objects`). No collection is possible within another one. Therefore, a session that the garbage collector
   ends is released by a new thread, soon after.
@@ -270,7 +270,7 @@ class SessionLock:
         self._of_thread.releases_nothing = True
 
     def release_dead(self) -> None:
-        """Release the sessions that were put aside, unless a thread is alone: it calls this when it is not any more."""
+        """Release the sessions that were put aside. If a thread is alone, that thread does so later."""
         while self._may_release():
             taken: list[bool] = []
             try:

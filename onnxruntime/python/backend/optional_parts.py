@@ -131,7 +131,7 @@ def absence_for(provider: str, options_on: Container[str] = ()) -> tuple[str, st
 
 
 def of_session(providers: Iterable[str], switched_on: Iterable[str]) -> list[Part]:
-    """Return the parts that a session uses, or raise an error if this build does not contain one that it needs.
+    """Return the parts that a session uses. Raise an error if this build does not contain one that it needs.
 
     :param providers: the EPs of the session.
     :param switched_on: those with an option on that needs a part.

@@ -151,7 +151,7 @@ def read(
     provider: str = "",
     beside: Values = NOTHING,
 ) -> dict[str, object]:
-    """Return a copy of a caller's mapping, or refuse a value that is not a short mapping with exact ``str`` as keys.
+    """Return a copy of a caller's mapping. Refuse a value that is not a short mapping with exact ``str`` as keys.
 
     :param beside: the other keyword arguments of the call.
     """
@@ -175,7 +175,8 @@ def read(
 
 
 def split_device(device: object) -> tuple[str, int | None]:
-    """Return the name (``""`` for a value that is not a device) and the index of a device such as ``'CUDA:1'``."""
+    """Return the name and the index of a device such as ``'CUDA:1'``. The name is ``""`` if the value is not a
+    device."""
     if not issubclass(type(device), str):
         return "", None
     text = str.__str__(device)

@@ -25,7 +25,7 @@ _RELEASE = (int(_NUMBERS[0]), int(_NUMBERS[1]))
 
 
 class Place(NamedTuple):
-    """Where a setting is. An attribute is in ``session_options``, even if it is a keyword argument of its own."""
+    """Where a setting is. An attribute is in ``session_options``, even if it is a separate keyword argument."""
 
     keyword: str
     provider: str = ""

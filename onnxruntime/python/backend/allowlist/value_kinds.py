@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """Value kinds of options: the Python values that a caller can pass, and the string that ORT or an EP receives.
 
-A kind does not depend on options or EPs. Kinds accept values of exact builtin and exact numpy scalar types only: a
+A kind does not depend on options or EPs. Kinds accept values of exact builtin and exact numpy scalar types only. A
 subclass can return a different value on each read. The string is always rendered from the parsed value.
 """
 
@@ -151,10 +151,10 @@ class Integer(Kind):
 
 
 class Threads(Kind):
-    """A number of threads, from ``low`` to 16, or to four for each CPU that the process may use if that is more.
+    """A number of threads, from ``low`` to 16, or to four for each usable CPU if that is more.
 
     This bound protects a worker from its caller. More threads make no run faster, and they cost CPU time. On two CPUs,
-    one run with 128 threads uses four CPU seconds, and a session with 1024 threads takes over a minute to create.
+    one run with 128 threads uses four CPU seconds. A session with 1024 threads takes over a minute to create.
     """
 
     def __init__(self, low: int = 0, forbidden: str = "") -> None:

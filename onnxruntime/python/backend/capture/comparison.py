@@ -20,7 +20,7 @@ def other_data(feeds: Mapping[str, np.ndarray | OrtValue]) -> dict[str, np.ndarr
     """Return inputs for capturing a graph. After the capture, a replay of ``feeds`` shows stale values.
 
     A value may be an index, and an index out of range crashes the process. So integers, of which several may belong
-    together, stay the same. Floats, which Cast may make indices, stay between 0 and the caller's value; only 0 becomes
+    together, stay the same. Floats, which Cast may make indices, stay between 0 and the caller's value. Only 0 becomes
     another value, less than 0.5.
     """
     rng = np.random.default_rng(0)
@@ -83,9 +83,9 @@ def _same(one: np.ndarray, other: np.ndarray) -> bool:
 def agree(got: np.ndarray, want: np.ndarray) -> bool:
     """Return whether two runs of the same kernels on the same data can return these values.
 
-    Kernels add terms in any order. So floats agree if half of the digits of their type agree, relative to the value, or
-    to the median of the tensor if terms cancel. A few values of a mask do not move the median. Stale data differs in
-    the first digit. NaN agrees with NaN, an infinity with itself, and other values with equal values.
+    Kernels add terms in any order. So floats agree if half of the digits of their type agree. The digits are relative
+    to the value, or to the median of the tensor if terms cancel. A few values of a mask do not move the median. Stale
+    data differs in the first digit. NaN agrees with NaN, an infinity with itself, and other values with equal values.
     """
     if got.shape != want.shape:
         return False

@@ -99,7 +99,7 @@ def written(options: SessionOptions) -> Iterator[Path]:
 
 
 def check(session: InferenceSession, ep: str, path: Path) -> str:
-    """Return why a replay of the final graph at ``path`` may differ from a run without capture; empty if it cannot."""
+    """Return why a replay of the final graph at ``path`` may differ from a run without capture. Empty if it cannot."""
     try:
         size = path.stat().st_size
         if size > _MOST_BYTES:
@@ -152,7 +152,7 @@ def problem(session: InferenceSession, eps: list[str], checked: bool) -> str:
 
 
 def _unsuitable_value(values: list[NodeArg]) -> str:
-    """Return which input or output of a session cannot be in a fixed buffer of a graph; empty if there is none."""
+    """Return which input or output of a session cannot be in a fixed buffer of a graph. Empty if all can."""
     names = Counter(value.name for value in values)
     for value in values:
         if names[value.name] > 1:
@@ -245,7 +245,7 @@ def _flags_off(nodes: Iterable, initializers: Iterable) -> Iterator[str]:
 
 
 def _unknown(final: onnx.ModelProto) -> str:
-    """Return the first part of a graph that the WebGPU EP is not known to replay; empty if there is none."""
+    """Return the first part of a graph that the WebGPU EP is not known to replay. Empty if it replays all."""
     graph = final.graph
     if final.functions or graph.sparse_initializer:
         return "the final graph holds functions or sparse constants"

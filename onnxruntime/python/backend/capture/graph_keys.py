@@ -148,7 +148,7 @@ class Threads:
         self._worker = Worker(lock, device_id)
 
     def of_a_run(self) -> tuple[dict[tuple, object], Callable]:
-        """Return the graphs for a run of the calling thread, by key, and a function that calls another for the run."""
+        """Return the graphs of the calling thread by key, and a function that calls another for the run."""
         if self._common:
             return self._shared, operator.call
         if not hasattr(self._own, "graphs"):

@@ -4,12 +4,12 @@
 # --------------------------------------------------------------------------
 """Graph capture: fixed device buffers, one IO binding for each graph, capture and replay.
 
-A captured graph replays fixed addresses. So ``InferenceSession.run`` is wrong on a session that captures: on CUDA, it
+A captured graph replays fixed addresses. So ``InferenceSession.run`` is wrong on a session that captures. On CUDA, it
 returns ``[]`` from the second call on, and replays freed host memory. This module copies inputs into the buffers of the
 graph, and outputs out of other buffers.
 
 A replay returns the same outputs as a run without capture, for these reasons. Each input that a node reads is in device
-memory, so no node on the CPU reads a value of a caller. ORT does not capture a session whose nodes include copies
+memory. So no node on the CPU reads a value of a caller. ORT does not capture a session whose nodes include copies
 between host and device (``HasMemcpyNodes`` in ``inference_session.cc``). So nodes on the CPU compute from shapes only.
 A graph has one set of shapes, and keeps the outputs of these nodes. No operator draws random numbers, and ORT copies no
 output while it captures (:mod:`.eligibility`). No other thread calls CUDA while ORT captures (``locks.py``). In

@@ -5,15 +5,15 @@
 """Lists the operators that WebGPU's graph capture replays, the checked releases, and the random operators of all EPs.
 
 A capture on the WebGPU EP records the programs that kernels dispatch. It omits copies and clears of buffers, so that a
-copied value stays the value of the run that captured. An operator is permitted if its kernel only dispatches programs,
-in all variants (shapes, attributes, types, neighbors) that ``backend_captured_operators.py``, next to the tests, runs.
-The conditions below exclude the branches of the EP's sources that copy (``onnxruntime/core/providers/webgpu``,
+copied value stays the value of the run that captured. An operator is permitted if its kernel only dispatches programs.
+Next to the tests, ``backend_captured_operators.py`` runs its variants of shapes, attributes, types, and neighbors. The
+conditions below exclude the branches of the EP's sources that copy (``onnxruntime/core/providers/webgpu``,
 ``onnxruntime/contrib_ops/webgpu``).
 
-Not permitted, because their kernels copy or clear: ScatterND, ScatterElements, LSTM, GRU. Not permitted, because too
-few variants are known: operators of decoders and of quantized weights, whose kernels differ from GPU to GPU. Nor is
-DequantizeLinear: even runs without capture can leave its output unwritten. On tensors without elements, runs without
-capture fail, too (``docs/ort-defects.md``).
+Not permitted, because their kernels copy or clear: ScatterND, ScatterElements, LSTM, GRU. Operators of decoders and of
+quantized weights are not permitted, because their kernels differ from GPU to GPU. Nor is DequantizeLinear: even runs
+without capture can leave its output unwritten. On tensors without elements, runs without capture fail, too
+(``docs/ort-defects.md``).
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 # --------------------------------------------------------------------------
 """Refuses runs of a caller on a session that captures CUDA graphs, if these runs would return wrong values.
 
-A replay uses the addresses of the captured run. The methods ``run``, ``run_async``, and ``run_with_ort_values`` use new
-addresses in each run. ``run_with_iobinding`` must use the binding of the captured run. ORT refuses both for WebGPU.
+A replay uses the addresses of the captured run. The methods without an IO binding use new addresses in each run.
+``run_with_iobinding`` must use the binding of the captured run. ORT refuses both for WebGPU.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OTHER_BINDING = (
 
 
 class _Bindings(threading.local):
-    """The binding of each graph id, for each thread, because ORT keeps the graphs of a CUDA session by thread, too."""
+    """The binding of each graph id, by thread, as ORT keeps the graphs of a CUDA session."""
 
     def __init__(self) -> None:
         self.of_graphs: dict[str, ref[IOBinding]] = {}

@@ -5,9 +5,9 @@
 """Run a model with a configuration, and show the applied settings, the outputs and the latency.
 
 With several --config options, their runs alternate, and each latency is compared with the first. Inputs without --input
-get random values that are the same for each --seed: floats from 0 to 1, integers 0 or 1, strings 'text'. Options on
-the command line override --config, and both override ORT_ONNX_BACKEND_CONFIG. The exit status is 1 if a configuration
-fails or outputs differ with --compare.
+get random values, which are the same for each --seed. Floats are from 0 to 1, integers 0 or 1, strings 'text'. Options
+on the command line override --config, and both override ORT_ONNX_BACKEND_CONFIG. The exit status is 1 if a
+configuration fails or outputs differ with --compare.
 """
 
 from __future__ import annotations

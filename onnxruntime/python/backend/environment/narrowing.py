@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """Narrows the allowlist to the settings that callers may set: the part "permit" of ``ORT_ONNX_BACKEND_CONFIG``.
 
-The settings beside this part are the defaults of callers. A caller's setting that equals its default changes nothing,
+The settings next to this part are the defaults of callers. A caller's setting that equals its default changes nothing,
 so it needs no permission: ``prepare(model, **rep.configuration())`` works under each environment.
 """
 

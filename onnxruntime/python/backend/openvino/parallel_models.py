@@ -8,9 +8,9 @@ In the models that this module permits, all runs with the same input shapes succ
 shapes shows whether the others succeed. The exception is a Gather that ORT gives to the CPU EP, which checks indices.
 Its failure damages no session, but ends parallel runs, as each failure of known shapes does.
 
-A value *follows from shapes* if it is a constant, or is computed from constants and from the shapes of other values. A
-node computes if all of its inputs follow from shapes (then it computes the same each time), or if its operator is in
-the lists below. ``backend_parallel_operators.py``, next to the tests, runs each operator with hostile values.
+A value *follows from shapes* if it is computed from constants and from the shapes of other values only. A node computes
+if all of its inputs follow from shapes, because it then computes the same each time. It also computes if its operator
+is in the lists below. Next to the tests, ``backend_parallel_operators.py`` runs each operator with hostile values.
 """
 
 from __future__ import annotations

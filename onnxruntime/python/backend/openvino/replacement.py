@@ -38,7 +38,7 @@ class Origin:
         self.created: object = None  # the inner session that the backend created last
 
     def renew(self, session: InferenceSession) -> None:
-        """Replace the inner session, if it is the one that the backend created, by a new one from the same files."""
+        """Replace the inner session by a new one from the same files, if the backend created it."""
         if self.created is not session._providers:
             cannot_renew(session)
         try:

@@ -4,11 +4,11 @@
 # --------------------------------------------------------------------------
 """Decides which runs of an OpenVINO session may be parallel, and when its inner session is replaced.
 
-After a run failed inside the OpenVINO EP, built-in (1.24.1) or plugin (1.8.1), the inner session returns wrong values,
-and fails right runs. A run beside a failing run can also terminate the process. Therefore, a failed run makes the next
-run replace the inner session, and a run is alone unless it cannot fail. A run cannot fail if a run with the same shapes
-has succeeded, and only the shapes of the inputs decide whether a run of the model fails. If such a run fails
-nevertheless, it runs again alone, as do all runs beside it, and all later runs.
+After a run failed inside the OpenVINO EP, the inner session returns wrong values, and fails right runs (built-in
+1.24.1, plugin 1.8.1). A run in parallel to a failing run can also terminate the process. Therefore, a failed run makes
+the next run replace the inner session, and a run is alone unless it cannot fail. In some models, only the shapes of the
+inputs decide whether a run fails. A run of such a model cannot fail if a run with the same shapes has succeeded. If it
+fails nevertheless, it runs again alone, as do all runs in parallel to it, and all later runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST_COMBINATIONS = 1024  # of input shapes. Each takes a hundred bytes for eac
 class RunOrder:
     """The order of the runs of one OpenVINO session.
 
-    Runs beside others only read the attributes of this object, except for a run that fails. A run that is alone changes
+    Parallel runs only read the attributes of this object, except for a run that fails. A run that is alone changes
     them.
     """
 
@@ -66,7 +66,7 @@ class RunOrder:
         return bool(parallel) and _shapes(feeds) in parallel
 
     def _run_beside(self, compute: Callable, feeds: _Feeds, options: RunOptions) -> object:
-        """Return the outputs of a run beside others, ``_MUST_BE_ALONE`` if it must run again alone."""
+        """Return the outputs of a parallel run, ``_MUST_BE_ALONE`` if it must run again alone."""
         inner = self._session()._providers
         if self._failed and self._has_failed(inner):
             return _MUST_BE_ALONE

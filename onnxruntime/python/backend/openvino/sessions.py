@@ -47,7 +47,7 @@ def order_of(session: InferenceSession) -> RunOrder:
 
 
 def why_serial(session: InferenceSession) -> str:
-    """Return why no runs of a session are parallel; ``""`` if runs may be, or if the session has no EP of OpenVINO."""
+    """Return why no runs of a session are parallel, ``""`` if runs may be. Always ``""`` on other EPs."""
     if OF_OPENVINO.isdisjoint(session.get_providers()):
         return ""
     return order_of(session).why_serial(session)

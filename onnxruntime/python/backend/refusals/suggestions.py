@@ -244,7 +244,7 @@ def similar_provider(name: str) -> str:
 
 
 def unknown_provider(name: str) -> str:
-    """Return the sentences that suggest an EP with a similar name, or that list the known EPs and the next step."""
+    """Return sentences that suggest an EP with a similar name, or that list the known EPs."""
     sentence = similar_provider(name)
     if sentence.endswith("?"):
         return sentence

@@ -33,7 +33,7 @@ def of(
     outputs: list[str],
     lock: object = None,
 ) -> Callable:
-    """Return a function of the inputs and the run options; it returns the outputs, or ``None`` if it cannot run them.
+    """Return a function of the inputs and the run options. It returns the outputs, or ``None`` if it cannot run them.
 
     The session is exactly an :class:`InferenceSession`, and numpy has the types of all of its outputs. Its inputs are
     the ``slots`` of :class:`onnxruntime.backend.runs.inputs.ModelInputs`. On a device, it has a ``SessionLock``.

@@ -2,9 +2,10 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Assigns the values that a caller passes to the inputs of the model, and finds the values that do not match it.
+"""Assigns a caller's values to the inputs of the model, and finds values that do not match.
 
-``values.py`` converts each value. ``declarations.py`` contains the inputs of the model, and words the errors.
+The module ``values.py`` converts each value. The module ``declarations.py`` contains the inputs of the model, and words
+the errors.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ _MOST_DIMENSIONS = 64  # numpy supports no more (32 before 2.0). A list that con
 def kinds_in(value: object, fitting: tuple) -> set:
     """Return the classes of the items in nested lists, or raise a ``ValueError`` if numpy must not convert the lists.
 
-    Each step checks one level. numpy before 1.24 makes an array of lists of different lengths. numpy 2.4 crashes on
-    some lists next to a number or a text, such as ``[[1, x], x]`` with a list ``x``.
+    Each step checks one level. Before 1.24, numpy makes an array of lists of different lengths. Version 2.4 of numpy
+    crashes on some lists next to a number or a text, such as ``[[1, x], x]`` with a list ``x``.
     """
     kinds = set()
     items = [value]

@@ -4,8 +4,8 @@
 # --------------------------------------------------------------------------
 """Converts Python numbers to arrays of an element type, in three steps: read, round, and compare.
 
-numpy reads the numbers in nested lists if it does not change any of them. Otherwise, this module reads each item. It
-rounds the numbers to the type, and refuses numbers that the type cannot represent.
+If numpy changes none of the numbers in nested lists, it reads them. Otherwise, this module reads each item. It rounds
+the numbers to the type, and refuses numbers that the type cannot represent.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _rounded(numbers: ndarray, target: _NumberType) -> ndarray:
 
 
 def _floats(numbers: ndarray, dtype: np.dtype) -> tuple[ndarray, object]:
-    """Round numbers to a type that is not of integers, and return for each number whether it is out of range."""
+    """Round numbers to a type without integers. Return for each number whether it is out of range."""
     if numbers.dtype == object:
         try:
             numbers = numbers.astype(np.float64)

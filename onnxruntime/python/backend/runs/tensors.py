@@ -4,9 +4,9 @@
 # --------------------------------------------------------------------------
 """The ONNX element types, and the conversion of arrays of these types to ``OrtValue`` and back.
 
-ORT's Python API converts the element types that numpy has. All other types (bfloat16, float8, 4-bit and 2-bit types)
-are arrays of the dtypes that ``onnx.helper`` specifies, and onnx's own helpers pack and unpack them. This requires onnx
-1.19: an older onnx specifies numpy's own dtypes for these types, which ORT rejects, as in the stock backend.
+ORT's Python API converts the element types that numpy has. Arrays of other types (bfloat16, float8, 4-bit and 2-bit
+types) have the dtypes that ``onnx.helper`` specifies. The helpers of onnx pack and unpack them. This requires onnx
+1.19. An older onnx specifies numpy's own dtypes for these types, which ORT rejects, as in the stock backend.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ def owned(value: object) -> object:
 def to_array(value: OrtValue) -> ndarray | None:
     """Copy a tensor to an array that owns its bytes; return ``None`` for an optional without a value.
 
-    A result can share the memory of an input, an initializer or another result. ``OrtValue.numpy`` returns a view of
-    that memory, which nothing keeps alive. So only this function calls it.
+    A result can share the memory of an input, an initializer or another result. The method ``OrtValue.numpy`` returns a
+    view of that memory, which nothing keeps alive. So only this function calls it.
     """
     if not value.has_value():
         return None

@@ -141,7 +141,7 @@ def _contains_text(array: ndarray, has_type: bool) -> bool:
         return True
     if array.dtype.kind == "O":
         return has_type  # otherwise, numpy has wrapped the object
-    return array.dtype.type is np.void and not array.dtype.names  # fields are no text
+    return array.dtype.type is np.void and not array.dtype.names  # fields are not text
 
 
 def _decoded(array: ndarray) -> ndarray:

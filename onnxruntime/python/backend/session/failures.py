@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Explains why a session cannot be created: a missing library or device, or a model that ORT or an EP rejects."""
+"""Explains why a session cannot be created. Examples are a missing library or device, and a model that ORT rejects."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _is_onnx(domain: str) -> bool:
 
 
 def missing(names: Iterable[str]) -> str:
-    """Return why these EPs fail, and the next step: the driver or a library is missing, or else the usual causes."""
+    """Return why these EPs fail, and the next step. Without a missing driver or library, return the usual causes."""
     needing = [name for name in names if name not in ON_ANY_DEVICE]
     if not set(THROUGH_CUDA).isdisjoint(needing):
         driver = "libcuda.so.1"

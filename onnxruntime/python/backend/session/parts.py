@@ -25,7 +25,7 @@ def of_permit(permit: Permit) -> list[Part]:
 
 
 def of_session(session: InferenceSession) -> list[Part]:
-    """Return the parts that a session uses, or raise an error if this build does not contain one that it needs."""
+    """Return the parts that a session uses. Raise an error if this build does not contain one that it needs."""
     providers = session.get_providers()
     if ON_ANY_DEVICE.issuperset(providers):
         return []

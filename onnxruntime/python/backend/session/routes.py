@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Runs a session: through the fast path, through the guard of the session, or along the route of an optional part."""
+"""Runs a session through the fast path, through its guard, or along the route of an optional part."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def needs_of_operators(permit: Permit) -> dict[str, Need]:
 
 
 def _without_operators(session: InferenceSession, permit: Permit) -> dict[str, str]:
-    """Return a sentence about each key that no operator of the model reads, if ORT has a record of the operators."""
+    """If ORT has a record of the operators, return a sentence about each key that no operator reads."""
     needs = needs_of_operators(permit)
     if not needs:
         return {}
