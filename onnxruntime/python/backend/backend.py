@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
-from typing import NoReturn
+from collections.abc import Iterable, Mapping
 
 from onnx import ModelProto
 from onnx.backend.base import Backend
@@ -114,12 +113,14 @@ class OnnxRuntimeBackend(Backend):
             ORT lacks one of its operators. Not if ``allowReleasedOpsetsOnly`` is false: see :meth:`is_opset_supported`.
         """
         values = (provider_options, session_config, run_config, session_options, free_dimension_overrides)
-        keywords = _specified(dict(zip(KEYWORDS, values, strict=True)))
+        keywords = dict(zip(KEYWORDS, values, strict=True))
+        keywords = _taken(keywords, KEYWORDS)
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
             return _prepare_session(model, device, keywords, kwargs)
         if hasattr(model, "SerializeToString"):
             return _prepare_proto(cls, model, device, keywords, kwargs)
-        return _prepare_source(cls, _source(model), device, keywords, kwargs)
+        source = _source(model)
+        return _prepare_source(cls, source, device, keywords, kwargs)
 
     @classmethod
     def run_model(cls, model, inputs, device: str | None = None, **kwargs) -> list:
@@ -133,13 +134,14 @@ class OnnxRuntimeBackend(Backend):
             :class:`onnxruntime.RunOptions`, or of both. Other names are ignored, with a ``RuntimeWarning``.
         :return: list of outputs.
         """
-        limits_of_run = {name: kwargs.pop(name) for name in LIMITS if name in kwargs}
+        limits_of_run = _taken(kwargs, LIMITS)
         for keyword in limits_of_run:
             look_up.check_part_of(keyword)
         if limits_of_run:
             optional_parts.load("limits").check(**limits_of_run)
-        keywords = _specified({keyword: kwargs.pop(keyword, None) for keyword in KEYWORDS})
-        facts = Circumstances.expected(())._replace(narrowing=request.of_environment().narrowing)
+        keywords = _taken(kwargs, KEYWORDS)
+        narrowing = request.of_environment().narrowing
+        facts = Circumstances.expected(())._replace(narrowing=narrowing)
         run_attributes, _ = look_up.attributes(RUN_ATTRIBUTES, kwargs, facts)
 
         # prepare does not accept attributes that only RunOptions has.
@@ -158,9 +160,14 @@ class OnnxRuntimeBackend(Backend):
         raise NotImplementedError("Running single nodes is not implemented. Run a model that contains the node")
 
 
-def _specified(keywords: dict[str, object]) -> dict[str, object]:
-    """Return the keyword arguments that specify something: ``prepare`` of a subclass may not accept the others."""
-    return {keyword: value for keyword, value in keywords.items() if value is not None}
+def _taken(arguments: dict[str, object], names: Iterable[str]) -> dict[str, object]:
+    """Take these keyword arguments, and return those that are not ``None``: a subclass may not accept the others."""
+    specified = {}
+    for name in names:
+        value = arguments.pop(name, None)
+        if value is not None:
+            specified[name] = value
+    return specified
 
 
 def _prepare_proto(
@@ -195,8 +202,8 @@ def _prepare_source(
 ) -> OnnxRuntimeBackendRep:
     """Create a session from a path or bytes, verify it, and prepare it."""
     started = time.perf_counter()
-    if device is not None and not backend.supports_device(device):
-        _reject_device(backend, device)
+    if device is not None:
+        _check_device(backend, device)
     requested = request.of_call(keywords, attributes, device)
     presence.register_plugins(requested.plugins, FROM_ENVIRONMENT)
     try:
@@ -209,16 +216,21 @@ def _prepare_source(
         session, libraries = opening.create(source, permit, requested.extensions, options, released_opsets)
     except NotPermittedError as refusal:
         raise requested.with_origin(refusal) from None
-    state.of(session).applied = verification.read_back(session, permit, libraries)
+    applied = verification.read_back(session, permit, libraries)
+    state.of(session).applied = applied
     rep = backend.prepare(session, device, **attributes)
     _log(rep, time.perf_counter() - started)
     return rep
 
 
-def _reject_device(backend: type[OnnxRuntimeBackend], device: str) -> NoReturn:
-    known = dict.fromkeys(["CPU", *CUDA_DEVICE, *get_device().split("-")])
-    supported = [name for name in known if backend.supports_device(name)]
-    look_up.reject_device(device, supported, presence.advice_on_device(device))
+def _check_device(backend: type[OnnxRuntimeBackend], device: str) -> None:
+    if backend.supports_device(device):
+        return
+    known = ["CPU", *CUDA_DEVICE]
+    known.extend(get_device().split("-"))
+    supported = [name for name in dict.fromkeys(known) if backend.supports_device(name)]
+    advice = presence.advice_on_device(device)
+    look_up.reject_device(device, supported, advice)
 
 
 def _log(rep: object, seconds: float) -> None:

@@ -131,7 +131,8 @@ def _create_with_specified(
         raise RuntimeError(f"ORT could not create a session with {names or 'the CPU EP'}. {advice}") from None
     providers_of_session = session.get_providers()
     if [name for name in providers_of_session if name in specified] != specified:
-        advice = failures.missing(name for name in specified if name not in providers_of_session)
+        missing = [name for name in specified if name not in providers_of_session]
+        advice = failures.missing(missing)
         listed = ", ".join(providers_of_session)
         text = f"ORT created the session with {listed}, but provider_options specifies {names}, in this order"
         raise RuntimeError(f"{text}. {advice}")

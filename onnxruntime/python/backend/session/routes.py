@@ -48,12 +48,14 @@ class DirectRoute:
         self._fast_path = no_fast_path
         if not is_ort(session):
             return
-        self._numpy_has_types = all(tensors.is_plain(node.type) for node in outputs)
-        if self._numpy_has_types:
-            self._shared = inputs.returned_as(self._output_names)
-            # A subclass of InferenceSession can override run.
-            if not self._shared and type(session) is InferenceSession:
-                self._fast_path = fast_path.of(session, inputs.slots, self._output_names, guard)
+        for node in outputs:
+            if not tensors.is_plain(node.type):
+                self._numpy_has_types = False
+                return
+        self._shared = inputs.returned_as(self._output_names)
+        # A subclass of InferenceSession can override run.
+        if not self._shared and type(session) is InferenceSession:
+            self._fast_path = fast_path.of(session, inputs.slots, self._output_names, guard)
 
     def claim(self, entries: _Entries) -> None:
         """Reserve what these run config entries of a prepared model name: here nothing."""
@@ -69,7 +71,7 @@ class DirectRoute:
         """Return a function of the inputs and run options. It returns ``None`` for inputs that it does not support."""
         return self._fast_path
 
-    def run(self, feeds: dict[str, object], call: RunSettings) -> list:
+    def run(self, feeds: dict, call: RunSettings) -> list:
         """Return the outputs."""
         options = call.options
         if self._guard is None:
@@ -85,7 +87,7 @@ class DirectRoute:
             owned.append(output)
         return owned
 
-    def _pass_to_ort(self, feeds: dict[str, object], options: RunOptions) -> list:
+    def _pass_to_ort(self, feeds: dict, options: RunOptions) -> list:
         if not self._numpy_has_types:
             return fast_path.with_values(self._session, feeds, self._output_names, options)
         # ORT's own backend passes None for all outputs: a tracer or a mock may check it.
@@ -168,7 +170,7 @@ class Runs:
             return Circumstances.expected(())
         return Circumstances.of_session(self.session, SESSION_ATTRIBUTES)
 
-    def settings_of(self, run_config: Mapping[str, object] | None, attributes: dict[str, object]) -> RunSettings:
+    def settings_of(self, run_config: Mapping | None, attributes: dict) -> RunSettings:
         """Look up the settings of one run, or return those of an earlier run with the same arguments."""
         if type(run_config) is dict and len(run_config) <= MOST_ENTRIES:
             run_config = run_config.copy()  # another thread may change the caller's
@@ -176,10 +178,13 @@ class Runs:
         settings = self.settings_cache.get(key)
         if settings is not None:
             return settings
-        settings, without_effect = self.settings.overridden_by(self.circumstances, run_config, attributes)
+        facts = self.circumstances
+        settings, without_effect = self.settings.overridden_by(facts, run_config, attributes)
         # A setting that is ignored or has no effect is warned about each time.
-        has_warnings = without_effect or len(settings.attributes) < len(attributes)
-        if key and not has_warnings and _sends_all_texts(settings, run_config or NOTHING, attributes):
+        is_ignored = len(settings.attributes) < len(attributes)
+        if not key or without_effect or is_ignored:
+            return settings
+        if _sends_all_texts(settings, run_config or NOTHING, attributes):
             if len(self.settings_cache) >= _MOST_SETTINGS:
                 self.settings_cache.clear()
             self.settings_cache[key] = settings
@@ -194,25 +199,25 @@ class Runs:
             self.blame_inputs(error, feeds)
             raise
 
-    def blame_inputs(self, error: Exception, feeds: Mapping[str, object]) -> None:
+    def blame_inputs(self, error: Exception, feeds: Mapping) -> None:
         """Raise an ``InputError`` in place of ORT's error if the inputs do not match the model."""
         # A session of the caller can pass its run to ORT. Its own errors are not replaced.
-        if not (self.is_ort or isinstance(error, InvalidArgument)):
-            return
-        problem = self.inputs.problem(feeds, type(error))
-        if problem:
-            raise problem from error
+        if self.is_ort or isinstance(error, InvalidArgument):
+            problem = self.inputs.problem(feeds, type(error))
+            if problem:
+                raise problem from error
 
     def run_limited(
         self,
         inputs: object,
-        run_config: Mapping[str, object] | None,
-        attributes: Mapping[str, object],
+        run_config: Mapping | None,
+        attributes: dict,
         timeout: object,
         cancellation: object,
     ) -> list:
         """Run within limits, with separate run options and without the fast path."""
-        call, _ = self.settings.overridden_by(self.circumstances, run_config, attributes)
+        facts = self.circumstances
+        call, _ = self.settings.overridden_by(facts, run_config, attributes)
         keyword = "cancellation" if timeout is None else "timeout"
         look_up.check_part_of(keyword)
         limits = optional_parts.load("limits")
@@ -247,12 +252,12 @@ def _key(*arguments: object) -> bytes:
     return marshal.dumps(arguments, 2)  # later versions depend on reference counts
 
 
-def _sends_all_texts(settings: RunSettings, *arguments: Mapping[str, object]) -> bool:
+def _sends_all_texts(settings: RunSettings, *arguments: Mapping) -> bool:
     """Return whether ORT receives each text in the arguments. Other texts of a caller are not kept."""
     sent = set(settings.entries.values())
     sent.update(settings.attributes.values())
     for argument in arguments:
-        texts = [value for value in argument.values() if type(value) is str]
-        if not sent.issuperset(texts):
-            return False
+        for value in argument.values():
+            if type(value) is str and value not in sent:
+                return False
     return True

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import NamedTuple
 
 from onnxruntime import InferenceSession, get_device
@@ -54,7 +53,11 @@ class Applied(NamedTuple):
 NOTHING_APPLIED = Applied()
 
 
-def read_back(session: InferenceSession, permit: Permit, extensions: tuple[str, ...] = ()) -> Applied:
+def read_back(
+    session: InferenceSession,
+    permit: Permit,
+    extensions: tuple[str, ...] = (),
+) -> Applied:
     """Compare the values that ORT reports with the permitted values, and warn about settings without effect."""
     warnings = list(permit.warnings)
     warnings.extend(_fallback(session, permit))
@@ -86,14 +89,16 @@ def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) 
         session_options=attributes,
         unconfirmed=unconfirmed,
     )
-    applied = applied.and_without_effect("session_options", _changed(attributes, permit))
-    applied = applied.and_without_effect("session_config", _without_operators(session, permit))
+    changed = _changed(attributes, permit)
+    without_operators = _without_operators(session, permit)
+    applied = applied.and_without_effect("session_options", changed)
+    applied = applied.and_without_effect("session_config", without_operators)
     for keyword, sentences in permit.without_effect.items():
         applied = applied.and_without_effect(keyword, sentences)
     return applied
 
 
-def _changed(attributes: Mapping[str, object], permit: Permit) -> dict[str, str]:
+def _changed(attributes: Mapping, permit: Permit) -> _Texts:
     """Return a sentence about each attribute that ORT changed, for an EP that does not support the value."""
     without_effect = permit.without_effect.get("session_options", NOTHING)
     sentences = {}
@@ -110,15 +115,15 @@ def needs_of_operators(permit: Permit) -> dict[str, Need]:
     for key, text in permit.session_config.items():
         rule = SESSION_CONFIG.get(key)
         # A member of a family has no rule in this table.
-        if rule is None or key in without_effect or text in rule.already_so:
+        if rule is None or key in without_effect:
             continue
         for need in rule.needs:
-            if need.operators:
+            if need.operators and text not in rule.already_so:
                 needs[key] = need
     return needs
 
 
-def _without_operators(session: InferenceSession, permit: Permit) -> dict[str, str]:
+def _without_operators(session: InferenceSession, permit: Permit) -> _Texts:
     """If ORT has a record of the operators, return a sentence about each key that no operator reads."""
     needs = needs_of_operators(permit)
     if not needs:
@@ -151,10 +156,10 @@ def _options_of(name: str, permit: Permit, texts: _Texts) -> tuple[_Texts, _Text
     settings = permit.providers[name]
     kind = permit.kinds.get(name, "")
     for option, text in option_texts(name, kind, settings).items():
-        if option in texts and not _same(texts[option], text, settings.get(option)):
-            raise RuntimeError(
-                f"provider_options['{name}']['{option}'] was sent as {text!r}, but ORT reports {texts[option]!r}"
-            )
+        reported_text = texts.get(option, text)
+        if not _same(reported_text, text, settings.get(option)):
+            place = f"provider_options['{name}']['{option}']"
+            raise RuntimeError(f"{place} was sent as {text!r}, but ORT reports {reported_text!r}")
     reported, silent = {}, {}
     for option, setting in settings.items():
         # ORT repeats the text of a carrying option only, not the options inside it.
@@ -169,10 +174,14 @@ def _options_of(name: str, permit: Permit, texts: _Texts) -> tuple[_Texts, _Text
 
 def _same(reported: str, text: str, setting: Setting | None) -> bool:
     """Return whether ORT reports the text that was sent, or another spelling of a setting's value."""
-    if reported != text and setting is not None and setting.rule.reported:
-        with suppress(ValueError):
-            return setting.rule.kind.read(reported) == setting.value
-    return reported == text
+    if reported == text:
+        return True
+    if setting is None or not setting.rule.reported:
+        return False
+    try:
+        return setting.rule.kind.read(reported) == setting.value
+    except ValueError:
+        return False
 
 
 class NodeAssignment(dict[str, int]):
@@ -210,7 +219,8 @@ def recorded_nodes(session: InferenceSession) -> dict[str, list]:
     for name in session.get_providers():
         nodes[name] = []
     for subgraph in subgraphs:
-        nodes.setdefault(subgraph.ep_name, []).extend(subgraph.get_nodes())
+        of_ep = nodes.setdefault(subgraph.ep_name, [])
+        of_ep.extend(subgraph.get_nodes())
     return nodes
 
 
@@ -234,15 +244,17 @@ def _fallback(session: InferenceSession, permit: Permit) -> Iterator[str]:
         cause = "provider_options specifies no EP of this device"
     else:
         cause = presence.EXCLUDED
-    if permit.device not in ("", "CPU") and presence.supports_device(permit.device, get_device()):
-        raise RuntimeError(f"device {permit.device!r}: the session runs on the CPU, because {cause}")
+    device = permit.device
+    if device not in ("", "CPU") and presence.supports_device(device, get_device()):
+        raise RuntimeError(f"device {device!r}: the session runs on the CPU, because {cause}")
     if missing or plugins:
         yield f"The session runs on the CPU, because {cause}"
 
 
 def _without_nodes(session: InferenceSession, permit: Permit) -> Iterator[str]:
     """Return a warning for each specified EP without a node, which ORT permits silently."""
-    if not permit.explicit or permit.providers.keys() <= {CPU}:
+    others = [name for name in permit.providers if name != CPU]
+    if not permit.explicit or not others:
         return
     nodes = recorded_nodes(session)
     if not nodes:
@@ -251,9 +263,9 @@ def _without_nodes(session: InferenceSession, permit: Permit) -> Iterator[str]:
     infos = session.get_input_memory_infos() + session.get_output_memory_infos()
     memories = " ".join(info.name for info in infos).lower()
     with_nodes = ", ".join(name for name, taken in nodes.items() if taken)
-    for name in permit.providers:
+    for name in others:
         device = name.removesuffix("ExecutionProvider").lower()
-        if name == CPU or nodes.get(name) or device in memories:
+        if nodes.get(name) or device in memories:
             continue
         advice = _advice_without_nodes(name, session)
         if nodes.get(CPU) and CPU not in permit.providers:
