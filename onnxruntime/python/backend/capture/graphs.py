@@ -117,7 +117,7 @@ class Turn:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self.is_needed = False
         self._thread: int | None = None
 
@@ -127,12 +127,6 @@ class Turn:
         if self._thread not in (None, thread):
             self.is_needed = True
         self._thread = thread
-
-    def call(self, replay: Callable, *arguments: object) -> object:
-        """Call a function that replays a graph."""
-        if self.is_needed:
-            return locks.call_holding(self._lock, replay, *arguments)
-        return replay(*arguments)
 
 
 class Capture:
@@ -292,6 +286,7 @@ class Capture:
         # Local names and indices: an attribute or a ``zip`` takes a hundredth of the time of a replay.
         attributes = vars(self._session)
         lock = self._lock
+        turn = self._turn
         array = np.ndarray
         count = len(self._slots)
         takes = []
@@ -325,7 +320,12 @@ class Capture:
             replay(binding, options)
             return copy()
 
-        return partial(lock.run_unnested, None, self._turn.call, upload_and_replay)
+        def replay_in_turn(inputs: Sequence[object], options: RunOptions) -> _Outputs | None:
+            if turn.is_needed:
+                return locks.call_holding(turn.lock, upload_and_replay, inputs, options)
+            return upload_and_replay(inputs, options)
+
+        return partial(lock.run_unnested, None, replay_in_turn)
 
     def _checked(self, feeds: _Feeds) -> _Feeds:
         """Return the feeds in the model's order, each checked."""
@@ -335,7 +335,7 @@ class Capture:
 
     def _replay(self, graph: Graph, feeds: _Feeds, call: RunSettings) -> _Outputs:
         """Run a graph. The first time, ORT captures it."""
-        return self._turn.call(self._replay_in_turn, graph, feeds, call)
+        return locks.call_holding(self._turn.lock, self._replay_in_turn, graph, feeds, call)
 
     def _replay_in_turn(self, graph: Graph, feeds: _Feeds, call: RunSettings) -> _Outputs:
         for name, buffer in graph.inputs:
