@@ -196,7 +196,11 @@ class OnnxRuntimeBackendRep(BackendRep):
             "shares the session"
         )
 
-    def run_options(self, run_config: Mapping[str, object] | None = None, **attributes) -> RunOptions:
+    def run_options(
+        self,
+        run_config: Mapping[str, object] | None = None,
+        **attributes,
+    ) -> RunOptions:
         """
         Return new :class:`onnxruntime.RunOptions` for runs of :attr:`session` with your own IO binding::
 
@@ -237,7 +241,15 @@ class OnnxRuntimeBackendRep(BackendRep):
             rep._applied = self._applied.with_run_config(settings.entries, without_effect)
         return rep
 
-    def run(self, inputs, *surplus, run_config=None, timeout=None, cancellation=None, **kwargs) -> list:
+    def run(
+        self,
+        inputs,
+        *surplus,
+        run_config=None,
+        timeout=None,
+        cancellation=None,
+        **kwargs,
+    ) -> list:
         """
         Compute the outputs. Any number of threads may call this method. On WebGPU, OpenVINO and CUDA, runs may wait for
         each other.

@@ -88,12 +88,22 @@ def reworded(
     return base(message, **attributes)
 
 
-def refuse(reason: str, keyword: str, provider: str = "", key: str | None = None) -> NoReturn:
+def refuse(
+    reason: str,
+    keyword: str,
+    provider: str = "",
+    key: str | None = None,
+) -> NoReturn:
     """Raise the error for a setting that the allowlist does not permit. For other problems, see :func:`reject`."""
     _raise(f"{name_of(keyword, provider, key)} {NOT_PERMITTED}: {reason}", reason, keyword, provider, key)
 
 
-def reject(problem: str, keyword: str, provider: str = "", key: str | None = None) -> NoReturn:
+def reject(
+    problem: str,
+    keyword: str,
+    provider: str = "",
+    key: str | None = None,
+) -> NoReturn:
     """Raise the error for a setting that this call cannot apply, such as an EP that is not available."""
     _raise(f"{name_of(keyword, provider, key)}: {problem}", problem, keyword, provider, key)
 

@@ -74,7 +74,12 @@ def check(timeout: object = None, cancellation: object = None) -> float | None:
 class Limited:
     """Context manager for one run with limits. It raises ``TimeoutError`` or :class:`RunCancelledError` on exit."""
 
-    def __init__(self, options: RunOptions, timeout: object, cancellation: object) -> None:
+    def __init__(
+        self,
+        options: RunOptions,
+        timeout: object,
+        cancellation: object,
+    ) -> None:
         """Check the limits of a run in seconds and by a :class:`Cancellation`. No other run uses ``options``."""
         self._options = options
         self._timeout = check(timeout, cancellation)
@@ -95,7 +100,12 @@ class Limited:
             self.deadline = monotonic() + self._timeout
             _keep_deadline(weakref.ref(self))
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        _: object,
+    ) -> None:
         self._cancellation._runs.discard(weakref.ref(self))
         if kind is not None and not issubclass(kind, Exception):
             return  # such as KeyboardInterrupt

@@ -169,13 +169,23 @@ class SessionLock:
         # Why no session of this process can run any more; empty if they can.
         self.failure = ""
 
-    def run(self, options: RunOptions | None, function: Callable, *arguments: object) -> object:
+    def run(
+        self,
+        options: RunOptions | None,
+        function: Callable,
+        *arguments: object,
+    ) -> object:
         """Call a function that creates or runs a session, while no other thread is alone."""
         if self._running.get(get_ident()) is False:  # in the middle of a call that is not alone
             return function(*arguments)
         return self.run_unnested(options, function, *arguments)
 
-    def run_unnested(self, options: RunOptions | None, function: Callable, *arguments: object) -> object:
+    def run_unnested(
+        self,
+        options: RunOptions | None,
+        function: Callable,
+        *arguments: object,
+    ) -> object:
         """Do the same as :meth:`run`, but raise an error in the middle of any call of this thread."""
         if not self._side_by_side:
             return self.run_alone(options, function, *arguments)
@@ -196,7 +206,12 @@ class SessionLock:
                 del running[thread]
             self._wait_for_owner(options)
 
-    def run_alone(self, options: RunOptions | None, function: Callable, *arguments: object) -> object:
+    def run_alone(
+        self,
+        options: RunOptions | None,
+        function: Callable,
+        *arguments: object,
+    ) -> object:
         """Call a function while no other thread creates, runs or releases a session."""
         if self.failure:
             raise RuntimeError(self.failure)

@@ -92,6 +92,7 @@ ACCEPTED = (
     ("string", [np.array(1), np.array("a"), np.array(b"b")], ["1", "a", "b"]),
     # ORT uses str() of other values, such as those in a table column with missing values.
     ("string", ["a", 1, 1.5, None], ["a", "1", "1.5", "None"]),
+    ("string", [np.array(["a", "b"]), ["c", 1]], [["a", "b"], ["c", "1"]]),
     ("string", np.array(["a", np.int64(1), np.float32(1.5), None], object), ["a", "1", "1.5", "None"]),
     *(("string", [value, "text"], [str(value), "text"]) for value in OTHER_OBJECTS),
     *(("string", np.array([value, "text"], object), [str(value), "text"]) for value in OTHER_OBJECTS),

@@ -172,7 +172,10 @@ def _available_providers(facts: Circumstances) -> dict[str, Settings]:
     return providers
 
 
-def _specified_providers(specified: Mapping[str, Values], facts: Circumstances) -> dict[str, Settings]:
+def _specified_providers(
+    specified: Mapping[str, Values],
+    facts: Circumstances,
+) -> dict[str, Settings]:
     """Return the EPs that the caller specifies, with their options."""
     facts.narrowing.check_providers(specified)
     providers = {}
@@ -200,7 +203,12 @@ def _options_of_any_kind(ep: str, options: Values, facts: Circumstances) -> Sett
     raise refusals[0]
 
 
-def _options_of_kind(ep: str, kind: str, options: Values, facts: Circumstances) -> Settings:
+def _options_of_kind(
+    ep: str,
+    kind: str,
+    options: Values,
+    facts: Circumstances,
+) -> Settings:
     """Return the options of an EP: those that the caller specifies, and those that the backend always sends."""
     without_table = ANY_PLUGIN if kind == "plugin" else NOTHING
     table = PROVIDERS.get(ep, NOTHING).get(kind, without_table)
@@ -301,7 +309,12 @@ def _settings(
     return settings
 
 
-def rule_of(table: Table, place: Place, facts: Circumstances, kind: str = "") -> Rule:
+def rule_of(
+    table: Table,
+    place: Place,
+    facts: Circumstances,
+    kind: str = "",
+) -> Rule:
     """Return the rule of one name, or refuse the name."""
     rule = table.get(place.key)
     if rule is None and table is SESSION_CONFIG:
@@ -332,7 +345,12 @@ def _text_of(release: tuple[int, int]) -> str:
     return f"{major}.{minor}"
 
 
-def setting_of(rule: Rule, value: object, place: Place, facts: Circumstances) -> Setting:
+def setting_of(
+    rule: Rule,
+    value: object,
+    place: Place,
+    facts: Circumstances,
+) -> Setting:
     """Return the setting of a rule with a value of its kind. Every setting that ORT receives passes this function."""
     try:
         parsed = rule.kind.parse(value)

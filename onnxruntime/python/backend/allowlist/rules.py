@@ -59,7 +59,12 @@ class Narrowing:
     def check_providers(self, names: Iterable[str]) -> None:
         """Refuse the first EP that callers may not choose, or may not move to another place in the order."""
 
-    def check(self, rule: Rule, parsed: object, place: Place) -> None:
+    def check(
+        self,
+        rule: Rule,
+        parsed: object,
+        place: Place,
+    ) -> None:
         """Refuse a setting that callers may not set, or not to this value."""
 
 
@@ -92,7 +97,11 @@ class Circumstances(NamedTuple):
         )
 
     @classmethod
-    def of_session(cls, session: onnxruntime.InferenceSession, attributes: Iterable[str]) -> Circumstances:
+    def of_session(
+        cls,
+        session: onnxruntime.InferenceSession,
+        attributes: Iterable[str],
+    ) -> Circumstances:
         """Describe an existing session by its EPs, their options and these ``SessionOptions`` attributes."""
         options = session.get_session_options()
         values = {name: getattr(options, name) for name in attributes}

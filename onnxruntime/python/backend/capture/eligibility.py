@@ -208,7 +208,11 @@ def _not_repeatable(model: onnx.ModelProto) -> str:
     return ""
 
 
-def _random(nodes: Iterable, initializers: Iterable, outer: frozenset[str] = frozenset()) -> Iterator[onnx.NodeProto]:
+def _random(
+    nodes: Iterable,
+    initializers: Iterable,
+    outer: frozenset[str] = frozenset(),
+) -> Iterator[onnx.NodeProto]:
     """Yield the nodes that draw random numbers, in subgraphs too. The flags ``outer`` are off around these nodes."""
     off = outer.union(_flags_off(nodes, initializers))
     for node in nodes:
@@ -280,7 +284,12 @@ def _unknown_node(graph: onnx.GraphProto) -> str:
     return ""
 
 
-def _meets(condition: Condition, node: onnx.NodeProto, axes: set[str], outputs: set[str]) -> bool:
+def _meets(
+    condition: Condition,
+    node: onnx.NodeProto,
+    axes: set[str],
+    outputs: set[str],
+) -> bool:
     """Return whether a node meets the condition of its operator.
 
     :param axes: the constants that are not empty.

@@ -136,7 +136,13 @@ class GraphIds:
 class Threads:
     """The graphs of each of the first ``MOST_THREADS`` threads of a session, and a worker that runs for all others."""
 
-    def __init__(self, lock: locks.SessionLock, device_id: int, common: bool, worker: bool) -> None:
+    def __init__(
+        self,
+        lock: locks.SessionLock,
+        device_id: int,
+        common: bool,
+        worker: bool,
+    ) -> None:
         """If ``common``, all threads share graphs, as on WebGPU. If ``worker``, it makes all runs, as on TensorRT."""
         self._lock = lock
         self._common = common

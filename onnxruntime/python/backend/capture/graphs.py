@@ -94,7 +94,12 @@ class _Slot(NamedTuple):
 class Graph:
     """A captured graph. When it ends, its attributes are released under the lock. Nothing else may own its binding."""
 
-    def __init__(self, graph_id: str, session: InferenceSession, lock: locks.SessionLock) -> None:
+    def __init__(
+        self,
+        graph_id: str,
+        session: InferenceSession,
+        lock: locks.SessionLock,
+    ) -> None:
         self._lock = lock
         #: Returns the options of a run of this graph, and keeps the last.
         keep_last = lru_cache(maxsize=1)
@@ -333,11 +338,21 @@ class Capture:
             raise RuntimeError("a captured run takes the model's inputs only, whose initializers it has captured")
         return {slot.name: slot.checked(feeds[slot.name]) for slot in self._slots}
 
-    def _replay(self, graph: Graph, feeds: _Feeds, call: RunSettings) -> _Outputs:
+    def _replay(
+        self,
+        graph: Graph,
+        feeds: _Feeds,
+        call: RunSettings,
+    ) -> _Outputs:
         """Run a graph. The first time, ORT captures it."""
         return locks.call_holding(self._turn.lock, self._replay_in_turn, graph, feeds, call)
 
-    def _replay_in_turn(self, graph: Graph, feeds: _Feeds, call: RunSettings) -> _Outputs:
+    def _replay_in_turn(
+        self,
+        graph: Graph,
+        feeds: _Feeds,
+        call: RunSettings,
+    ) -> _Outputs:
         for name, buffer in graph.inputs:
             buffer.update_inplace(feeds[name])
         options = graph.options(call)
@@ -348,7 +363,13 @@ class Capture:
         options = self.ordinary(call).options
         return self._session.run(self._output_names, feeds, options)
 
-    def _capture(self, graphs: dict[tuple, Graph], key: tuple, feeds: _Feeds, call: RunSettings) -> _Outputs:
+    def _capture(
+        self,
+        graphs: dict[tuple, Graph],
+        key: tuple,
+        feeds: _Feeds,
+        call: RunSettings,
+    ) -> _Outputs:
         """Capture and compare the graph of a key. If that fails, nothing replays the graph."""
         if key in graphs:  # another thread has captured it since, for all threads
             return self._replay(graphs[key], feeds, call)
@@ -384,7 +405,12 @@ class Capture:
         self._ids.refused.pop(key, None)
         return outputs
 
-    def _new_graph(self, graph_id: str, shapes: Sequence[tuple], outputs: Sequence[np.ndarray]) -> Graph:
+    def _new_graph(
+        self,
+        graph_id: str,
+        shapes: Sequence[tuple],
+        outputs: Sequence[np.ndarray],
+    ) -> Graph:
         """Return a graph that is not captured yet, with buffers for inputs of these shapes and such outputs."""
         graph = Graph(graph_id, self._session, self._lock)
         self._begun.append(graph)

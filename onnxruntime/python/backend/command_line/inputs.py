@@ -126,7 +126,12 @@ def free_shapes(nodes: list, size: int = 1, *, only_last: bool = True) -> list[s
     return texts
 
 
-def _by_name(flag: str, form: str, given: list[str], nodes: list) -> dict[str, str]:
+def _by_name(
+    flag: str,
+    form: str,
+    given: list[str],
+    nodes: list,
+) -> dict[str, str]:
     names = [node.name for node in nodes]
     by_name = {}
     for text in given:

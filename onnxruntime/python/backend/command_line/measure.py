@@ -67,7 +67,12 @@ class _Difference:
             "reference": None,
         }
 
-    def add(self, place: tuple, ours: np.ndarray, theirs: np.ndarray) -> None:
+    def add(
+        self,
+        place: tuple,
+        ours: np.ndarray,
+        theirs: np.ndarray,
+    ) -> None:
         """Compare two arrays of the same shape."""
         if ours.dtype.kind in _TEXTS:
             beyond = np.asarray(ours != theirs)

@@ -61,7 +61,12 @@ class Page:
         for line in lines or [first]:
             self._lines.append(line.rstrip())
 
-    def rows(self, label: str, texts: Iterable[str], indent: int) -> None:
+    def rows(
+        self,
+        label: str,
+        texts: Iterable[str],
+        indent: int,
+    ) -> None:
         """Add a paragraph for each text, with a label before the first one."""
         for text in texts:
             self.add(text, indent, label)

@@ -58,7 +58,12 @@ class NarrowedToPermit(Narrowing):
             if name != expected:
                 _refuse(place._replace(provider=name), place, permitted)
 
-    def check(self, rule: Rule, parsed: object, place: Place) -> None:
+    def check(
+        self,
+        rule: Rule,
+        parsed: object,
+        place: Place,
+    ) -> None:
         permitted_names = _table(self._permit, place)
         values = permitted_names.get(place.key, [])
         if values is True or rule.kind.always:

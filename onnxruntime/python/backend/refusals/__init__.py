@@ -68,7 +68,12 @@ def provider_tables() -> dict[str, dict[str, dict[str, Rule | Refused]]]:
     return reviewed
 
 
-def find(where: str, provider: str, name: str, kind: str = "") -> Refused | None:
+def find(
+    where: str,
+    provider: str,
+    name: str,
+    kind: str = "",
+) -> Refused | None:
     """Return the verdict on a refused name, if there is one.
 
     :param where: ``"provider_options"``, or a key of ``_TABLES``.

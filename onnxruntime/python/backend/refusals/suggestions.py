@@ -273,7 +273,12 @@ def why_unknown(known: Table, place: Place, kind: str) -> str:
     return f"no options of this execution provider {have}. Use provider_options={{'{provider}': {{}}}}"
 
 
-def why_refused(where: str, provider: str, name: str, kind: str = "") -> str:
+def why_refused(
+    where: str,
+    provider: str,
+    name: str,
+    kind: str = "",
+) -> str:
     """Return the documented reason of a refusal, or ``""``."""
     verdict = refusals.find(where, provider, name, kind)
     if verdict is None:
@@ -289,7 +294,12 @@ def why_attribute_refused(where: str, name: str, exists: bool) -> str:
     return reason
 
 
-def similar_name(keyword: str, provider: str, name: str, known: Iterable[str]) -> str:
+def similar_name(
+    keyword: str,
+    provider: str,
+    name: str,
+    known: Iterable[str],
+) -> str:
     """Return the sentence that suggests names for an unknown name: names of the same table, or of other tables."""
     places = _other_places(name)
     if places:
