@@ -42,7 +42,12 @@ class OnnxRuntimeBackend(Backend):
     allowReleasedOpsetsOnly = os.getenv("ALLOW_RELEASED_ONNX_OPSET_ONLY", "1") == "1"  # noqa: N815
 
     @classmethod
-    def is_compatible(cls, model, device: str | None = None, **kwargs) -> bool:
+    def is_compatible(
+        cls,
+        model,
+        device: str | None = None,
+        **kwargs,
+    ) -> bool:
         """Return whether this ORT build supports a device, by default its own. The result is the same for any model."""
         if device is None:
             device = get_device()
@@ -123,7 +128,13 @@ class OnnxRuntimeBackend(Backend):
         return _prepare_source(cls, source, device, keywords, kwargs)
 
     @classmethod
-    def run_model(cls, model, inputs, device: str | None = None, **kwargs) -> list:
+    def run_model(
+        cls,
+        model,
+        inputs,
+        device: str | None = None,
+        **kwargs,
+    ) -> list:
         """
         Prepare a model and run it once. Every keyword argument is validated before a session is created.
 
@@ -155,7 +166,14 @@ class OnnxRuntimeBackend(Backend):
         return rep.run(inputs, **run_attributes, **limits_of_run)
 
     @classmethod
-    def run_node(cls, node, inputs, device=None, outputs_info=None, **kwargs):
+    def run_node(
+        cls,
+        node,
+        inputs,
+        device=None,
+        outputs_info=None,
+        **kwargs,
+    ):
         """Not implemented, because running a model node by node takes much longer than running the model."""
         raise NotImplementedError("Running single nodes is not implemented. Run a model that contains the node")
 
@@ -257,7 +275,11 @@ def _prepare_session(
     return _prepare_open(model, device, keywords, attributes)
 
 
-def _prepare_created(session: InferenceSession, applied: Applied, keywords: dict) -> OnnxRuntimeBackendRep:
+def _prepare_created(
+    session: InferenceSession,
+    applied: Applied,
+    keywords: dict,
+) -> OnnxRuntimeBackendRep:
     """Prepare a session with its settings, which a subclass can add to each call of ``prepare``."""
     rep = OnnxRuntimeBackendRep(session, applied=applied)
     run_config = keywords.pop("run_config", None)

@@ -41,7 +41,12 @@ class RunOrder:
     them.
     """
 
-    def __init__(self, session: Callable, renew: Callable, why_serial: Callable) -> None:
+    def __init__(
+        self,
+        session: Callable,
+        renew: Callable,
+        why_serial: Callable,
+    ) -> None:
         """Initialize it with functions that return the session, replace its inner session, and check the model."""
         self._session, self._renew = session, renew
         #: Returns why no runs of a session are parallel, ``""`` if runs may be.
@@ -51,7 +56,13 @@ class RunOrder:
         self._parallel: set[tuple] | None = None  # the combinations of shapes of runs that may be parallel
         self._failed: dict[object, object] = {}  # for each failed run, the ``_providers`` of its inner session
 
-    def run(self, waiting: RunOptions | None, compute: Callable, feeds: _Feeds, options: RunOptions) -> list:
+    def run(
+        self,
+        waiting: RunOptions | None,
+        compute: Callable,
+        feeds: _Feeds,
+        options: RunOptions,
+    ) -> list:
         """Return the outputs of ``compute`` in an inner session without failed runs. ``waiting`` can end the wait."""
         outputs = _MUST_BE_ALONE
         if self._only == get_ident() or self._succeeded_before(feeds):
@@ -65,7 +76,12 @@ class RunOrder:
         parallel = self._parallel
         return bool(parallel) and _shapes(feeds) in parallel
 
-    def _run_beside(self, compute: Callable, feeds: _Feeds, options: RunOptions) -> object:
+    def _run_beside(
+        self,
+        compute: Callable,
+        feeds: _Feeds,
+        options: RunOptions,
+    ) -> object:
         """Return the outputs of a parallel run, ``_MUST_BE_ALONE`` if it must run again alone."""
         inner = self._session()._providers
         if self._failed and self._has_failed(inner):
@@ -85,7 +101,12 @@ class RunOrder:
             return _MUST_BE_ALONE
         return outputs
 
-    def _run_alone(self, compute: Callable, feeds: _Feeds, options: RunOptions) -> list:
+    def _run_alone(
+        self,
+        compute: Callable,
+        feeds: _Feeds,
+        options: RunOptions,
+    ) -> list:
         session = self._session()
         if self._only is None:
             self._only = get_ident()
@@ -105,7 +126,13 @@ class RunOrder:
             self._parallel.add(shapes)
         return outputs
 
-    def _compute(self, inner: object, compute: Callable, feeds: _Feeds, options: RunOptions) -> list:
+    def _compute(
+        self,
+        inner: object,
+        compute: Callable,
+        feeds: _Feeds,
+        options: RunOptions,
+    ) -> list:
         """Return the outputs. Record a failed run before any other step, which an interrupt could end."""
         run = object()
         try:

@@ -90,7 +90,11 @@ def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> Infere
     return create_session()
 
 
-def _create_with_available(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
+def _create_with_available(
+    model: str | bytes,
+    options: SessionOptions,
+    permit: Permit,
+) -> InferenceSession:
     """Create a session with all available EPs, or with fewer if ORT cannot use them."""
     # A build with TensorRT's EP lists it on a machine without TensorRT, too.
     without_tensorrt = [name for name in permit.providers if name != TENSORRT]
@@ -171,7 +175,12 @@ def _attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] |
     return None
 
 
-def _attach_provider(options: SessionOptions, name: str, texts: dict[str, str], device: object) -> None:
+def _attach_provider(
+    options: SessionOptions,
+    name: str,
+    texts: dict[str, str],
+    device: object,
+) -> None:
     if device is not None:
         options.add_provider_for_devices([device], texts)
         return

@@ -38,7 +38,12 @@ class DirectRoute:
     An optional part can provide another route, with the same public methods.
     """
 
-    def __init__(self, session: object, inputs: ModelInputs, guard: object) -> None:
+    def __init__(
+        self,
+        session: object,
+        inputs: ModelInputs,
+        guard: object,
+    ) -> None:
         self._session = session
         self._guard = guard
         outputs = session.get_outputs()
