@@ -175,8 +175,7 @@ def read(
 
 
 def split_device(device: object) -> tuple[str, int | None]:
-    """Return the name and the index of a device such as ``'CUDA:1'``. The name is ``""`` if the value is not a
-    device."""
+    """Return the name and the index of a device such as ``'CUDA:1'``. Other values have the name ``""``."""
     if not issubclass(type(device), str):
         return "", None
     text = str.__str__(device)

@@ -195,7 +195,7 @@ prepare(sess_options=onnxruntime.SessionOptions())
     Keyword argument 'sess_options' is ignored. Pass attributes as keyword arguments, such as intra_op_num_threads=2,
     and config entries in session_config={...}. Or create an InferenceSession with these options and pass it as the
     model
-prepare(config={"session_config": {SPINNING: 0}, "provider_options": {}})
+prepare(config=dict.fromkeys(KEYWORDS))
     Keyword argument 'config' is ignored. To pass a whole configuration, unpack it: prepare(model, **config)
 prepare(run_options=None)
     Keyword argument 'run_options' is ignored. Pass attributes as keyword arguments, and config entries in

@@ -187,6 +187,9 @@ class NarrowingTest(Case):
                 with self.assertRaisesRegex(RuntimeError, f"{VARIABLE} cannot be used: permit: ") as raised:
                     onnxruntime.backend.prepare(MODEL)
                 self.assertNotIsInstance(raised.exception, NotPermittedError)
+        unknown = {"provider_options": {"NoSuchExecutionProvider": {}}}
+        with environment({"permit": unknown}), self.assertRaisesRegex(RuntimeError, f"Known: .*{CUDA}"):
+            permit()
 
     def test_each_name_of_the_allowlist_can_be_permitted(self) -> None:
         """On each machine, also names and values that only one kind of an EP has."""

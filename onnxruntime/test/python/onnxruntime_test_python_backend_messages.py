@@ -48,6 +48,7 @@ from onnxruntime.backend.allowlist.rules import Need
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.capture.graph_keys import GraphIds
 from onnxruntime.backend.errors import InputError, RunCancelledError, from_refusals  # noqa: F401 - a call in the tables
+from onnxruntime.backend.keywords import KEYWORDS  # noqa: F401 - a call in the tables
 from onnxruntime.backend.openvino import replacement
 from onnxruntime.backend.refusals import packages
 from onnxruntime.backend.request import of_call
