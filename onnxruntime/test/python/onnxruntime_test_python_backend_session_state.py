@@ -119,6 +119,31 @@ class ReleaseTest(unittest.TestCase):
             self.assertEqual(self.released, [])
         self.assertEqual(self.released, [threading.get_ident()])
 
+    def test_a_thread_releases_what_ended_while_it_held_the_lock(self) -> None:
+        sessions = []
+
+        class Lock(SessionLock):
+            owner = 0
+
+            @property
+            def _owner(self) -> int:
+                return self.owner
+
+            @_owner.setter
+            def _owner(self, thread: int) -> None:
+                self.owner = thread
+                if sessions:  # under the lock, for which the thread has waited
+                    ends = threading.Thread(target=sessions.clear)
+                    ends.start()
+                    ends.join()
+
+        lock = Lock(side_by_side=True)
+        sessions.append(self.session_of(lock))
+        lock.owner = -1  # another thread was alone last
+        lock.run(None, list)
+        self.assertEqual(sessions, [])
+        self.assertEqual(self.released, [threading.get_ident()])
+
     def test_a_thread_that_waited_leaves_nothing(self) -> None:
         lock = SessionLock(side_by_side=True)
         with Held(in_alone(lock)):
