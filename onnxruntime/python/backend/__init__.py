@@ -21,7 +21,7 @@ __all__ = [
     "supports_device",
 ]
 
-_limits = optional_parts.load("limits")
+_limits = optional_parts.for_keyword("cancellation")
 if _limits is not None:
     Cancellation = _limits.Cancellation
     __all__ += ["Cancellation"]

@@ -148,8 +148,7 @@ class OnnxRuntimeBackend(Backend):
         limits_of_run = _taken(kwargs, LIMITS)
         for keyword in limits_of_run:
             look_up.check_part_of(keyword)
-        if limits_of_run:
-            optional_parts.load("limits").check(**limits_of_run)
+            optional_parts.for_keyword(keyword).check(**limits_of_run)
         keywords = _taken(kwargs, KEYWORDS)
         narrowing = request.of_environment().narrowing
         facts = Circumstances.expected(())._replace(narrowing=narrowing)

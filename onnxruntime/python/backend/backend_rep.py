@@ -18,7 +18,7 @@ from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist.rules import NOTHING
 from onnxruntime.backend.errors import from_refusals
-from onnxruntime.backend.session import verification
+from onnxruntime.backend.session import parts, verification
 from onnxruntime.backend.session.routes import NOT_READY, Runs
 from onnxruntime.backend.session.verification import NOTHING_APPLIED, Applied
 from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
@@ -111,8 +111,12 @@ class OnnxRuntimeBackendRep(BackendRep):
     @property
     def why_serial(self) -> str:
         """Why no runs on OpenVINO are parallel. Empty if runs of several threads can be parallel, and on other EPs."""
-        sessions = optional_parts.load("openvino.sessions")
-        return "" if sessions is None else sessions.why_serial(self.session)
+        session = self.session
+        for part in parts.of_session(session):
+            if part.why_serial:
+                why_serial_of = optional_parts.function(part.why_serial)
+                return why_serial_of(session)
+        return ""
 
     def configuration(self) -> dict[str, dict]:
         """

@@ -200,7 +200,7 @@ def type_name(value: object) -> str:
 
 def from_refusals(function: str, *arguments: object) -> str:
     """Return the text of a function of refusals/suggestions.py, or ``""`` in a build without this part."""
-    suggestions = optional_parts.load("refusals.suggestions")  # only for errors and warnings
+    suggestions = optional_parts.load(optional_parts.SUGGESTIONS)  # only for errors and warnings
     if suggestions is None:
         return ""
     return getattr(suggestions, function)(*arguments)

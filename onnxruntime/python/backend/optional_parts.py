@@ -4,8 +4,8 @@
 # --------------------------------------------------------------------------
 """The optional parts of this package. Each is a folder or a module that can be deleted.
 
-Only this module names the parts. The core imports a part through :func:`load`, when it needs the part for the first
-time. If a part is absent, the backend refuses the settings and sessions that need it.
+Only this module of the core names the parts. The core imports a part when it needs the part for the first time. If a
+part is absent, the backend refuses the settings and sessions that need it.
 
 To add a part, add a row to :data:`PARTS`.
 """
@@ -19,8 +19,10 @@ from importlib.util import find_spec
 from types import MappingProxyType, ModuleType
 from typing import NamedTuple
 
+from onnxruntime.backend.keywords import ENVIRONMENT
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, OF_OPENVINO, THROUGH_CUDA, WEBGPU
 
+_NOTHING: Mapping = MappingProxyType({})
 _PACKAGE = "onnxruntime.backend"
 
 
@@ -34,12 +36,13 @@ class Part(NamedTuple):
     imports: tuple[str, ...] = ()  # the other parts that it imports
     providers: frozenset[str] = frozenset()  # the EPs that need it
     also_for: frozenset[str] = frozenset()  # the EPs whose sessions use it, but do not need it
-    keywords: tuple[str, ...] = ()  # the keyword arguments that need it
-    switches: Mapping[str, str] = MappingProxyType({})  # by EP, the option that needs it if the option is on
+    keywords: Mapping[str, str] = _NOTHING  # by keyword argument or part of the environment that needs it, its module
+    switches: Mapping[str, str] = _NOTHING  # by EP, the option that needs it if the option is on
     creates: str = ""  # creates a session: (create_session, model, options, permit) -> session
     # Decides when a run may begin: (session) -> an object with the method run(options, function, *arguments).
     guards: str = ""
     locks_device: bool = False  # whether the guard also releases the session, and has the method alone()
+    why_serial: str = ""  # explains why no runs are parallel: (session) -> a sentence, or ""
     routes: str = ""  # runs a session otherwise: (session) -> an object with the methods of routes.DirectRoute, or None
 
 
@@ -66,15 +69,17 @@ PARTS = (
         providers=OF_OPENVINO,
         creates="openvino.sessions:create",
         guards="openvino.sessions:order_of",
+        why_serial="openvino.sessions:why_serial",
     ),
-    Part("free_dimensions", keywords=("free_dimension_overrides",)),
-    Part("limits", keywords=("timeout", "cancellation")),
-    Part("environment"),  # ORT_ONNX_BACKEND_CONFIG: see request.py
-    Part("libraries"),  # its entries "plugins" and "extensions": see backend.py and session/opening.py
-    Part("refusals"),  # reasons and suggestions in error messages: see errors.py
+    Part("free_dimensions", keywords={"free_dimension_overrides": "free_dimensions"}),
+    Part("limits", keywords={"timeout": "limits", "cancellation": "limits"}),
+    Part("environment", keywords={ENVIRONMENT: "environment.variable"}),
+    Part("libraries", keywords={"plugins": "libraries.plugins", "extensions": "libraries.extensions"}),
+    Part("refusals"),
     Part("command_line", imports=("environment", "libraries", "refusals")),  # python -m onnxruntime.backend
     Part("conformance"),  # PYTEST_PLUGINS=onnxruntime.backend.conformance
 )
+SUGGESTIONS = "refusals.suggestions"  # the module for errors and warnings
 _BY_NAME = {part.name: part for part in PARTS}
 
 
@@ -91,11 +96,19 @@ def load(name: str) -> ModuleType | None:
         raise
 
 
-def require(name: str, purpose: str) -> ModuleType:
-    """Import a module of an optional part, or raise an error that begins with the purpose."""
-    module = load(name)
+def for_keyword(keyword: str) -> ModuleType | None:
+    """Import the module for a keyword, or return ``None`` if this build of the backend does not contain it."""
+    for part in PARTS:
+        if keyword in part.keywords:
+            return load(part.keywords[keyword])
+    raise KeyError(keyword)
+
+
+def require(keyword: str, purpose: str) -> ModuleType:
+    """Import the module for a keyword, or raise an error that begins with the purpose."""
+    module = for_keyword(keyword)
     if module is None:
-        raise RuntimeError(f"{purpose}: {_absence_of(name)}")
+        raise RuntimeError(f"{purpose}: {absence_for_keyword(keyword)}")
     return module
 
 
@@ -106,9 +119,9 @@ def function(text: str) -> Callable:
 
 
 def absence_for_keyword(keyword: str) -> str:
-    """Return a sentence about a part that a keyword argument needs and this build does not contain, or ``""``."""
+    """Return a sentence about the part that a keyword needs and this build does not contain, or ``""``."""
     for part in PARTS:
-        if keyword in part.keywords and _first_absent(part.name):
+        if keyword in part.keywords and for_keyword(keyword) is None:
             return _absence_of(part.name)
     return ""
 

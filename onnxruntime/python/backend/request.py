@@ -109,7 +109,7 @@ def of_environment() -> Environment:
     text = os.environ.get(ENVIRONMENT)
     if not text:
         return Environment()
-    variable = optional_parts.require("environment.variable", f"the environment variable {ENVIRONMENT} cannot be used")
+    variable = optional_parts.require(ENVIRONMENT, f"the environment variable {ENVIRONMENT} cannot be used")
     return Environment(*variable.read(text))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import re
 import sys
 import unittest
 from functools import cache
@@ -29,8 +30,8 @@ LAYERS = (
     "request",
     "allowlist",
     "errors",
-    "keywords",
     "optional_parts",
+    "keywords",
     "provider_names",
 )
 # The optional parts, each with the others that it imports.
@@ -156,6 +157,15 @@ class ArchitectureTest(unittest.TestCase):
             self.assertIn(top(module), PARTS, f"{module} imports {part}")
             imported[top(module)].add(part)
         self.assertEqual(imported, PARTS)
+
+    def test_only_the_table_names_the_parts(self) -> None:
+        """In the core, no text is the name of a part or of its module, except for the keyword arguments."""
+        pattern = rf"({'|'.join(PARTS)})([.:]\w+)*"
+        for module, path in modules().items():
+            if top(module) in LAYERS and module != "optional_parts":
+                for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                        self.assertIsNone(re.fullmatch(pattern, node.value), f"{module}: {node.value}")
 
     def test_no_circle(self) -> None:
         """Not even with the imports for type checkers."""

@@ -180,7 +180,7 @@ class WithoutPartsTest(unittest.TestCase):
 class OptionalPartsTest(unittest.TestCase):
     def test_each_function_of_the_table_exists(self) -> None:
         for part in optional_parts.PARTS:
-            for text in filter(None, (part.creates, part.guards, part.routes)):
+            for text in filter(None, (part.creates, part.guards, part.routes, part.why_serial)):
                 self.assertTrue(callable(optional_parts.function(text)), text)
 
     def test_without_each_part(self) -> None:

@@ -53,7 +53,7 @@ def create(
     registered = _register(libraries, options)
     free_dimensions = None
     if permit.sizes:
-        free_dimensions = optional_parts.require("free_dimensions", "Free dimensions cannot be overridden")
+        free_dimensions = optional_parts.require("free_dimension_overrides", "Free dimensions cannot be overridden")
         shapes = free_dimensions.apply(options, permit, model)
     try:
         session = _open(model, options, permit)
@@ -72,7 +72,7 @@ def _register(libraries: Iterable[str], options: SessionOptions) -> tuple[str, .
     """Register libraries of custom operators, and return their names."""
     if not libraries:
         return ()
-    extensions = optional_parts.require("libraries.extensions", f"Extensions cannot be registered{FROM_ENVIRONMENT}")
+    extensions = optional_parts.require("extensions", f"Extensions cannot be registered{FROM_ENVIRONMENT}")
     return extensions.register(options, libraries)
 
 

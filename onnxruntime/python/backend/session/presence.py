@@ -87,7 +87,7 @@ def register_plugins(names: Iterable[str], origin: str = "") -> None:
     """Register the libraries of plugin EPs; ``origin`` ends an error."""
     if names:
         purpose = f"Plugins cannot be registered{origin}"
-        optional_parts.require("libraries.plugins", purpose).register(names, origin)
+        optional_parts.require("plugins", purpose).register(names, origin)
 
 
 def check_devices(specified: Iterable[str]) -> None:
@@ -108,7 +108,7 @@ def check_devices(specified: Iterable[str]) -> None:
 
 def _lacks_device(name: str) -> bool:
     """Return whether the library of a plugin EP is registered and found no device."""
-    plugins = optional_parts.load("libraries.plugins")
+    plugins = optional_parts.for_keyword("plugins")
     return plugins is not None and plugins.lacks_device(name)
 
 

@@ -225,7 +225,7 @@ class Runs:
         call, _ = self.settings.overridden_by(facts, run_config, attributes)
         keyword = "cancellation" if timeout is None else "timeout"
         look_up.check_part_of(keyword)
-        limits = optional_parts.load("limits")
+        limits = optional_parts.for_keyword(keyword)
         limits.check(timeout, cancellation)
         call = self.route.limited(call, keyword)
         with limits.Limited(call.options, timeout, cancellation):
