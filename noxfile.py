@@ -99,8 +99,7 @@ def environment(name: str, base: str, packages: list[str], *, stock: bool = Fals
         made.unlink(missing_ok=True)
         folder(name).joinpath("constraints.txt").write_text(constraints, encoding="utf-8")
         install = partial(session.install, "--quiet", "--constraint", f".nox/{folder(name).name}/constraints.txt")
-        requirement = f"{distribution}=={version}"
-        install(requirement if stock else ".", *packages, env={"ORT_BACKEND_BASE": requirement})
+        install(f"{distribution}=={version}" if stock else ".", *packages, env={"ORT_BACKEND_BASE": base})
         install("--no-deps", "--target", str(folder(name) / "models"), *GROUPS["models"])
         session.run("python", "-m", "pip", "check", silent=True)
         if not site_packages(name).joinpath(f"{wheel}.dist-info").is_dir():
@@ -155,8 +154,9 @@ PYTEST = f"OPENBLAS_NUM_THREADS=1 -m pytest {TEST}"
 PARALLEL = f"{PYTEST} -n auto --dist loadfile --no-loadscope-reorder"
 SERIES = "-m pytest -q -rX tests/onnx_series.py"
 PIP = "-m pip install --quiet --constraint constraints.txt"
-# Created by ``make test-python PYTHON=python3.14t``.
-FREE_THREADED = f"--free-threaded {python('python3.14t')}" if folder("python3.14t").is_dir() else ""
+# ``make test-python PYTHON=python3.14t`` creates this environment. An older backend in it is not measured.
+measured = any(site_packages("python3.14t").glob(f"*{setup.labeled('')}.dist-info"))
+FREE_THREADED = f"--free-threaded {shlex.quote(python('python3.14t'))}" if measured else ""
 BENCH, ENV, CHECKOUT = variable("BENCH", ""), variable("ENV", "cpu"), shlex.quote(variable("CHECKOUT", "CHECKOUT"))
 
 
