@@ -82,7 +82,7 @@ def to_ort_value(array: ndarray, element: int) -> OrtValue:
         packed = numpy_helper.from_array(array).raw_data
         # ORT uses the shape of the array, and reads the packed bytes from the start of its memory.
         array = np.zeros(array.shape, np.uint8)
-        memory = array.reshape(-1)
+        memory = array.ravel()
         memory[: len(packed)] = np.frombuffer(packed, np.uint8)
     return OrtValue.ortvalue_from_numpy_with_onnx_type(array, element)
 
