@@ -278,6 +278,15 @@ class SubclassTest(unittest.TestCase):
         with self.assertRaises(RuntimeError):  # as in stock, also for a number that ORT rejects as an array
             OnnxRuntimeBackendRep(Wrapper()).run([3.0])
 
+    def test_an_object_without_get_outputs(self) -> None:
+        without = Wrapper()
+        del without.get_outputs
+        self.assertEqual(OnnxRuntimeBackendRep(without).run([X])[0], "wrapped")
+
+        by_name = Wrapper()  # the outputs of a mapping have the order of the model
+        by_name.run = lambda names, feeds, options: {"Z": 0, "Y": 1}
+        self.assertEqual(OnnxRuntimeBackendRep(by_name).run([X]), [1])
+
     def test_import_of_all_public_names(self) -> None:
         exec("from onnxruntime.backend import *", names := {})
         self.assertLessEqual({"prepare", "run", "supports_device", "is_compatible"}, names.keys())

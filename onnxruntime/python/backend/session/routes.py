@@ -46,13 +46,14 @@ class DirectRoute:
     ) -> None:
         self._session = session
         self._guard = guard
-        outputs = session.get_outputs()
-        self._output_names = [node.name for node in outputs]
+        self._output_names: list[str] = []
         self._numpy_has_types = True  # of all outputs
         self._shared: frozenset[int] = frozenset()  # the outputs that can share memory with an input
         self._fast_path = no_fast_path
-        if not is_ort(session):
+        if not is_ort(session):  # it may have no get_outputs, which the stock backend does not need
             return
+        outputs = session.get_outputs()
+        self._output_names = [node.name for node in outputs]
         for node in outputs:
             if not tensors.is_plain(node.type):
                 self._numpy_has_types = False
@@ -98,7 +99,7 @@ class DirectRoute:
         # ORT's own backend passes None for all outputs: a tracer or a mock may check it.
         outputs = self._session.run(None, feeds, options)
         if isinstance(outputs, Mapping):
-            return [outputs[name] for name in self._output_names]
+            return [outputs[node.name] for node in self._session.get_outputs()]
         return outputs
 
 
