@@ -48,7 +48,8 @@ class RunOrder:
         why_serial: Callable,
     ) -> None:
         """Initialize it with functions that return the session, replace its inner session, and check the model."""
-        self._session, self._renew = session, renew
+        self._session = session
+        self.renew = renew
         #: Returns why no runs of a session are parallel, ``""`` if runs may be.
         self.why_serial = why_serial
         self._lock = SessionLock(side_by_side=True)
@@ -115,7 +116,7 @@ class RunOrder:
             self._only = 0
 
         if self._has_failed(session._providers):
-            self._renew(session)
+            self.renew(session)
             self._failed.clear()
         outputs = self._compute(session._providers, compute, feeds, options)
 
