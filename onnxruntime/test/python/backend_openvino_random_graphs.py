@@ -96,6 +96,9 @@ def random_graph(seed: int) -> Graph:
         b.inputs = [value for value in b.inputs if value.name in read] or b.inputs
     if draw.random() < 0.15:
         draw.shuffle(b.inputs)
+    if draw.random() < 0.8:
+        for number, node in enumerate(b.nodes):
+            node.name = f"{node.op_type}_{number}"
     graph = helper.make_graph(
         b.nodes,
         f"seed_{seed}",

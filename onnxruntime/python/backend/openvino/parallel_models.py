@@ -23,7 +23,6 @@ import onnxruntime
 from onnxruntime import InferenceSession
 from onnxruntime.backend.provider_names import OF_OPENVINO, OPENVINO
 
-MOST_BYTES = 2**28  # of a model that onnx parses once more for the check, without its external data
 # The releases of ORT with a built-in EP, and of the plugin EP, for which the lists are valid. Both on the CPU only.
 BUILT_IN, PLUGIN = frozenset({"1.24.1"}), frozenset({"1.8.1"})
 

@@ -16,7 +16,7 @@ from typing import NoReturn
 from onnx import ModelProto
 
 from onnxruntime import InferenceSession
-from onnxruntime.backend.openvino import parallel_models
+from onnxruntime.backend.openvino import model_outline, parallel_models
 from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.backend.session import state
 
@@ -59,18 +59,21 @@ class Origin:
 
     def why_serial(self, session: InferenceSession) -> str:
         """Return why no runs of a session of the model are parallel, ``""`` if runs may be."""
+        reason = parallel_models.why_unknown(session)
+        if reason:
+            return reason
         try:
-            reason = parallel_models.why_unknown(session)
-            if reason:
-                return reason
-            with _content_of(self._model) as content:
-                if len(content) > parallel_models.MOST_BYTES:
-                    return f"the model is larger than {parallel_models.MOST_BYTES} bytes"
-                model = ModelProto.FromString(content[:])
-            self._check_files()
+            model = self.outline()
         except Exception:  # such as a model in ORT's own format
             return "the model is not in ONNX's format, or its files have changed"
         return parallel_models.why_serial(model)
+
+    def outline(self) -> ModelProto:
+        """Return the model without its weights."""
+        with _content_of(self._model) as content:
+            model = model_outline.outline(content)
+        self._check_files()
+        return model
 
     def _check_files(self) -> None:
         if _files_of(self._model) != self._files:

@@ -13,21 +13,36 @@ import weakref
 from collections.abc import Callable
 from functools import partial
 
-from onnxruntime import InferenceSession, IOBinding
+from onnxruntime import InferenceSession, IOBinding, SessionOptions
+from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
+from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.errors import warn
+from onnxruntime.backend.openvino import parallel_models, unsafe_models
+from onnxruntime.backend.openvino.model_graph import Graph, Parts
 from onnxruntime.backend.openvino.replacement import Origin, cannot_renew
 from onnxruntime.backend.openvino.run_order import RunOrder
-from onnxruntime.backend.provider_names import OF_OPENVINO
+from onnxruntime.backend.provider_names import OF_OPENVINO, OPENVINO
 from onnxruntime.backend.session import state
 
 _PART = "openvino"
 
 
 def create(
-    create_session: Callable[[], InferenceSession], model: str | bytes, options: object, permit: object
+    create_session: Callable[[], InferenceSession], model: str | bytes, options: SessionOptions, permit: Permit
 ) -> InferenceSession:
-    """Create a session whose inner session can be replaced."""
+    """Create a session whose inner session can be replaced, if the EP is right for the model."""
+    options.add_session_config_entry(RECORD_ASSIGNMENT, "1")
     origin = Origin(model, create_session)  # before ORT reads the files
-    session = create_session()
+    session, problem = _create_checked(create_session, origin, permit)
+    if problem:
+        problem = f"would return wrong results for this model: {problem}, or use CPUExecutionProvider"
+        if permit.explicit:
+            raise RuntimeError(f"{OPENVINO} {problem}")
+        warning = f"{OPENVINO} is left out, because it {problem}"
+        warn(warning)
+        permit.warnings += (warning,)
+        del permit.providers[OPENVINO]
+        return create_session()
     origin.created = session._providers
     reference = weakref.ref(session)
     order = RunOrder(reference, origin.renew, origin.why_serial)
@@ -35,6 +50,28 @@ def create(
     # A binding before ORT 1.31 does not keep the inner session, which a replacement releases.
     session.io_binding = partial(_io_binding, reference)
     return session
+
+
+def _create_checked(
+    create_session: Callable[[], InferenceSession], origin: Origin, permit: Permit
+) -> tuple[InferenceSession | None, str]:
+    """Create a session, and return it with the reason why the EP is not right for the model, ``""`` if it is right."""
+    kind = permit.kinds[min(OF_OPENVINO.intersection(permit.providers))]
+    form = unsafe_models.FORMS[kind]
+    try:
+        graph = Graph(origin.outline())
+    except Exception as error:
+        session = create_session()  # ORT's error is better if the file is not a model
+        return session, f"the backend cannot check it: {error} ({form}). Pass a model in ONNX format"
+    problem = unsafe_models.problem(unsafe_models.OF_MODELS, form, True, graph)
+    if problem:
+        return None, problem
+    session = create_session()
+    parts = Parts(graph, session)
+    if parts.are_none:
+        return session, ""
+    is_known = parallel_models.is_known(session)
+    return session, unsafe_models.problem(unsafe_models.OF_PARTS, form, is_known, graph, parts)
 
 
 def order_of(session: InferenceSession) -> RunOrder:

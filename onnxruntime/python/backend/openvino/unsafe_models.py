@@ -1,0 +1,402 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Finds structures with which the OpenVINO EP returns wrong values, or writes into memory of the caller.
+
+The program ``backend_openvino_graphs.py``, next to the tests, found them. Run it again for another release.
+
+Optimizers of ORT and of OpenVINO remove nodes that only copy. So a *copy* is a value that is computed from another one
+by operators that can be such nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from onnx import NodeProto, TensorProto
+
+from onnxruntime.backend.openvino.model_graph import Graph, Parts, attribute_of, names_in
+
+# The examined releases, which are those of parallel_models.py.
+BUILT_IN, PLUGIN = "onnxruntime-openvino 1.24.1", "onnxruntime-ep-openvino 1.8.1"
+FORMS = {"built-in": BUILT_IN, "plugin": PLUGIN}
+BOTH = (BUILT_IN, PLUGIN)
+
+_SUBGRAPHS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
+_CASTS = _SUBGRAPHS | {"Cast", "CastLike"}
+# Operators that return an input if all other inputs are this number.
+_NEUTRAL = {
+    **dict.fromkeys(("Add", "Sub", "Or", "Xor", "BitShift", "BitwiseOr", "BitwiseXor"), 0),
+    **dict.fromkeys(("Mul", "Div", "Pow", "And"), 1),
+}
+# Operators that return an input if all other inputs are equal to it.
+_SELECTIONS = frozenset(("And", "BitwiseAnd", "BitwiseOr", "Max", "Mean", "Min", "Or", "Sum"))
+_REDUCE = frozenset(["ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"])
+# Operators that return their first input if the attributes and the other inputs are certain ones.
+_OF_FIRST = """
+    AveragePool BitwiseNot Cast CastLike Ceil CenterCropPad Clip Compress DepthToSpace Dropout Expand Flatten Floor
+    Gather GatherElements GatherND Identity LpPool MaxPool Mod Neg Not Pad Reciprocal ReduceLogSumExp Reshape Resize
+    ReverseSequence Round Slice SpaceToDepth Split Squeeze Tile Transpose Trilu Unsqueeze Upsample
+"""
+_OF_FIRST = _REDUCE.union(_OF_FIRST.split())
+_OF_ANY = _SUBGRAPHS.union(("Concat", "Scatter", "ScatterElements", "ScatterND"))
+_COPIES = _OF_FIRST.union(_OF_ANY, _NEUTRAL, _SELECTIONS, ("Where",))
+_MAY_BE_SCALAR = _SUBGRAPHS.union(("Gather", "Reshape", "Size", "Squeeze", "Expand"), _REDUCE)
+_KEEP_SCALARS = _COPIES.difference(("Unsqueeze", "Concat")).union(("Abs", "Relu"))
+# By operator, the inputs whose values it does not need.
+_NOT_READ = {
+    "Shape": (0,),
+    "Size": (0,),
+    "EyeLike": (0,),
+    "RandomNormalLike": (0,),
+    "RandomUniformLike": (0,),
+    "CastLike": (1,),
+    "Dropout": (1, 2),
+    "Resize": (1,),
+    "LSTM": (4,),
+    "GRU": (4,),
+    "RNN": (4,),
+}
+
+
+class Structure(NamedTuple):
+    """A structure of a model that is refused."""
+
+    find: Callable[..., str]  # returns what has it, such as "the output 'y'", or ""
+    forms: tuple[str, ...]  # the forms of the EP that have the defect, in their examined release
+    effect: str
+    step: str
+    in_memory: bool = True  # whether the defect concerns memory. Then it is refused for other releases, too
+
+
+class _Copy(NamedTuple):
+    kinds: frozenset[int]  # the types of the values of which it is a copy
+    has_cast: bool  # whether a cast is between them
+
+
+def problem(structures: tuple[Structure, ...], form: str, examined: bool, *facts: object) -> str:
+    """Return which structure a model has, the defect, and what to do; ``""`` if it has none.
+
+    :param examined: whether the release and the device of the EP are the examined ones.
+    :param facts: the graph, and for :data:`OF_PARTS` its parts.
+    """
+    for structure in structures:
+        if form not in structure.forms or not (examined or structure.in_memory):
+            continue
+        place = structure.find(*facts)
+        if place:
+            return f"{place} {structure.effect} ({form}). {structure.step}"
+    return ""
+
+
+def _copies(graph: Graph, parts: Parts) -> str:
+    """Find a value that leaves a part as a copy, with a cast, of a value of the same type that enters the part."""
+    if parts.is_whole and not parts.are_dynamic:
+        return ""
+    copies = {}
+    for name in graph.inputs:
+        copies[name] = _Copy(frozenset({_kind_of(graph, name)}), False)
+
+    for node in graph.nodes:
+        found = _copied(graph, node, copies)
+        for name in node.output:
+            if name in graph.constants:
+                continue
+            kind = _kind_of(graph, name)
+            if found is not None:
+                is_same = not kind or not found.kinds.isdisjoint((kind, 0))
+                if found.has_cast and is_same and parts.crosses(name):
+                    return f"the output '{name}'" if name in graph.outputs else f"the value '{name}'"
+                copies[name] = found
+            if parts.enters(name):
+                known = found or _Copy(frozenset(), False)
+                copies[name] = known._replace(kinds=known.kinds | {kind})
+    return ""
+
+
+def _copied(graph: Graph, node: NodeProto, copies: dict[str, _Copy]) -> _Copy | None:
+    """Return of which values the outputs of a node can be copies."""
+    if node.op_type == "If":
+        found = _copied_by_branches(graph, node, copies)
+    else:
+        found = []
+        for name in _sources(graph, node):
+            if name in copies:
+                found.append(copies[name])
+    if not found:
+        return None
+    kinds: frozenset[int] = frozenset()
+    has_cast = node.op_type in _CASTS
+    for copy in found:
+        kinds |= copy.kinds
+        has_cast = has_cast or copy.has_cast
+    return _Copy(kinds, has_cast)
+
+
+def _copied_by_branches(graph: Graph, node: NodeProto, copies: dict[str, _Copy]) -> list[_Copy]:
+    inner = dict(copies)
+    found = []
+    for attribute in node.attribute:
+        for of_branch in attribute.g.node:
+            copy = _copied(graph, of_branch, inner)
+            if copy is not None:
+                inner.update(dict.fromkeys(of_branch.output, copy))
+        for output in attribute.g.output:
+            if output.name in inner:
+                found.append(inner[output.name])
+    return found
+
+
+def _sources(graph: Graph, node: NodeProto) -> list[str]:
+    """Return the values of which the outputs of a node can be copies, if it is not an If."""
+    operator = node.op_type
+    if operator in _OF_FIRST:
+        return list(node.input[:1])
+    if operator == "Where":
+        return list(node.input[1:])
+    varying = [name for name in names_in(node) if name not in graph.constants]
+    if operator in _OF_ANY:
+        return varying
+    if operator in _SELECTIONS and len(varying) > 1:
+        return varying
+    if operator in _NEUTRAL and len(varying) == 1:
+        return [] if _has_other_numbers(graph, node) else varying
+    return varying if operator in _SELECTIONS else []
+
+
+def _has_other_numbers(graph: Graph, node: NodeProto) -> bool:
+    """Return whether a constant input of a node is known not to be the neutral number of its operator."""
+    for name in node.input:
+        numbers = graph.numbers.get(name)
+        if numbers is not None and (numbers != _NEUTRAL[node.op_type]).any():
+            return True
+    return False
+
+
+def _kind_of(graph: Graph, name: str) -> int:
+    kind = graph.type_of(name)
+    return TensorProto.UINT8 if kind == TensorProto.BOOL else kind  # the EP does not distinguish them
+
+
+def _not_read(graph: Graph, parts: Parts) -> str:
+    """Find a value that enters a part before another one, and that the EP may remove from it."""
+    read = set(graph.outputs)
+    for node in reversed(graph.nodes):
+        is_needed = not read.isdisjoint(node.output) or any(map(parts.enters, node.output))
+        if is_needed:
+            read.update(_read_by(graph, node))
+    if parts.is_whole:
+        for name in graph.inputs[:-1]:  # the last one has no input after it
+            if name not in read:
+                return f"the input '{name}'"
+        return ""
+    for name in graph.readers:
+        if name not in read and name not in graph.constants and parts.crosses(name):
+            return f"the value '{name}'"
+    return ""
+
+
+def _read_by(graph: Graph, node: NodeProto) -> set[str]:
+    """Return the values that the EP needs for a node whose outputs it needs."""
+    if node.op_type == "If":
+        return _read_by_branches(graph, node)
+    if node.op_type in _SUBGRAPHS:
+        return set()
+    skipped = _NOT_READ.get(node.op_type, ())
+    if node.op_type == "Where" and node.input[0] in graph.constants:
+        skipped = (1, 2)
+    return {name for number, name in enumerate(node.input) if number not in skipped}
+
+
+def _read_by_branches(graph: Graph, node: NodeProto) -> set[str]:
+    read = set(node.input)
+    operators = set()
+    for attribute in node.attribute:
+        needed = {output.name for output in attribute.g.output}
+        for inner in reversed(attribute.g.node):
+            operators.add(inner.op_type)
+            if not needed.isdisjoint(inner.output):
+                needed |= _read_by(graph, inner)
+        read |= needed
+    # ORT or the EP may compute the condition when it compiles the graph, or see that the branches are equal.
+    is_decided = graph.follows_from_shapes(node.input[0]) or operators <= _COPIES
+    return set() if is_decided else read
+
+
+def _abs_of_concat(graph: Graph, parts: Parts) -> str:
+    """Find a Concat whose copy leaves a part, and whose copy is the input of an Abs."""
+    concat_of: dict[str, str] = {}
+    of_abs = set()
+    for node in graph.nodes:
+        if node.op_type == "Concat":
+            concat_of[node.output[0]] = node.output[0]
+            continue
+        for name in node.input:
+            if name in concat_of and node.op_type == "Abs":
+                of_abs.add(concat_of[name])
+            if name in concat_of and node.op_type in _COPIES:
+                concat_of.update(dict.fromkeys(node.output, concat_of[name]))
+    for name, source in concat_of.items():
+        if source in of_abs and parts.crosses(name):
+            return f"the value '{name}'"
+    return ""
+
+
+def _of_one_input(graph: Graph) -> str:
+    for node in graph.all_nodes():
+        if node.op_type in ("Sum", "Max", "Min") and len(node.input) == 1:
+            return _named(node)
+    return ""
+
+
+def _tile(graph: Graph) -> str:
+    for node in graph.all_nodes():
+        if node.op_type == "Tile" and graph.ranks.get(node.input[0], 4) >= 4:
+            if not graph.follows_from_shapes(node.input[1]):
+                return _named(node)
+    return ""
+
+
+def _expanded_scalar(graph: Graph) -> str:
+    scalars = {name for name, rank in graph.ranks.items() if rank == 0}
+    shapes_of_scalars = set(graph.without_elements)
+    for node in graph.nodes:
+        used = names_in(node)
+        if node.op_type == "Expand" and node.input[0] in scalars and node.input[1] in shapes_of_scalars:
+            return _named(node)
+        if not used:
+            continue
+        if node.op_type == "Shape" and scalars.issuperset(used):
+            shapes_of_scalars.update(node.output)
+        if node.op_type in _COPIES and shapes_of_scalars.issuperset(used):
+            shapes_of_scalars.update(node.output)
+        keeps = node.op_type in _KEEP_SCALARS and scalars.issuperset(used)
+        if keeps or node.op_type in _MAY_BE_SCALAR:
+            for name in node.output:
+                if graph.ranks.get(name, 0) == 0:
+                    scalars.add(name)
+    return ""
+
+
+def _reduced_concat(graph: Graph) -> str:
+    for node in graph.all_nodes():
+        producer = graph.producer(node)
+        if node.op_type in _REDUCE and producer is not None and producer.op_type == "Concat":
+            if len(producer.input) > len(set(producer.input)):
+                return _named(node)
+    return ""
+
+
+def _reduced_unsqueeze(graph: Graph) -> str:
+    """Find a reduction that keeps its dimensions, before a dimension of size 1 that another node adds."""
+    for node in graph.all_nodes():
+        producer = graph.producer(node)
+        if node.op_type not in _REDUCE or producer is None or not attribute_of(node, "keepdims", 1):
+            continue
+        added = _axes(graph, producer)
+        if producer.op_type == "Unsqueeze":
+            rank = graph.ranks.get(producer.input[0], 8) + len(added)
+        elif producer.op_type == "Reshape":
+            rank = len(added)
+            added = [axis for axis, size in enumerate(added) if size == 1]
+        else:
+            continue
+        reduced = _axes(graph, node)
+        if added and reduced:
+            first = min(axis % rank for axis in reduced)
+            last = max(axis % rank for axis in added)
+            if first < last:
+                return _named(node)
+    return ""
+
+
+def _axes(graph: Graph, node: NodeProto) -> list[int]:
+    """Return the axes of a node, from its attribute or its second input. For a Reshape, this is the shape."""
+    for attribute in node.attribute:
+        if attribute.name == "axes":
+            return list(attribute.ints)
+    if len(node.input) < 2:
+        return []
+    numbers = graph.numbers.get(node.input[1], np.empty(0))
+    return numbers.ravel().astype(int).tolist()
+
+
+def _clip(graph: Graph) -> str:
+    for node in graph.all_nodes():
+        if node.op_type == "Clip" and graph.type_of(node.input[0]) == TensorProto.INT64:
+            if len(node.input) < 3 or "" in node.input:
+                return _named(node)
+    return ""
+
+
+def _named(node: NodeProto) -> str:
+    return f"the {node.op_type} node with the output '{node.output[0]}'"
+
+
+#: The structures that need only the model: some of them terminate the process when the EP compiles it.
+OF_MODELS = (
+    Structure(
+        _of_one_input,
+        (BUILT_IN,),
+        "has one input. The EP returns memory that was not written",
+        "Replace the node by Identity",
+    ),
+    Structure(
+        _tile,
+        BOTH,
+        "has repeats that are not constant. The EP returns memory that was not written",
+        "Make the repeats an initializer",
+    ),
+    Structure(
+        _expanded_scalar,
+        BOTH,
+        "expands a scalar to a scalar. The EP terminates the process, or returns another shape",
+        "Remove the node",
+    ),
+    Structure(
+        _reduced_concat,
+        (BUILT_IN,),
+        "reduces a Concat of equal inputs. The EP returns another shape",
+        "Replace the Concat by Tile",
+        in_memory=False,
+    ),
+    Structure(
+        _reduced_unsqueeze,
+        BOTH,
+        "reduces a dimension before one of size 1, which an Unsqueeze or Reshape adds. The EP returns another shape",
+        "Reduce before the other node, or with keepdims=0",
+        in_memory=False,
+    ),
+    Structure(
+        _clip,
+        (BUILT_IN,),
+        "clips int64 without a minimum or a maximum. The EP returns zeros",
+        "Add both limits",
+        in_memory=False,
+    ),
+)
+#: The structures that depend on the parts that the EP compiles.
+OF_PARTS = (
+    Structure(
+        _copies,
+        BOTH,
+        "is a copy, with a cast, of a value that the EP receives. A run writes into arrays of earlier runs",
+        "Remove the cast or the output",
+    ),
+    Structure(
+        _not_read,
+        (BUILT_IN,),
+        "may not be read. The EP removes such an input, and reads later inputs from wrong arrays",
+        "Remove it from the model, or make it the last input",
+    ),
+    Structure(
+        _abs_of_concat,
+        BOTH,
+        "is an output of Concat and the input of Abs. The EP returns the output of Abs in its place",
+        "Compute the absolute values of the inputs of Concat",
+        in_memory=False,
+    ),
+)

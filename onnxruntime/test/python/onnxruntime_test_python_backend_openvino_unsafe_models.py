@@ -1,0 +1,215 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of the structures that are refused on OpenVINO, and of the outline of a model in which they are searched."""
+
+from __future__ import annotations
+
+import tempfile
+import unittest
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import onnx
+from backend_openvino_graphs import MEMORY, WRONG, results
+from backend_test_execution_providers import CPU, OPENVINO
+from backend_test_models import parsed
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend.openvino import unsafe_models
+from onnxruntime.backend.openvino.model_graph import Graph, Parts
+from onnxruntime.backend.openvino.model_outline import outline
+from onnxruntime.backend.openvino.unsafe_models import BUILT_IN, OF_MODELS, OF_PARTS, PLUGIN
+
+NOT_READ, COPY, ONE_INPUT = "may not be read", "is a copy, with a cast", "has one input"
+TILE, SCALAR, ABS = "has repeats that are not constant", "expands a scalar", "is an output of Concat"
+IDENTITIES = """<then_branch = t () => (float[N] v) { v = Identity(x) }, else_branch = e () => (float[N] w) {
+    w = Identity(x) }>"""
+# By model, the structure, and the forms of the EP for which it is refused.
+REFUSED = {
+    "(float[N] x) => (float[A] y) { y = Cast<to=1>(x) }": (COPY, {BUILT_IN, PLUGIN}),
+    "(float[N] x) => (float[A] y) { z = Cast<to=10>(x) v = Cast<to=1>(z) y = Identity(v) }": (COPY, {BUILT_IN, PLUGIN}),
+    "(float[N] x, float[M] z) => (float[A] y) { y = CastLike(x, z) }": (COPY, {BUILT_IN, PLUGIN}),
+    "(float[N] x) => (float[A] y) <float o = {1}> { z = Mul(x, o) y = Cast<to=1>(z) }": (COPY, {BUILT_IN, PLUGIN}),
+    "(float[N] x, float[N] u) => (float[A] y) <bool t = {1}> { v = Abs(u) z = Cast<to=1>(x) y = Where(t, z, v) }": (
+        COPY,
+        {BUILT_IN, PLUGIN},
+    ),
+    f"(float[N] x, bool b) => (float[A] y) {{ y = If(b) {IDENTITIES} }}": (COPY, {BUILT_IN, PLUGIN}),
+    "(float[2] a, float[2] b) => (float[2] y) { y = Neg(b) }": (NOT_READ, {BUILT_IN}),
+    "(float[2] a, float[3] b) => (float[3] y) { y = CastLike(b, a) }": (NOT_READ, {BUILT_IN}),
+    "(float[2] a, float[2] b) => (float[2] y) { dead = Abs(a) y = Neg(b) }": (NOT_READ, {BUILT_IN}),
+    "(float[2] a, float[2] b) => (float[2] y, int64[1] s) { s = Shape(a) y = Neg(b) }": (NOT_READ, {BUILT_IN}),
+    "(float[2] a, float[2] b) => (float[2] y) <bool t = {0}> { y = Where(t, a, b) }": (NOT_READ, {BUILT_IN}),
+    "(float[2] x) => (float[2] y) { y = Max(x) }": (ONE_INPUT, {BUILT_IN}),
+    "(float[2] x) => (float[2] y) { z = Neg(x) s = Sum(z) y = Neg(s) }": (ONE_INPUT, {BUILT_IN}),
+    "(float[1,2,3,4] x, int64[4] r) => (float[A,B,C,D] y) { y = Tile(x, r) }": (TILE, {BUILT_IN, PLUGIN}),
+    "(float x) => (float y) <int64[0] e = {}> { y = Expand(x, e) }": (SCALAR, {BUILT_IN, PLUGIN}),
+    "(float x) => (float y) { s = Shape(x) y = Expand(x, s) }": (SCALAR, {BUILT_IN, PLUGIN}),
+    "(float[2] x) => (float[4] y, float[4] z) { y = Concat<axis=0>(x, x) z = Abs(y) }": (ABS, {BUILT_IN, PLUGIN}),
+    "(float[2] x) => (float[1] y) <int64[1] a = {0}> { z = Concat<axis=0>(x, x) y = ReduceMax(z, a) }": (
+        "reduces a Concat",
+        {BUILT_IN},
+    ),
+    "(float[2,3] x) => (float[A,B,C] y) <int64[1] a={0}, int64[1] u={2}> { z = Unsqueeze(x, u) y = ReduceMax(z, a) }": (
+        "before one of size 1",
+        {BUILT_IN, PLUGIN},
+    ),
+    "(int64[2] x) => (int64[2] y) { y = Clip(x) }": ("clips int64", {BUILT_IN}),
+}
+PERMITTED = (
+    "(float[2] x) => (float[2] y) { y = Cast<to=1>(x) }",
+    "(float[N] x) => (float[A] y) { z = Relu(x) y = Cast<to=1>(z) }",
+    "(float[N] x) => (int32[A] y) { y = Cast<to=6>(x) }",
+    "(float[N] x) => (float[A] y) <float o = {2}> { z = Mul(x, o) y = Cast<to=1>(z) }",
+    "(float[N] x, float[N] z) => (float[A] y) { s = Add(x, z) y = Cast<to=1>(s) }",
+    "(float[N] x) => (float[A] y) { y = Identity(x) }",
+    "(float[2] a, float[2] b) => (float[2] y) { y = Neg(a) }",
+    "(float[2] a, float[2] b) => (float[2] y) { y = Sub(a, b) }",
+    "(float[2] x) => (float[2] y) { y = Max(x, x) }",
+    "(float[1,2] x, int64[2] r) => (float[A,B] y) { y = Tile(x, r) }",
+    "(float[1,2,3,4] x) => (float[A,B,C,D] y) <int64[4] r = {1,1,1,2}> { y = Tile(x, r) }",
+    "(float[2] x) => (float[2,2] y) <int64[2] e = {2,2}> { y = Expand(x, e) }",
+    "(float[2] x) => (float[4] y, float[4] z) { y = Concat<axis=0>(x, x) z = Neg(y) }",
+    "(float[2,3] x) => (float[A,B,C] y) <int64[1] a={1}, int64[1] u={0}> { z = Unsqueeze(x, u) y = ReduceMax(z, a) }",
+    "(int64[2] x) => (int64[2] y) <int64 l = {0}, int64 h = {9}> { y = Clip(x, l, h) }",
+)
+
+
+def session_of(model: ModelProto, parts: list[tuple[str, list[tuple[str, str]]]]) -> SimpleNamespace:
+    """Return a session that reports these parts of the graph: the EP, and the names and operators of the nodes."""
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=[CPU])
+    recorded = []
+    for ep, nodes in parts:
+        of_part = [SimpleNamespace(name=name, op_type=operator) for name, operator in nodes]
+        recorded.append(SimpleNamespace(ep_name=ep, get_nodes=lambda of_part=of_part: of_part))
+    return SimpleNamespace(
+        get_inputs=session.get_inputs,
+        get_outputs=session.get_outputs,
+        get_provider_graph_assignment_info=lambda: recorded,
+    )
+
+
+def problem_of(model: ModelProto, form: str, parts: list | None = None, examined: bool = True) -> str:
+    graph = Graph(outline(model.SerializeToString()))
+    found = unsafe_models.problem(OF_MODELS, form, examined, graph)
+    if found:
+        return found
+    whole = [(OPENVINO, [(node.name, node.op_type) for node in model.graph.node])]
+    facts = Parts(graph, session_of(model, parts or whole))
+    return unsafe_models.problem(OF_PARTS, form, examined, graph, facts)
+
+
+class StructuresTest(unittest.TestCase):
+    def test_refused(self) -> None:
+        for text, (expected, forms) in REFUSED.items():
+            for form in (BUILT_IN, PLUGIN):
+                with self.subTest(text, form=form):
+                    found = problem_of(parsed(text), form)
+                    self.assertEqual(expected in found, form in forms, found)
+
+    def test_permitted(self) -> None:
+        for text in PERMITTED:
+            for form in (BUILT_IN, PLUGIN):
+                with self.subTest(text, form=form):
+                    self.assertEqual(problem_of(parsed(text), form), "")
+
+    def test_a_release_that_was_not_examined(self) -> None:
+        """Only the structures that concern memory are refused."""
+        clip = parsed("(int64[2] x) => (int64[2] y) { y = Clip(x) }")
+        one_input = parsed("(float[2] x) => (float[2] y) { y = Max(x) }")
+        self.assertEqual(problem_of(clip, BUILT_IN, examined=False), "")
+        self.assertIn(ONE_INPUT, problem_of(one_input, BUILT_IN, examined=False))
+
+    def test_values_between_two_eps(self) -> None:
+        """A value that the CPU EP computes enters a part of the graph, as an input does."""
+        text = "(float[N] x) => (float[A] y) { a = Relu(x) b = Cast<to=1>(a) c = Identity(b) y = Abs(c) }"
+        model = parsed(text)
+        for number, node in enumerate(model.graph.node):
+            node.name = f"n{number}"
+        names = [(node.name, node.op_type) for node in model.graph.node]
+        on_cpu = [(CPU, [names[0], names[3]])]
+        self.assertIn(COPY, problem_of(model, PLUGIN, [*on_cpu, (OPENVINO, names[1:3])]))
+        self.assertEqual(problem_of(model, PLUGIN, [(OPENVINO, [names[0], *names[1:3]]), (CPU, [names[3]])]), "")
+        # ORT has removed Identity, or replaced it by a node that can be in any part.
+        self.assertIn(COPY, problem_of(model, PLUGIN, [*on_cpu, (OPENVINO, [names[1]])]))
+
+    def test_functions_of_the_model(self) -> None:
+        model = parsed(
+            """(float[N] x) => (float[A] y) { y = own.F(x) }
+            <domain: "own", opset_import: ["": 21]> F (x) => (y) { y = Cast<to=1>(x) }""",
+            "own",
+        )
+        self.assertIn(COPY, problem_of(model, PLUGIN))
+
+
+class OutlineTest(unittest.TestCase):
+    def test_weights_are_left_out(self) -> None:
+        model = parsed("(float[1000] x) => (float[1000] y) { y = Add(x, w) }", w=np.ones(1000, np.float32))
+        model.graph.initializer.append(helper.make_tensor("v", TensorProto.INT64, [2], [3, 4]))
+        found = outline(model.SerializeToString())
+        large, small = found.graph.initializer
+        self.assertEqual((large.name, large.data_type, list(large.dims)), ("w", TensorProto.FLOAT, [1000]))
+        self.assertEqual(large.ByteSize() < 64, True)
+        np.testing.assert_array_equal(numpy_helper.to_array(small), [3, 4])
+        for made in (model, found):
+            del made.graph.initializer[:]
+        self.assertEqual(found, model)
+
+    def test_other_bytes(self) -> None:
+        for content in (b"ORTM1234" * 8, b"\xff" * 40, b"\x3a\x7f", b"\x0b"):
+            with self.subTest(content), self.assertRaises(Exception):  # noqa: B017
+                outline(content)
+
+
+@unittest.skipUnless(OPENVINO in onnxruntime.get_available_providers(), f"this ORT was built without {OPENVINO}")
+class SessionsTest(unittest.TestCase):
+    MODEL = parsed("(float[2] a, float[2] b) => (float[2] y) { y = Neg(b) }")
+
+    def test_the_specified_ep(self) -> None:
+        with self.assertRaisesRegex(RuntimeError, rf"{OPENVINO} .*'a' {NOT_READ}.*1\.24\.1.*Remove .*{CPU}"):
+            onnxruntime.backend.prepare(self.MODEL, provider_options={OPENVINO: {}})
+
+    def test_the_available_eps(self) -> None:
+        with self.assertWarnsRegex(RuntimeWarning, rf"{OPENVINO} is left out.*'a' {NOT_READ}"):
+            rep = onnxruntime.backend.prepare(self.MODEL)
+        self.assertNotIn(OPENVINO, rep.providers)
+        self.assertRegex(rep.warnings[0], "is left out")
+        (y,) = rep.run([np.ones(2, np.float32), np.full(2, 2, np.float32)])
+        np.testing.assert_array_equal(y, [-2, -2])
+
+    def test_a_model_that_is_right(self) -> None:
+        made = parsed("(float[2] a, float[2] b) => (float[2] y) { y = Sub(a, b) }")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertIn(OPENVINO, onnxruntime.backend.prepare(made).providers)
+
+    def test_a_model_in_the_format_of_ort(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            options = onnxruntime.SessionOptions()
+            options.optimized_model_filepath = str(Path(folder) / "model.ort")
+            made = parsed("(float[2] a) => (float[2] y) { y = Neg(a) }")
+            onnxruntime.InferenceSession(made.SerializeToString(), options, providers=[CPU])
+            with self.assertRaisesRegex(RuntimeError, "cannot check it.*ONNX format"):
+                onnxruntime.backend.prepare(options.optimized_model_filepath, provider_options={OPENVINO: {}})
+
+    def test_a_file_with_external_data(self) -> None:
+        made = parsed("(float[2] a, float[500] b) => (float[500] y) { y = Add(b, w) }", w=np.ones(500, np.float32))
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "model.onnx")
+            onnx.save(made, path, save_as_external_data=True, size_threshold=0)
+            with self.assertRaisesRegex(RuntimeError, "'a'"):
+                onnxruntime.backend.prepare(path, provider_options={OPENVINO: {}})
+
+    def test_random_graphs(self) -> None:
+        found = [(seed, result, text) for seed, result, text in results(0, 30, 2, 10) if result in (WRONG, MEMORY)]
+        self.assertEqual(found, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
