@@ -58,8 +58,8 @@ A ``with`` statement cannot guarantee this for ``rep.device_lock()``, see :meth:
   the global lock orders all steps.
 * If a thread drops the last reference to an object that another thread has created, the other thread ends the object at
   a later step. So the release of a session ends with a garbage collection, which ends such objects under the lock
-  (:func:`_end_objects`). No collection is possible within another one. Therefore, a session that the garbage collector
-  ends is released by a new thread, soon after.
+  (:func:`_collect_garbage`). No collection is possible within another one. Therefore, a new thread releases a session
+  that the garbage collector has ended.
 """
 
 from __future__ import annotations
@@ -67,7 +67,6 @@ from __future__ import annotations
 import gc
 import sys
 import time
-import weakref
 from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -117,28 +116,32 @@ def check_terminated(options: RunOptions | None) -> None:
 
 
 class _Cycle:
-    """An object that only the garbage collector can end."""
+    """An object that only the garbage collector can end. It records the thread that collects garbage."""
 
-    def __init__(self) -> None:
+    def __init__(self, collectors: list[int]) -> None:
         self.itself = self
+        self.collectors = collectors
+
+    def __del__(self) -> None:
+        self.collectors.append(get_ident())
 
 
-def _collect_garbage() -> bool:
-    """Collect garbage. Return whether that was possible: in a finalizer that the collector calls, it is not."""
-    ended = weakref.ref(_Cycle())
-    gc.collect()
-    return ended() is None
+def _collect_garbage(seconds: float) -> bool:
+    """Collect garbage in this thread. Return whether that was possible: within another collection, it is not.
 
+    Without the global lock, the thread that created an object ends it later, unless a collection ends it before.
 
-def _end_objects() -> None:
-    """End objects without references now. Without the global lock, the thread that created them ends them later.
-
-    A garbage collection ends such objects of all threads. It waits for a thread that is ending an object.
+    :param seconds: the time to wait for a collection of another thread, a finalizer of which can wait for this thread.
     """
-    if _FREE_THREADED:
-        until = time.monotonic() + 1  # a finalizer in a collection of another thread can wait for this thread
-        while not _collect_garbage() and time.monotonic() < until:
-            time.sleep(1e-3)
+    until = time.monotonic() + seconds
+    collectors: list[int] = []
+    while time.monotonic() < until:
+        _Cycle(collectors)
+        gc.collect()
+        if get_ident() in collectors:
+            return True
+        time.sleep(1e-3)
+    return False
 
 
 class _OfThread(local):
@@ -303,18 +306,19 @@ class SessionLock:
             for name in [*attributes]:
                 if name != last:
                     attributes.pop(name, None)
-            if last:
-                _end_objects()
+            if last and _FREE_THREADED:
+                _collect_garbage(1)
             attributes.clear()  # the finalizer may still refer to it
             self._dead.popleft()
-        _end_objects()
+        if _FREE_THREADED:
+            _collect_garbage(1)
 
     def _may_release(self) -> bool:
         if _FREE_THREADED:
             pass_through(self._between)
         if not self._dead or self._of_thread.releases_nothing or self._alone._is_owned():
             return False
-        if _FREE_THREADED and not _collect_garbage():
+        if _FREE_THREADED and not _collect_garbage(0.02):
             start_new_thread(self._release_later, ())
             return False
         return True

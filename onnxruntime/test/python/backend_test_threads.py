@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 
+FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
 LATE = 60  # seconds after which a thread hangs
 
 
@@ -21,6 +23,26 @@ def in_threads(*functions: Callable) -> None:
     for thread in threads:
         thread.join(LATE)
         assert not thread.is_alive(), "the threads wait for each other"
+
+
+def is_held(lock: threading.RLock) -> bool:
+    """Return whether this thread holds a lock; without a global lock, whether any thread holds it.
+
+    Without a global lock, an object can end in another thread than the one that releases it under a lock.
+    """
+    if lock._is_owned():
+        return True
+    free = lock.acquire(blocking=False)
+    if free:
+        lock.release()
+    return FREE_THREADED and not free
+
+
+def wait_for_release(is_released: Callable[[], object]) -> None:
+    """Wait until another thread releases objects. With a global lock, they are released already."""
+    end = time.monotonic() + LATE * FREE_THREADED
+    while not is_released() and time.monotonic() < end:
+        time.sleep(0.001)
 
 
 def at_every_moment(

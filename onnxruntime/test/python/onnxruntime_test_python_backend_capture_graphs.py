@@ -14,6 +14,7 @@ from __future__ import annotations
 import gc
 import textwrap
 import unittest
+import weakref
 from functools import partial
 from unittest import mock
 
@@ -23,6 +24,7 @@ from backend_test_capture_behaviour import CaptureBehaviour
 from backend_test_capture_cuda import CPU, CUDA, ORDINARY, OnCuda, needs_cuda, open_session
 from backend_test_children import run_code
 from backend_test_models import parsed
+from backend_test_threads import is_held, wait_for_release
 from onnx import ModelProto
 
 import onnxruntime
@@ -131,19 +133,22 @@ class SetProvidersTest(OnCuda):
     def test_graphs_of_the_old_inner_session_are_released_under_the_lock(self) -> None:
         owned = []
 
-        class Buffer:
-            def __del__(self) -> None:
-                owned.append(locks.CUDA._alone._is_owned())
+        def note() -> None:
+            owned.append(is_held(locks.CUDA._alone))
 
         for providers in ([(CUDA, {})], [CPU]):
             rep = self.prepare(chain())
             rep.run([self.data(0, 3, 4)])
-            capture_of(rep.session)._begun[0].buffer = Buffer()
+            # Like a buffer, an array ends with its last reference: the garbage collector does not track it.
+            buffer = capture_of(rep.session)._begun[0].buffer = np.empty(0)
+            weakref.finalize(buffer, note)
+            del buffer
             with locks.CUDA.alone():
                 rep.session.set_providers(providers)
             self.assertEqual(owned, [])
             rep.run([self.data(0, 3, 4)])
             gc.collect()
+            wait_for_release(lambda: owned)
             self.assertEqual(owned, [True])
             owned.clear()
 

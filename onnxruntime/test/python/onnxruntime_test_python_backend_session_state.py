@@ -10,7 +10,6 @@ import contextlib
 import gc
 import itertools
 import threading
-import time
 import unittest
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from unittest import mock
 import numpy as np
 from backend_test_capture import chain
 from backend_test_locks import Held, in_alone, in_run
+from backend_test_threads import FREE_THREADED, is_held, wait_for_release
 
 import onnxruntime.backend
 from onnxruntime import InferenceSession
@@ -27,16 +27,6 @@ from onnxruntime.backend import locks
 from onnxruntime.backend.capture import graphs, sessions
 from onnxruntime.backend.locks import SessionLock
 from onnxruntime.backend.session import parts, state
-
-
-def is_held(lock: SessionLock) -> bool:
-    """Return whether a thread is alone. Without a global lock, the thread that ends an object can be another one."""
-    if lock._alone._is_owned():
-        return True
-    free = lock._alone.acquire(blocking=False)
-    if free:
-        lock._alone.release()
-    return not free and locks._FREE_THREADED
 
 
 class Session:
@@ -47,7 +37,7 @@ class Session:
         self._sess = np.empty(0)
 
         def note() -> None:
-            released.append(threading.get_ident() if is_held(lock) else "without the lock")
+            released.append(threading.get_ident() if is_held(lock._alone) else "without the lock")
 
         weakref.finalize(self._sess, note)
 
@@ -74,17 +64,12 @@ class ReleaseTest(unittest.TestCase):
                 self.assertIs(locks.lock_of(session), lock)
         return session
 
-    def wait_for_release(self) -> None:
-        """Wait for a thread. With the global lock, no wait is needed: the session is released already."""
-        end = time.monotonic() + 60 * locks._FREE_THREADED
-        while not self.released and time.monotonic() < end:
-            time.sleep(0.001)
-
     def test_which_thread_releases(self) -> None:
         """The thread that is alone, or the one that ends the session, which may be the garbage collector's."""
         for side_by_side, cycle, call in itertools.product((True, False), (False, True), (None, in_run, in_alone)):
             lock = SessionLock(side_by_side)
             session = self.session_of(lock)
+            in_a_collection = cycle and FREE_THREADED
             if cycle:
                 session.me, session.method = [session], session.__init__
             ended, releases = weakref.ref(session), threading.get_ident()
@@ -99,13 +84,13 @@ class ReleaseTest(unittest.TestCase):
                 if call is in_alone or (call is in_run and not side_by_side):
                     self.assertEqual(self.released, [])
                     releases = holder.thread.ident
-                else:
-                    self.wait_for_release()
-                    if cycle and locks._FREE_THREADED:  # not in the collection itself
-                        releases = self.released[0]
+                elif not in_a_collection:
                     self.assertEqual(self.released, [releases])
             gc.collect()
             self.assertIsNone(ended())
+            wait_for_release(lambda: self.released)
+            if in_a_collection:  # another thread releases it later
+                releases = self.released[0]
             self.assertEqual(self.released, [releases])
             self.assertIsInstance(releases, int)
             self.released.clear()
@@ -166,7 +151,7 @@ class ReleaseTest(unittest.TestCase):
                 thread = threading.Thread(target=lambda sessions=sessions: (sessions.clear(), gc.collect()))
                 thread.start()
                 thread.join()
-            self.wait_for_release()
+            wait_for_release(lambda: self.released)
             with self.subTest(cycle=cycle, waits=waits):
                 self.assertEqual(len(self.released), 1)
                 self.assertIsInstance(self.released[0], int)
@@ -179,7 +164,7 @@ class ReleaseTest(unittest.TestCase):
             graph = graphs.Graph("0", session, lock)
 
             def end(lock=lock, ended=ended) -> None:
-                ended.append(([*self.released], is_held(lock)))
+                ended.append(([*self.released], is_held(lock._alone)))
 
             weakref.finalize(graph.inner_binding, end)
             state.of(session).keep("capture", lambda graph=graph: [graph])
@@ -187,7 +172,7 @@ class ReleaseTest(unittest.TestCase):
                 session.me = session
             del graph, session
             gc.collect()
-            self.wait_for_release()
+            wait_for_release(lambda: self.released)
             self.assertEqual(ended, [([], True)])
             self.assertNotEqual(self.released, ["without the lock"])
             self.assertEqual(len(self.released), 1)
