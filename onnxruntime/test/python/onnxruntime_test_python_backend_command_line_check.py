@@ -149,12 +149,12 @@ class CheckTest(CommandTest):
             "sesion_config": {},
             "extensions": "x",
             "provider_options": {
-                "NoSuchExecutionProvider": {"x": 1},
-                ABSENT: {"enable_cann_graph": 7, "no_such": 1, "npu_mem_limit": 2**30, "dump_graphs": 1, "": 1},
-                CUDA: [],
                 "": {},
+                "NoSuchExecutionProvider": {"x": 1},
+                ABSENT: {"": 1, "enable_cann_graph": 7, "no_such": 1, "npu_mem_limit": 2**30, "dump_graphs": 1},
+                CUDA: [],
             },
-            "session_config": {WRITES: "x", SPINNING: 0, PREPACKING: None, "gpu_graph_id": 1, "": 1},
+            "session_config": {"": 1, WRITES: "x", SPINNING: 0, PREPACKING: None, "gpu_graph_id": 1},
             "run_config": {"gpu_graph_id": 5000, "line\nbreak": 1, "": 1},
             "session_options": [],
         }

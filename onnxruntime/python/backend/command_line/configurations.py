@@ -206,10 +206,13 @@ def _problem(
 
 
 def _remove(specified: dict, refusal: NotPermittedError) -> None:
-    """Remove a refused setting, so that the next problem appears; with an empty name, also the settings next to it."""
+    """Remove a refused setting, so that the next problem appears. Its name can be empty."""
     *outer, last = filter(None, (refusal.keyword, refusal.provider, refusal.key))
     for name in outer:
         specified = specified[name]
+    if not refusal.key and "" in specified[last]:
+        specified = specified[last]
+        last = ""
     del specified[last]
 
 
