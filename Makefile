@@ -1,5 +1,6 @@
 # make NAME runs the session NAME of noxfile.py, and make list lists the sessions. The variables of a session are variables
 # of make, as in make try FILE=locks. This requires Python 3.11 or newer, make and git.
+PYTHON ?= python3
 SESSIONS := test test-openvino test-plugins test-webgpu test-webgpu-plugin test-cuda test-python environment-python \
 	environments try lint demo scale-out conformance conformance-openvino conformance-webgpu conformance-keys \
 	conformance-numbers bench bench-openvino bench-capture campaign-cuda captured-operators parallel-operators \
@@ -17,7 +18,8 @@ list: .venv-nox/made
 
 # nox creates environments with uv, which is much faster than pip. If uv cannot be installed, nox uses pip.
 .venv-nox/made: constraints.txt
-	$(or $(PYTHON),python3) -m venv .venv-nox
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is required: make PYTHON=...")'
+	$(PYTHON) -m venv .venv-nox
 	.venv-nox/bin/python -m pip install --quiet --constraint constraints.txt nox
 	-.venv-nox/bin/python -m pip install --quiet --constraint constraints.txt --only-binary uv uv
 	touch $@
