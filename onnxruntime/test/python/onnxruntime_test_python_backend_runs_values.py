@@ -126,8 +126,10 @@ class AcceptedTest(InputTestCase):
         self.refused(identity("float"), [halves], "OrtValue bfloat16[2, 3]")
         four_bits = helper.tensor_dtype_to_np_dtype(TensorProto.FLOAT4E2M1)  # it has no infinity and no NaN
         self.assertEqual(values.as_array([0.5, -6.0], four_bits).tolist(), [0.5, -6.0])
-        with self.assertRaises(ValueError):
-            values.as_array([0.5, 100.0], four_bits)
+        self.assertEqual(values.as_array([0.5, 12.0], four_bits).tolist(), [0.5, 6.0])
+        for too_large in (12.5, 100.0):
+            with self.assertRaises(ValueError):
+                values.as_array([0.5, too_large], four_bits)
 
 
 class Asked:
