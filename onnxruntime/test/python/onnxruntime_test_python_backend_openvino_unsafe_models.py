@@ -53,7 +53,7 @@ REFUSED = {
     "(float x) => (float y) { s = Shape(x) y = Expand(x, s) }": (SCALAR, {BUILT_IN, PLUGIN}),
     "(float[2] x) => (float[4] y, float[4] z) { y = Concat<axis=0>(x, x) z = Abs(y) }": (ABS, {BUILT_IN, PLUGIN}),
     "(float[2] x) => (float[1] y) <int64[1] a = {0}> { z = Concat<axis=0>(x, x) y = ReduceMax(z, a) }": (
-        "reduces a Concat",
+        "reduces the axis of a Concat",
         {BUILT_IN},
     ),
     "(float[2,3] x) => (float[A,B,C] y) <int64[1] a={0}, int64[1] u={2}> { z = Unsqueeze(x, u) y = ReduceMax(z, a) }": (
@@ -63,6 +63,7 @@ REFUSED = {
     "(int64[2] x) => (int64[2] y) { y = Clip(x) }": ("clips int64", {BUILT_IN}),
 }
 PERMITTED = (
+    "(float[2,1] x) => (float[4] y) <int64[1] a = {1}> { z = Concat<axis=0>(x, x) y = ReduceMax<keepdims=0>(z, a) }",
     "(float[2] x) => (float[2] y) { y = Cast<to=1>(x) }",
     "(float[N] x) => (float[A] y) { z = Relu(x) y = Cast<to=1>(z) }",
     "(float[N] x) => (int32[A] y) { y = Cast<to=6>(x) }",
@@ -136,6 +137,10 @@ class StructuresTest(unittest.TestCase):
         on_cpu = [(CPU, [names[0], names[3]])]
         self.assertIn(COPY, problem_of(model, PLUGIN, [*on_cpu, (OPENVINO, names[1:3])]))
         self.assertEqual(problem_of(model, PLUGIN, [(OPENVINO, [names[0], *names[1:3]]), (CPU, [names[3]])]), "")
+        static = parsed(text.replace("N", "3").replace("A]", "3]").replace("3eg", "Neg"))
+        for number, node in enumerate(static.graph.node):
+            node.name = f"n{number}"
+        self.assertEqual(problem_of(static, PLUGIN, [*on_cpu, (OPENVINO, names[1:3])]), "")
         # ORT has removed Identity, or replaced it by a node that can be in any part.
         self.assertIn(COPY, problem_of(model, PLUGIN, [*on_cpu, (OPENVINO, [names[1]])]))
 

@@ -23,6 +23,9 @@ _NUMERIC = {
     TensorProto.INT32,
     TensorProto.INT64,
 }
+# Operators whose output has a shape that depends on the values of their inputs, or of those after the first.
+_SIZES_FROM_VALUES = {"Compress", "ConstantOfShape", "If", "Loop", "NonMaxSuppression", "NonZero", "Range", "Unique"}
+_SIZES_FROM_INPUTS = {"CenterCropPad", "Expand", "OneHot", "Pad", "Reshape", "Resize", "Slice", "Tile", "TopK"}
 _RETURN_INT64 = {"ArgMax", "ArgMin", "NonZero", "Shape", "Size"}
 
 
@@ -42,6 +45,7 @@ class Graph:
         self.ranks: dict[str, int] = {}
         self.producers: dict[str, NodeProto] = {}
         self.readers: dict[str, list[NodeProto]] = {}
+        self.has_sizes_from_values = False
         self._add_values(model.graph)
         for node in self.nodes:
             self._add_node(node)
@@ -77,6 +81,10 @@ class Graph:
             self.producers[name] = node
         if self.constants.issuperset(used):
             self.constants.update(node.output)
+        if node.op_type in _SIZES_FROM_VALUES:
+            self.has_sizes_from_values = True
+        if node.op_type in _SIZES_FROM_INPUTS and not self.constants.issuperset(node.input[1:]):
+            self.has_sizes_from_values = True
         if node.op_type == "Constant":
             for attribute in node.attribute:
                 if attribute.name == "value":
@@ -139,7 +147,10 @@ class Parts:
                     self._part_of[key] = number
         self.are_none = True not in of_openvino
         self.is_whole = of_openvino == [True]  # whether the EP compiles the graph as a whole
+        #: Whether the shape of a value that crosses can differ between runs.
         self.are_dynamic = _are_dynamic(session.get_inputs()) or _are_dynamic(session.get_outputs())
+        if not self.is_whole:
+            self.are_dynamic = self.are_dynamic or graph.has_sizes_from_values
 
     def crosses(self, value: str) -> bool:
         """Return whether a value can leave or enter a part."""

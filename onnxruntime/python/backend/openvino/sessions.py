@@ -22,7 +22,7 @@ from onnxruntime.backend.openvino.model_graph import Graph, Parts
 from onnxruntime.backend.openvino.replacement import Origin, cannot_renew
 from onnxruntime.backend.openvino.run_order import RunOrder
 from onnxruntime.backend.provider_names import OF_OPENVINO, OPENVINO
-from onnxruntime.backend.session import state
+from onnxruntime.backend.session import parts, state
 
 _PART = "openvino"
 
@@ -31,7 +31,8 @@ def create(
     create_session: Callable[[], InferenceSession], model: str | bytes, options: SessionOptions, permit: Permit
 ) -> InferenceSession:
     """Create a session whose inner session can be replaced, if the EP is right for the model."""
-    options.add_session_config_entry(RECORD_ASSIGNMENT, "1")
+    if parts.config_entry(options, RECORD_ASSIGNMENT) != "1":  # ORT would log a warning
+        options.add_session_config_entry(RECORD_ASSIGNMENT, "1")
     origin = Origin(model, create_session)  # before ORT reads the files
     session, problem = _create_checked(create_session, origin, permit)
     if problem:
@@ -67,11 +68,11 @@ def _create_checked(
     if problem:
         return None, problem
     session = create_session()
-    parts = Parts(graph, session)
-    if parts.are_none:
+    compiled = Parts(graph, session)
+    if compiled.are_none:
         return session, ""
     is_known = parallel_models.is_known(session)
-    return session, unsafe_models.problem(unsafe_models.OF_PARTS, form, is_known, graph, parts)
+    return session, unsafe_models.problem(unsafe_models.OF_PARTS, form, is_known, graph, compiled)
 
 
 def order_of(session: InferenceSession) -> RunOrder:

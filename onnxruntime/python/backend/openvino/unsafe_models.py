@@ -94,7 +94,7 @@ def problem(structures: tuple[Structure, ...], form: str, examined: bool, *facts
 
 def _copies(graph: Graph, parts: Parts) -> str:
     """Find a value that leaves a part as a copy, with a cast, of a value of the same type that enters the part."""
-    if parts.is_whole and not parts.are_dynamic:
+    if not parts.are_dynamic:
         return ""
     copies = {}
     for name in graph.inputs:
@@ -282,11 +282,19 @@ def _expanded_scalar(graph: Graph) -> str:
 
 
 def _reduced_concat(graph: Graph) -> str:
+    """Find a reduction of the axis along which a Concat joins."""
     for node in graph.all_nodes():
         producer = graph.producer(node)
-        if node.op_type in _REDUCE and producer is not None and producer.op_type == "Concat":
-            if len(producer.input) > len(set(producer.input)):
-                return _named(node)
+        if node.op_type not in _REDUCE or producer is None or producer.op_type != "Concat":
+            continue
+        joined = attribute_of(producer, "axis")
+        reduced = _axes(graph, node)
+        rank = graph.ranks.get(producer.output[0], graph.ranks.get(producer.input[0], 0))
+        if rank:
+            joined %= rank
+            reduced = [axis % rank for axis in reduced]
+        if not reduced or joined in reduced:
+            return _named(node)
     return ""
 
 
@@ -359,8 +367,8 @@ OF_MODELS = (
     Structure(
         _reduced_concat,
         (BUILT_IN,),
-        "reduces a Concat of equal inputs. The EP returns another shape",
-        "Replace the Concat by Tile",
+        "reduces the axis of a Concat. The EP returns another shape",
+        "Reduce the inputs of the Concat before it",
         in_memory=False,
     ),
     Structure(
