@@ -1,0 +1,23 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""OpenVINO's Clip returns zeros for int64 without a minimum or a maximum.
+
+onnxruntime-openvino 1.24.1.
+
+In this backend: prepare refuses such a model on OpenVINO, see openvino/unsafe_models.py.
+"""
+
+import numpy as np
+import onnx.parser
+
+import onnxruntime
+
+text = '<ir_version: 9, opset_import: ["": 20]> test (int64[3] x) => (int64[3] y) { y = Clip(x) }'
+session = onnxruntime.InferenceSession(
+    onnx.parser.parse_model(text).SerializeToString(), providers=["OpenVINOExecutionProvider"]
+)
+(y,) = session.run(None, {"x": np.array([1, 2, 3])})
+print(y)  # [0, 0, 0]
+raise SystemExit(y.tolist() != [1, 2, 3])
