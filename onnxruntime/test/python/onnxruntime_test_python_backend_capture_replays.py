@@ -96,7 +96,8 @@ class BesideOthersTest(OnCuda):
         graph = state._begun[0]
         graph.inner = mock.Mock(run_with_iobinding=wait)
         with mock.patch.object(rep.session, "_sess", graph.inner):
-            self.check_nobody_is_alone(inside, go_on, partial(state._replay_of(graph), [x], None))
+            replay = partial(locks.CUDA.run_unnested, None, state._replay_of(graph), [x], None)
+            self.check_nobody_is_alone(inside, go_on, replay)
 
     def test_replays_do_not_wait_for_other_sessions(self) -> None:
         first, second = self.prepare(chain()), self.prepare(chain())

@@ -243,6 +243,7 @@ class Capture:
         graph_id = prepared.entries.get(GRAPH_ID)
         prepared_options = prepared.options
         of_thread = threading.local()
+        run_unnested = self._lock.run_unnested
 
         def run(inputs: object, options: RunOptions) -> _Outputs | None:
             if (
@@ -252,17 +253,18 @@ class Capture:
             ):
                 return None
             kind = type(inputs)
-            if kind is dict:
-                if len(inputs) != len(names):
+            if kind is not list and kind is not tuple:
+                if kind is not dict:
+                    inputs = (inputs,)
+                elif len(inputs) == len(names):
+                    inputs = [inputs.get(name) for name in names]
+                else:
                     return None
-                inputs = [inputs.get(name) for name in names]
-            elif kind is not list and kind is not tuple:
-                inputs = (inputs,)
 
             last = getattr(of_thread, "last", None)
             if last is not None:
                 graph, settings = last
-                outputs = graph.replay(inputs, settings)
+                outputs = run_unnested(None, graph.replay, inputs, settings)
                 if outputs is not None:
                     return outputs
             graph = self._graph_of(graph_id, inputs)
@@ -270,7 +272,7 @@ class Capture:
                 return None
             settings = graph.options(prepared)
             of_thread.last = graph, settings
-            return graph.replay(inputs, settings)
+            return run_unnested(None, graph.replay, inputs, settings)
 
         return run
 
@@ -287,7 +289,10 @@ class Capture:
         return graphs.get(tuple(key))
 
     def _replay_of(self, graph: Graph) -> _FastRun:
-        """Return a function that replays a graph for plain arrays of its shapes, and returns ``None`` for others."""
+        """Return a function that replays a graph for plain arrays of its shapes, and returns ``None`` for others.
+
+        Call it with :meth:`SessionLock.run_unnested`.
+        """
         # Local names and indices: an attribute or a ``zip`` takes a hundredth of the time of a replay.
         attributes = vars(self._session)
         lock = self._lock
@@ -330,7 +335,7 @@ class Capture:
                 return locks.call_holding(turn.lock, upload_and_replay, inputs, options)
             return upload_and_replay(inputs, options)
 
-        return partial(lock.run_unnested, None, replay_in_turn)
+        return replay_in_turn
 
     def _checked(self, feeds: _Feeds) -> _Feeds:
         """Return the feeds in the model's order, each checked."""
