@@ -119,8 +119,8 @@ class _Cycle:
     """An object that only the garbage collector can end. It records the thread that collects garbage."""
 
     def __init__(self, collectors: list[int]) -> None:
-        self.itself = self
         self.collectors = collectors
+        self.itself = self
 
     def __del__(self) -> None:
         self.collectors.append(get_ident())

@@ -124,7 +124,7 @@ class InterruptTest(unittest.TestCase):
                     lambda f, g, function: f(partial(g, function)), in_block(lock), in_alone(lock)
                 ),
                 "one": partial(locks.call_holding, lock_of_one),
-                "release": lambda _, lock=lock: lock.put_aside({"inner": []}, []),
+                "release": lambda _, lock=lock: lock.put_aside({"inner": [], "binding": []}, last="inner"),
             }
             free = calls["run"], calls["alone"], calls["block"], calls["one"]
             for name, call in calls.items():
