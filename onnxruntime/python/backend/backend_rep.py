@@ -35,6 +35,21 @@ def _plain(report: Mapping) -> dict:
     return copied
 
 
+class _NameOfSession:
+    """A name of ``InferenceSession`` that a prepared model does not have. Its error suggests a replacement.
+
+    A method ``__getattr__`` would do the same, but makes Python look up each attribute of the model more slowly.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, rep: object, owner: object = None) -> NoReturn:
+        problem = f"a prepared model has no attribute {self._name!r}"
+        advice = from_refusals("of_session", self._name)
+        raise AttributeError(problem + advice, name=self._name, obj=rep)
+
+
 class OnnxRuntimeBackendRep(BackendRep):
     """A prepared model: an :class:`onnxruntime.InferenceSession`, its run config, and the settings that ORT reports."""
 
@@ -175,14 +190,10 @@ class OnnxRuntimeBackendRep(BackendRep):
                 text += f", {report}={values!a}"
         return f"<{text}>"
 
-    if not TYPE_CHECKING:  # type checkers report these names
+    def __dir__(self) -> list[str]:
+        return [name for name in object.__dir__(self) if name not in _NAMES_OF_SESSION]
 
-        def __getattr__(self, name: str) -> NoReturn:
-            """Suggest the replacement for a name of ``InferenceSession``."""
-            if not name.startswith("_") and hasattr(InferenceSession, name) and not hasattr(type(self), name):
-                problem = f"a prepared model has no attribute {name!r}{from_refusals('of_session', name)}"
-                raise AttributeError(problem, name=name, obj=self)
-            object.__getattribute__(self, name)  # raises Python's own error
+    if not TYPE_CHECKING:  # type checkers report this call
 
         def __call__(self, *_: object, **__: object) -> NoReturn:
             raise TypeError("A prepared model is not callable. Use rep.run(inputs)")
@@ -303,3 +314,10 @@ class OnnxRuntimeBackendRep(BackendRep):
             self._ready()
             return self.run(inputs, run_config=run_config, **kwargs)
         return runs.compute(inputs, call)
+
+
+_NAMES_OF_SESSION = set()
+for _name in dir(InferenceSession):
+    if not _name.startswith("_") and not hasattr(OnnxRuntimeBackendRep, _name):
+        _NAMES_OF_SESSION.add(_name)
+        setattr(OnnxRuntimeBackendRep, _name, _NameOfSession(_name))

@@ -40,6 +40,10 @@ class InferenceSessionTest(unittest.TestCase):
                 for advised in re.findall(r"rep\.([\w.]+)", str(got.exception)):
                     operator.attrgetter(advised)(rep)
         self.assertFalse(hasattr(rep, "no_name"))
+        self.assertFalse(hasattr(rep, "get_inputs"))
+        self.assertNotIn("get_inputs", dir(rep))
+        # Python looks up each attribute of such a class more slowly, and rep.run with it.
+        self.assertFalse(hasattr(type(rep), "__getattr__"))
         with self.assertRaisesRegex(TypeError, r"rep\.run\(inputs\)"):
             rep({"X": X})
 

@@ -94,12 +94,7 @@ class _Slot(NamedTuple):
 class Graph:
     """A captured graph. When it ends, its attributes are released under the lock. Nothing else may own its binding."""
 
-    def __init__(
-        self,
-        graph_id: str,
-        session: InferenceSession,
-        lock: locks.SessionLock,
-    ) -> None:
+    def __init__(self, graph_id: str, session: InferenceSession, lock: locks.SessionLock) -> None:
         self._lock = lock
         #: Returns the options of a run of this graph, and keeps the last.
         keep_last = lru_cache(maxsize=1)
