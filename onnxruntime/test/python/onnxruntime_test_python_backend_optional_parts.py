@@ -28,6 +28,7 @@ from backend_test_models import open_session, parsed, two_nodes
 
 import onnxruntime.backend
 from onnxruntime.backend import NotPermittedError, backend, optional_parts
+from onnxruntime.backend.session import presence
 
 CPU, CUDA, OPENVINO = "CPUExecutionProvider", "CUDAExecutionProvider", "OpenVINOExecutionProvider"
 TENSORRT, WEBGPU = "TensorrtExecutionProvider", "WebGpuExecutionProvider"
@@ -102,7 +103,8 @@ class WithoutPartsTest(unittest.TestCase):
         for ep in (OPENVINO, WEBGPU):
             missing = NEEDED_BY_PROVIDERS[ep] & self.deleted
             available = mock.patch.object(backend, "get_available_providers", lambda ep=ep: [ep, CPU])
-            with self.subTest(ep), available, warnings.catch_warnings(record=True) as caught:
+            kinds = mock.patch.object(presence, "kinds", lambda ep=ep: dict.fromkeys((ep, CPU), "built-in"))
+            with self.subTest(ep), available, kinds, warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 backend.prepare(two_nodes())
             left_out = [str(warning.message) for warning in caught if ABSENT in str(warning.message)]
