@@ -32,7 +32,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from backend_openvino_random_graphs import Graph, random_graph
@@ -66,17 +66,25 @@ def check(graph: Graph, threads: int, runs: int) -> tuple[str, str]:
         except Exception as error:
             if "would return wrong results" not in str(error):
                 return NO_SESSION, str(error)
-            print(json.dumps([graph.seed, REFUSED]), flush=True)
-            try:
-                session = _session_without_backend(graph)
-            except Exception:
-                return REFUSED, f"{NO_SESSION}: {error}"
-            names = [node.name for node in session.get_inputs()]
-            problem = _problem(lambda arrays: session.run(None, dict(zip(names, arrays, strict=True))), oracle, graph)
-            return REFUSED, f"{problem[0] or RIGHT}: {error}"
+            return REFUSED, str(error)
     if not rep.node_assignment or not rep.node_assignment[OPENVINO]:
         return NO_SESSION, "no node on OpenVINO"
     kind, text = _problem(rep.run, oracle, graph, threads, runs)
+    return kind or RIGHT, text
+
+
+def check_without_backend(graph: Graph) -> tuple[str, str]:
+    """Return the result of one graph that the backend refuses."""
+    try:
+        session = _session_without_backend(graph)
+    except Exception as error:
+        return NO_SESSION, str(error)
+    names = [node.name for node in session.get_inputs()]
+
+    def run(arrays: list[np.ndarray]) -> list[np.ndarray]:
+        return session.run(None, dict(zip(names, arrays, strict=True)))
+
+    kind, text = _problem(run, graph.session_of_the_oracle(), graph)
     return kind or RIGHT, text
 
 
@@ -194,24 +202,25 @@ def _difference(outputs: list, expected: list, graph: Graph) -> str:
     return ""
 
 
-def _run_batch(first: int, count: int, threads: int, runs: int) -> None:
-    """Print a line before each graph, and one with its result."""
+def _run_batch(threads: int, runs: int, *seeds: int) -> None:
+    """Print each result. Without threads, run the graphs without the backend."""
     onnxruntime.set_default_logger_severity(4)
     register_openvino_plugin()
-    for seed in range(first, first + count):
-        print(json.dumps([seed]), flush=True)
+    for seed in seeds:
         graph = random_graph(seed)
-        print(json.dumps([seed, *check(graph, threads, runs)]), flush=True)
+        result = check(graph, threads, runs) if threads else check_without_backend(graph)
+        print(json.dumps([seed, *result]), flush=True)
         del graph
         gc.collect()
 
 
-def results(first: int, count: int, threads: int, runs: int) -> Iterator[tuple[int, str, str]]:
+def results(seeds: Sequence[int], threads: int, runs: int) -> Iterator[tuple[int, str, str]]:
     """Run graphs in processes, and return the seed, the result, and details of each graph."""
-    seed = first
-    while seed < first + count:
-        most = min(_BATCH, first + count - seed)
-        command = [sys.executable, "-W", "ignore", __file__, "--batch", str(seed), str(most), str(threads), str(runs)]
+    left = list(seeds)
+    while left:
+        most = min(_BATCH, len(left))
+        command = [sys.executable, "-W", "ignore", __file__, "--batch", str(threads), str(runs)]
+        command += map(str, left[:most])
         with tempfile.TemporaryFile("w+") as out:
             child = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
             seconds = _SECONDS + most * 4
@@ -223,17 +232,10 @@ def results(first: int, count: int, threads: int, runs: int) -> Iterator[tuple[i
                 child.wait()
             out.seek(0)
             lines = [json.loads(line) for line in out if line.startswith("[") and line.endswith("]\n")]
-        for line in lines:
-            if len(line) == 3:
-                seed = line[0] + 1
-                yield tuple(line)
+        yield from map(tuple, lines)
+        del left[: len(lines)]
         if status:
-            how = f"the process ended with {status}"
-            if lines[-1:] == [[seed, REFUSED]]:
-                yield seed, REFUSED, f"{MEMORY}: {how}"
-            else:
-                yield seed, MEMORY, how
-            seed += 1
+            yield left.pop(0), MEMORY, f"the process ended with {status}"
 
 
 def main() -> int:
@@ -243,21 +245,29 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2, help="threads that run a graph (default: 2)")
     parser.add_argument("--runs", type=int, default=40, help="runs of each thread (default: 40)")
     parser.add_argument("--log", help="file to which the result of each graph is appended as one JSON line")
-    parser.add_argument("--batch", type=int, nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--batch", type=int, nargs="+", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.batch:
         _run_batch(*given.batch)
         return 0
     found: collections.Counter[str] = collections.Counter()
     started = time.monotonic()
-    for seed, result, text in results(given.seed, given.count, given.threads, given.runs):
-        counted = f"{REFUSED}, {text.partition(':')[0]} without the backend" if result == REFUSED else result
-        found[counted] += 1
+    refused = []
+
+    def count(seed: int, result: str, text: str) -> None:
+        found[result] += 1
         if given.log:
             with open(given.log, "a") as log:
                 log.write(json.dumps([seed, result, text]) + "\n")
+
+    for seed, result, text in results(range(given.seed, given.seed + given.count), given.threads, given.runs):
+        count(seed, result, text)
         if result in (WRONG, MEMORY):
             print(f"graph {seed}: {result}: {text}", flush=True)
+        if result == REFUSED:
+            refused.append(seed)
+    for seed, result, text in results(refused, 0, 0):
+        count(seed, f"{REFUSED}, {result} without the backend", text)
     print(f"{given.count} graphs in {time.monotonic() - started:.0f} s: {dict(found)}")
     return bool(found[WRONG] + found[MEMORY])
 

@@ -76,7 +76,9 @@ class OnlyShapesDecideTest(unittest.TestCase):
             examined = mock.patch.object(parallel_models, "is_known", return_value=known)
             with self.subTest(why), examined:
                 content = b"no model" if model is None else model.SerializeToString()
-                self.assertRegex(Origin(content, None).why_serial(None), why)
+                session = mock.Mock(**{"get_provider_graph_assignment_info.return_value": []})
+                session.get_inputs.return_value = session.get_outputs.return_value = []
+                self.assertRegex(Origin(content, None).why_serial(session), why)
 
     def test_only_the_listed_inputs_may_vary(self) -> None:
         """Each operator with deciding inputs is refused with one that varies."""

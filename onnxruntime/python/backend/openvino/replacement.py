@@ -16,7 +16,8 @@ from typing import NoReturn
 from onnx import ModelProto
 
 from onnxruntime import InferenceSession
-from onnxruntime.backend.openvino import model_outline, parallel_models
+from onnxruntime.backend.openvino import model_outline, parallel_models, unsafe_models
+from onnxruntime.backend.openvino.model_graph import Graph, Parts
 from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.backend.session import state
 
@@ -66,6 +67,10 @@ class Origin:
             model = self.outline()
         except Exception:  # such as a model in ORT's own format
             return "the model is not in ONNX's format, or its files have changed"
+        graph = Graph(model)
+        concat = unsafe_models.joined(graph, Parts(graph, session))
+        if concat:
+            return f"parallel runs would share memory of inputs of the Concat with the output '{concat}'"
         return parallel_models.why_serial(model)
 
     def outline(self) -> ModelProto:

@@ -226,6 +226,22 @@ def _read_by_branches(graph: Graph, node: NodeProto) -> set[str]:
     return set() if is_decided else read
 
 
+def joined(graph: Graph, parts: Parts) -> str:
+    """Return a Concat of copies of values that the EP receives, ``""`` if there is none.
+
+    If the shapes can differ, parallel runs use each other's memory of these values. Other runs are right.
+    """
+    received = set(graph.inputs)
+    for node in graph.nodes if parts.are_dynamic else ():
+        is_copy = not received.isdisjoint(node.input) and node.op_type in _COPIES
+        if is_copy and node.op_type == "Concat":
+            return node.output[0]
+        for name in node.output:
+            if is_copy or parts.enters(name):
+                received.add(name)
+    return ""
+
+
 def _abs_of_concat(graph: Graph, parts: Parts) -> str:
     """Find a Concat whose copy leaves a part, and whose copy is the input of an Abs."""
     concat_of: dict[str, str] = {}
