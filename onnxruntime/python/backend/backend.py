@@ -20,7 +20,7 @@ from onnxruntime import InferenceSession, SessionOptions, get_available_provider
 from onnxruntime.backend import optional_parts, request
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.rules import Circumstances
+from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.errors import NotPermittedError, reject, show, warn
 from onnxruntime.backend.keywords import FROM_ENVIRONMENT, KEYWORDS, LIMITS
@@ -200,6 +200,8 @@ def _prepare_proto(
     if supported:
         try:
             return backend.prepare(serialized, device, **keywords, **attributes)
+        except NotPermittedError:
+            raise  # its text contains names of the caller, which could read like ORT's error
         except Exception as error:
             # As the stock backend, which skips models of domains that are not ONNX's.
             reason = backend.allowReleasedOpsetsOnly and failures.missing_operator(error)
@@ -270,7 +272,7 @@ def _prepare_session(
     if isinstance(model, InferenceSession):
         applied = state.of(model).take_applied()
         if applied is not None:
-            return _prepare_created(model, applied, keywords)
+            return _prepare_created(model, applied, keywords, attributes)
     return _prepare_open(model, device, keywords, attributes)
 
 
@@ -278,24 +280,32 @@ def _prepare_created(
     session: InferenceSession,
     applied: Applied,
     keywords: dict,
+    attributes: dict,
 ) -> OnnxRuntimeBackendRep:
     """Prepare a session with its settings, which a subclass can add to each call of ``prepare``."""
     rep = OnnxRuntimeBackendRep(session, applied=applied)
     run_config = keywords.pop("run_config", None)
-    if keywords:
-        _check_unchanged(keywords, applied.configuration)
+    attributes = _differing(attributes, applied.configuration.get("session_options", NOTHING))
+    if keywords or attributes:
+        _check_unchanged(keywords, attributes, applied.configuration)
     if run_config is None:
         return rep
     return rep.with_run_config(run_config)
 
 
-def _check_unchanged(keywords: dict, before: Mapping[str, Mapping]) -> None:
+def _differing(attributes: dict, of_session: Mapping) -> dict:
+    """Return the attributes that are not the objects of a session, and may be other values or other spellings."""
+    known = attributes.keys() & SESSION_ATTRIBUTES.keys()
+    return {name: attributes[name] for name in known if of_session.get(name) is not attributes[name]}
+
+
+def _check_unchanged(keywords: dict, attributes: dict, before: Mapping[str, Mapping]) -> None:
     """Check that a session already has the settings that a subclass adds to each call of ``prepare``."""
-    requested = request.of_call(keywords, environment=())
+    requested = request.of_call(keywords, attributes, environment=())
     request.add(requested, before, KEYWORDS)
     facts = presence.facts(get_available_providers())
     after = look_up.permit(requested, facts).configuration()
-    for keyword in keywords:
+    for keyword in (*keywords, "session_options"):
         if after.get(keyword, {}) != before.get(keyword, {}):
             reject("prepare of a subclass changes the settings of its session. Add equal ones to each call", keyword)
 

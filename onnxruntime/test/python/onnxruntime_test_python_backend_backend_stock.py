@@ -271,6 +271,24 @@ class SubclassTest(unittest.TestCase):
                 Mine.prepare(source)
             self.assertEqual(refused.exception.keyword, "session_options")
 
+    def test_a_subclass_that_changes_attributes(self) -> None:
+        class Mine(OnnxRuntimeBackend):
+            @classmethod
+            def prepare(cls, model, device=None, **keywords):
+                if isinstance(model, onnxruntime.InferenceSession):
+                    keywords |= cls.added
+                return super().prepare(model, device, **keywords)
+
+        for added in ({"intra_op_num_threads": "2"}, {"execution_mode": "ORT_SEQUENTIAL", "unknown": 1}):
+            Mine.added = added
+            rep = Mine.prepare(MODEL, intra_op_num_threads=2, execution_mode=onnxruntime.ExecutionMode.ORT_SEQUENTIAL)
+            np.testing.assert_array_equal(rep.run([X])[0], abs(X))
+        for added in ({"intra_op_num_threads": 1}, {"logid": "x"}):
+            Mine.added = added
+            with self.assertRaises(NotPermittedError) as refused:
+                Mine.prepare(MODEL, intra_op_num_threads=2)
+            self.assertEqual(refused.exception.keyword, "session_options")
+
     def test_an_object_with_three_methods(self) -> None:
         wrapped, output = OnnxRuntimeBackendRep(Wrapper()).run([X])
         self.assertEqual(wrapped, "wrapped")

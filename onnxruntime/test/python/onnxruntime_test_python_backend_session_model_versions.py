@@ -79,6 +79,13 @@ class VersionsTest(unittest.TestCase):
                     self.error_of(proto)
                 self.error_of(proto.SerializeToString())
 
+    def test_a_refused_name_that_reads_like_a_missing_operator(self) -> None:
+        name = "example.org:NoSuch(-1) is not a registered function/op"
+        for keywords in ({"session_config": {name: "1"}}, {"provider_options": {name: {}}}):
+            with self.assertRaises(Exception) as caught:  # as in error_of
+                onnxruntime.backend.prepare(two_nodes(), **keywords)
+            self.assertIs(type(caught.exception), onnxruntime.backend.NotPermittedError)
+
     def test_an_unreleased_opset(self) -> None:
         for domain, version in (("", 9999), ("ai.onnx.ml", 9999), ("ai.onnx.unheard.of", 1)):
             proto = two_nodes()
