@@ -169,7 +169,8 @@ def of_session(providers: Iterable[str], switched_on: Iterable[str]) -> list[Par
 def _first_absent(part: str) -> str:
     """Return a part, or a part that it imports, that this build does not contain; ``""`` if it contains all."""
     for name in (part, *_BY_NAME[part].imports):
-        if find_spec(f"{_PACKAGE}.{name}") is None:
+        spec = find_spec(f"{_PACKAGE}.{name}")
+        if spec is None or spec.origin is None:  # a folder without a file, such as __pycache__ of a deleted part
             return name
     return ""
 

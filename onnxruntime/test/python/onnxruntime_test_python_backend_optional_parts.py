@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 import tempfile
 import unittest
 import warnings
@@ -184,6 +185,17 @@ class OptionalPartsTest(unittest.TestCase):
         for part in optional_parts.PARTS:
             for text in filter(None, (part.creates, part.guards, part.routes, part.why_serial)):
                 self.assertTrue(callable(optional_parts.function(text)), text)
+
+    def test_a_folder_without_files_is_no_part(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "openvino", "__pycache__").mkdir(parents=True)
+            absent = optional_parts._first_absent.__wrapped__
+            with (
+                mock.patch.object(onnxruntime.backend, "__path__", [folder]),
+                mock.patch.dict(sys.modules),
+            ):
+                sys.modules.pop("onnxruntime.backend.openvino", None)
+                self.assertEqual(absent("openvino"), "openvino")
 
     def test_without_each_part(self) -> None:
         names = [part.name for part in optional_parts.PARTS]
