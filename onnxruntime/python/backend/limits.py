@@ -135,16 +135,22 @@ def _keep_deadline(run: weakref.ref[Limited]) -> None:
 def _keep_deadlines() -> None:
     """Terminate each run at its deadline, as long as the process exists."""
     runs: list[weakref.ref[Limited]] = []
-    while True:
-        with suppress(Empty, MemoryError):
-            runs = [run for run in runs if _seconds_left(run)]
-            seconds = min(map(_seconds_left, runs), default=_LONGEST)
-            # The first get acquires the lock of the queue. In Python 3.11 and 3.12, a get that acquires it after its
-            # timeout waits indefinitely (Modules/_queuemodule.c). Therefore, the first get does not wait.
-            with suppress(Empty):
-                runs.append(_started.get(block=False))
-                continue
-            runs.append(_started.get(timeout=seconds))
+    try:
+        while True:
+            with suppress(Empty, MemoryError):
+                runs = [run for run in runs if _seconds_left(run)]
+                seconds = min(map(_seconds_left, runs), default=_LONGEST)
+                # The first get acquires the lock of the queue. In Python 3.11 and 3.12, a get that acquires it after
+                # its timeout waits indefinitely (Modules/_queuemodule.c). Therefore, the first get does not wait.
+                with suppress(Empty):
+                    runs.append(_started.get(block=False))
+                    continue
+                runs.append(_started.get(timeout=seconds))
+    finally:
+        # Another thread can end this one (PyThreadState_SetAsyncExc). The next limited run starts a new one.
+        _keepers.clear()
+        for run in runs:
+            _started.put(run)
 
 
 def _seconds_left(run: weakref.ref[Limited]) -> float:

@@ -221,6 +221,21 @@ class DeadlineTest(unittest.TestCase):
         self.run_late()
         self.assertEqual(len(calls), 3)  # a run that has ended is forgotten
 
+    def test_an_exception_that_ends_the_thread(self) -> None:
+        calls = []
+
+        def ending() -> None:  # in place of a weak reference
+            calls.append(1)
+            if len(calls) == 1:
+                raise SystemExit
+
+        options = onnxruntime.RunOptions()
+        with self.assertRaises(TimeoutError), limits.Limited(options, 0.1, None):
+            limits._keep_deadline(ending)
+            self.wait_for(lambda: calls and not limits._keepers)
+            self.run_late()
+            self.wait_for(lambda: options.terminate)
+
     def test_a_finalizer_in_the_thread(self) -> None:
         ended = []
 
