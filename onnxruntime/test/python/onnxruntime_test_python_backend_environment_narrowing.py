@@ -247,6 +247,23 @@ class CallsTest(Case):
             prepared.run_options()
             prepared.run([X], timeout=9, cancellation=onnxruntime.backend.Cancellation())
 
+    def test_a_permission_that_is_withdrawn(self) -> None:
+        rep = onnxruntime.backend.prepare(MODEL)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "policy.json")
+            for value in (json.dumps({"permit": {}}), f"@{path}"):
+                path.write_text("{}")
+                for before in (None, "", f"@{path}"):
+                    with mock.patch.dict(os.environ):
+                        os.environ.pop(VARIABLE)
+                        if before is not None:
+                            os.environ[VARIABLE] = before
+                        rep.run([X], run_config={GRAPH_ID: -1})
+                        path.write_text(json.dumps({"permit": {}}))
+                        os.environ[VARIABLE] = value
+                        self.refused(("run_config", "", GRAPH_ID), rep.run, [X], run_config={GRAPH_ID: -1})
+                        path.write_text("{}")
+
     def test_each_prepare_reads_the_file(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "policy.json")

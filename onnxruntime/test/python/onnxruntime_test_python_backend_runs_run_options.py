@@ -14,7 +14,7 @@ import tracemalloc
 import unittest
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import ClassVar
 from unittest import mock
@@ -27,7 +27,7 @@ from backend_test_threads import at_every_moment
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import NotPermittedError, optional_parts, request
+from onnxruntime.backend import InputError, NotPermittedError, optional_parts, request
 from onnxruntime.backend.runs import run_options
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -248,11 +248,29 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
                     self.assertEqual(len(options.alive), 0, keywords)
 
     def test_kept_settings_do_not_keep_the_session(self) -> None:
-        rep = prepare()
-        rep.run([X], run_config={SHRINKAGE: "cpu:0"})
-        session = weakref.ref(rep._session)
+        self.check_not_kept(lambda rep: rep.run([X], run_config={SHRINKAGE: "cpu:0"}))
+
+    def test_errors_do_not_keep_the_session(self) -> None:
+        for inputs in ([], [X[0]], ["text"], {"unknown": X}):
+            for limit in ({}, {"timeout": 60}):
+
+                def fail(rep: object, inputs: object = inputs, limit: dict = limit) -> None:
+                    try:  # assertRaises would clear the frames of the error
+                        rep.run(inputs, **limit)
+                    except InputError:
+                        return
+                    self.fail(inputs)
+
+                with self.subTest(inputs, **limit):
+                    self.check_not_kept(fail)
+
+    def check_not_kept(self, use: Callable) -> None:
+        """Check that the session ends with its prepared model, and not in the garbage collector."""
         gc.disable()
         self.addCleanup(gc.enable)
+        rep = prepare()
+        session = weakref.ref(rep._session)
+        use(rep)
         del rep
         self.assertIsNone(session())
 

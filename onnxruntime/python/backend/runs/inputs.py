@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from numpy import ndarray
 
 from onnxruntime import InferenceSession, NodeArg, OrtValue
-from onnxruntime.backend.errors import InputError, warn
+from onnxruntime.backend.errors import warn
 from onnxruntime.backend.runs import tensors, values
 from onnxruntime.backend.runs.declarations import Declarations
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
@@ -46,7 +46,7 @@ class ModelInputs:
     def feeds(self, inputs: object) -> dict:
         """Convert the inputs of a run, or raise an ``InputError`` for an unknown name or a value of another type.
 
-        Missing inputs and wrong shapes are left to ORT and :meth:`problem`: a successful run does not check them.
+        Missing inputs and wrong shapes are left to ORT and :meth:`check`: a successful run does not check them.
         """
         feeds = {}
         for name, value in self._by_name(inputs):
@@ -86,8 +86,12 @@ class ModelInputs:
             kind = Fail
         raise self._declared.mismatch([misfit], kind)
 
-    def problem(self, feeds: Mapping, kind: type) -> InputError | None:
-        """Return the error for feeds that do not match the model, after ORT raised ``kind``; ``None`` if they match."""
+    def check(self, feeds: Mapping, error: Exception) -> None:
+        """Raise an ``InputError`` if the feeds do not match the model, after ORT raised ``error``.
+
+        No name of a frame refers to the ``InputError``: such a cycle would keep the session.
+        """
+        kind = type(error)
         wrong = []
         for name, node in self._declared.inputs.items():
             if name not in feeds and not node.type.startswith("optional("):
@@ -107,8 +111,7 @@ class ModelInputs:
                 lacks_dimension = True
 
         if wrong:
-            return self._declared.mismatch(wrong, kind, lacks_dimension)
-        return None
+            raise self._declared.mismatch(wrong, kind, lacks_dimension) from error
 
 
 def _misfit(node: NodeArg, value: object) -> str:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import marshal
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +16,7 @@ from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.ort_options import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances
+from onnxruntime.backend.keywords import ENVIRONMENT
 from onnxruntime.backend.request import MOST_ENTRIES
 from onnxruntime.backend.runs import fast_path, tensors
 from onnxruntime.backend.runs.inputs import ModelInputs
@@ -119,7 +121,8 @@ class Runs:
     route: DirectRoute | None = None  # or an object of an optional part with the same methods
     device_lock: object = None  # of an optional part, if the session shares its device with others
     fast_run: _FastRun = no_fast_path
-    settings_cache: dict[bytes, RunSettings] = field(default_factory=dict)  # the permitted settings of earlier runs
+    # The permitted settings of earlier runs, by the environment variable and the arguments of the run.
+    settings_cache: dict[tuple[str, bytes], RunSettings] = field(default_factory=dict)
 
     @classmethod
     def of(cls, session: object, run_config: _Entries) -> Runs:
@@ -180,17 +183,19 @@ class Runs:
         """Look up the settings of one run, or return those of an earlier run with the same arguments."""
         if type(run_config) is dict and len(run_config) <= MOST_ENTRIES:
             run_config = run_config.copy()  # another thread may change the caller's
-        key = _key(run_config, attributes)
+        environment = os.environ.get(ENVIRONMENT, "")
+        key = (environment, _key(run_config, attributes))
         settings = self.settings_cache.get(key)
         if settings is not None:
             return settings
         facts = self.circumstances
         settings, without_effect = self.settings.overridden_by(facts, run_config, attributes)
-        # A setting that is ignored or has no effect is warned about each time.
+        # A setting that is ignored or has no effect is warned about each time. A file of the environment can change.
         is_ignored = len(settings.attributes) < len(attributes)
-        if not key or without_effect or is_ignored:
+        if without_effect or is_ignored or environment.startswith("@"):
             return settings
-        if _sends_all_texts(settings, run_config or NOTHING, attributes):
+        has_key = key[1] != b""
+        if has_key and _sends_all_texts(settings, run_config or NOTHING, attributes):
             if len(self.settings_cache) >= _MOST_SETTINGS:
                 self.settings_cache.clear()
             self.settings_cache[key] = settings
@@ -209,9 +214,7 @@ class Runs:
         """Raise an ``InputError`` in place of ORT's error if the inputs do not match the model."""
         # A session of the caller can pass its run to ORT. Its own errors are not replaced.
         if self.is_ort or isinstance(error, InvalidArgument):
-            problem = self.inputs.problem(feeds, type(error))
-            if problem:
-                raise problem from error
+            self.inputs.check(feeds, error)
 
     def run_limited(
         self,
