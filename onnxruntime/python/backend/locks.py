@@ -301,17 +301,19 @@ class SessionLock:
 
     def _empty_dead(self) -> None:
         while self._dead:
-            # The first item stays, and its attributes have no other name: after an interrupt, the next call continues.
-            attributes, last = self._dead[0]
-            for name in [*attributes]:
-                if name != last:
-                    attributes.pop(name, None)
-            if last and _FREE_THREADED:
+            # The items stay, and their attributes have no other name: after an interrupt, the next call continues.
+            items = [*self._dead]
+            for attributes, last in items:
+                for name in [*attributes]:
+                    if name != last:
+                        attributes.pop(name, None)
+            if _FREE_THREADED and any(last for _, last in items):
                 _collect_garbage(1)
-            attributes.clear()  # the finalizer may still refer to it
-            self._dead.popleft()
-        if _FREE_THREADED:
-            _collect_garbage(1)
+            for attributes, _ in items:
+                attributes.clear()  # the finalizer may still refer to it
+                self._dead.popleft()
+            if _FREE_THREADED:
+                _collect_garbage(1)
 
     def _may_release(self) -> bool:
         if _FREE_THREADED:

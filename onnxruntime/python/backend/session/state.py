@@ -67,6 +67,8 @@ class SessionState:
 
     def _end(self, _: object = None, is_finalizing: Callable = sys.is_finalizing) -> None:
         if self._session_attributes is not None and not is_finalizing():
+            if self._of_parts:  # they end under the lock, too, and not with this object
+                self._session_attributes[ATTRIBUTE], self._of_parts = self._of_parts, {}
             # First: after an interrupt, the garbage collector calls this method again.
             self._lock.put_aside(self._session_attributes)
         self._session_attributes = None
