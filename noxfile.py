@@ -37,8 +37,9 @@ nox.options.sessions = ["test"]
 given = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
 is_setting = re.compile(r"[A-Z]\w*=").match
 os.environ.update(word.split("=", 1) for word in given if is_setting(word))
-# NOX_ENABLE_STALENESS_CHECK: if PYTHON changes, nox creates the environments again.
-os.environ |= {"ORT_DISABLE_TELEMETRY": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "NOX_ENABLE_STALENESS_CHECK": "1"}
+# If PYTHON changes, nox creates the environments again. uv compiles the modules, as pip does, because tests start many
+# processes, and a shell can contain PYTHONDONTWRITEBYTECODE.
+os.environ |= {"ORT_DISABLE_TELEMETRY": "1", "NOX_ENABLE_STALENESS_CHECK": "1", "UV_COMPILE_BYTECODE": "1"}
 variable = os.environ.get
 
 TEST = variable("TEST", shlex.join(word for word in given if not is_setting(word)))
@@ -150,8 +151,7 @@ environment(OTHER, CPU, ENVIRONMENTS["cpu"]["packages"] + chosen)
 
 # At import, numpy's OpenBLAS starts a thread for each CPU. The threads spin for 0.1 s in each of the many processes.
 PYTEST = f"OPENBLAS_NUM_THREADS=1 -m pytest {TEST}"
-# One process for each CPU, and all tests of a file in the same process.
-PARALLEL = f"{PYTEST} -n auto --dist loadfile --no-loadscope-reorder"
+PARALLEL = f"{PYTEST} -n auto --dist loadfile --no-loadscope-reorder"  # all tests of a file in the same process
 SERIES = "-m pytest -q -rX tests/onnx_series.py"
 PIP = "-m pip install --quiet --constraint constraints.txt"
 # ``make test-python PYTHON=python3.14t`` creates this environment. An older backend in it is not measured.
