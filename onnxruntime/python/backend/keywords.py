@@ -17,7 +17,7 @@ LIBRARIES = {"extensions": "absolute paths", "plugins": "EP=LIBRARY texts"}
 # The settings that callers may set, by keyword: True for each permitted value, or a list of values.
 PERMIT = "permit"
 # The keyword arguments that limit a run.
-LIMITS = frozenset({"timeout", "cancellation"})
+LIMITS = ("timeout", "cancellation")
 
 # The environment variable with a configuration, and the end of an error about its settings.
 ENVIRONMENT = "ORT_ONNX_BACKEND_CONFIG"

@@ -328,7 +328,9 @@ class CheckTest(unittest.TestCase):
             self.check("too many to check", two_nodes())
 
     def test_not_a_graph(self) -> None:
-        self.assertRegex(eligibility.check(mock.Mock(), WEBGPU, Path("no", "such", "file")), "cannot be read")
+        reason = eligibility.check(mock.Mock(), WEBGPU, Path("no", "such", "file"))
+        self.assertIn("cannot be read", reason)
+        self.assertNotIn("such", reason)  # a caller may see it
         options = SessionOptions()
         with eligibility.written(options) as path:
             path.write_bytes(b"\xff\xff\xff")
