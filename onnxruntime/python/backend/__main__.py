@@ -6,7 +6,10 @@
 
 import sys
 
-from onnxruntime.backend.command_line.main import main
+from onnxruntime.backend import optional_parts
 
 if __name__ == "__main__":
-    sys.exit(main())
+    absence = optional_parts.absence_of_part("command_line")
+    if absence:
+        sys.exit(f"error: {absence}")
+    sys.exit(optional_parts.function("command_line.main:main")())

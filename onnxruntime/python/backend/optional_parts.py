@@ -137,9 +137,9 @@ def absence_for(provider: str, options_on: Container[str] = ()) -> tuple[str, st
         switch = part.switches.get(provider, "")
         is_on = switch != "" and switch in options_on
         if provider in part.providers or is_on:
-            absent = _first_absent(part.name)
-            if absent:
-                return _absence_of(absent), switch if is_on else ""
+            absence = absence_of_part(part.name)
+            if absence:
+                return absence, switch if is_on else ""
     return "", ""
 
 
@@ -156,22 +156,22 @@ def of_session(providers: Iterable[str], switched_on: Iterable[str]) -> list[Par
             is_needed = True
         if not is_needed and part.also_for.isdisjoint(providers):
             continue
-        absent = _first_absent(part.name)
-        if not absent:
+        absence = absence_of_part(part.name)
+        if not absence:
             used.append(part)
         elif is_needed:
             listed = ", ".join(providers)
-            raise RuntimeError(f"A session with {listed} cannot run: {_absence_of(absent)}")
+            raise RuntimeError(f"A session with {listed} cannot run: {absence}")
     return used
 
 
 @cache
-def _first_absent(part: str) -> str:
-    """Return a part, or a part that it imports, that this build does not contain; ``""`` if it contains all."""
+def absence_of_part(part: str) -> str:
+    """Return a sentence if this build does not contain a part, or a part that it imports; ``""`` if it contains all."""
     for name in (part, *_BY_NAME[part].imports):
         spec = find_spec(f"{_PACKAGE}.{name}")
         if spec is None or spec.origin is None:  # a folder without a file, such as __pycache__ of a deleted part
-            return name
+            return _absence_of(name)
     return ""
 
 

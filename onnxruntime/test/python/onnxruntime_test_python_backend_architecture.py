@@ -35,7 +35,7 @@ LAYERS = (
     "provider_names",
 )
 # The optional parts, each with the others that it imports.
-PARTS = {part.name: {*part.imports} for part in optional_parts.PARTS} | {"__main__": {"command_line"}}
+PARTS = {part.name: {*part.imports} for part in optional_parts.PARTS} | {"__main__": set()}
 # google.protobuf is a requirement of onnx.
 DISTRIBUTIONS = {"numpy", "onnx", "onnxruntime", "google"}
 # The modules that a function may import. Other imports are at the top of a module.

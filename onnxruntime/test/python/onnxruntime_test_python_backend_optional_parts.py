@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import shutil
 import sys
 import tempfile
@@ -175,6 +176,16 @@ class WithoutPartsTest(unittest.TestCase):
         reason = error_of(backend.prepare, two_nodes(), optimized_model_filepath="x").reason
         self.assertEqual("writes files" in reason, known)
 
+    def test_the_command_line(self) -> None:
+        absence = optional_parts.absence_of_part("command_line")
+        needed = {"command_line", "environment", "libraries", "refusals"}
+        self.assertEqual(absence == "", needed.isdisjoint(self.deleted))
+        if not absence or "command_line" in self.deleted:  # then __main__.py does not exist
+            return
+        with self.assertRaises(SystemExit) as ended:
+            runpy.run_module("onnxruntime.backend", run_name="__main__")
+        self.assertEqual(ended.exception.code, f"error: {absence}")
+
     def test_modules(self) -> None:
         for part in optional_parts.PARTS:
             self.assertEqual(optional_parts.load(part.name) is None, part.name in self.deleted)
@@ -189,13 +200,13 @@ class OptionalPartsTest(unittest.TestCase):
     def test_a_folder_without_files_is_no_part(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "openvino", "__pycache__").mkdir(parents=True)
-            absent = optional_parts._first_absent.__wrapped__
+            absence_of = optional_parts.absence_of_part.__wrapped__
             with (
                 mock.patch.object(onnxruntime.backend, "__path__", [folder]),
                 mock.patch.dict(sys.modules),
             ):
                 sys.modules.pop("onnxruntime.backend.openvino", None)
-                self.assertEqual(absent("openvino"), "openvino")
+                self.assertEqual(absence_of("openvino"), f"{ABSENT}openvino")
 
     def test_without_each_part(self) -> None:
         names = [part.name for part in optional_parts.PARTS]
