@@ -221,9 +221,8 @@ task("bench-openvino", "measure parallel runs on OpenVINO, and write their table
 task("bench-capture", "measure graph capture and other runs on CUDA and on the WebGPU plugin",
      f"cuda -m benchmarks graph_capture --json build/bench-capture-cuda.json {BENCH}",
      f"webgpu-plugin -m benchmarks graph_capture --json build/bench-capture.json {BENCH}")
-campaign = f"ORT_BACKEND_MODELS=120 -m pytest {' '.join(ending(['cuda_models']))}"
-task("campaign-cuda", "capture 120 random models on CUDA, in 12,000 runs",
-     f"cuda SOFTCUDA_LAZY=0 {campaign}", f"cuda SOFTCUDA_LAZY=1 {campaign}")
+task("campaign-cuda", "capture 120 random models on CUDA, in 12,000 runs", *(f"cuda SOFTCUDA_LAZY={lazy} "
+     f"ORT_BACKEND_MODELS=120 -m pytest {' '.join(ending(['cuda_models']))}" for lazy in (0, 1)))
 task("captured-operators", "capture each operator on WebGPU", f"webgpu-plugin {TESTS}/backend_captured_operators.py")
 task("parallel-operators", "run each operator that OpenVINO may run in parallel with hostile values",
      *(f"{name} {TESTS}/backend_parallel_operators.py" for name in ("openvino", "plugins")))
@@ -236,7 +235,8 @@ files = " ".join(file for file in all_tests("cpu", []) if file.startswith(TESTS)
 task("mutants", "change the backend in 200 small ways, and list changes that no test detects (an hour)",
      f"cpu {PIP} coverage", "cpu ORT_BACKEND_EXAMPLES=100 tools/python/backend_mutants.py --sample 200 "
      f"--json build/mutants.json {variable('MUTANTS', '')} {files}")
-task("document", "write the documents of options", "cpu tools/python/backend_option_document.py")
+task("document", "write the documents of options, and the table of patches",
+     "cpu tools/python/backend_option_document.py", "cpu tools/python/backend_patch.py --document")
 task("drift", "list option names of RELEASES=onnxruntime==1.31.1 that the allowlist does not contain",
      f"cpu tools/python/backend_option_drift.py {variable('RELEASES', ' '.join(RELEASES['drift']))}")
 task("new-release", "test RELEASE=onnxruntime==1.33.0, and print one page of things to review",
