@@ -30,6 +30,8 @@ NOT_READ, COPY, ONE_INPUT = "may not be read", "is a copy, with a cast", "has on
 TILE, SCALAR, ABS = "has repeats that are not constant", "expands a scalar", "is an output of Concat"
 IDENTITIES = """<then_branch = t () => (float[N] v) { v = Identity(x) }, else_branch = e () => (float[N] w) {
     w = Identity(x) }>"""
+ATTENTION = """(float[1,2,TOKENS,4] q, float[1,2,4,TOKENS] k, float[1,2,TOKENS,4] v) => (float[1,TOKENS,2,4] y) {
+    m = MatMul(q, k) p = Softmax(m) o = MatMul(p, v) y = Transpose<perm=[0,2,1,3]>(o) }"""
 # By model, the structure, and the forms of the EP for which it is refused.
 REFUSED = {
     "(float[N] x) => (float[A] y) { y = Cast<to=1>(x) }": (COPY, {BUILT_IN, PLUGIN}),
@@ -48,6 +50,7 @@ REFUSED = {
     "(float[2] a, float[2] b) => (float[2] y) <bool t = {0}> { y = Where(t, a, b) }": (NOT_READ, {BUILT_IN}),
     "(float[2] x) => (float[2] y) { y = Max(x) }": (ONE_INPUT, {BUILT_IN}),
     "(float[2] x) => (float[2] y) { z = Neg(x) s = Sum(z) y = Neg(s) }": (ONE_INPUT, {BUILT_IN}),
+    "(float[2] x) => (float[2] y, float[2] z) { y = Mean(x) z = Add(x, x) }": (ONE_INPUT, {BUILT_IN}),
     "(float[1,2,3,4] x, int64[4] r) => (float[A,B,C,D] y) { y = Tile(x, r) }": (TILE, {BUILT_IN, PLUGIN}),
     "(float x) => (float y) <int64[0] e = {}> { y = Expand(x, e) }": (SCALAR, {BUILT_IN, PLUGIN}),
     "(float x) => (float y) { s = Shape(x) y = Expand(x, s) }": (SCALAR, {BUILT_IN, PLUGIN}),
@@ -61,8 +64,16 @@ REFUSED = {
         {BUILT_IN, PLUGIN},
     ),
     "(int64[2] x) => (int64[2] y) { y = Clip(x) }": ("clips int64", {BUILT_IN}),
+    ATTENTION.replace("TOKENS", "2"): ("as many heads as tokens", {BUILT_IN, PLUGIN}),
+    ATTENTION.replace("TOKENS", "2").replace("p = Softmax(m)", "w = Softmax(m) p = Identity(w)"): (
+        "as many heads as tokens",
+        {BUILT_IN, PLUGIN},
+    ),
 }
 PERMITTED = (
+    "(float[2] x) => (float[2] y) { y = Mean(x) }",
+    ATTENTION.replace("TOKENS", "3"),
+    ATTENTION.replace("TOKENS", "N"),
     "(float[2,1] x) => (float[4] y) <int64[1] a = {1}> { z = Concat<axis=0>(x, x) y = ReduceMax<keepdims=0>(z, a) }",
     "(float[2] x) => (float[2] y) { y = Cast<to=1>(x) }",
     "(float[N] x) => (float[A] y) { z = Relu(x) y = Cast<to=1>(z) }",

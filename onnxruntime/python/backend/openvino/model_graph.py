@@ -12,6 +12,7 @@ from contextlib import suppress
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 from onnx.inliner import inline_local_functions
+from onnx.shape_inference import infer_shapes
 
 from onnxruntime import InferenceSession, NodeArg
 from onnxruntime.backend.provider_names import OF_OPENVINO
@@ -35,6 +36,7 @@ class Graph:
     def __init__(self, model: ModelProto) -> None:
         if model.functions:
             model = inline_local_functions(model)
+        self.model = model
         self.nodes = list(model.graph.node)
         self.inputs: list[str] = []
         self.outputs = {value.name for value in model.graph.output}
@@ -53,6 +55,7 @@ class Graph:
     def _add_values(self, graph: GraphProto) -> None:
         for tensor in graph.initializer:
             self._add_constant(tensor.name, tensor)
+
         for value in graph.input:
             if value.name not in self.constants:
                 self.inputs.append(value.name)
@@ -69,7 +72,8 @@ class Graph:
         self.ranks[name] = len(tensor.dims)
         if 0 in tensor.dims:
             self.without_elements.add(name)
-        if tensor.data_type in _NUMERIC and tensor.data_location != TensorProto.EXTERNAL:
+        is_external = tensor.data_location == TensorProto.EXTERNAL
+        if tensor.data_type in _NUMERIC and not is_external:
             with suppress(ValueError, TypeError):  # a tensor without its weights
                 self.numbers[name] = numpy_helper.to_array(tensor)
 
@@ -97,7 +101,9 @@ class Graph:
 
     def producer(self, node: NodeProto) -> NodeProto | None:
         """Return the node that computes the first input of a node."""
-        return self.producers.get(node.input[0]) if node.input else None
+        if not node.input:
+            return None
+        return self.producers.get(node.input[0])
 
     def type_of(self, name: str) -> int:
         """Return the type of a value, 0 if the model does not show it."""
@@ -135,6 +141,8 @@ class Parts:
 
     def __init__(self, graph: Graph, session: InferenceSession) -> None:
         self._graph = graph
+        self._inputs = session.get_inputs()
+        self._shapes: dict[str, list[int]] | None = None
         self._part_of: dict[tuple[str, str], int | None] = {}  # by node; None if several nodes have the name
         of_openvino = []
         for number, part in enumerate(session.get_provider_graph_assignment_info()):
@@ -148,14 +156,18 @@ class Parts:
         self.are_none = True not in of_openvino
         self.is_whole = of_openvino == [True]  # whether the EP compiles the graph as a whole
         #: Whether the shape of a value that crosses can differ between runs.
-        self.are_dynamic = _are_dynamic(session.get_inputs()) or _are_dynamic(session.get_outputs())
-        if not self.is_whole:
-            self.are_dynamic = self.are_dynamic or graph.has_sizes_from_values
+        self.are_dynamic = _are_dynamic(self._inputs)
+        if _are_dynamic(session.get_outputs()):
+            self.are_dynamic = True
+        if graph.has_sizes_from_values and not self.is_whole:
+            self.are_dynamic = True
 
     def crosses(self, value: str) -> bool:
         """Return whether a value can leave or enter a part."""
         graph = self._graph
-        return value in graph.outputs or value in graph.inputs or self.enters(value)
+        if value in graph.outputs or value in graph.inputs:
+            return True
+        return self.enters(value)
 
     def enters(self, value: str) -> bool:
         """Return whether a value that a node computes can enter a part."""
@@ -170,6 +182,34 @@ class Parts:
                 # ORT has removed a node without a record, or replaced it by nodes that can be in any part.
                 parts.add(self._part_of.get(_key(node)))
         return len(parts) > 1 or None in parts
+
+    def shape_of(self, value: str) -> list[int]:
+        """Return the shape of a value in a session without free dimensions, an empty one if it is not known."""
+        if self._shapes is None:
+            self._shapes = self._infer_shapes()
+        return self._shapes.get(value, [])
+
+    def _infer_shapes(self) -> dict[str, list[int]]:
+        model = ModelProto()
+        model.CopyFrom(self._graph.model)
+        del model.graph.value_info[:]
+        sizes_of = {}
+        for node in self._inputs:
+            sizes_of[node.name] = node.shape
+        for value in model.graph.input:
+            sizes = sizes_of.get(value.name, ())
+            dimensions = value.type.tensor_type.shape.dim
+            for dimension, size in zip(dimensions, sizes, strict=False):
+                dimension.dim_value = size
+
+        inferred = infer_shapes(model, data_prop=True)
+        found = {}
+        for value in inferred.graph.value_info:
+            sizes = []
+            for dimension in value.type.tensor_type.shape.dim:
+                sizes.append(dimension.dim_value)
+            found[value.name] = sizes
+        return found
 
     def _is_folded(self, node: NodeProto) -> bool:
         """Return whether ORT has computed a node when it created the session."""

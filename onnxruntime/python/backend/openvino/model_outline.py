@@ -34,9 +34,17 @@ def _graph(content: bytes | mmap.mmap, begin: int, limit: int) -> bytes:
     kept = []
     for number, start, value, end in _fields(content, begin, limit):
         if number == _INITIALIZER and end - value > _LARGEST:
-            fields = [content[first:last] for of, first, _, last in _fields(content, value, end) if of in _KEPT]
-            kept.append(_field(_INITIALIZER, b"".join(fields)))
+            tensor = _without_weights(content, value, end)
+            kept.append(_field(_INITIALIZER, tensor))
         else:
+            kept.append(content[start:end])
+    return b"".join(kept)
+
+
+def _without_weights(content: bytes | mmap.mmap, begin: int, limit: int) -> bytes:
+    kept = []
+    for number, start, _, end in _fields(content, begin, limit):
+        if number in _KEPT:
             kept.append(content[start:end])
     return b"".join(kept)
 

@@ -57,7 +57,8 @@ def _create_checked(
     create_session: Callable[[], InferenceSession], origin: Origin, permit: Permit
 ) -> tuple[InferenceSession | None, str]:
     """Create a session, and return it with the reason why the EP is not right for the model, ``""`` if it is right."""
-    kind = permit.kinds[min(OF_OPENVINO.intersection(permit.providers))]
+    names = OF_OPENVINO.intersection(permit.providers)
+    kind = permit.kinds[min(names)]
     form = unsafe_models.FORMS[kind]
     try:
         graph = Graph(origin.outline())

@@ -5,9 +5,6 @@
 """Finds structures with which the OpenVINO EP returns wrong values, or writes into memory of the caller.
 
 The program ``backend_openvino_graphs.py``, next to the tests, found them. Run it again for another release.
-
-Optimizers of ORT and of OpenVINO remove nodes that only copy. So a *copy* is a value that is computed from another one
-by operators that can be such nodes.
 """
 
 from __future__ import annotations
@@ -18,6 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from onnx import NodeProto, TensorProto
 
+from onnxruntime.backend.openvino import copies
+from onnxruntime.backend.openvino.copies import COPIES, REDUCE, SUBGRAPHS
 from onnxruntime.backend.openvino.model_graph import Graph, Parts, attribute_of, names_in
 
 # The examined releases, which are those of parallel_models.py.
@@ -25,27 +24,8 @@ BUILT_IN, PLUGIN = "onnxruntime-openvino 1.24.1", "onnxruntime-ep-openvino 1.8.1
 FORMS = {"built-in": BUILT_IN, "plugin": PLUGIN}
 BOTH = (BUILT_IN, PLUGIN)
 
-_SUBGRAPHS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
-_CASTS = _SUBGRAPHS | {"Cast", "CastLike"}
-# Operators that return an input if all other inputs are this number.
-_NEUTRAL = {
-    **dict.fromkeys(("Add", "Sub", "Or", "Xor", "BitShift", "BitwiseOr", "BitwiseXor"), 0),
-    **dict.fromkeys(("Mul", "Div", "Pow", "And"), 1),
-}
-# Operators that return an input if all other inputs are equal to it.
-_SELECTIONS = frozenset(("And", "BitwiseAnd", "BitwiseOr", "Max", "Mean", "Min", "Or", "Sum"))
-_REDUCE = frozenset(["ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"])
-# Operators that return their first input if the attributes and the other inputs are certain ones.
-_OF_FIRST = """
-    AveragePool BitwiseNot Cast CastLike Ceil CenterCropPad Clip Compress DepthToSpace Dropout Expand Flatten Floor
-    Gather GatherElements GatherND Identity LpPool MaxPool Mod Neg Not Pad Reciprocal ReduceLogSumExp Reshape Resize
-    ReverseSequence Round Slice SpaceToDepth Split Squeeze Tile Transpose Trilu Unsqueeze Upsample
-"""
-_OF_FIRST = _REDUCE.union(_OF_FIRST.split())
-_OF_ANY = _SUBGRAPHS.union(("Concat", "Scatter", "ScatterElements", "ScatterND"))
-_COPIES = _OF_FIRST.union(_OF_ANY, _NEUTRAL, _SELECTIONS, ("Where",))
-_MAY_BE_SCALAR = _SUBGRAPHS.union(("Gather", "Reshape", "Size", "Squeeze", "Expand"), _REDUCE)
-_KEEP_SCALARS = _COPIES.difference(("Unsqueeze", "Concat")).union(("Abs", "Relu"))
+_MAY_BE_SCALAR = SUBGRAPHS.union(("Gather", "Reshape", "Size", "Squeeze", "Expand"), REDUCE)
+_KEEP_SCALARS = COPIES.difference(("Unsqueeze", "Concat")).union(("Abs", "Relu"))
 # By operator, the inputs whose values it does not need.
 _NOT_READ = {
     "Shape": (0,),
@@ -72,11 +52,6 @@ class Structure(NamedTuple):
     in_memory: bool = True  # whether the defect concerns memory. Then it is refused for other releases, too
 
 
-class _Copy(NamedTuple):
-    kinds: frozenset[int]  # the types of the values of which it is a copy
-    has_cast: bool  # whether a cast is between them
-
-
 def problem(structures: tuple[Structure, ...], form: str, examined: bool, *facts: object) -> str:
     """Return which structure a model has, the defect, and what to do; ``""`` if it has none.
 
@@ -90,95 +65,6 @@ def problem(structures: tuple[Structure, ...], form: str, examined: bool, *facts
         if place:
             return f"{place} {structure.effect} ({form}). {structure.step}"
     return ""
-
-
-def _copies(graph: Graph, parts: Parts) -> str:
-    """Find a value that leaves a part as a copy, with a cast, of a value of the same type that enters the part."""
-    if not parts.are_dynamic:
-        return ""
-    copies = {}
-    for name in graph.inputs:
-        copies[name] = _Copy(frozenset({_kind_of(graph, name)}), False)
-
-    for node in graph.nodes:
-        found = _copied(graph, node, copies)
-        for name in node.output:
-            if name in graph.constants:
-                continue
-            kind = _kind_of(graph, name)
-            if found is not None:
-                is_same = not kind or not found.kinds.isdisjoint((kind, 0))
-                if found.has_cast and is_same and parts.crosses(name):
-                    return f"the output '{name}'" if name in graph.outputs else f"the value '{name}'"
-                copies[name] = found
-            if parts.enters(name):
-                known = found or _Copy(frozenset(), False)
-                copies[name] = known._replace(kinds=known.kinds | {kind})
-    return ""
-
-
-def _copied(graph: Graph, node: NodeProto, copies: dict[str, _Copy]) -> _Copy | None:
-    """Return of which values the outputs of a node can be copies."""
-    if node.op_type == "If":
-        found = _copied_by_branches(graph, node, copies)
-    else:
-        found = []
-        for name in _sources(graph, node):
-            if name in copies:
-                found.append(copies[name])
-    if not found:
-        return None
-    kinds: frozenset[int] = frozenset()
-    has_cast = node.op_type in _CASTS
-    for copy in found:
-        kinds |= copy.kinds
-        has_cast = has_cast or copy.has_cast
-    return _Copy(kinds, has_cast)
-
-
-def _copied_by_branches(graph: Graph, node: NodeProto, copies: dict[str, _Copy]) -> list[_Copy]:
-    inner = dict(copies)
-    found = []
-    for attribute in node.attribute:
-        for of_branch in attribute.g.node:
-            copy = _copied(graph, of_branch, inner)
-            if copy is not None:
-                inner.update(dict.fromkeys(of_branch.output, copy))
-        for output in attribute.g.output:
-            if output.name in inner:
-                found.append(inner[output.name])
-    return found
-
-
-def _sources(graph: Graph, node: NodeProto) -> list[str]:
-    """Return the values of which the outputs of a node can be copies, if it is not an If."""
-    operator = node.op_type
-    if operator in _OF_FIRST:
-        return list(node.input[:1])
-    if operator == "Where":
-        return list(node.input[1:])
-    varying = [name for name in names_in(node) if name not in graph.constants]
-    if operator in _OF_ANY:
-        return varying
-    if operator in _SELECTIONS and len(varying) > 1:
-        return varying
-    if operator in _NEUTRAL and len(varying) == 1:
-        return [] if _has_other_numbers(graph, node) else varying
-    return varying if operator in _SELECTIONS else []
-
-
-def _has_other_numbers(graph: Graph, node: NodeProto) -> bool:
-    """Return whether a constant input of a node is known not to be the neutral number of its operator."""
-    for name in node.input:
-        numbers = graph.numbers.get(name)
-        if numbers is not None and (numbers != _NEUTRAL[node.op_type]).any():
-            return True
-    return False
-
-
-def _kind_of(graph: Graph, name: str) -> int:
-    kind = graph.type_of(name)
-    return TensorProto.UINT8 if kind == TensorProto.BOOL else kind  # the EP does not distinguish them
 
 
 def _not_read(graph: Graph, parts: Parts) -> str:
@@ -203,7 +89,7 @@ def _read_by(graph: Graph, node: NodeProto) -> set[str]:
     """Return the values that the EP needs for a node whose outputs it needs."""
     if node.op_type == "If":
         return _read_by_branches(graph, node)
-    if node.op_type in _SUBGRAPHS:
+    if node.op_type in SUBGRAPHS:
         return set()
     skipped = _NOT_READ.get(node.op_type, ())
     if node.op_type == "Where" and node.input[0] in graph.constants:
@@ -222,7 +108,7 @@ def _read_by_branches(graph: Graph, node: NodeProto) -> set[str]:
                 needed |= _read_by(graph, inner)
         read |= needed
     # ORT or the EP may compute the condition when it compiles the graph, or see that the branches are equal.
-    is_decided = graph.follows_from_shapes(node.input[0]) or operators <= _COPIES
+    is_decided = graph.follows_from_shapes(node.input[0]) or operators <= COPIES
     return set() if is_decided else read
 
 
@@ -233,7 +119,7 @@ def joined(graph: Graph, parts: Parts) -> str:
     """
     received = set(graph.inputs)
     for node in graph.nodes if parts.are_dynamic else ():
-        is_copy = not received.isdisjoint(node.input) and node.op_type in _COPIES
+        is_copy = not received.isdisjoint(node.input) and node.op_type in COPIES
         if is_copy and node.op_type == "Concat":
             return node.output[0]
         for name in node.output:
@@ -253,7 +139,7 @@ def _abs_of_concat(graph: Graph, parts: Parts) -> str:
         for name in node.input:
             if name in concat_of and node.op_type == "Abs":
                 of_abs.add(concat_of[name])
-            if name in concat_of and node.op_type in _COPIES:
+            if name in concat_of and node.op_type in COPIES:
                 concat_of.update(dict.fromkeys(node.output, concat_of[name]))
     for name, source in concat_of.items():
         if source in of_abs and parts.crosses(name):
@@ -261,9 +147,41 @@ def _abs_of_concat(graph: Graph, parts: Parts) -> str:
     return ""
 
 
+def _attention(graph: Graph, parts: Parts) -> str:
+    """Find an attention that can have as many heads as tokens."""
+    for node in graph.nodes:
+        if node.op_type != "Transpose" or parts.are_dynamic:
+            continue
+        weighted = _before_identities(graph, node)
+        if weighted is None or weighted.op_type != "MatMul":
+            continue
+        weights = _before_identities(graph, weighted)
+        if weights is None or weights.op_type != "Softmax":
+            continue
+        shape = parts.shape_of(weighted.output[0])
+        if len(shape) != 4:
+            continue
+        heads, tokens = shape[1:3]
+        is_known = heads > 0 and tokens > 0
+        if not is_known or heads == tokens > 1:
+            return _named(node)
+    return ""
+
+
+def _before_identities(graph: Graph, node: NodeProto) -> NodeProto | None:
+    """Return the node that computes the first input of a node, without nodes that return their input."""
+    producer = graph.producer(node)
+    while producer is not None and producer.op_type in ("Identity", "Dropout", "Cast"):
+        producer = graph.producer(producer)
+    return producer
+
+
 def _of_one_input(graph: Graph) -> str:
+    operators = {"Sum", "Max", "Min"}
+    if len(graph.nodes) > 1:
+        operators.add("Mean")
     for node in graph.all_nodes():
-        if node.op_type in ("Sum", "Max", "Min") and len(node.input) == 1:
+        if node.op_type in operators and len(node.input) == 1:
             return _named(node)
     return ""
 
@@ -287,7 +205,7 @@ def _expanded_scalar(graph: Graph) -> str:
             continue
         if node.op_type == "Shape" and scalars.issuperset(used):
             shapes_of_scalars.update(node.output)
-        if node.op_type in _COPIES and shapes_of_scalars.issuperset(used):
+        if node.op_type in COPIES and shapes_of_scalars.issuperset(used):
             shapes_of_scalars.update(node.output)
         keeps = node.op_type in _KEEP_SCALARS and scalars.issuperset(used)
         if keeps or node.op_type in _MAY_BE_SCALAR:
@@ -301,7 +219,7 @@ def _reduced_concat(graph: Graph) -> str:
     """Find a reduction of the axis along which a Concat joins."""
     for node in graph.all_nodes():
         producer = graph.producer(node)
-        if node.op_type not in _REDUCE or producer is None or producer.op_type != "Concat":
+        if node.op_type not in REDUCE or producer is None or producer.op_type != "Concat":
             continue
         joined = attribute_of(producer, "axis")
         reduced = _axes(graph, node)
@@ -318,7 +236,7 @@ def _reduced_unsqueeze(graph: Graph) -> str:
     """Find a reduction that keeps its dimensions, before a dimension of size 1 that another node adds."""
     for node in graph.all_nodes():
         producer = graph.producer(node)
-        if node.op_type not in _REDUCE or producer is None or not attribute_of(node, "keepdims", 1):
+        if node.op_type not in REDUCE or producer is None or not attribute_of(node, "keepdims", 1):
             continue
         added = _axes(graph, producer)
         if producer.op_type == "Unsqueeze":
@@ -405,7 +323,7 @@ OF_MODELS = (
 #: The structures that depend on the parts that the EP compiles.
 OF_PARTS = (
     Structure(
-        _copies,
+        copies.cast_copy,
         BOTH,
         "is a copy, with a cast, of a value that the EP receives. A run writes into arrays of earlier runs",
         "Remove the cast or the output",
@@ -422,5 +340,11 @@ OF_PARTS = (
         "is an output of Concat and the input of Abs. The EP returns the output of Abs in its place",
         "Compute the absolute values of the inputs of Concat",
         in_memory=False,
+    ),
+    Structure(
+        _attention,
+        BOTH,
+        "is of an attention that can have as many heads as tokens. The EP mixes them up, and equal runs can differ",
+        "Use other sizes, or free dimensions",
     ),
 )

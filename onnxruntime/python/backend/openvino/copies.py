@@ -1,0 +1,142 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Finds the values of a graph that are copies of others.
+
+Optimizers of ORT and of OpenVINO remove nodes that only copy. So a *copy* is a value that is computed from another one
+by operators that can be such nodes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from onnx import NodeProto, TensorProto
+
+from onnxruntime.backend.openvino.model_graph import Graph, Parts, names_in
+
+SUBGRAPHS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
+_CASTS = SUBGRAPHS | {"Cast", "CastLike"}
+# Operators that return an input if all other inputs are this number.
+_NEUTRAL = {
+    **dict.fromkeys(("Add", "Sub", "Or", "Xor", "BitShift", "BitwiseOr", "BitwiseXor"), 0),
+    **dict.fromkeys(("Mul", "Div", "Pow", "And"), 1),
+}
+# Operators that return an input if all other inputs are equal to it.
+_SELECTIONS = frozenset(("And", "BitwiseAnd", "BitwiseOr", "Max", "Mean", "Min", "Or", "Sum"))
+REDUCE = frozenset(["ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"])
+# Operators that return their first input if the attributes and the other inputs are certain ones.
+_OF_FIRST = """
+    AveragePool BitwiseNot Cast CastLike Ceil CenterCropPad Clip Compress DepthToSpace Dropout Expand Flatten Floor
+    Gather GatherElements GatherND Identity LpPool MaxPool Mod Neg Not Pad Reciprocal ReduceLogSumExp Reshape Resize
+    ReverseSequence Round Slice SpaceToDepth Split Squeeze Tile Transpose Trilu Unsqueeze Upsample
+"""
+_OF_FIRST = REDUCE.union(_OF_FIRST.split())
+_OF_ANY = SUBGRAPHS.union(("Concat", "Scatter", "ScatterElements", "ScatterND"))
+COPIES = _OF_FIRST.union(_OF_ANY, _NEUTRAL, _SELECTIONS, ("Where",))
+
+
+class _Copy(NamedTuple):
+    kinds: frozenset[int]  # the types of the values of which it is a copy
+    has_cast: bool  # whether a cast is between them
+
+
+def cast_copy(graph: Graph, parts: Parts) -> str:
+    """Find a value that leaves a part as a copy, with a cast, of a value of the same type that enters the part."""
+    if not parts.are_dynamic:
+        return ""
+    copies = {}
+    for name in graph.inputs:
+        copies[name] = _Copy(frozenset({_kind_of(graph, name)}), False)
+
+    for node in graph.nodes:
+        found = _copied(graph, node, copies)
+        for name in node.output:
+            if name in graph.constants:
+                continue
+            kind = _kind_of(graph, name)
+            if found is not None:
+                is_same = kind == 0 or not found.kinds.isdisjoint((kind, 0))
+                if found.has_cast and is_same and parts.crosses(name):
+                    what = "value"
+                    if name in graph.outputs:
+                        what = "output"
+                    return f"the {what} '{name}'"
+                copies[name] = found
+            if parts.enters(name):
+                known = found or _Copy(frozenset(), False)
+                copies[name] = known._replace(kinds=known.kinds | {kind})
+    return ""
+
+
+def _copied(graph: Graph, node: NodeProto, copies: dict[str, _Copy]) -> _Copy | None:
+    """Return of which values the outputs of a node can be copies."""
+    if node.op_type == "If":
+        found = _copied_by_branches(graph, node, copies)
+    else:
+        found = []
+        for name in _sources(graph, node):
+            if name in copies:
+                found.append(copies[name])
+    if not found:
+        return None
+    kinds: frozenset[int] = frozenset()
+    has_cast = node.op_type in _CASTS
+    for copy in found:
+        kinds |= copy.kinds
+        has_cast = has_cast or copy.has_cast
+    return _Copy(kinds, has_cast)
+
+
+def _copied_by_branches(graph: Graph, node: NodeProto, copies: dict[str, _Copy]) -> list[_Copy]:
+    inner = dict(copies)
+    found = []
+    for attribute in node.attribute:
+        for of_branch in attribute.g.node:
+            copy = _copied(graph, of_branch, inner)
+            if copy is not None:
+                inner.update(dict.fromkeys(of_branch.output, copy))
+        for output in attribute.g.output:
+            if output.name in inner:
+                found.append(inner[output.name])
+    return found
+
+
+def _sources(graph: Graph, node: NodeProto) -> list[str]:
+    """Return the values of which the outputs of a node can be copies, if it is not an If."""
+    operator = node.op_type
+    if operator in _OF_FIRST:
+        return list(node.input[:1])
+    if operator == "Where":
+        return list(node.input[1:])
+    varying = []
+    for name in names_in(node):
+        if name not in graph.constants:
+            varying.append(name)
+
+    if operator in _OF_ANY:
+        return varying
+    if operator in _SELECTIONS and len(varying) > 1:
+        return varying
+    if operator in _NEUTRAL and len(varying) == 1:
+        if _has_other_numbers(graph, node):
+            return []
+        return varying
+    if operator in _SELECTIONS:
+        return varying
+    return []
+
+
+def _has_other_numbers(graph: Graph, node: NodeProto) -> bool:
+    """Return whether a constant input of a node is known not to be the neutral number of its operator."""
+    for name in node.input:
+        numbers = graph.numbers.get(name)
+        if numbers is not None and (numbers != _NEUTRAL[node.op_type]).any():
+            return True
+    return False
+
+
+def _kind_of(graph: Graph, name: str) -> int:
+    kind = graph.type_of(name)
+    return TensorProto.UINT8 if kind == TensorProto.BOOL else kind  # the EP does not distinguish them
