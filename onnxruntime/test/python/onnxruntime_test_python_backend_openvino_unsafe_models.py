@@ -54,6 +54,7 @@ REFUSED = {
     "(float[1,2,3,4] x, int64[4] r) => (float[A,B,C,D] y) { y = Tile(x, r) }": (TILE, {BUILT_IN, PLUGIN}),
     "(float x) => (float y) <int64[0] e = {}> { y = Expand(x, e) }": (SCALAR, {BUILT_IN, PLUGIN}),
     "(float x) => (float y) { s = Shape(x) y = Expand(x, s) }": (SCALAR, {BUILT_IN, PLUGIN}),
+    "(int8 x) => (int64[0] y) { y = Shape(x) }": ("is the shape of a scalar", {BUILT_IN}),
     "(float[2] x) => (float[4] y, float[4] z) { y = Concat<axis=0>(x, x) z = Abs(y) }": (ABS, {BUILT_IN, PLUGIN}),
     "(float[2] x) => (float[1] y) <int64[1] a = {0}> { z = Concat<axis=0>(x, x) y = ReduceMax(z, a) }": (
         "reduces the axis of a Concat",

@@ -215,6 +215,13 @@ def _expanded_scalar(graph: Graph) -> str:
     return ""
 
 
+def _shape_of_scalar(graph: Graph) -> str:
+    for node in graph.all_nodes():
+        if node.op_type == "Shape" and graph.ranks.get(node.input[0]) == 0:
+            return _named(node)
+    return ""
+
+
 def _reduced_concat(graph: Graph) -> str:
     """Find a reduction of the axis along which a Concat joins."""
     for node in graph.all_nodes():
@@ -296,6 +303,12 @@ OF_MODELS = (
         _expanded_scalar,
         BOTH,
         "expands a scalar to a scalar. The EP terminates the process, or returns another shape",
+        "Remove the node",
+    ),
+    Structure(
+        _shape_of_scalar,
+        (BUILT_IN,),
+        "is the shape of a scalar, which has no elements. The EP can terminate the process",
         "Remove the node",
     ),
     Structure(
