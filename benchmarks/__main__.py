@@ -124,7 +124,8 @@ def main() -> int:
         arguments.json.write_text(json.dumps(result, indent=1) + "\n")
     if arguments.record:
         file = Path("build", f"{(arguments.json or Path('bench')).stem}-record.json")
-        print(*record.slower_rows(record.read(file), result), sep="\n")
+        for line in record.slower_rows(record.read(file), result):
+            print(line)
         record.add(file, result)
     if arguments.document:
         report.write_document(arguments.document, rows, here, arguments.table or "")
