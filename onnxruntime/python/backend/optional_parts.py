@@ -81,6 +81,8 @@ PARTS = (
 )
 SUGGESTIONS = "refusals.suggestions"  # the module for errors and warnings
 _BY_NAME = {part.name: part for part in PARTS}
+# Sessions with other EPs, such as the CPU EP, use no part.
+_PROVIDERS = frozenset().union(*(part.providers | part.also_for | part.switches.keys() for part in PARTS))
 
 
 @cache
@@ -118,6 +120,7 @@ def function(text: str) -> Callable:
     return getattr(importlib.import_module(f"{_PACKAGE}.{module}"), name)
 
 
+@cache
 def absence_for_keyword(keyword: str) -> str:
     """Return a sentence about the part that a keyword needs and this build does not contain, or ``""``."""
     for part in PARTS:
@@ -133,6 +136,9 @@ def absence_for(provider: str, options_on: Container[str] = ()) -> tuple[str, st
 
     :param options_on: the options of the EP that are on.
     """
+    if provider not in _PROVIDERS:
+        return "", ""
+
     for part in PARTS:
         switch = part.switches.get(provider, "")
         is_on = switch != "" and switch in options_on
@@ -150,6 +156,9 @@ def of_session(providers: Iterable[str], switched_on: Iterable[str]) -> list[Par
     :param switched_on: those with an option on that needs a part.
     """
     used = []
+    if _PROVIDERS.isdisjoint(providers):
+        return used
+
     for part in PARTS:
         is_needed = not part.providers.isdisjoint(providers)
         if not part.switches.keys().isdisjoint(switched_on):
