@@ -112,7 +112,8 @@ class ConformanceTest(unittest.TestCase):
         expected = dict.fromkeys(("cpu", "layout", "refused", "wrong"), both)
         self.assertEqual(operators, expected | {"two_models": {"Neg": 2, "Abs": 2}})
         (first, _) = found["two_models"]["models"]
-        self.assertEqual(first["operators"], {})
+        if "OpenVINOExecutionProvider" not in first["providers"]:  # whose nodes are recorded in each session
+            self.assertEqual(first["operators"], {})
         self.assertEqual(first["configuration"], {"session_config": {"session.intra_op.allow_spinning": "0"}})
         for line in lines:
             self.assertEqual((line["onnxruntime"], line["onnx"]), (onnxruntime.__version__, onnx.__version__))

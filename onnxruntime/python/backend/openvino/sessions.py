@@ -62,9 +62,9 @@ def _create_checked(
     form = unsafe_models.FORMS[kind]
     try:
         graph = Graph(origin.outline())
-    except Exception as error:
+    except Exception:
         session = create_session()  # ORT's error is better if the file is not a model
-        return session, f"the backend cannot check it: {error} ({form}). Pass a model in ONNX format"
+        return session, f"the backend cannot check a model that is not in ONNX format ({form}). Pass one that is"
     problem = unsafe_models.problem(unsafe_models.OF_MODELS, form, True, graph)
     if problem:
         return None, problem
