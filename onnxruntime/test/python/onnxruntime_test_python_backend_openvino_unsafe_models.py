@@ -32,6 +32,9 @@ IDENTITIES = """<then_branch = t () => (float[N] v) { v = Identity(x) }, else_br
     w = Identity(x) }>"""
 ATTENTION = """(float[1,2,TOKENS,4] q, float[1,2,4,TOKENS] k, float[1,2,TOKENS,4] v) => (float[1,TOKENS,2,4] y) {
     m = MatMul(q, k) p = Softmax(m) o = MatMul(p, v) y = Transpose<perm=[0,2,1,3]>(o) }"""
+BRANCH = """(bool b, float[N] u) => (float[A] y) { x = Exp(u) c = If(b) <
+    then_branch = t () => (float[N] v) { v = COPY },
+    else_branch = e () => (float[N] w) { w = Exp(x) }> y = Relu(c) }"""
 # By model, the structure, and the forms of the EP for which it is refused.
 REFUSED = {
     "(float[N] x) => (float[A] y) { y = Cast<to=1>(x) }": (COPY, {BUILT_IN, PLUGIN}),
@@ -43,6 +46,7 @@ REFUSED = {
         {BUILT_IN, PLUGIN},
     ),
     f"(float[N] x, bool b) => (float[A] y) {{ y = If(b) {IDENTITIES} }}": (COPY, {BUILT_IN, PLUGIN}),
+    BRANCH.replace("COPY", "Identity(x)"): ("has a branch that returns", {BUILT_IN}),
     "(float[2] a, float[2] b) => (float[2] y) { y = Neg(b) }": (NOT_READ, {BUILT_IN}),
     "(float[2] a, float[3] b) => (float[3] y) { y = CastLike(b, a) }": (NOT_READ, {BUILT_IN}),
     "(float[2] a, float[2] b) => (float[2] y) { dead = Abs(a) y = Neg(b) }": (NOT_READ, {BUILT_IN}),
@@ -72,6 +76,8 @@ REFUSED = {
     ),
 }
 PERMITTED = (
+    BRANCH.replace("N", "2").replace("A]", "2]").replace("COPY", "Identity(x)"),
+    BRANCH.replace("COPY", "Sin(x)"),
     "(float[2] x) => (float[2] y) { y = Mean(x) }",
     ATTENTION.replace("TOKENS", "3"),
     ATTENTION.replace("TOKENS", "N"),

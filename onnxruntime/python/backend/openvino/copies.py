@@ -76,7 +76,7 @@ def _copied(graph: Graph, node: NodeProto, copies: dict[str, _Copy]) -> _Copy | 
         found = _copied_by_branches(graph, node, copies)
     else:
         found = []
-        for name in _sources(graph, node):
+        for name in sources(graph, node):
             if name in copies:
                 found.append(copies[name])
     if not found:
@@ -103,7 +103,7 @@ def _copied_by_branches(graph: Graph, node: NodeProto, copies: dict[str, _Copy])
     return found
 
 
-def _sources(graph: Graph, node: NodeProto) -> list[str]:
+def sources(graph: Graph, node: NodeProto) -> list[str]:
     """Return the values of which the outputs of a node can be copies, if it is not an If."""
     operator = node.op_type
     if operator in _OF_FIRST:

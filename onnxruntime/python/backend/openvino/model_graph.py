@@ -144,6 +144,7 @@ class Parts:
         self._inputs = session.get_inputs()
         self._shapes: dict[str, list[int]] | None = None
         self._part_of: dict[tuple[str, str], int | None] = {}  # by node; None if several nodes have the name
+        self.operators: set[str] = set()  # of the nodes of all parts
         of_openvino = []
         for number, part in enumerate(session.get_provider_graph_assignment_info()):
             of_openvino.append(part.ep_name in OF_OPENVINO)
@@ -151,6 +152,8 @@ class Parts:
                 key = _key(node)
                 is_unique = node.name != "" and key not in self._part_of
                 self._part_of[key] = None
+                if of_openvino[-1]:
+                    self.operators.add(node.op_type)
                 if is_unique:
                     self._part_of[key] = number
         self.are_none = True not in of_openvino

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from onnx import NodeProto, TensorProto
+from onnx import GraphProto, NodeProto, TensorProto
 
 from onnxruntime.backend.openvino import copies
 from onnxruntime.backend.openvino.copies import COPIES, REDUCE, SUBGRAPHS
@@ -110,6 +110,26 @@ def _read_by_branches(graph: Graph, node: NodeProto) -> set[str]:
     # ORT or the EP may compute the condition when it compiles the graph, or see that the branches are equal.
     is_decided = graph.follows_from_shapes(node.input[0]) or operators <= COPIES
     return set() if is_decided else read
+
+
+def _branch(graph: Graph, parts: Parts) -> str:
+    """Find an If with a branch that returns a copy of a value from outside."""
+    if not parts.are_dynamic or "If" not in parts.operators:
+        return ""
+    for node in graph.nodes:
+        for attribute in node.attribute:
+            if node.op_type == "If" and _returns_captured(graph, attribute.g):
+                return _named(node)
+    return ""
+
+
+def _returns_captured(graph: Graph, branch: GraphProto) -> bool:
+    computed = graph.constants | {tensor.name for tensor in branch.initializer}
+    for node in branch.node:
+        if computed.issuperset(copies.sources(graph, node)):
+            computed.update(node.output)
+    returned = {output.name for output in branch.output}
+    return not returned <= computed
 
 
 def joined(graph: Graph, parts: Parts) -> str:
@@ -346,6 +366,12 @@ OF_PARTS = (
         (BUILT_IN,),
         "may not be read. The EP removes such an input, and reads later inputs from wrong arrays",
         "Remove it from the model, or make it the last input",
+    ),
+    Structure(
+        _branch,
+        (BUILT_IN,),
+        "has a branch that returns a copy of a value from outside. The EP overwrites this value",
+        "Compute the output of the branch",
     ),
     Structure(
         _abs_of_concat,
