@@ -44,6 +44,7 @@ from onnxruntime import InferenceSession, SessionOptions
 
 _BATCH = 100  # graphs of one process
 _SECONDS = 60  # for one graph
+_MORE_RUNS = 20  # with new values, in one thread
 RIGHT, WRONG, MEMORY = "right", "wrong values", "changed memory"
 IN_PARALLEL = "in parallel"
 REFUSED, NO_SESSION, FAILED = "refused", "no session", "failed run"
@@ -144,6 +145,11 @@ def _problem(
             for array, before, what in kept:
                 if array.tobytes() != before:
                     return MEMORY, f"{what} was changed until run {number}"
+        for number in range(_MORE_RUNS):
+            arrays = graph.arrays(draw.choice(graph.sizes), draw)
+            expected = oracle.run(None, dict(zip(names, arrays, strict=True)))
+            if why := _difference(run(arrays), expected, graph):
+                return WRONG, f"later run {number}: {why}"
         return _problem_of_threads(run, oracle, graph, threads, runs)
     except Exception as error:
         return FAILED, f"{type(error).__name__}: {error}"
