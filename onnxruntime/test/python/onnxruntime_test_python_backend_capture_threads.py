@@ -166,13 +166,14 @@ class WorkerTest(unittest.TestCase):
         self.lock = locks.SessionLock(side_by_side=True)
         self.worker = graph_keys.Worker(self.lock, 0)
 
-    def signal_after(self, seconds: float, number: int, handler: Callable) -> None:
-        """Send a signal to this thread after a time."""
+    def signal_after(self, seconds: float, number: int, handler: Callable) -> threading.Timer:
+        """Send a signal to this thread after a time. Return the thread that sends it."""
         previous = signal.signal(number, handler)
         self.addCleanup(signal.signal, number, previous)
         timer = threading.Timer(seconds, signal.pthread_kill, (threading.get_ident(), number))
         timer.start()
         self.addCleanup(timer.join)
+        return timer
 
     def test_results_and_errors(self) -> None:
         self.assertEqual(self.worker.call(divmod, 7, 2), (3, 1))
@@ -185,11 +186,12 @@ class WorkerTest(unittest.TestCase):
         ended = []
 
         def work() -> None:
-            time.sleep(0.6)
+            for timer in timers:
+                timer.join()
+            time.sleep(0.3)
             ended.append(1)
 
-        for moment in (0.1, 0.2, 0.3):
-            self.signal_after(moment, signal.SIGINT, signal.default_int_handler)
+        timers = [self.signal_after(moment, signal.SIGINT, signal.default_int_handler) for moment in (0.1, 0.2, 0.3)]
         with self.assertRaises(KeyboardInterrupt), self.lock.alone():
             self.worker.call(work)
         self.assertEqual(ended, [1])
@@ -204,8 +206,8 @@ class WorkerTest(unittest.TestCase):
                     pass
                 handled.append(1)
 
-            self.signal_after(0.1, signal.SIGUSR1, handle)
-            call(None, self.worker.call, time.sleep, 0.4)
+            timer = self.signal_after(0.1, signal.SIGUSR1, handle)
+            call(None, self.worker.call, lambda timer=timer: (timer.join(), time.sleep(0.3)))
             self.assertEqual(handled, [1])
 
     def test_an_interrupt_at_each_step(self) -> None:
