@@ -162,6 +162,14 @@ class StructuresTest(unittest.TestCase):
         # ORT has removed Identity, or replaced it by a node that can be in any part.
         self.assertIn(COPY, problem_of(model, PLUGIN, [*on_cpu, (OPENVINO, [names[1]])]))
 
+    def test_a_loop_on_the_cpu_reads_its_inputs(self) -> None:
+        model = parsed("""(float[2] a, float[3,2] x) => (float[2] y, float[3,2] z) {
+            y, z = Scan<num_scan_inputs=1, body = b (float[2] s, float[2] n) => (float[2] t, float[2] u) {
+                t = Add(s, n) u = Identity(t) }>(a, x) }""")
+        body = (OPENVINO, [("", "Add"), ("", "Identity")])
+        self.assertEqual(problem_of(model, BUILT_IN, [body, (CPU, [("", "Scan")])]), "")
+        self.assertIn(NOT_READ, problem_of(model, BUILT_IN, [(OPENVINO, [("", "Scan")]), (CPU, [("", "Neg")])]))
+
     def test_parallel_runs(self) -> None:
         """Runs are not parallel if a Concat joins copies of inputs of dynamic shapes."""
         for text, expected in (

@@ -74,6 +74,9 @@ def _not_read(graph: Graph, parts: Parts) -> str:
         is_needed = not read.isdisjoint(node.output) or any(map(parts.enters, node.output))
         if is_needed:
             read.update(_read_by(graph, node))
+        is_loop = node.op_type in SUBGRAPHS and node.op_type != "If"
+        if is_loop and node.op_type not in parts.operators:  # on the CPU EP, which reads all inputs
+            read.update(names_in(node))
     if parts.is_whole:
         for name in graph.inputs[:-1]:  # the last one has no input after it
             if name not in read:
