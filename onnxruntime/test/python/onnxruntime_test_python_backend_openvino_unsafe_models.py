@@ -21,6 +21,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.openvino import unsafe_models
 from onnxruntime.backend.openvino.model_graph import Graph, Parts
 from onnxruntime.backend.openvino.model_outline import outline
@@ -255,6 +256,20 @@ class SessionsTest(unittest.TestCase):
     def test_random_graphs(self) -> None:
         found = [(seed, result, text) for seed, result, text in results(range(30), 2, 10) if result in (WRONG, MEMORY)]
         self.assertEqual(found, [])
+
+
+class RecordTest(unittest.TestCase):
+    @unittest.skipUnless(OPENVINO in onnxruntime.get_available_providers(), "requires the OpenVINO EP")
+    def test_the_record_of_nodes_cannot_be_off(self) -> None:
+        """The check of a model needs the record."""
+        key = "session.record_ep_graph_assignment_info"
+        model = parsed("(float[2] x) => (float[2] y) { y = Relu(x) }")
+        for options in ({OPENVINO: {}}, None):
+            with self.subTest(options), self.assertRaises(NotPermittedError) as raised:
+                onnxruntime.backend.prepare(model, provider_options=options, session_config={key: False})
+            self.assertEqual((raised.exception.keyword, raised.exception.key), ("session_config", key))
+            rep = onnxruntime.backend.prepare(model, provider_options=options, session_config={key: True})
+            self.assertIsNotNone(rep.node_assignment)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from functools import partial
 from onnxruntime import InferenceSession, IOBinding, SessionOptions
 from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
 from onnxruntime.backend.allowlist.rules import Permit
-from onnxruntime.backend.errors import warn
+from onnxruntime.backend.errors import reject, warn
 from onnxruntime.backend.openvino import parallel_models, unsafe_models
 from onnxruntime.backend.openvino.model_graph import Graph, Parts
 from onnxruntime.backend.openvino.replacement import Origin, cannot_renew
@@ -31,8 +31,12 @@ def create(
     create_session: Callable[[], InferenceSession], model: str | bytes, options: SessionOptions, permit: Permit
 ) -> InferenceSession:
     """Create a session whose inner session can be replaced, if the EP is right for the model."""
-    if parts.config_entry(options, RECORD_ASSIGNMENT) != "1":  # ORT would log a warning
-        options.add_session_config_entry(RECORD_ASSIGNMENT, "1")
+    if RECORD_ASSIGNMENT not in permit.session_config:
+        if parts.config_entry(options, RECORD_ASSIGNMENT) != "1":  # ORT would log a warning
+            options.add_session_config_entry(RECORD_ASSIGNMENT, "1")
+    elif permit.session_config[RECORD_ASSIGNMENT] != "1":
+        problem = f"{OPENVINO} needs this record for the check of the model. Omit the key, or use CPUExecutionProvider"
+        reject(problem, "session_config", "", RECORD_ASSIGNMENT)
     origin = Origin(model, create_session)  # before ORT reads the files
     session, problem = _create_checked(create_session, origin, permit)
     if problem:
