@@ -70,6 +70,8 @@ REFUSED = {
         {BUILT_IN, PLUGIN},
     ),
     "(int64[2] x) => (int64[2] y) { y = Clip(x) }": ("clips int64", {BUILT_IN}),
+    """(int64[2] x, bool b) => (int64[2] y) { c = If(b) <then_branch = t () => (int64[2] v) { v = Abs(x) },
+        else_branch = e () => (int64[2] w) { w = Sign(x) }> y = Clip(c) }""": ("clips int64", {BUILT_IN}),
     ATTENTION.replace("TOKENS", "2"): ("as many heads as tokens", {BUILT_IN, PLUGIN}),
     ATTENTION.replace("TOKENS", "2").replace("p = Softmax(m)", "w = Softmax(m) p = Identity(w)"): (
         "as many heads as tokens",

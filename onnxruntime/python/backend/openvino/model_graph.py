@@ -115,6 +115,9 @@ class Graph:
                 return TensorProto.INT64
             if node.op_type == "Cast":
                 return attribute_of(node, "to")
+            if node.op_type == "If":
+                place = list(node.output).index(name)
+                return node.attribute[0].g.output[place].type.tensor_type.elem_type
             place = 0
             if node.op_type in ("CastLike", "Where"):
                 place = 1
