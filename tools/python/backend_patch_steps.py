@@ -82,7 +82,6 @@ STEPS = (
             "runs_run_options.py",
             "session_opening.py",
             "session_presence.py",
-            "session_verification.py",
         ),
     ),
     Step(
@@ -98,6 +97,7 @@ STEPS = (
             "backend_test_observable_models.py",
             "exploits.py",
             "runs_values.py",
+            "session_verification.py",
             "session_failures.py",
             "session_model_versions.py",
         ),

@@ -25,7 +25,7 @@ from onnxruntime.backend.session import parts, state
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 _Entries = Mapping[str, str]  # of a run config
-_FastRun = Callable[[object, RunOptions], list | None]  # of the inputs and the run options
+_FastRun = Callable  # of the inputs and the run options
 _MOST_SETTINGS = 64  # of earlier runs. Each takes one or two kilobytes
 _LONGEST_KEPT = 256  # of a name or text in their arguments
 

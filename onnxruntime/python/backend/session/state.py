@@ -42,7 +42,7 @@ class SessionState:
         self.applied = None
         return applied
 
-    def keep(self, part: str, make: Callable[[], object]) -> object:
+    def keep(self, part: str, make: Callable) -> object:
         """Return the object that an optional part keeps for the session. The first call makes it."""
         kept = self._of_parts.get(part)
         if kept is None:
