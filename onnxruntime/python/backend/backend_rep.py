@@ -213,7 +213,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     def run_options(
         self,
-        run_config: Mapping[str, object] | None = None,
+        run_config: Mapping | None = None,
         **attributes,
     ) -> RunOptions:
         """
@@ -245,7 +245,7 @@ class OnnxRuntimeBackendRep(BackendRep):
             return nullcontext()
         return lock.alone()
 
-    def with_run_config(self, run_config: Mapping[str, object]) -> OnnxRuntimeBackendRep:
+    def with_run_config(self, run_config: Mapping) -> OnnxRuntimeBackendRep:
         """Return a new prepared model on the same session. The entries override prepared entries with the same key."""
         runs = self._ready()
         settings, without_effect = runs.settings.overridden_by(runs.circumstances, run_config)

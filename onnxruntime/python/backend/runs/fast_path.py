@@ -86,7 +86,7 @@ def of(
 
 def with_values(
     session: InferenceSession,
-    feeds: Mapping[str, object],
+    feeds: Mapping,
     outputs: list[str],
     options: RunOptions,
 ) -> list:

@@ -22,7 +22,7 @@ class RunSettings:
 
     def __init__(
         self,
-        attributes: Mapping[str, object],
+        attributes: Mapping,
         entries: Mapping[str, str],
     ) -> None:
         self.attributes = attributes
@@ -37,8 +37,8 @@ class RunSettings:
     def overridden_by(
         self,
         facts: Circumstances,
-        run_config: Mapping[str, object] | None,
-        attributes: Mapping[str, object] = NOTHING,
+        run_config: Mapping | None,
+        attributes: Mapping = NOTHING,
     ) -> tuple[RunSettings, dict[str, str]]:
         """Look up the settings of one run, which override these. Return a warning, too, for each key without effect."""
         for keyword in KEYWORDS:

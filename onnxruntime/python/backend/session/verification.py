@@ -25,8 +25,8 @@ class Applied(NamedTuple):
 
     configuration: Mapping[str, Mapping] = NOTHING  # as specified, by keyword argument
     provider_options: Mapping[str, _Texts] = NOTHING  # as ORT reports them
-    session_options: Mapping[str, object] = NOTHING  # as ORT reports them
-    unconfirmed: Mapping[str, Mapping[str, object]] = NOTHING
+    session_options: Mapping = NOTHING  # as ORT reports them
+    unconfirmed: Mapping[str, Mapping] = NOTHING
     warnings: tuple[str, ...] = ()
     extensions: tuple[str, ...] = ()
 
