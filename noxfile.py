@@ -5,10 +5,8 @@
 """The environments and tasks of this repository. ``nox -l`` lists them, and ``nox -s test`` runs one.
 
 An environment is a folder ``.nox/NAME`` with a wheel of this tree and the packages that pyproject.toml lists. After an
-edit of the backend, the wheel is installed again. If the packages change, nox creates the folder again.
-
-Tasks have variables: ``make try FILE=locks TEST="-k NAME"``, or ``nox -s try -- FILE=locks -k NAME``. The variable
-``BASE_cpu=onnxruntime==1.30.0`` selects another stock wheel for the environment ``cpu``.
+edit of the backend or of the packages, nox updates it. Tasks have variables: ``make try FILE=locks TEST="-k NAME"``, or
+``nox -s try -- FILE=locks -k NAME``. ``BASE_cpu=onnxruntime==1.30.0`` selects another stock wheel for ``cpu``.
 """
 
 from __future__ import annotations
@@ -120,7 +118,8 @@ def run(session: nox.Session, command: str) -> None:
     arguments = [word for word in words if not is_setting(word)]
     script = ENVIRONMENTS.get(name, {}).get("under")
     under = ["sh", f"{TESTS}/{script}"] if script and sys.platform == "linux" else []
-    session.run(*under, python(name), *arguments, env=settings, external=True)
+    session.log(command[:160])  # nox would show each test file
+    session.run(*under, python(name), *arguments, env=settings, external=True, log=False)
 
 
 def task(name: str, description: str, *commands: str) -> None:
@@ -185,7 +184,7 @@ def patch(session: nox.Session) -> None:
 @nox.session(python=False, requires=["cpu"])
 def demo(session: nox.Session) -> None:
     """classify this repository's files with a real model"""
-    files = session.run("git", "ls-files", external=True, silent=True).splitlines()
+    files = session.run("git", "ls-files", external=True, silent=True, log=False).splitlines()
     run(session, f"cpu examples/magika_demo.py {shlex.join(files)}")
 
 
