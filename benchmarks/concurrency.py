@@ -21,9 +21,10 @@ from onnxruntime import InferenceSession, SessionOptions
 THREADS = 8
 
 
-def _sides(
+def sides(
     model: Callable[[], onnx.ModelProto], inputs: list[np.ndarray], runs: int
 ) -> Mapping[str, Callable[[], float]]:
+    """Return sides that run a model in as many threads as there are inputs."""
     options = SessionOptions()
     options.intra_op_num_threads = 1  # the threads are ours
     session = InferenceSession(model().SerializeToString(), options, providers=["CPUExecutionProvider"])
@@ -37,6 +38,6 @@ _SMALL = [np.full(4, number, np.float32) for number in range(THREADS)]
 _MAGIKA = [np.full((1, 2048), ord("a") + number, np.int32) for number in range(THREADS)]
 # Their limit is on the time of as many runs: 0.95 of the throughput.
 COMPARISONS = (
-    Comparison("8 threads, two nodes", partial(_sides, models.two_nodes, _SMALL, 1000), 1 / 0.95),
-    Comparison("8 threads, Magika", partial(_sides, models.magika, _MAGIKA, 4), 1 / 0.95),
+    Comparison("8 threads, two nodes", partial(sides, models.two_nodes, _SMALL, 1000), 1 / 0.95),
+    Comparison("8 threads, Magika", partial(sides, models.magika, _MAGIKA, 4), 1 / 0.95),
 )

@@ -13,11 +13,8 @@ from functools import partial
 import numpy as np
 import onnx
 
-import onnxruntime.backend
-from benchmarks import models
+from benchmarks import concurrency, models
 from benchmarks.comparison import Comparison
-from benchmarks.sampling import together
-from onnxruntime import InferenceSession, SessionOptions
 
 THREADS = 2
 
@@ -27,13 +24,7 @@ def _sides(
 ) -> Mapping[str, Callable[[], float]]:
     if getattr(sys, "_is_gil_enabled", lambda: True)():
         raise SystemExit("this Python has a global interpreter lock, or an imported module has enabled it")
-    options = SessionOptions()
-    options.intra_op_num_threads = 1  # the threads are ours
-    session = InferenceSession(model().SerializeToString(), options, providers=["CPUExecutionProvider"])
-    rep = onnxruntime.backend.prepare(session, "CPU")
-    name = session.get_inputs()[0].name
-    backend = [partial(rep.run, [array]) for array in arrays]
-    return together(backend, [partial(session.run, None, {name: array}) for array in arrays], runs)
+    return concurrency.sides(model, arrays, runs)
 
 
 _SMALL = [np.full(4, number, np.float32) for number in range(THREADS)]

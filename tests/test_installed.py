@@ -11,26 +11,13 @@ import importlib.metadata
 import importlib.util
 import io
 import os
-import subprocess
-import sys
 import unittest
 from pathlib import Path
 from unittest import mock
 
+from setup_module import ROOT, python, setup
+
 import onnxruntime
-
-ROOT = Path(__file__).parents[1]
-_spec = importlib.util.spec_from_file_location("backend_setup", ROOT / "setup.py")
-setup = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(setup)
-
-
-def python(*arguments: str, **kwargs) -> str:
-    """Return the output of this environment's Python, errors included."""
-    command = [sys.executable, *arguments]
-    return subprocess.run(
-        command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **kwargs
-    ).stdout
 
 
 class TestInstalled(unittest.TestCase):

@@ -22,19 +22,7 @@ import zipfile
 from pathlib import Path
 from unittest import mock
 
-ROOT = Path(__file__).parents[1]
-_spec = importlib.util.spec_from_file_location("backend_setup", ROOT / "setup.py")
-setup = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(setup)
-
-
-def python(*arguments: str, **kwargs) -> str:
-    """Return the output of this environment's Python, errors included."""
-    command = [sys.executable, *arguments]
-    return subprocess.run(
-        command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **kwargs
-    ).stdout
-
+from setup_module import ROOT, python, setup
 
 METADATA = """\
 Metadata-Version: 2.4
