@@ -22,15 +22,21 @@ import onnxruntime
 from onnxruntime.backend import __version__, optional_parts
 from onnxruntime.backend.backend import OnnxRuntimeBackend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.session import verification
+from onnxruntime.backend.session import opening, routes, verification
 
 _PROPERTY = "onnxruntime.backend"  # the user property of pytest's reports that contains the models of a test
 _MODULE = "onnxruntime.capi.onnxruntime_pybind11_state."  # of ORT's exceptions: most reasons would begin with it
 # Texts before a message: the name and number of a status, which the class of the exception repeats, and places.
 _BEFORE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |Exception (?:during initialization|from \S+:\d+): ")
-# A file of ORT's source with a line, then a function up to its parameters.
-_SOURCE = re.compile(r"\S+\.(?:h|hpp|cc|cpp|cu):\d+ [^(\[]*\(")
-_TEMPLATE = re.compile(r"(?:::<lambda\(\)>)?(?: const)?(?: \[with )?")
+# The content of brackets in a C++ signature. It can contain brackets, and a message can end inside them.
+_CONTENT = r"[^()\[\]]*"
+for _ in range(4):
+    _CONTENT = rf"(?:[^()\[\]]|[(\[]{_CONTENT}(?:[)\]]|$))*"
+# A file of ORT's source with a line, then the signature of a function.
+_SOURCE = re.compile(
+    rf"\S+\.(?:h|hpp|cc|cpp|cu):\d+ [^(\[]*\({_CONTENT}(?:\)|$)"
+    rf"(?:::<lambda\(\)>)?(?: const)?(?: \[with {_CONTENT}(?:\]|$))? *"
+)
 _NHWC = "com.ms.internal.nhwc"  # ORT's domain of the copies of operators in this layout
 _NO_MODELS = '{"models": [], "operators": {}}'
 _models: list[dict] = []  # that the current test has prepared
@@ -56,8 +62,8 @@ def pytest_configure(config) -> None:
 
     OnnxRuntimeBackend.is_opset_supported = classmethod(record_and_check)
     # pytest leaves out the frames of these modules, which are between the backend's API and ORT.
-    for name in ("session.opening", "session.routes", "locks", "capture.eligibility", "openvino.run_order"):
-        module = optional_parts.load(name)
+    of_parts = map(optional_parts.load, ("locks", "capture.eligibility", "openvino.run_order"))
+    for module in (opening, routes, *of_parts):
         if module is not None:
             module.__tracebackhide__ = True
     if not hasattr(config, "workerinput"):  # of a worker of pytest-xdist
@@ -144,29 +150,5 @@ def _reason(failure: object) -> str:
     words = text.removeprefix(_MODULE).split()
     text = " ".join(words)[:5000]
     text = _BEFORE.sub("", text)
-    while source := _SOURCE.search(text):
-        end = _end_of_function(text, source.end())
-        before = text[: source.start()]
-        text = before + text[end:].lstrip()
+    text = _SOURCE.sub("", text)
     return text[:500]
-
-
-def _end_of_function(text: str, position: int) -> int:
-    """Return the end of a C++ function's signature in a message, from the position after its first parenthesis."""
-    end = _closing(text, position)
-    template = _TEMPLATE.match(text, end)
-    if template[0].endswith("with "):
-        return _closing(text, template.end())
-    return template.end()
-
-
-def _closing(text: str, position: int) -> int:
-    """Return the position after the bracket that closes the one before a position, or the end of the text."""
-    depth = 1
-    while depth and position < len(text):
-        if text[position] in "([":
-            depth += 1
-        elif text[position] in ")]":
-            depth -= 1
-        position += 1
-    return position

@@ -27,7 +27,7 @@ _PACKAGE = "onnxruntime.backend"
 
 
 class Part(NamedTuple):
-    """An optional part: what needs it, and what is different for its sessions.
+    """An optional part: the settings that need it, and the functions that create and run its sessions.
 
     A function is written as ``module:name``. ``session/opening.py`` and ``session/routes.py`` call it.
     """
@@ -81,37 +81,36 @@ PARTS = (
 )
 SUGGESTIONS = "refusals.suggestions"  # the module for errors and warnings
 _BY_NAME = {part.name: part for part in PARTS}
-# Sessions with other EPs, such as the CPU EP, use no part.
-_PROVIDERS = frozenset().union(*(part.providers | part.also_for | part.switches.keys() for part in PARTS))
+# The module of each keyword argument, or part of the environment, that needs an optional part.
+_MODULES = {}
+for _part in PARTS:
+    _MODULES.update(_part.keywords)
 
 
 @cache
 def load(name: str) -> ModuleType | None:
-    """Import a module of an optional part, or return ``None`` if this build of the backend does not contain it."""
+    """Import a module of an optional part. Return ``None`` if this build does not contain the module or its part."""
     full_name = f"{_PACKAGE}.{name}"
-    try:
-        return importlib.import_module(full_name)
-    except ModuleNotFoundError as error:
-        # Not if the module exists, and one of its own imports fails.
-        if error.name is not None and f"{full_name}.".startswith(f"{error.name}."):
-            return None
-        raise
+    if absence_of_part(_part_of(name)) or find_spec(full_name) is None:
+        return None
+    return importlib.import_module(full_name)
+
+
+def _part_of(module: str) -> str:
+    return module.partition(".")[0]
 
 
 def for_keyword(keyword: str) -> ModuleType | None:
-    """Import the module for a keyword, or return ``None`` if this build of the backend does not contain it."""
-    for part in PARTS:
-        if keyword in part.keywords:
-            return load(part.keywords[keyword])
-    raise KeyError(keyword)
+    """Import the module for a keyword, or return ``None`` if this build does not contain it."""
+    return load(_MODULES[keyword])
 
 
 def require(keyword: str, purpose: str) -> ModuleType:
     """Import the module for a keyword, or raise an error that begins with the purpose."""
-    module = for_keyword(keyword)
-    if module is None:
-        raise RuntimeError(f"{purpose}: {absence_for_keyword(keyword)}")
-    return module
+    absence = absence_for_keyword(keyword)
+    if absence:
+        raise RuntimeError(f"{purpose}: {absence}")
+    return for_keyword(keyword)
 
 
 def function(text: str) -> Callable:
@@ -120,33 +119,27 @@ def function(text: str) -> Callable:
     return getattr(importlib.import_module(f"{_PACKAGE}.{module}"), name)
 
 
-@cache
 def absence_for_keyword(keyword: str) -> str:
     """Return a sentence about the part that a keyword needs and this build does not contain, or ``""``."""
-    for part in PARTS:
-        if keyword in part.keywords and for_keyword(keyword) is None:
-            return _absence_of(part.name)
-    return ""
+    if keyword not in _MODULES:
+        return ""
+    return absence_of_part(_part_of(_MODULES[keyword]))
 
 
-def absence_for(provider: str, options_on: Container[str] = ()) -> tuple[str, str]:
+def absence_for(provider: str, options_on: Container[str] = ()) -> tuple[str, str | None]:
     """Return a sentence about a part that an EP needs and this build does not contain, or ``""``.
 
-    The second result is the option that needs the part, ``""`` if the EP always needs it.
+    The second result is the option that needs the part, ``None`` if the EP always needs it.
 
     :param options_on: the options of the EP that are on.
     """
-    if provider not in _PROVIDERS:
-        return "", ""
-
     for part in PARTS:
-        switch = part.switches.get(provider, "")
-        is_on = switch != "" and switch in options_on
-        if provider in part.providers or is_on:
+        option = part.switches.get(provider)
+        if provider in part.providers or option in options_on:
             absence = absence_of_part(part.name)
             if absence:
-                return absence, switch if is_on else ""
-    return "", ""
+                return absence, option
+    return "", None
 
 
 def of_session(providers: Iterable[str], switched_on: Iterable[str]) -> list[Part]:
@@ -156,19 +149,14 @@ def of_session(providers: Iterable[str], switched_on: Iterable[str]) -> list[Par
     :param switched_on: those with an option on that needs a part.
     """
     used = []
-    if _PROVIDERS.isdisjoint(providers):
-        return used
-
     for part in PARTS:
-        is_needed = not part.providers.isdisjoint(providers)
-        if not part.switches.keys().isdisjoint(switched_on):
-            is_needed = True
-        if not is_needed and part.also_for.isdisjoint(providers):
+        needing = part.providers.intersection(providers) | part.switches.keys() & switched_on
+        if not needing and part.also_for.isdisjoint(providers):
             continue
         absence = absence_of_part(part.name)
         if not absence:
             used.append(part)
-        elif is_needed:
+        elif needing:
             listed = ", ".join(providers)
             raise RuntimeError(f"A session with {listed} cannot run: {absence}")
     return used
@@ -180,9 +168,5 @@ def absence_of_part(part: str) -> str:
     for name in (part, *_BY_NAME[part].imports):
         spec = find_spec(f"{_PACKAGE}.{name}")
         if spec is None or spec.origin is None:  # a folder without a file, such as __pycache__ of a deleted part
-            return _absence_of(name)
+            return f"this build of the backend does not contain {_PACKAGE}.{name}"
     return ""
-
-
-def _absence_of(name: str) -> str:
-    return f"this build of the backend does not contain {_PACKAGE}.{name}"

@@ -38,7 +38,7 @@ def permit(
 ) -> Permit:
     """Look up settings in the tables, which do not depend on the optional parts of a build."""
     facts = having(requested.get("provider_options", ()), kind, at)
-    with mock.patch.object(optional_parts, "absence_for", return_value=("", "")):
+    with mock.patch.object(optional_parts, "absence_for", return_value=("", None)):
         return look_up.permit(of_call(requested, attributes or {}), facts)
 
 

@@ -49,7 +49,7 @@ def process_with(bundled: tuple[str, ...] = (), plugins: tuple[str, ...] = (), b
     here = [*(device_of(name) for name in plugins), *devices]
     available = [*bundled, CPU, *dict.fromkeys(plugins)]
     with (
-        mock.patch.object(optional_parts, "absence_for", return_value=("", "")),
+        mock.patch.object(optional_parts, "absence_for", return_value=("", None)),
         mock.patch.object(parts, "of_permit", return_value=[]),
         mock.patch.object(onnxruntime, "get_available_providers", lambda: available),
         mock.patch.object(onnxruntime, "get_ep_devices", lambda: here),

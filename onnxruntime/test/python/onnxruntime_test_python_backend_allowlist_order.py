@@ -185,7 +185,7 @@ class OrderTest(unittest.TestCase):
                     condition = Problem("threads that this process can start", place)
                     self.assert_first(condition, Problem("", None, keywords, logid))
 
-    @mock.patch.object(optional_parts, "absence_for", lambda *_: ("", ""))
+    @mock.patch.object(optional_parts, "absence_for", lambda *_: ("", None))
     @mock.patch.object(value_kinds, "usable_cores", lambda: 1)
     def test_options_of_an_ep(self) -> None:
         """The values of its options, their conditions, the condition of the EP, its optional parts, the next EP."""
@@ -197,7 +197,7 @@ class OrderTest(unittest.TestCase):
             with self.subTest(options):
                 expected = Problem(reason, ("provider_options", OPENVINO, key))
                 self.assert_first(expected, Problem("", None, {"provider_options": {OPENVINO: options, UNKNOWN: {}}}))
-        with mock.patch.object(optional_parts, "absence_for", return_value=("does not contain", "")):
+        with mock.patch.object(optional_parts, "absence_for", return_value=("does not contain", None)):
             both = Problem("", None, {"provider_options": {OPENVINO: {}, UNKNOWN: {}}})
             self.assert_first(expected, both)
             with mock.patch.object(value_kinds, "usable_cores", lambda: 2):

@@ -185,13 +185,23 @@ class OpenSessionTest(unittest.TestCase):
                 onnxruntime.backend.prepare(session)
 
 
+def without(part: str):
+    """Return a context with a build that does not contain an optional part."""
+    absence_of = optional_parts.absence_of_part
+
+    def absence(name: str) -> str:
+        return f"does not contain onnxruntime.backend.{name}" if name == part else absence_of(name)
+
+    return mock.patch.object(optional_parts, "absence_of_part", absence)
+
+
 class BuildTest(unittest.TestCase):
     """A build of the backend without an optional part never ignores the variable."""
 
     def test_without_the_part(self) -> None:
         session = prepare()._session
         for config in ({}, {"permit": {}}, {"session_config": {PREPACKING: 1}}, "no JSON"):
-            with environment(config), mock.patch.object(optional_parts, "load", return_value=None):
+            with environment(config), without("environment"):
                 for call in (
                     prepare,
                     partial(prepare, session),
@@ -202,15 +212,12 @@ class BuildTest(unittest.TestCase):
                         call()
                     self.assertNotIsInstance(raised.exception, NotPermittedError)
                     self.assertIn("does not contain onnxruntime.backend.environment", str(raised.exception))
-        with environment(""), mock.patch.object(optional_parts, "load", return_value=None):
+        with environment(""), without("environment"):
             prepare()
 
     def test_without_libraries(self) -> None:
-        def without_libraries(name: str, load=optional_parts.load):
-            return None if name.startswith("libraries") else load(name)
-
         for keyword in ("plugins", "extensions"):
-            with mock.patch.object(optional_parts, "load", without_libraries):
+            with without("libraries"):
                 with environment({keyword: []}):
                     prepare()
                 pattern = f"(?i){keyword}.*{VARIABLE}.*does not contain"

@@ -188,7 +188,11 @@ class WithoutPartsTest(unittest.TestCase):
 
     def test_modules(self) -> None:
         for part in optional_parts.PARTS:
-            self.assertEqual(optional_parts.load(part.name) is None, part.name in self.deleted)
+            is_absent = not self.deleted.isdisjoint({part.name, *part.imports})
+            functions = filter(None, (part.creates, part.guards, part.routes, part.why_serial))
+            for module in (part.name, *(text.partition(":")[0] for text in functions), *part.keywords.values()):
+                self.assertEqual(optional_parts.load(module) is None, is_absent, module)
+        self.assertIsNone(optional_parts.load("command_line.absent"))
 
 
 class OptionalPartsTest(unittest.TestCase):

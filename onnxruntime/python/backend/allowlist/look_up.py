@@ -240,7 +240,7 @@ def _check_parts(ep: str, options: Settings) -> None:
     switched_on = [name for name, setting in options.items() if setting.value is True]
     absence, option = optional_parts.absence_for(ep, switched_on)
     if absence:
-        reject(absence, "provider_options", ep, option or None)
+        reject(absence, "provider_options", ep, option)
 
 
 def _check_device(request: Request, providers: Iterable[str]) -> None:
