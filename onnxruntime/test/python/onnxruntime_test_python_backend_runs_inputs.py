@@ -138,7 +138,8 @@ class InputsTest(InputTestCase):
         error = self.refused(rep, {"X": X[0, :2], "W": X[0]}, "float32[3]", "W", "float32[2]")
         self.assertIn("Model inputs: X: float32[2]. Overridable: W: float32[2]", str(error))
         self.refused(rep, {"Z": X}, "'Z'", "Z", "X: float32[2]. Overridable: W: float32[2]")
-        self.assertEqual(ModelInputs(rep.session).returned_as(["Y", "X", "W"]), {1, 2})  # ORT 1.24 returns views
+        contain = ModelInputs(rep.session).contain
+        self.assertEqual([contain(name) for name in "YXW"], [False, True, True])  # ORT 1.24 returns views
         with self.assertWarnsRegex(RuntimeWarning, "mapping by name"):
             np.testing.assert_array_equal(rep.run([X[1, :2], X[0, 1:]])[0], X[0, :2] * X[1, :2])
 

@@ -146,6 +146,15 @@ class ElementTypesTest(unittest.TestCase):
             np.testing.assert_array_equal(output, expected)
             self.assertTrue(output.flags.owndata)
 
+    def test_an_output_that_is_an_input_is_copied(self) -> None:
+        rep = on_cpu("(float[2, 3] X) => (float[2, 3] N, float[2, 3] X) { N = Neg (X) }")
+        views = (-X[:], X[:])
+        with mock.patch.object(rep.session, "run", return_value=views):
+            first, second = rep.run([X])
+        self.assertIs(first, views[0])
+        np.testing.assert_array_equal(second, X)
+        self.assertFalse(np.shares_memory(second, X))
+
     def test_only_one_function_calls_numpy(self) -> None:
         """``tensors.to_array`` copies. ``OrtValue.numpy`` returns a view of memory that nothing keeps alive."""
         folder = pathlib.Path(onnxruntime.backend.__file__).parent

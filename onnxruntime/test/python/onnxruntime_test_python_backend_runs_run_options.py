@@ -14,7 +14,7 @@ import tracemalloc
 import unittest
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import ClassVar
 from unittest import mock
@@ -146,6 +146,10 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
         rep, plain, no_arena = prepare(run_config={"gpu_graph_id": 3}), prepare(), prepare(enable_cpu_mem_arena=False)
         for _ in range(2):  # each of them equals a value below
             plain.run([X], run_config={"gpu_graph_id": 1})
+            plain.run([X], run_config={SHRINKAGE: "cpu:0"})
+            plain.run([X], run_config=MappingProxyType({SHRINKAGE: "cpu:0"}))
+            for attributes in ({"log_severity_level": 3}, {"log_verbosity_level": 0}, {"logid": "mine"}):
+                plain.run([X], **attributes)
             plain.run([X], run_config={SHRINKAGE: "cpu:0"}, log_severity_level=3, only_execute_path_to_fetches=True)
         doubled: list = []
         for _ in range(100):
@@ -158,18 +162,23 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
             *((plain, "run_config", {key: 1}) for key in (Str("gpu_graph_id"), Str("profile"))),
             *((plain, "run_config", {key: Str("cpu:0")}) for key in (SHRINKAGE, Str(SHRINKAGE))),
             (plain, "run_config", {Str(SHRINKAGE): "cpu:0"}),
+            (plain, "run_config", {"log_severity_level": 3}),
+            (plain, "run_config", MappingProxyType({SHRINKAGE: "gpu:0"})),
+            (plain, "logid", Str("mine")),
             *((plain, "log_severity_level", equal) for equal in (3.0, True)),
             (plain, "only_execute_path_to_fetches", 1.0),
             (plain, "logid", doubled),
             (no_arena, "run_config", {SHRINKAGE: "cpu:0"}),
             *((plain, "run_config", {SHRINKAGE: value}) for value in ("gpu:0", "cpu:0;gpu:0")),
         ):
-            kind = NotPermittedError if keyword != "run_config" or isinstance(value, dict) else TypeError
+            kind = NotPermittedError if keyword != "run_config" or isinstance(value, Mapping) else TypeError
             for more in ({}, {"log_verbosity_level": 0}):
                 for _ in range(2):
                     with self.subTest(keyword, value=reprlib.repr(value)), self.assertRaises(kind) as caught:
                         prepared.run([X], **{keyword: value}, **more)
                     self.assertEqual(caught.exception.keyword, keyword)
+        with self.assertRaises(NotPermittedError):
+            plain.run([X], log_verbosity_level=False)
         self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"})
         self.assertEqual(sent_run_config(plain, run_config={"gpu_graph_id": 1}), {"gpu_graph_id": "1"})
         with no_session_opens(), self.assertRaises(NotPermittedError):

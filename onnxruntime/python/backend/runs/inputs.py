@@ -35,13 +35,9 @@ class ModelInputs:
             slot = (len(self.slots), name, dtype)
             self.slots.append(slot)
 
-    def returned_as(self, outputs: list) -> set[int]:
-        """Return the indices of outputs that are inputs, which ORT 1.24 returns as views of the caller's arrays."""
-        shared = set()
-        for index, name in enumerate(outputs):
-            if self._declared.find(name):
-                shared.add(index)
-        return shared
+    def contain(self, output: str) -> bool:
+        """Return whether an output is an input. ORT 1.24 returns it as a view of the caller's array."""
+        return self._declared.find(output) is not None
 
     def feeds(self, inputs: object) -> dict:
         """Convert the inputs of a run, or raise an ``InputError`` for an unknown name or a value of another type.

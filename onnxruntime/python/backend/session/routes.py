@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import marshal
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.ort_options import SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances
+from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances, Texts
 from onnxruntime.backend.keywords import ENVIRONMENT
 from onnxruntime.backend.request import MOST_ENTRIES
 from onnxruntime.backend.runs import fast_path, tensors
@@ -24,10 +23,9 @@ from onnxruntime.backend.runs.run_options import RunSettings
 from onnxruntime.backend.session import parts, state
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
-_Entries = Mapping[str, str]  # of a run config
 _FastRun = Callable  # of the inputs and the run options
 _MOST_SETTINGS = 64  # of earlier runs. Each takes one or two kilobytes
-_LONGEST_KEPT = 256  # of a name or text in their arguments
+_PLAIN = (bool, int, str)
 
 
 def no_fast_path(inputs: object, options: RunOptions) -> None:
@@ -50,26 +48,25 @@ class DirectRoute:
         self._guard = guard
         self._output_names: list[str] = []
         self._numpy_has_types = True  # of all outputs
-        self._shared: frozenset[int] = frozenset()  # the outputs that can share memory with an input
+        self._shared: list[int] = []  # the outputs that can share memory with an input
         self._fast_path = no_fast_path
         if not is_ort(session):  # it may have no get_outputs, which the stock backend does not need
             return
-        outputs = session.get_outputs()
-        self._output_names = [node.name for node in outputs]
-        for node in outputs:
-            if not tensors.is_plain(node.type):
-                self._numpy_has_types = False
-                return
-        self._shared = inputs.returned_as(self._output_names)
+        for index, node in enumerate(session.get_outputs()):
+            self._output_names.append(node.name)
+            self._numpy_has_types &= tensors.is_plain(node.type)
+            if inputs.contain(node.name):
+                self._shared.append(index)
+        is_fast = self._numpy_has_types and not self._shared
         # A subclass of InferenceSession can override run.
-        if not self._shared and type(session) is InferenceSession:
+        if is_fast and type(session) is InferenceSession:
             self._fast_path = fast_path.of(session, inputs.slots, self._output_names, guard)
 
-    def claim(self, entries: _Entries) -> None:
-        """Reserve what these run config entries of a prepared model name: here nothing."""
+    def claim(self, entries: Texts) -> None:
+        """Reserve the graph of a prepared model with these run config entries. This route has no graphs."""
 
-    def lend(self, entries: _Entries) -> None:
-        """Reserve what these run config entries name for a caller's own runs: here nothing."""
+    def lend(self, entries: Texts) -> None:
+        """Reserve the graph of these run config entries for a caller's own runs. This route has no graphs."""
 
     def limited(self, call: RunSettings, limit: str) -> RunSettings:
         """Return the settings of a run that can be ended, or refuse the keyword argument ``limit``."""
@@ -86,14 +83,11 @@ class DirectRoute:
             outputs = self._pass_to_ort(feeds, options)
         else:
             outputs = self._guard.run(options, self._pass_to_ort, feeds, options)
-        if not self._shared:
-            return outputs
-        owned = []
-        for index, output in enumerate(outputs):
-            if index in self._shared:
-                output = tensors.owned(output)  # noqa: PLW2901
-            owned.append(output)
-        return owned
+        if self._shared:
+            outputs = list(outputs)
+        for index in self._shared:
+            outputs[index] = tensors.owned(outputs[index])
+        return outputs
 
     def _pass_to_ort(self, feeds: dict, options: RunOptions) -> list:
         if not self._numpy_has_types:
@@ -122,40 +116,28 @@ class Runs:
     device_lock: object = None  # of an optional part, if the session shares its device with others
     fast_run: _FastRun = no_fast_path
     # The permitted settings of earlier runs, by the environment variable and the arguments of the run.
-    settings_cache: dict[tuple[str, bytes], RunSettings] = field(default_factory=dict)
+    settings_cache: dict[tuple, RunSettings] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, session: object, run_config: _Entries) -> Runs:
+    def of(cls, session: object, run_config: Texts) -> Runs:
         """Return the runs of a session with these run config entries."""
         inner = fast_path.inner_of(session)
-        runs = cls(session, inner, ModelInputs(session))
-        runs._choose_route()
-        return runs.with_settings(RunSettings(NOTHING, run_config))
-
-    def _choose_route(self) -> None:
-        guard = None
-        for part in self._parts():
+        inputs = ModelInputs(session)
+        route = guard = device_lock = None
+        for part in _parts_of(session):
             if part.routes:
                 route_of = optional_parts.function(part.routes)
-                self.route = route_of(self.session)
+                route = route_of(session)
             if part.guards:
                 guard_of = optional_parts.function(part.guards)
-                guard_of_part = guard_of(self.session)
+                guard_of_part = guard_of(session)
                 guard = guard or guard_of_part
                 if part.locks_device:
-                    self.device_lock = guard_of_part
-        if self.route is None:
-            self.route = DirectRoute(self.session, self.inputs, guard)
-
-    def _parts(self) -> list[optional_parts.Part]:
-        """Return the optional parts that the session uses now."""
-        if not self.is_ort:
-            return []
-        used = parts.of_session(self.session)
-        # set_providers can have changed the EPs of the session.
-        names = [part.name for part in used]
-        state.of(self.session).keep_only(names)
-        return used
+                    device_lock = guard_of_part
+        if route is None:
+            route = DirectRoute(session, inputs, guard)
+        runs = cls(session, inner, inputs, None, route, device_lock)
+        return runs.with_settings(RunSettings(NOTHING, run_config))
 
     def are_of(self, session: object) -> bool:
         """Return whether these are the runs of a session as it is now."""
@@ -184,7 +166,7 @@ class Runs:
         if type(run_config) is dict and len(run_config) <= MOST_ENTRIES:
             run_config = run_config.copy()  # another thread may change the caller's
         environment = os.environ.get(ENVIRONMENT, "")
-        key = (environment, _key(run_config, attributes))
+        key = _key(environment, run_config, attributes)
         settings = self.settings_cache.get(key)
         if settings is not None:
             return settings
@@ -194,8 +176,7 @@ class Runs:
         is_ignored = len(settings.attributes) < len(attributes)
         if without_effect or is_ignored or environment.startswith("@"):
             return settings
-        has_key = key[1] != b""
-        if has_key and _sends_all_texts(settings, run_config or NOTHING, attributes):
+        if key is not None and _sends_all_texts(settings, run_config, attributes):
             if len(self.settings_cache) >= _MOST_SETTINGS:
                 self.settings_cache.clear()
             self.settings_cache[key] = settings
@@ -239,33 +220,42 @@ class Runs:
 NOT_READY = Runs(object())
 
 
-def _key(*arguments: object) -> bytes:
-    """Return bytes that are equal for equal ``dict`` of plain values of the same types only; ``b""`` for others.
+def _parts_of(session: object) -> list[optional_parts.Part]:
+    """Return the optional parts that a session uses now."""
+    if not is_ort(session):
+        return []
+    used = parts.of_session(session)
+    # set_providers can have changed the EPs of the session.
+    names = [part.name for part in used]
+    state.of(session).keep_only(names)
+    return used
 
-    Unlike a comparison, this calls no code of a caller's class. ``marshal`` would, and never ends for some lists.
+
+def _key(environment: str, *arguments: dict | None) -> tuple | None:
+    """Return a key that is equal for equal arguments with values of the same plain types, ``None`` for others.
+
+    A comparison of the keys calls no code of a caller's class.
     """
+    key: list[object] = [environment]
     for argument in arguments:
+        key.append(argument is None)
         if argument is None:
             continue
         if type(argument) is not dict or len(argument) > MOST_ENTRIES:
-            return b""
+            return None
         for name, value in argument.items():
-            if type(name) is not str or len(name) > _LONGEST_KEPT:
-                return b""
             kind = type(value)
-            if kind is str:
-                if len(value) > _LONGEST_KEPT:
-                    return b""
-            elif kind is not int and kind is not bool:
-                return b""
-    return marshal.dumps(arguments, 2)  # later versions depend on reference counts
+            if type(name) is not str or kind not in _PLAIN:
+                return None
+            key.append((name, kind, value))
+    return tuple(key)
 
 
-def _sends_all_texts(settings: RunSettings, *arguments: Mapping) -> bool:
+def _sends_all_texts(settings: RunSettings, *arguments: dict | None) -> bool:
     """Return whether ORT receives each text in the arguments. Other texts of a caller are not kept."""
     sent = set(settings.entries.values())
     sent.update(settings.attributes.values())
-    for argument in arguments:
+    for argument in filter(None, arguments):
         for value in argument.values():
             if type(value) is str and value not in sent:
                 return False
