@@ -21,7 +21,7 @@ from backend_test_allowlist import NEWEST, having
 
 from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist import look_up, value_kinds
-from onnxruntime.backend.allowlist.rules import Circumstances, Narrowing, Place, Rule
+from onnxruntime.backend.allowlist.rules import Circumstances, Narrowing, Place, Setting
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CPU, CUDA, OPENVINO
 from onnxruntime.backend.request import of_call
@@ -102,9 +102,9 @@ class Refusing(Narrowing):
         if "check_providers" in self._methods:
             Place("provider_options").refuse("not for callers")
 
-    def check(self, rule: Rule, parsed: object, place: Place) -> None:
+    def check(self, setting: Setting) -> None:
         if "check" in self._methods:
-            place.refuse("not for callers")
+            setting.place.refuse("not for callers")
 
 
 def look_up_call(call: Problem, facts: Circumstances = NEWEST) -> None:

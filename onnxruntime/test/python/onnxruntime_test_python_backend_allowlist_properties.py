@@ -182,7 +182,8 @@ def check_text(rules: dict[str, Verdict], name: object, text: object, given: dic
     else:
         CASE.assertIs(type(rule), Rule, name)
     CASE.assertTrue(allowed(rule.kind, text), f"{name!r} was sent as {text!r}")
-    CASE.assertEqual(rule.kind.render(rule.kind.read(text)), text)
+    if rule.reported:
+        CASE.assertEqual(rule.kind.render(rule.kind.read(text)), text)
     check_given(rule.kind, given[name])
 
 

@@ -87,7 +87,7 @@ class TestValueKinds(unittest.TestCase):
                     self.assertEqual((type(rendered), rendered), (str, text))
                     if type(kind) is Member:
                         self.assertIs(type(parsed), ExecutionMode)
-                    else:
+                    elif type(kind) is not Choice:  # ORT reports no other spelling of a name
                         self.assertEqual(kind.read(text), parsed)
 
     def test_refused_values(self):

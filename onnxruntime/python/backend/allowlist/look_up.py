@@ -127,8 +127,7 @@ def attributes(
             reject_key(name, "keyword argument")
         if name in table:
             place = Place("session_options", "", name, is_keyword_argument=True)
-            rule = rule_of(table, place, facts)
-            settings[name] = setting_of(rule, value, place, facts)
+            settings[name] = setting_of(table, place, value, facts)
         else:
             _refuse_attribute(table, name)
 
@@ -181,8 +180,7 @@ def _specified_providers(
     providers = {}
     for ep, options in specified.items():
         if ep in facts.kinds:
-            kind = facts.kinds[ep]
-            providers[ep] = _options_of_kind(ep, kind, options, facts)
+            providers[ep] = _options_of_kind(ep, options, facts)
         elif ep in PROVIDERS:
             providers[ep] = _options_of_any_kind(ep, options, facts)
         else:
@@ -197,19 +195,15 @@ def _options_of_any_kind(ep: str, options: Values, facts: Circumstances) -> Sett
     refusals = []
     for kind in PROVIDERS[ep]:
         try:
-            return _options_of_kind(ep, kind, options, facts)
+            return _options_of_kind(ep, options, facts._replace(kinds={ep: kind}))
         except NotPermittedError as refusal:
             refusals.append(refusal)
     raise refusals[0]
 
 
-def _options_of_kind(
-    ep: str,
-    kind: str,
-    options: Values,
-    facts: Circumstances,
-) -> Settings:
+def _options_of_kind(ep: str, options: Values, facts: Circumstances) -> Settings:
     """Return the options of an EP: those that the caller specifies, and those that the backend always sends."""
+    kind = facts.kinds[ep]
     without_table = ANY_PLUGIN if kind == "plugin" else NOTHING
     table = PROVIDERS.get(ep, NOTHING).get(kind, without_table)
     values = {}
@@ -218,8 +212,7 @@ def _options_of_kind(
             values[option] = rule.kind.value
     values.update(options)
 
-    place = Place("provider_options", ep)
-    settings = _settings(table, place, values, facts, kind)
+    settings = _settings(table, Place("provider_options", ep), values, facts)
     facts = facts._replace(beside=texts_of(settings))
     _without_effect(settings, facts)  # only refuses: no condition of an option only warns
     need = PROVIDER_NEEDS.get(ep)
@@ -298,37 +291,30 @@ def _settings(
     within: Place,
     values: Values,
     facts: Circumstances,
-    kind: str = "",
 ) -> dict[str, Setting]:
     """Return the settings for names and values, or refuse the first one that the table does not permit."""
     settings = {}
     for name, value in values.items():
-        place = Place(within.keyword, within.provider, name)
-        rule = rule_of(table, place, facts, kind)
-        settings[name] = setting_of(rule, value, place, facts)
+        place = within._replace(key=name)
+        settings[name] = setting_of(table, place, value, facts)
     return settings
 
 
-def rule_of(
-    table: Table,
-    place: Place,
-    facts: Circumstances,
-    kind: str = "",
-) -> Rule:
+def rule_of(table: Table, place: Place, facts: Circumstances) -> Rule:
     """Return the rule of one name, or refuse the name."""
     rule = table.get(place.key)
     if rule is None and table is SESSION_CONFIG:
         rule = _rule_of_family(place.key)
     if rule is None:
+        kind = facts.kinds.get(place.provider, "")
         reason = from_refusals("why_unknown", table, place, kind)
         place.refuse(reason or _NOT_PERMITTED)
+    release = _text_of(facts.release)
     if rule.since > facts.release:
         required = _text_of(rule.since)
-        release = _text_of(facts.release)
         place.refuse(f"it requires ORT {required}. ORT {release} stores it and ignores it")
     if rule.until is not None and facts.release >= rule.until:
         first = _text_of(rule.until)
-        release = _text_of(facts.release)
         place.refuse(f"ORT {release} ignores it, as all releases from {first} do")
     return rule
 
@@ -346,21 +332,23 @@ def _text_of(release: tuple[int, int]) -> str:
 
 
 def setting_of(
-    rule: Rule,
-    value: object,
+    table: Table,
     place: Place,
+    value: object,
     facts: Circumstances,
 ) -> Setting:
-    """Return the setting of a rule with a value of its kind. Every setting that ORT receives passes this function."""
+    """Return the setting for a name and a value, or refuse it. Every setting that ORT receives passes this function."""
+    rule = rule_of(table, place, facts)
     try:
         parsed = rule.kind.parse(value)
     except ValueError as error:
         if str(error) == rule.kind.forbidden:
             place.refuse(f"with the value {show(value)}, {error}")
         reject_value(value, rule.kind.accepts, *place.named, why=str(error))
-    facts.narrowing.check(rule, parsed, place)
     text = rule.kind.render(parsed)
-    return Setting(rule, parsed, text, place)
+    setting = Setting(rule, parsed, text, place)
+    facts.narrowing.check(setting)
+    return setting
 
 
 def _without_effect(settings: Settings, facts: Circumstances) -> dict[str, str]:

@@ -59,12 +59,7 @@ class Narrowing:
     def check_providers(self, names: Iterable[str]) -> None:
         """Refuse the first EP that callers may not choose, or may not move to another place in the order."""
 
-    def check(
-        self,
-        rule: Rule,
-        parsed: object,
-        place: Place,
-    ) -> None:
+    def check(self, setting: Setting) -> None:
         """Refuse a setting that callers may not set, or not to this value."""
 
 

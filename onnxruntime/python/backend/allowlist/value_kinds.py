@@ -65,7 +65,7 @@ class Kind:
         return str(parsed)
 
     def read(self, text: str) -> object:
-        """Convert the string that ORT reports to a parsed value."""
+        """Convert another spelling of a value, which ORT reports, to a parsed value."""
         return self.parse(text)
 
 
@@ -231,12 +231,6 @@ class Choice(Kind):
 
     def render(self, parsed: object) -> str:
         return self.spelling[parsed]
-
-    def read(self, text: str) -> str:
-        for name, sent in self.spelling.items():
-            if sent == text:
-                return name
-        return self.parse(text)
 
 
 class Member(Kind):

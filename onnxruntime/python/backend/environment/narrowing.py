@@ -20,11 +20,10 @@ from onnxruntime.backend.allowlist.rules import (
     Circumstances,
     Narrowing,
     Place,
-    Rule,
+    Setting,
     Table,
     Values,
 )
-from onnxruntime.backend.allowlist.value_kinds import Kind
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import NotPermittedError, from_refusals, name_of, show
 from onnxruntime.backend.keywords import ENVIRONMENT, PERMIT
@@ -58,15 +57,11 @@ class NarrowedToPermit(Narrowing):
             if name != expected:
                 _refuse(place._replace(provider=name), place, permitted)
 
-    def check(
-        self,
-        rule: Rule,
-        parsed: object,
-        place: Place,
-    ) -> None:
+    def check(self, setting: Setting) -> None:
+        place = setting.place
         permitted_names = _table(self._permit, place)
         values = permitted_names.get(place.key, [])
-        if values is True or rule.kind.always:
+        if values is True or setting.rule.kind.always:
             return
 
         defaults = _table(self._defaults, place)
@@ -74,7 +69,7 @@ class NarrowedToPermit(Narrowing):
             accepted = [*values, defaults[place.key]]
         else:
             accepted = values
-        if _contains(accepted, parsed, rule.kind):
+        if _contains(accepted, setting):
             return
         if values:
             _refuse(place, place, values)
@@ -93,8 +88,8 @@ def faults_of_permit(permit: Mapping[str, dict], facts: Circumstances) -> Iterat
         for name, values in names.items():
             refusals = []
             for kind, table in tables.items():
-                setting = place._replace(key=name)
-                refusal = _refusal(table, setting, values, facts, kind)
+                facts_of_kind = facts._replace(kinds={ep: kind})
+                refusal = _refusal(table, place._replace(key=name), values, facts_of_kind)
                 if refusal is not None:
                     refusals.append(refusal)
             if len(refusals) == len(tables):
@@ -119,15 +114,14 @@ def _refusal(
     place: Place,
     values: object,
     facts: Circumstances,
-    kind: str,
 ) -> NotPermittedError | None:
     """Return the error if a table does not contain a name, or does not permit one of its values."""
     try:
-        rule = look_up.rule_of(table, place, facts, kind)
         if values is True:
+            look_up.rule_of(table, place, facts)
             return None
         for value in values:
-            look_up.setting_of(rule, value, place, facts)
+            look_up.setting_of(table, place, value, facts)
     except NotPermittedError as refusal:
         return refusal
     return None
@@ -141,10 +135,10 @@ def _table(configuration: Mapping[str, dict], place: Place) -> Values:
     return table
 
 
-def _contains(values: Iterable[object], parsed: object, kind: Kind) -> bool:
+def _contains(values: Iterable[object], setting: Setting) -> bool:
     for value in values:
         try:
-            if kind.parse(value) == parsed:
+            if setting.rule.kind.parse(value) == setting.value:
                 return True
         except ValueError:
             pass  # a value of an EP of another kind
