@@ -120,8 +120,12 @@ class OnnxRuntimeBackend(Backend):
         values = (provider_options, session_config, run_config, session_options, free_dimension_overrides)
         keywords = dict(zip(KEYWORDS, values, strict=True))
         keywords = _taken(keywords, KEYWORDS)
+        if isinstance(model, InferenceSession):
+            applied = state.of(model).take_applied()
+            if applied is not None:
+                return _prepare_created(model, applied, keywords, kwargs)
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
-            return _prepare_session(model, device, keywords, kwargs)
+            return _prepare_open(model, device, keywords, kwargs)
         if hasattr(model, "SerializeToString"):
             return _prepare_proto(cls, model, device, keywords, kwargs)
         source = _source(model)
@@ -262,27 +266,13 @@ def _log(rep: object, seconds: float) -> None:
         logger.info("Prepared in %.3f s: %s", seconds, repr(rep))  # a record does not keep the session
 
 
-def _prepare_session(
-    model: InferenceSession | OnnxRuntimeBackendRep,
-    device: object,
-    keywords: dict,
-    attributes: dict,
-) -> OnnxRuntimeBackendRep:
-    """Prepare a session that :func:`_prepare_source` has just created, a session of the caller, or a prepared model."""
-    if isinstance(model, InferenceSession):
-        applied = state.of(model).take_applied()
-        if applied is not None:
-            return _prepare_created(model, applied, keywords, attributes)
-    return _prepare_open(model, device, keywords, attributes)
-
-
 def _prepare_created(
     session: InferenceSession,
     applied: Applied,
     keywords: dict,
     attributes: dict,
 ) -> OnnxRuntimeBackendRep:
-    """Prepare a session with its settings, which a subclass can add to each call of ``prepare``."""
+    """Prepare a session that :func:`_prepare_source` has just created. A subclass can add the same settings again."""
     rep = OnnxRuntimeBackendRep(session, applied=applied)
     run_config = keywords.pop("run_config", None)
     attributes = _differing(attributes, applied.configuration.get("session_options", NOTHING))

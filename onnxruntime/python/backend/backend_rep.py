@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from copy import deepcopy
 from typing import TYPE_CHECKING, NoReturn
 
 from onnx.backend.base import BackendRep
@@ -139,7 +138,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
         ``prepare(model, **rep.configuration())`` applies it in any process. It does not contain :attr:`extensions`.
         """
-        return deepcopy(dict(self._applied.configuration))
+        return _plain(self._applied.configuration)
 
     @property
     def session(self) -> InferenceSession:

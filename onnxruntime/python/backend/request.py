@@ -32,11 +32,10 @@ MOST_ENTRIES = 256  # more than ORT has keys
 class Request:
     """The settings that a call requests, with exact ``str`` as names."""
 
-    # By keyword, of those that are specified.
-    settings: dict[str, dict[str, object]] = field(default_factory=dict)
-    attributes: Values = field(default_factory=dict)  # all other keyword arguments of the call
-    device: str = ""  # ONNX's name of the device
-    device_index: int | None = None
+    settings: dict[str, dict[str, object]]  # by keyword
+    attributes: Values  # all other keyword arguments of the call
+    device: str  # ONNX's name of the device, or ""
+    device_index: int | None
     # Libraries of custom operators and of plugin EPs, which only the environment may specify.
     extensions: Iterable[str] = ()
     plugins: Iterable[str] = ()

@@ -132,7 +132,7 @@ class PrecedenceTest(unittest.TestCase):
         self.assertNotIn(VARIABLE, warning)
 
     def test_eps_of_the_environment_that_contradict_the_device(self) -> None:
-        requested = request.Request(device="CUDA", from_environment={("provider_options", "", "")})
+        requested = request.Request({}, {}, "CUDA", None, from_environment={("provider_options", "", "")})
         with self.assertRaises(NotPermittedError) as raised:
             errors.reject("", "device")
         blamed = requested.with_origin(raised.exception)

@@ -62,7 +62,7 @@ def validate(text: str) -> tuple[dict, list[dict]]:
     facts = presence.facts(onnxruntime.get_available_providers())
     permitted = config.get(PERMIT, {})
     for fault in narrowing.faults_of_permit(permitted, facts):
-        problems.append(_problem(fault, {}, PERMIT))
+        problems.append(_problem(fault, {}, PERMIT, reason=fault))
 
     specified = {keyword: config.get(keyword) for keyword in KEYWORDS}
     permit = None
@@ -98,7 +98,7 @@ def _faults(config: dict) -> list[dict]:
     faults = list(configuration.faults(config))
     problems = []
     for keyword, provider, text in faults:
-        problems.append(_problem(text, config, keyword, provider))
+        problems.append(_problem(text, config, keyword, provider, reason=text))
     for keyword, provider, _ in faults:
         if provider:
             by_provider = config.get(keyword, {})
@@ -112,7 +112,7 @@ def _faults(config: dict) -> list[dict]:
     ):
         for name in config.get(keyword, ()):
             for text in module.check([name]):
-                problems.append(_problem(text, config, keyword, key=name))
+                problems.append(_problem(text, config, keyword, key=name, reason=text))
     return problems
 
 
@@ -162,47 +162,41 @@ def problem(error: object, specified: Mapping | None = None) -> dict:
 
     The fields of a ``MistakeError`` are those of its cause. An ``InputError`` adds its own attributes.
     """
-    found = {
-        "message": one_line(error) or type(error).__name__,
-        "keyword": "",
-        "provider": "",
-        "key": "",
-        "value": None,
-        "reason": "",
-    }
+    message = one_line(error) or type(error).__name__
     while isinstance(error, MistakeError):
         error = error.__cause__
+    fields = {}
     if isinstance(error, (InputError, NotPermittedError)):
-        found |= vars(error)
-
-    if found["keyword"]:
-        value = specified
-        for field in ("keyword", "provider", "key"):
-            name = found[field]
-            if not name:
-                continue
-            if not isinstance(value, Mapping):
-                value = {}
-            value = value.get(name)
-        found["value"] = value
-    return found
+        fields = vars(error)
+    return _problem(message, specified, **fields)
 
 
 def _problem(
-    text: str,
-    specified: Mapping,
-    keyword: str,
+    message: str,
+    specified: Mapping | None,
+    keyword: str = "",
     provider: str = "",
     key: str = "",
+    reason: str = "",
+    **of_input: object,
 ) -> dict:
-    refusal = NotPermittedError(
-        text,
-        keyword=keyword,
-        provider=provider,
-        key=key,
-        reason=text,
-    )
-    return problem(refusal, specified)
+    """Return a problem with a setting, and the setting's value in a configuration; or with an input of the model."""
+    value = None
+    if keyword:
+        value = specified
+    for name in filter(None, (keyword, provider, key)):
+        if not isinstance(value, Mapping):
+            value = {}
+        value = value.get(name)
+    return {
+        "message": one_line(message),
+        "keyword": keyword,
+        "provider": provider,
+        "key": key,
+        "value": value,
+        "reason": reason,
+        **of_input,
+    }
 
 
 def _remove(specified: dict, refusal: NotPermittedError) -> None:
