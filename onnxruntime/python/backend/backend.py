@@ -289,7 +289,11 @@ def _differing(attributes: dict, of_session: Mapping) -> dict:
     return {name: attributes[name] for name in known if of_session.get(name) is not attributes[name]}
 
 
-def _check_unchanged(keywords: dict, attributes: dict, before: Mapping[str, Mapping]) -> None:
+def _check_unchanged(
+    keywords: dict,
+    attributes: dict,
+    before: Mapping[str, Mapping],
+) -> None:
     """Check that a session already has the settings that a subclass adds to each call of ``prepare``."""
     requested = request.of_call(keywords, attributes, environment=())
     request.add(requested, before, KEYWORDS)

@@ -141,7 +141,11 @@ def reject_type(
     _raise(f"{name_of(keyword, provider)} {problem}", problem, keyword, provider, error=WrongTypeError)
 
 
-def reject_key(key: object, keyword: str, provider: str = "") -> NoReturn:
+def reject_key(
+    key: object,
+    keyword: str,
+    provider: str = "",
+) -> NoReturn:
     """Raise the error for a key of a mapping that is not a ``str``."""
     problem = f"a key must be a str, not {type_name(key)}"
     place = name_of(keyword, provider)
@@ -167,7 +171,11 @@ def _raise(
     ) from None
 
 
-def name_of(keyword: str, provider: str = "", key: str | None = None) -> str:
+def name_of(
+    keyword: str,
+    provider: str = "",
+    key: str | None = None,
+) -> str:
     """Return the expression for a setting, such as ``session_config['session.disable_prepacking']``."""
     expression = keyword
     if provider:

@@ -91,7 +91,9 @@ for _part in PARTS:
 def load(name: str) -> ModuleType | None:
     """Import a module of an optional part. Return ``None`` if this build does not contain the module or its part."""
     full_name = f"{_PACKAGE}.{name}"
-    if absence_of_part(_part_of(name)) or find_spec(full_name) is None:
+    if absence_of_part(_part_of(name)):
+        return None
+    if find_spec(full_name) is None:
         return None
     return importlib.import_module(full_name)
 

@@ -112,7 +112,11 @@ def of_environment() -> Environment:
     return Environment(*variable.read(text))
 
 
-def add(request: Request, specified: Values, keywords: Iterable[str]) -> None:
+def add(
+    request: Request,
+    specified: Values,
+    keywords: Iterable[str],
+) -> None:
     """Add settings that the caller does not specify: key by key, and option by option inside an EP."""
     request.extensions = specified.get("extensions", ())
     request.plugins = specified.get("plugins", ())

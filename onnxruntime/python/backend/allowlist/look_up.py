@@ -190,7 +190,11 @@ def _specified_providers(
     return providers
 
 
-def _options_of_any_kind(ep: str, options: Values, facts: Circumstances) -> Settings:
+def _options_of_any_kind(
+    ep: str,
+    options: Values,
+    facts: Circumstances,
+) -> Settings:
     """Return the options of an EP that is not available. One of its kinds must permit all of them."""
     refusals = []
     for kind in PROVIDERS[ep]:
@@ -201,7 +205,11 @@ def _options_of_any_kind(ep: str, options: Values, facts: Circumstances) -> Sett
     raise refusals[0]
 
 
-def _options_of_kind(ep: str, options: Values, facts: Circumstances) -> Settings:
+def _options_of_kind(
+    ep: str,
+    options: Values,
+    facts: Circumstances,
+) -> Settings:
     """Return the options of an EP: those that the caller specifies, and those that the backend always sends."""
     kind = facts.kinds[ep]
     without_table = ANY_PLUGIN if kind == "plugin" else NOTHING
@@ -263,7 +271,11 @@ def _with_permitted(permitted: Permit, facts: Circumstances) -> Circumstances:
     )
 
 
-def entries(keyword: str, requested: Values, facts: Circumstances) -> tuple[Texts, Texts]:
+def entries(
+    keyword: str,
+    requested: Values,
+    facts: Circumstances,
+) -> tuple[Texts, Texts]:
     """Return the text of each entry, and a sentence about each entry that has no effect in this session."""
     table = BY_KEYWORD[keyword]
     settings = _settings(table, Place(keyword), requested, facts)
@@ -274,7 +286,11 @@ def entries(keyword: str, requested: Values, facts: Circumstances) -> tuple[Text
     return texts, without_effect
 
 
-def _check_members(family: Family, settings: Settings, without_effect: dict[str, str]) -> None:
+def _check_members(
+    family: Family,
+    settings: Settings,
+    without_effect: dict[str, str],
+) -> None:
     """Reject entries of a family if they are too many, and add a sentence about each."""
     places = [setting.place for setting in settings.values() if setting.rule is family.rule]
     for place in places[family.most :]:
@@ -300,7 +316,11 @@ def _settings(
     return settings
 
 
-def rule_of(table: Table, place: Place, facts: Circumstances) -> Rule:
+def rule_of(
+    table: Table,
+    place: Place,
+    facts: Circumstances,
+) -> Rule:
     """Return the rule of one name, or refuse the name."""
     rule = table.get(place.key)
     if rule is None and table is SESSION_CONFIG:
@@ -365,7 +385,11 @@ def _without_effect(settings: Settings, facts: Circumstances) -> dict[str, str]:
     return sentences
 
 
-def reject_device(device: object, supported: list[str], advice: str = "") -> NoReturn:
+def reject_device(
+    device: object,
+    supported: list[str],
+    advice: str = "",
+) -> NoReturn:
     """Raise the error for a device that is not one of the devices that this ORT supports."""
     near = from_refusals("device", device, supported)
     listed = f"This ORT build supports: {', '.join(supported)}"

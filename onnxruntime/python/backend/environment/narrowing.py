@@ -96,7 +96,11 @@ def faults_of_permit(permit: Mapping[str, dict], facts: Circumstances) -> Iterat
                 yield f"{PERMIT}: {refusals[0]}"
 
 
-def _tables_of(place: Place, names: Iterable[str], facts: Circumstances) -> Mapping[str, Table]:
+def _tables_of(
+    place: Place,
+    names: Iterable[str],
+    facts: Circumstances,
+) -> Mapping[str, Table]:
     """Return the tables of the allowlist for a part of PERMIT, by the kind of the EP or ``""``."""
     if place.keyword == "free_dimension_overrides":
         return {"": dict.fromkeys(names, FREE_DIMENSION)}
