@@ -92,12 +92,17 @@ def _take(lock: RLock, taken: list[bool], seconds: float = 0.05) -> bool:
     return taken[-1]
 
 
-def call_holding(lock: RLock, function: Callable, *arguments: object) -> object:
-    """Call a function under a lock."""
+def call_holding(
+    lock: RLock,
+    options: RunOptions | None,
+    function: Callable,
+    *arguments: object,
+) -> object:
+    """Call a function under a lock. The run options can end the wait."""
     taken: list[bool] = []
     try:
         while not _take(lock, taken):
-            pass
+            check_terminated(options)
         return function(*arguments)
     finally:
         if True in taken:
@@ -144,12 +149,6 @@ def _collect_garbage(seconds: float) -> bool:
     return False
 
 
-class _OfThread(local):
-    """What belongs to one thread."""
-
-    releases_nothing = False
-
-
 class SessionLock:
     """A lock that one thread holds alone, or any number of threads hold side by side for a run each.
 
@@ -165,7 +164,8 @@ class SessionLock:
         # For each thread that is in a call, whether the call is alone.
         self._running: dict[int, bool] = {}
         self._between = Lock()  # for pass_through
-        self._of_thread = _OfThread()
+        # Which threads release no session: they have the attribute ``releases_nothing``.
+        self._of_thread = local()
         self._dead: deque[tuple[dict, str]] = deque()
         # Whether a session on another device than 0 ever took this lock. Threads begin on device 0.
         self.other_devices = False
@@ -207,7 +207,10 @@ class SessionLock:
                     return function(*arguments)
             finally:
                 del running[thread]
-            self._wait_for_owner(options)
+            try:
+                call_holding(self._alone, options, self._forget_owner)
+            finally:
+                self.release_dead()  # of other threads, since this thread took the lock
 
     def run_alone(
         self,
@@ -232,7 +235,11 @@ class SessionLock:
             self.release_dead()
 
     def run_for_other_thread(self, function: Callable, *arguments: object) -> None:
-        """Call a function in a worker, for a call of another thread. Code in its middle cannot wait for that thread."""
+        """Call a function in a worker, for a call of another thread. Code in its middle cannot wait for that thread.
+
+        From now on, the worker releases no session: a release changes CUDA's current device.
+        """
+        self._of_thread.releases_nothing = True
         thread = get_ident()
         self._running[thread] = True
         try:
@@ -272,20 +279,8 @@ class SessionLock:
             time.sleep(pause)
             pause = min(2 * pause, 1e-3)
 
-    def _wait_for_owner(self, options: RunOptions | None) -> None:
-        taken: list[bool] = []
-        try:
-            while not _take(self._alone, taken):
-                check_terminated(options)
-            self._owner = 0
-        finally:
-            if True in taken:
-                self._alone.release()
-            self.release_dead()  # of other threads, since this thread took the lock
-
-    def releases_nothing(self) -> None:
-        """Let this thread release no session: a release changes CUDA's current device."""
-        self._of_thread.releases_nothing = True
+    def _forget_owner(self) -> None:
+        self._owner = 0
 
     def release_dead(self) -> None:
         """Release the sessions that were put aside. If a thread is alone, that thread does so later."""
@@ -318,7 +313,7 @@ class SessionLock:
     def _may_release(self) -> bool:
         if _FREE_THREADED:
             pass_through(self._between)
-        if not self._dead or self._of_thread.releases_nothing or self._alone._is_owned():
+        if not self._dead or hasattr(self._of_thread, "releases_nothing") or self._alone._is_owned():
             return False
         if _FREE_THREADED and not _collect_garbage(0.02):
             start_new_thread(self._release_later, ())

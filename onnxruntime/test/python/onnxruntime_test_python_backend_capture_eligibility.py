@@ -296,7 +296,7 @@ class CheckTest(unittest.TestCase):
         with mock.patch.object(onnxruntime, "get_ep_devices", lambda: [self.device, other]):
             self.check("version 9.9.9 of the EP", two_nodes())
         # A built-in EP has ORT's version.
-        del self.device.ep_metadata["library_path"]
+        self.device.ep_metadata = {"version": onnxruntime.__version__}
         self.check(f"version {onnxruntime.__version__} of the EP", two_nodes())
         onnxruntime.get_ep_devices = list
         self.check(f"version {onnxruntime.__version__} of the EP", two_nodes())

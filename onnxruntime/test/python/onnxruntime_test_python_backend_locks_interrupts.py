@@ -48,7 +48,7 @@ class ErrorTest(unittest.TestCase):
         self.calls = (
             in_run(lock, options),
             in_alone(lock),
-            partial(locks.call_holding, lock_of_one),
+            partial(locks.call_holding, lock_of_one, None),
             in_run(lock),
             in_alone(lock, options),
             in_replay(lock),
@@ -56,7 +56,7 @@ class ErrorTest(unittest.TestCase):
             partial(lambda block, alone, function: block(partial(alone, function)), in_block(lock), in_alone(lock)),
             partial(lambda run, inner, function: run(partial(inner, function)), in_run(lock), in_run(lock)),
         )
-        self.free = in_alone(lock), in_run(lock), partial(locks.call_holding, lock_of_one)
+        self.free = in_alone(lock), in_run(lock), partial(locks.call_holding, lock_of_one, None)
 
     def test_recursion(self) -> None:
         limit = sys.getrecursionlimit()
@@ -123,7 +123,7 @@ class InterruptTest(unittest.TestCase):
                 "alone in a block": partial(
                     lambda f, g, function: f(partial(g, function)), in_block(lock), in_alone(lock)
                 ),
-                "one": partial(locks.call_holding, lock_of_one),
+                "one": partial(locks.call_holding, lock_of_one, None),
                 # Without the items that interrupted calls left, of which each would add steps to the next call.
                 "release": lambda _, lock=lock: (lock._dead.clear(), lock.put_aside({"x": [], "y": []}, last="x")),
             }

@@ -46,61 +46,51 @@ def _other_floats(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.where(array == 0, small, smaller)
 
 
-def differing(got: _Outputs, want: _Outputs, again: Callable[[], _Outputs] | None) -> list[int]:
+def differing(
+    got: _Outputs,
+    want: _Outputs,
+    again: Callable[[], _Outputs] | None,
+) -> list[int]:
     """Return the positions of the outputs of a replay that no run without capture returns.
 
+    :param want: the outputs of a run without capture, for which the buffers of the replay were made.
     :param again: makes another run without capture. If this run repeats every bit, a replay must repeat every bit, too.
     """
+    repeated: _Outputs | None = None
     wrong = []
     for index, (one, other) in enumerate(zip(got, want, strict=True)):
-        if not _same(one, other):
+        if _same(one, other):
+            continue
+        if repeated is None:
+            repeated = got
+            if again is not None:
+                repeated = again()
+        repeats = _same(repeated[index], other)
+        if repeats or not agree(one, other):
             wrong.append(index)
-    if not wrong:
-        return []
-
-    repeated: _Outputs | None = None
-    if again is not None:
-        repeated = again()
-    still_wrong = []
-    for index in wrong:
-        wanted = want[index]
-        repeats = False
-        if repeated is not None:
-            repeats = _same(repeated[index], wanted)
-        if repeats or not agree(got[index], wanted):
-            still_wrong.append(index)
-    return still_wrong
+    return wrong
 
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:
-    if one.dtype != other.dtype:
-        return False
-    if one.shape != other.shape:
-        return False
     return one.tobytes() == other.tobytes()
 
 
 def agree(got: np.ndarray, want: np.ndarray) -> bool:
-    """Return whether two runs of the same kernels on the same data can return these values.
+    """Return whether two runs of the same kernels on the same data can return these arrays of one shape and type.
 
     Kernels add terms in any order. So floats agree if half of the digits of their type agree. The digits are relative
     to the value, or to the median of the tensor if terms cancel. A few values of a mask do not move the median. Stale
     data differs in the first digit. NaN agrees with NaN, an infinity with itself, and other values with equal values.
     """
-    if got.shape != want.shape:
-        return False
-    if got.dtype != want.dtype:
-        return False
     if got.dtype.kind != "f":
         return np.array_equal(got, want)
     precision = np.finfo(got.dtype).eps
     tolerance = float(precision) ** 0.5
     got = got.astype(np.float64)
     want = want.astype(np.float64)
-    finite = want[np.isfinite(want)]
-    sizes = np.abs(finite[finite != 0])
-    typical = 0.0
+    has_digits = np.isfinite(want) & (want != 0)
+    sizes = np.abs(want[has_digits])
+    absolute = 0.0
     if sizes.size:
-        typical = np.median(sizes)
-    absolute = tolerance * typical
+        absolute = tolerance * np.median(sizes)
     return np.allclose(got, want, rtol=tolerance, atol=absolute, equal_nan=True)

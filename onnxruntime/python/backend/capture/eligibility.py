@@ -142,13 +142,12 @@ def problem(session: InferenceSession, eps: list[str], checked: bool) -> str:
     content = getattr(session, "_model_bytes", None)
     path = getattr(session, "_model_path", None)
     source = BytesIO(content) if content else path or ""
+    not_repeatable = ""
     # The model before any optimizer, unless it cannot be read.
     with suppress(OSError, DecodeError):
         model = onnx.load_model(source, "protobuf", load_external_data=False)
         not_repeatable = _not_repeatable(model)
-        if not_repeatable:
-            return not_repeatable
-    return _read_on_cpu(session)
+    return not_repeatable or _read_on_cpu(session)
 
 
 def _unsuitable_value(values: list[NodeArg]) -> str:
@@ -165,26 +164,15 @@ def _unsuitable_value(values: list[NodeArg]) -> str:
 def _unknown_release() -> str:
     """Return which release of the WebGPU EP the table does not describe; empty if there is none."""
     ort = onnxruntime.__version__
-    for version in _webgpu_versions() or [ort]:
+    devices = onnxruntime.get_ep_devices()
+    # Of a plugin EP, every registered library counts. A built-in EP has ORT's version.
+    versions = [device.ep_metadata.get("version") for device in devices if device.ep_name == WEBGPU]
+    for version in versions or [ort]:
         if (ort, version) not in operators.RELEASES:
             pairs = sorted(operators.RELEASES)
             known = ", ".join(f"{plugin} on ORT {release}" for release, plugin in pairs)
             return f"version {version} of the EP on ORT {ort} was never checked, only {known}"
     return ""
-
-
-def _webgpu_versions() -> list[str | None]:
-    """Return the versions of the WebGPU EPs in this process. Of a plugin EP, every registered library counts."""
-    versions = []
-    for device in onnxruntime.get_ep_devices():
-        if device.ep_name != WEBGPU:
-            continue
-        metadata = device.ep_metadata
-        if "library_path" in metadata:
-            versions.append(metadata.get("version"))
-        else:  # a built-in EP
-            versions.append(onnxruntime.__version__)
-    return versions
 
 
 def _read(final: onnx.ModelProto) -> set[str]:
@@ -211,27 +199,24 @@ def _not_repeatable(model: onnx.ModelProto) -> str:
 def _random(
     nodes: Iterable,
     initializers: Iterable,
-    outer: frozenset[str] = frozenset(),
+    outer: frozenset[str] = frozenset({""}),
 ) -> Iterator[onnx.NodeProto]:
-    """Yield the nodes that draw random numbers, in subgraphs too. The flags ``outer`` are off around these nodes."""
+    """Yield the nodes that draw random numbers, in subgraphs too. The flags ``outer`` are off around these nodes.
+
+    A dropout draws random numbers unless its flag is off, or absent.
+    """
     off = outer.union(_flags_off(nodes, initializers))
     for node in nodes:
         domain = node.domain.replace("ai.onnx", "")
         operator = (domain, node.op_type)
-        if operator in operators.RANDOM or _trains(node, operators.DROPOUTS.get(operator), off):
+        position = operators.DROPOUTS.get(operator, len(node.input))
+        flag = node.input[position : position + 1]
+        if operator in operators.RANDOM or not off.issuperset(flag):
             yield node
         for attribute in node.attribute:
             yield from _random(attribute.g.node, attribute.g.initializer, off)
             for graph in attribute.graphs:
                 yield from _random(graph.node, graph.initializer, off)
-
-
-def _trains(node: onnx.NodeProto, position: int | None, off: frozenset[str]) -> bool:
-    """Return whether the flag of a dropout at this position of its inputs may be on."""
-    if position is None or position >= len(node.input):
-        return False
-    flag = node.input[position]
-    return flag != "" and flag not in off
 
 
 def _flags_off(nodes: Iterable, initializers: Iterable) -> Iterator[str]:
@@ -240,8 +225,7 @@ def _flags_off(nodes: Iterable, initializers: Iterable) -> Iterator[str]:
     for node in nodes:
         if node.op_type == "Constant":
             for attribute in node.attribute:
-                if attribute.name == "value":
-                    values.append((node.output[0], attribute.t))
+                values.append((node.output[0], attribute.t))
     for name, tensor in values:
         if tensor.data_type == onnx.TensorProto.BOOL and not tensor.data_location:
             if not numpy_helper.to_array(tensor).any():
@@ -320,5 +304,5 @@ def _length(node: onnx.NodeProto, name: str) -> int:
 
 def _shown(node: onnx.NodeProto) -> str:
     operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-    makes = ", ".join(show(name) for name in node.output[:4])
+    makes = ", ".join(map(show, node.output[:4]))
     return f"node {show(node.name)} ({show(operator)[1:-1]}, which makes {makes})"

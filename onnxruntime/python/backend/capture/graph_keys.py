@@ -26,6 +26,8 @@ from onnxruntime.backend.provider_names import CUDA, TENSORRT
 GRAPH_ID = "gpu_graph_id"
 # The graph id of a run without capture.
 ORDINARY = "-1"
+# The id that ORT uses if the run config has none, and the id of TensorRT's only graph.
+DEFAULT_ID = "0"
 # The allowlist permits ids up to 1023.
 FIRST_AUTOMATIC_ID = 1024
 # ORT keeps every graph as long as the session. 32 graphs of 50 nodes on tensors of 256 KiB take 26 MiB.
@@ -46,7 +48,10 @@ _OVERWRITTEN = (
 
 
 class GraphIds:
-    """Assigns graph ids to runs of prepared models and to callers' own bindings. Threads may share an object."""
+    """Assigns graph ids to runs of prepared models and to callers' own bindings. Threads may share an object.
+
+    Only runs that are alone call :meth:`check` and :meth:`begin`.
+    """
 
     def __init__(self, once: bool, on_webgpu: bool) -> None:
         """If ``once``, the EP captures one graph for a session, whatever the id, as TensorRT does."""
@@ -57,35 +62,29 @@ class GraphIds:
         self.refused: dict[tuple, str] = {}
         # The input shapes of each id of a caller's run config.
         self._shapes: dict[str, list] = {}
-        # The ids of runs of prepared models, and those of runs with a caller's binding.
-        self._claimed: set[str] = set()
-        self._lent: set[str] = set()
-        self._state = threading.RLock()
+        # For each id in use, whether runs of prepared models use it, and not a caller's binding. One operation of the
+        # dict, setdefault, decides between threads. On CUDA, a capture also reserves ORDINARY.
+        self._is_for_runs: dict[str, bool] = {}
 
     def claim(self, entries: Mapping[str, str]) -> None:
         """Reserve the graph id of a run config, if any, unless :meth:`lend` reserved it for a binding."""
         graph_id = entries.get(GRAPH_ID, ORDINARY)
-        if graph_id != ORDINARY:
-            locks.call_holding(self._state, self._claim, graph_id)
-
-    def _claim(self, graph_id: str) -> None:
-        if graph_id in self._lent:
+        if graph_id != ORDINARY and not self._is_for_runs.setdefault(graph_id, True):
             raise RuntimeError(f"{GRAPH_ID}={graph_id} is used by run_options() of this session. Choose another id")
-        self._claimed.add(graph_id)
 
     def lend(self, entries: Mapping[str, str]) -> None:
         """Reserve the graph id of a run config, 0 without one, for a caller who runs the session with a binding."""
-        locks.call_holding(self._state, self._lend, entries.get(GRAPH_ID, "0"))
-
-    def _lend(self, graph_id: str) -> None:
-        if graph_id in self._claimed or (self._once and self._begun):
+        graph_id = entries.get(GRAPH_ID, DEFAULT_ID)
+        if graph_id == ORDINARY:
+            if not self._on_webgpu and self._is_for_runs.setdefault(ORDINARY, False):
+                raise RuntimeError(_OVERWRITTEN)
+            return
+        reserved = DEFAULT_ID if self._once else graph_id
+        if self._is_for_runs.setdefault(reserved, False):
             raise RuntimeError(
                 f"{GRAPH_ID}={graph_id} is used by run() of this session. For runs with your own binding, choose "
                 f"another id, as in run_options({{'{GRAPH_ID}': 7}}), or {ORDINARY} for runs without capture"
             )
-        if graph_id == ORDINARY and not self._on_webgpu and self._begun:
-            raise RuntimeError(_OVERWRITTEN)
-        self._lent.add(graph_id)
 
     def check(self, key: tuple) -> None:
         """Check that the graph of a caller's id (or ``None``) and input shapes may be captured."""
@@ -103,34 +102,28 @@ class GraphIds:
 
     def begin(self, key: tuple) -> str | None:
         """Return the id of a new graph. If the session has ``MOST_GRAPHS``, return ``None``, and warn once."""
-        return locks.call_holding(self._state, self._begin, *key)
-
-    def _begin(self, graph_id: str | None, *shapes: tuple) -> str | None:
-        if ORDINARY in self._lent and not self._on_webgpu:
-            raise RuntimeError(_OVERWRITTEN)
         if self._begun >= MOST_GRAPHS:
-            self._warn_once()
+            if self._begun == MOST_GRAPHS:
+                self._begun += 1
+                warn(
+                    f"This session has captured {MOST_GRAPHS} graphs, one for each thread, set of input shapes and id, "
+                    "and ORT never frees a graph. Other runs of this session do not capture"
+                )
             return None
 
+        graph_id, *shapes = key
         chosen = graph_id
         if graph_id is None:
-            chosen = "0" if self._once else str(FIRST_AUTOMATIC_ID + self._begun)
-        self._claim(chosen)
+            chosen = DEFAULT_ID if self._once else str(FIRST_AUTOMATIC_ID + self._begun)
+        self.claim({GRAPH_ID: chosen})
+        if not self._on_webgpu and not self._is_for_runs.setdefault(ORDINARY, True):
+            raise RuntimeError(_OVERWRITTEN)
         self._begun += 1
         if graph_id is not None:
             # If the run fails, ORT may have captured a graph under this id. Automatic ids are never used again.
-            failed = f"the first run with {GRAPH_ID}={graph_id} failed. Choose another id or none"
-            self.refused[graph_id, *shapes] = failed
-            self._shapes[graph_id] = [*shapes]
+            self.refused[key] = f"the first run with {GRAPH_ID}={graph_id} failed. Choose another id or none"
+            self._shapes[graph_id] = shapes
         return chosen
-
-    def _warn_once(self) -> None:
-        if self._begun == MOST_GRAPHS:
-            self._begun += 1
-            warn(
-                f"This session has captured {MOST_GRAPHS} graphs, one for each thread, set of input shapes and id, and "
-                "ORT never frees a graph. Other runs of this session do not capture"
-            )
 
 
 class Threads:
@@ -190,7 +183,7 @@ class Worker:
         if not self._serving.locked():
             end = weakref.ref(self, self._works.put)
             start_new_thread(_serve, (end, self._works, self._serving, self._lock, self._device_id))
-        work = _Work(function, arguments)
+        work = _Work(partial(function, *arguments))
         sent: list[None] = []
         try:
             sent.extend(map(self._works.put, (work,)))  # one C call sends the work and records it
@@ -205,19 +198,19 @@ class Worker:
 class _Work:
     """One call of a function by a worker."""
 
-    def __init__(self, function: Callable, arguments: tuple) -> None:
-        self._call = function, arguments
-        self._outcome: list[object] = []
+    def __init__(self, function: Callable) -> None:
+        self._function = function
+        self._outputs: object = None
+        self._error: BaseException | None = None
         self._ended = threading.Lock()
         self._ended.acquire()
 
     def execute(self, before: Callable) -> None:
-        function, arguments = self._call
         try:
             before()
-            self._outcome += (function(*arguments), None)
+            self._outputs = self._function()
         except BaseException as error:
-            self._outcome[:] = None, error
+            self._error = error
         finally:
             self._ended.release()
 
@@ -227,22 +220,19 @@ class _Work:
     def wait_in_spite_of_interrupts(self) -> None:
         try:
             while self._ended.locked():
-                try:
+                with suppress(BaseException):
                     self.wait()
-                except BaseException:
-                    continue
         finally:
             self.wait()  # for an interrupt between two steps of the loop
 
     def result(self) -> object:
-        outputs, error = self._outcome
-        self._outcome.clear()  # the traceback of the error refers to this object
+        error, self._error = self._error, None  # the traceback of the error refers to this object
         try:
             if error is not None:
                 raise error
         finally:
             del error
-        return outputs
+        return self._outputs
 
 
 def _serve(
@@ -251,7 +241,6 @@ def _serve(
     """Do works in their order until the worker ends, unless another thread of the same worker does."""
     if not serving.acquire(blocking=False):  # after an interrupt, or beside another first call
         return
-    lock.releases_nothing()
     on_device = cache(partial(_set_device, device_id))
     while (work := works.get()) is not end:
         with suppress(BaseException):

@@ -25,17 +25,16 @@ from __future__ import annotations
 import operator
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import NamedTuple
 from weakref import proxy
 
 import numpy as np
 
-from onnxruntime import InferenceSession, NodeArg, OrtValue, RunOptions
+from onnxruntime import InferenceSession, OrtValue, RunOptions
 from onnxruntime.backend import locks
 from onnxruntime.backend.capture import comparison, eligibility, own_runs
-from onnxruntime.backend.capture.graph_keys import GRAPH_ID, ONE_GRAPH, ORDINARY, GraphIds, Threads
+from onnxruntime.backend.capture.graph_keys import GRAPH_ID, ORDINARY, GraphIds, Threads
 from onnxruntime.backend.errors import reject
 from onnxruntime.backend.provider_names import TENSORRT, WEBGPU
 from onnxruntime.backend.runs import fast_path, tensors
@@ -50,7 +49,6 @@ _Outputs = list[np.ndarray]
 _FastRun = Callable[[object, RunOptions], _Outputs | None]
 
 _RUN_WITH_IOBINDING = InferenceSession.run_with_iobinding
-_WAY_OUT = f"run with run_config={{'{GRAPH_ID}': {ORDINARY}}}, or prepare the model without graph capture"
 
 
 def _shape(value: _Value) -> _Shape:
@@ -60,35 +58,11 @@ def _shape(value: _Value) -> _Shape:
 
 
 def _with_id(call: RunSettings, graph_id: str) -> RunSettings:
+    if call.entries.get(GRAPH_ID) == graph_id:
+        return call
     entries = dict(call.entries)
     entries[GRAPH_ID] = graph_id
     return RunSettings(call.attributes, entries)
-
-
-class _Slot(NamedTuple):
-    """An input of the model."""
-
-    name: str
-    dtype: np.dtype | None  # None for a type that numpy lacks, which is a problem
-    kind: str
-
-    @classmethod
-    def of(cls, value: NodeArg) -> _Slot:
-        return cls(value.name, tensors.number_dtype(value.type), value.type)
-
-    def checked(self, value: _Value) -> _Value:
-        """Return a value that an upload can copy: an upload compares sizes and copies bytes only."""
-        if isinstance(value, OrtValue) and value.device_name() == "cpu":
-            value = tensors.to_array(value)
-        if isinstance(value, OrtValue):
-            self._check_type(value.data_type(), self.kind)
-            return value
-        self._check_type(value.dtype, self.dtype)  # byte order included
-        return np.require(value, requirements="C")
-
-    def _check_type(self, got: object, wanted: object) -> None:
-        if got != wanted:
-            raise RuntimeError(f"input {self.name!a} takes {self.kind}, got {got}")
 
 
 class Graph:
@@ -110,25 +84,6 @@ class Graph:
             self._lock.put_aside(vars(self), last="inner")
 
 
-class Turn:
-    """The turn of the replays of a session: its graphs share an arena, so one replay follows another.
-
-    As long as one thread has captured all graphs, its replays do not take the lock, which takes a tenth of their time.
-    """
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.is_needed = False
-        self._thread: int | None = None
-
-    def begin_capture(self) -> None:
-        """Record the thread of a capture, which is alone."""
-        thread = threading.get_ident()
-        if self._thread not in (None, thread):
-            self.is_needed = True
-        self._thread = thread
-
-
 class Capture:
     """The captured graphs of one session. Any number of threads and prepared models may call :meth:`run`."""
 
@@ -142,18 +97,20 @@ class Capture:
         """Use the EPs that capture, and whether :func:`eligibility.check` has checked the session."""
         ep = switched_on[0]
         self._session = proxy(session)  # the session refers to this object
-        self._is_exact = type(session) is InferenceSession
         self.inner = fast_path.inner_of(session)  # whose id is the key of this object
         self._lock = lock
         self._on_webgpu = ep == WEBGPU
         # TensorRT captures one graph, in the second run of the session, whatever the id.
         self._once = ep == TENSORRT
+        self._way_out = "prepare the model without graph capture"
+        if not self._once:
+            self._way_out = f"run with run_config={{'{GRAPH_ID}': {ORDINARY}}}, or {self._way_out}"
         options = session.get_provider_options()[ep]
         self._device_id = int(options.get("device_id", 0))
 
         inputs = session.get_inputs()
         outputs = session.get_outputs()
-        self._slots = [_Slot.of(value) for value in inputs]
+        self._types = {value.name: value.type for value in inputs}
         self._output_names = [value.name for value in outputs]
         # Without a problem, no node reads the inputs among them.
         self._on_cpu: set[str] = set()
@@ -167,14 +124,17 @@ class Capture:
         self.problem = ""
         if not self._nothing:
             self.problem = eligibility.problem(session, switched_on, checked)
+            if not self._on_webgpu:
+                own_runs.refuse_wrong(session)
 
         self._ids = GraphIds(self._once, self._on_webgpu)
         self._threads = Threads(lock, self._device_id, common=self._on_webgpu, worker=self._once)
         # Every graph ever begun: ORT may have captured it and may replay into its buffers as long as the session lives.
         self._begun: list[Graph] = []
-        self._turn = Turn()
-        if not self._nothing and not self._on_webgpu:
-            own_runs.refuse_wrong(session)
+        # The graphs share an arena, so one replay follows another. If one thread has captured all of them, its replays
+        # do not take this lock, which takes a tenth of their time.
+        self._turn = threading.Lock()
+        self._capturing_threads: set[int] = set()
 
     def claim(self, entries: _Entries) -> None:
         """Reserve the graph id of the run config of a prepared model."""
@@ -186,29 +146,25 @@ class Capture:
 
     def replays(self, entries: _Entries) -> bool:
         """Return whether a run with these run config entries captures or replays a graph."""
-        return not self._nothing and entries.get(GRAPH_ID) != ORDINARY
-
-    def ordinary(self, call: RunSettings) -> RunSettings:
-        """Return the settings of a run without capture."""
-        if call.entries.get(GRAPH_ID) == ORDINARY:
-            return call
-        return _with_id(call, ORDINARY)
+        if self._nothing:
+            return False
+        return self._once or entries.get(GRAPH_ID) != ORDINARY
 
     def limited(self, call: RunSettings, limit: str) -> RunSettings:
         """Return the settings of a run that can be ended, or refuse the keyword argument ``limit`` for a replay."""
         if self.replays(call.entries):
-            reject("a replay cannot be ended. Add run_config={'gpu_graph_id': -1} for a run without capture", limit)
-        return self.ordinary(call)
+            reject(f"a replay cannot be ended: {self._way_out}", limit)
+        return _with_id(call, ORDINARY)
 
     def run(self, feeds: _Feeds, call: RunSettings) -> _Outputs:
-        """Return the outputs. The options of :meth:`ordinary` settings can end the run."""
-        if not self.replays(call.entries):
-            return self._run_without_capture(feeds, call)
-        if self.problem:
-            advice = "" if self._once else f": {_WAY_OUT}"
-            raise RuntimeError(self.problem + advice)
-
+        """Return the outputs. The options of :meth:`limited` settings can end the run."""
         graphs, call_on_thread = self._threads.of_a_run()
+        if not self.replays(call.entries):
+            # Alone: ORT may give the run memory into which graphs replay.
+            return self._lock.run_alone(call.options, call_on_thread, self._ordinary, feeds, call)
+        if self.problem:
+            raise RuntimeError(f"{self.problem}: {self._way_out}")
+
         feeds = self._checked(feeds)
         graph_id = call.entries.get(GRAPH_ID)
         shapes = map(_shape, feeds.values())
@@ -218,23 +174,17 @@ class Capture:
             return self._lock.run_alone(None, call_on_thread, self._capture, graphs, key, feeds, call)
         return self._lock.run_unnested(None, call_on_thread, self._replay, graph, feeds, call)
 
-    def _run_without_capture(self, feeds: _Feeds, call: RunSettings) -> _Outputs:
-        if self._once and not self._nothing:
-            raise RuntimeError(self.problem or ONE_GRAPH)
-        _, call_on_thread = self._threads.of_a_run()
-        # Alone: ORT may give the run memory into which graphs replay.
-        return self._lock.run_alone(call.options, call_on_thread, self._ordinary, feeds, call)
-
     def fast_path(self, prepared: RunSettings) -> _FastRun:
         """Return a function of inputs and run options, which returns the outputs, or ``None`` for :meth:`run`.
 
         It omits the checks of ``InferenceSession``, as long as ``run_with_iobinding`` is ORT's own method.
         """
-        if not self._is_exact:  # a subclass can override its methods
+        # A subclass can override its methods.
+        if self._session.__class__ is not InferenceSession or own_runs.is_replaced(self._session, "run_with_iobinding"):
             return no_fast_path
         attributes = vars(self._session)
-        method = own_runs.binding_method(attributes)
-        names = [slot.name for slot in self._slots]
+        method = attributes.get("run_with_iobinding")
+        names = list(self._types)
         graph_id = prepared.entries.get(GRAPH_ID)
         prepared_options = prepared.options
         of_thread = threading.local()
@@ -283,8 +233,8 @@ class Capture:
             key.append(value.shape)
         return graphs.get(tuple(key))
 
-    def _replay_of(self, graph: Graph) -> _FastRun:
-        """Return a function that replays a graph for plain arrays of its shapes, and returns ``None`` for others.
+    def _replay_of(self, graph: Graph, arrays: Iterable[np.ndarray]) -> _FastRun:
+        """Return a function that replays a graph for arrays like these, and returns ``None`` for others.
 
         Call it with :meth:`SessionLock.run_unnested`.
         """
@@ -292,14 +242,14 @@ class Capture:
         attributes = vars(self._session)
         lock = self._lock
         turn = self._turn
-        array = np.ndarray
-        count = len(self._slots)
+        capturing_threads = self._capturing_threads
         takes = []
-        for index, slot in enumerate(self._slots):
-            _, buffer = graph.inputs[index]
-            like = np.empty(buffer.shape(), slot.dtype)
+        for (_, buffer), array in zip(graph.inputs, arrays, strict=True):
+            like = np.empty_like(array, order="C")
             upload = buffer._ortvalue.update_inplace
-            takes.append((index, slot.dtype, like.shape, like.strides, upload))
+            takes.append((len(takes), like.dtype, like.shape, like.strides, upload))
+        count = len(takes)
+        kind = np.ndarray
         inner = graph.inner
         binding = graph.inner_binding
         replay = inner.run_with_iobinding
@@ -315,7 +265,7 @@ class Capture:
                 value = inputs[index]
                 # numpy has one dtype object for each built-in type and byte order, so `is` compares both.
                 if (
-                    type(value) is not array
+                    type(value) is not kind
                     or value.dtype is not dtype
                     or value.shape != shape
                     or value.strides != strides
@@ -326,17 +276,28 @@ class Capture:
             return copy()
 
         def replay_in_turn(inputs: Sequence[object], options: RunOptions) -> _Outputs | None:
-            if turn.is_needed:
-                return locks.call_holding(turn.lock, upload_and_replay, inputs, options)
+            if len(capturing_threads) > 1:
+                return locks.call_holding(turn, None, upload_and_replay, inputs, options)
             return upload_and_replay(inputs, options)
 
         return replay_in_turn
 
     def _checked(self, feeds: _Feeds) -> _Feeds:
-        """Return the feeds in the model's order, each checked."""
-        if len(feeds) > len(self._slots):
+        """Return the feeds in the model's order. An upload compares sizes and copies bytes only."""
+        if len(feeds) > len(self._types):
             raise RuntimeError("a captured run takes the model's inputs only, whose initializers it has captured")
-        return {slot.name: slot.checked(feeds[slot.name]) for slot in self._slots}
+        checked = {}
+        for name, value_type in self._types.items():
+            value = feeds[name]
+            if isinstance(value, OrtValue):  # an array already has this type
+                if value.data_type() != value_type:
+                    raise RuntimeError(f"input {name!a} takes {value_type}, got {value.data_type()}")
+                if value.device_name() == "cpu":
+                    value = tensors.to_array(value)
+            if isinstance(value, np.ndarray):
+                value = np.require(value, requirements="C")
+            checked[name] = value
+        return checked
 
     def _replay(
         self,
@@ -345,7 +306,7 @@ class Capture:
         call: RunSettings,
     ) -> _Outputs:
         """Run a graph. The first time, ORT captures it."""
-        return locks.call_holding(self._turn.lock, self._replay_in_turn, graph, feeds, call)
+        return locks.call_holding(self._turn, None, self._replay_in_turn, graph, feeds, call)
 
     def _replay_in_turn(
         self,
@@ -360,7 +321,7 @@ class Capture:
         return graph.inner_binding.copy_outputs_to_cpu()  # copies outputs in CPU memory, too
 
     def _ordinary(self, feeds: _Feeds, call: RunSettings) -> _Outputs:
-        options = self.ordinary(call).options
+        options = _with_id(call, ORDINARY).options
         return self._session.run(self._output_names, feeds, options)
 
     def _capture(
@@ -373,7 +334,7 @@ class Capture:
         """Capture and compare the graph of a key. If that fails, nothing replays the graph."""
         if key in graphs:  # another thread has captured it since, for all threads
             return self._replay(graphs[key], feeds, call)
-        self._turn.begin_capture()
+        self._capturing_threads.add(threading.get_ident())
         self._ids.check(key)
         # Before the capture: ORT checks the inputs, and the outputs have the shapes of the graph's outputs.
         wanted = self._ordinary(feeds, call)
@@ -381,26 +342,27 @@ class Capture:
         if graph_id is None:
             return wanted
 
-        graph = self._new_graph(graph_id, key[1:], wanted)
+        other = comparison.other_data(feeds)
+        graph = self._new_graph(graph_id, other, wanted)
         try:
-            self._replay(graph, comparison.other_data(feeds), call)
+            self._replay(graph, other, call)
             outputs = self._replay(graph, feeds, call)
         except Exception as error:
             self._check_usable(error)
             raise
         again = None
-        if not self._once:
+        if not self._once:  # TensorRT would capture another run
             again = partial(self._ordinary, feeds, call)
         wrong = comparison.differing(outputs, wanted, again)
         if wrong:
             names = ", ".join(ascii(self._output_names[index]) for index in wrong)
             self._ids.refused[key] = (
                 f"graph capture returns wrong values for output {names}: a replay differs from a run without capture "
-                f"of the same inputs. The model is random, or the EP does not capture all that it does; {_WAY_OUT}"
+                f"of the same inputs. The model is random, or the EP does not capture all that it does; {self._way_out}"
             )
             raise RuntimeError(self._ids.refused[key])
 
-        graph.replay = self._replay_of(graph)
+        graph.replay = self._replay_of(graph, other.values())
         graphs[key] = graph
         self._ids.refused.pop(key, None)
         return outputs
@@ -408,18 +370,18 @@ class Capture:
     def _new_graph(
         self,
         graph_id: str,
-        shapes: Sequence[tuple],
+        inputs: Mapping[str, np.ndarray],
         outputs: Sequence[np.ndarray],
     ) -> Graph:
-        """Return a graph that is not captured yet, with buffers for inputs of these shapes and such outputs."""
+        """Return a graph that is not captured yet, with buffers for such inputs and outputs."""
         graph = Graph(graph_id, self._session, self._lock)
         self._begun.append(graph)
-        for slot, shape in zip(self._slots, shapes, strict=True):
-            buffer = self._buffer(slot.name, shape, slot.dtype)
-            graph.inputs.append((slot.name, buffer))
-            graph.binding.bind_ortvalue_input(slot.name, buffer)
-        for name, output in zip(self._output_names, outputs, strict=True):
-            buffer = self._buffer(name, output.shape, output.dtype)
+        for name, array in inputs.items():
+            buffer = self._buffer(name, array)
+            graph.inputs.append((name, buffer))
+            graph.binding.bind_ortvalue_input(name, buffer)
+        for name, array in zip(self._output_names, outputs, strict=True):
+            buffer = self._buffer(name, array)
             graph.binding.bind_ortvalue_output(name, buffer)
         return graph
 
@@ -437,10 +399,12 @@ class Capture:
             )
             raise RuntimeError(self._lock.failure) from error
 
-    def _buffer(self, name: str, shape: _Shape, dtype: np.dtype) -> OrtValue:
-        sizes = list(shape)
+    def _buffer(self, name: str, array: np.ndarray) -> OrtValue:
+        """Return a new buffer for an input or output of the shape and type of an array."""
+        shape = list(array.shape)
+        kind = array.dtype.type
         if self._on_webgpu:  # ORT accepts only device memory
-            return self._session.create_ortvalue_from_shape_and_type(sizes, dtype.type, "webgpu")
+            return self._session.create_ortvalue_from_shape_and_type(shape, kind, "webgpu")
         if name in self._on_cpu:
-            return OrtValue.ortvalue_from_shape_and_type(sizes, dtype.type, "cpu", 0)
-        return OrtValue.ortvalue_from_shape_and_type(sizes, dtype.type, "cuda", self._device_id)
+            return OrtValue.ortvalue_from_shape_and_type(shape, kind, "cpu")
+        return OrtValue.ortvalue_from_shape_and_type(shape, kind, "cuda", self._device_id)

@@ -16,12 +16,11 @@ from functools import partial
 from weakref import proxy, ref
 
 from onnxruntime import InferenceSession, IOBinding, RunOptions
-from onnxruntime.backend.capture.graph_keys import GRAPH_ID, ORDINARY
+from onnxruntime.backend.capture.graph_keys import DEFAULT_ID, GRAPH_ID, ORDINARY
 from onnxruntime.backend.session import parts
 
 _BINDING_METHOD = "run_with_iobinding"
 _METHODS = ("run", "run_async", "run_with_ort_values", _BINDING_METHOD)
-_DEFAULT_ID = "0"
 _REFUSED = (
     "{}: the session captures graphs, and a replay would write to memory that ORT has released. Call rep.run, which "
     "returns all outputs, or use an IO binding"
@@ -32,40 +31,31 @@ _OTHER_BINDING = (
 )
 
 
-class _Bindings(threading.local):
-    """The binding of each graph id, by thread, as ORT keeps the graphs of a CUDA session."""
-
-    def __init__(self) -> None:
-        self.of_graphs: dict[str, ref[IOBinding]] = {}
-
-
 class _Refusal(partial):
     """A replaced method of a session. The session refers to it, so it may not refer to the session."""
 
 
 def refuse_wrong(session: InferenceSession) -> None:
     """Replace the methods that run a session, except those that a program has replaced."""
-    bindings = _Bindings()
+    # Its attributes are the bindings by graph id. Each thread has others, as ORT keeps the graphs of a CUDA session.
+    bindings = threading.local()
     for name in _METHODS:
-        replaced = vars(session).get(name)
-        if replaced is None or type(replaced) is _Refusal:
+        if not is_replaced(session, name):
             method = getattr(type(session), name)
             setattr(session, name, _Refusal(_run, method, name, proxy(session), bindings))
 
 
-def binding_method(attributes: dict[str, object]) -> object:
-    """Return ``run_with_iobinding`` in a session's attributes, or another object if a program has replaced it."""
-    method = attributes.get(_BINDING_METHOD)
-    if method is None or type(method) is _Refusal:
-        return method
-    return object()
+def is_replaced(session: InferenceSession, name: str) -> bool:
+    """Return whether a program has replaced a method of a session."""
+    method = vars(session).get(name)
+    return method is not None and type(method) is not _Refusal
 
 
 def _run(
     method: Callable,
     name: str,
     session: InferenceSession,
-    bindings: _Bindings,
+    bindings: threading.local,
     *arguments: object,
     **keywords: object,
 ) -> object:
@@ -75,8 +65,8 @@ def _run(
         if name != _BINDING_METHOD:
             raise RuntimeError(_REFUSED.format(name))
         binding = keywords["iobinding"] if "iobinding" in keywords else arguments[0]
-        # A dead reference, too, is the binding of a captured run.
-        if bindings.of_graphs.setdefault(graph_id, ref(binding))() is not binding:
+        first: ref[IOBinding] = vars(bindings).setdefault(graph_id, ref(binding))
+        if first() is not binding:  # a dead reference, too, is the binding of a captured run
             raise RuntimeError(_OTHER_BINDING)
     return method(session, *arguments, **keywords)
 
@@ -88,5 +78,5 @@ def _graph_id(arguments: tuple[object, ...]) -> str:
             try:
                 return argument.get_run_config_entry(GRAPH_ID)
             except RuntimeError:  # no such entry
-                return _DEFAULT_ID
-    return _DEFAULT_ID
+                return DEFAULT_ID
+    return DEFAULT_ID
