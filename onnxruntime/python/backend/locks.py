@@ -166,7 +166,7 @@ class SessionLock:
         self._between = Lock()  # for pass_through
         # Which threads release no session: they have the attribute ``releases_nothing``.
         self._of_thread = local()
-        self._dead: deque[tuple[dict, str]] = deque()
+        self._dead: deque[dict] = deque()
         # Whether a session on another device than 0 ever took this lock. Threads begin on device 0.
         self.other_devices = False
         # Why no session of this process can run any more; empty if they can.
@@ -296,19 +296,11 @@ class SessionLock:
 
     def _empty_dead(self) -> None:
         while self._dead:
-            # The items stay, and their attributes have no other name: after an interrupt, the next call continues.
-            items = [*self._dead]
-            for attributes, last in items:
-                for name in [*attributes]:
-                    if name != last:
-                        attributes.pop(name, None)
-            if _FREE_THREADED and any(last for _, last in items):
-                _collect_garbage(1)
-            for attributes, _ in items:
-                attributes.clear()  # the finalizer may still refer to it
-                self._dead.popleft()
+            # It stays first until its attributes have ended: after an interrupt, the next call continues.
+            self._dead[0].clear()  # the finalizer may still refer to it
             if _FREE_THREADED:
                 _collect_garbage(1)
+            self._dead.popleft()
 
     def _may_release(self) -> bool:
         if _FREE_THREADED:
@@ -324,12 +316,9 @@ class SessionLock:
         time.sleep(1e-3)
         self.release_dead()
 
-    def put_aside(self, attributes: dict, last: str = "") -> None:
-        """Empty the attributes of an object that owns device memory, now or when no thread holds the lock.
-
-        :param last: the name of the attribute that is released after all others.
-        """
-        self._dead.append((attributes, last))
+    def put_aside(self, *attributes: dict) -> None:
+        """Empty the attributes of objects that own device memory, one after another, now or when the lock is free."""
+        self._dead.extend(attributes)
         self.release_dead()
 
 

@@ -125,7 +125,7 @@ class InterruptTest(unittest.TestCase):
                 ),
                 "one": partial(locks.call_holding, lock_of_one, None),
                 # Without the items that interrupted calls left, of which each would add steps to the next call.
-                "release": lambda _, lock=lock: (lock._dead.clear(), lock.put_aside({"x": [], "y": []}, last="x")),
+                "release": lambda _, lock=lock: (lock._dead.clear(), lock.put_aside({"x": []}, {"y": []})),
             }
             free = calls["run"], calls["alone"], calls["block"], calls["one"]
             for name, call in calls.items():

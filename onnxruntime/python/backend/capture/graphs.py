@@ -70,18 +70,19 @@ class Graph:
 
     def __init__(self, graph_id: str, session: InferenceSession, lock: locks.SessionLock) -> None:
         self._lock = lock
+        # The inner session that captured the graph, which set_providers replaces.
+        self.inner = session._sess
         #: Returns the options of a run of this graph, and keeps the last.
         keep_last = lru_cache(maxsize=1)
         self.options = keep_last(lambda call: _with_id(call, graph_id).options)
         self.binding = session.io_binding()
         self.inner_binding = self.binding._iobinding
         self.inputs: list[tuple[str, OrtValue]] = []
-        # The inner session that captured the graph, which set_providers replaces.
-        self.inner = session._sess
 
     def __del__(self, is_finalizing: Callable = sys.is_finalizing) -> None:
         if not is_finalizing():
-            self._lock.put_aside(vars(self), last="inner")
+            last = {"inner": self.inner}
+            self._lock.put_aside(vars(self), last)
 
 
 class Capture:
@@ -226,12 +227,9 @@ class Capture:
         graphs, call_on_thread = self._threads.of_a_run()
         if call_on_thread is not operator.call:
             return None
-        key: list[object] = [graph_id]
-        for value in inputs:
-            if type(value) is not np.ndarray:
-                return None
-            key.append(value.shape)
-        return graphs.get(tuple(key))
+        # Without the shape of each input, no key is equal.
+        shapes = [value.shape for value in inputs if type(value) is np.ndarray]
+        return graphs.get((graph_id, *shapes))
 
     def _replay_of(self, graph: Graph, arrays: Iterable[np.ndarray]) -> _FastRun:
         """Return a function that replays a graph for arrays like these, and returns ``None`` for others.

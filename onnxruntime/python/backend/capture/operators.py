@@ -48,27 +48,57 @@ ALWAYS, TWO_INPUTS, THREE_OUTPUTS, AXES, TWO_DIMENSIONS, INSIDE = Condition
 
 _TABLE = (
     # One program for each output element.
-    (ALWAYS, "", "Abs Acos Acosh Asin Asinh Atan Atanh Cast Ceil Clip Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid"),
-    (ALWAYS, "", "HardSwish LeakyRelu Log Neg Not Reciprocal Relu Sigmoid Sin Sinh Softplus Sqrt Tan Tanh"),
-    (ALWAYS, "", "ThresholdedRelu Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Mul PRelu Pow Sub Where"),
+    (
+        ALWAYS,
+        "",
+        """
+        Abs Acos Acosh Asin Asinh Atan Atanh Cast Ceil Clip Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid
+        HardSwish LeakyRelu Log Neg Not Reciprocal Relu Sigmoid Sin Sinh Softplus Sqrt Tan Tanh
+        ThresholdedRelu Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Mul PRelu Pow Sub Where
+        """,
+    ),
     (TWO_INPUTS, "", "Max Min"),
     # They move data by programs, even if a copy is enough (Concat of one input, Slice of all, Pad by nothing).
     (ALWAYS, "", "Concat CumSum Expand Gather GatherElements GatherND Pad Resize Slice Split Tile TopK Trilu"),
     (TWO_DIMENSIONS, "", "Transpose"),
     (INSIDE, "", "Flatten Identity Reshape Squeeze Unsqueeze"),
     # Without axes, or for scalars, they are a copy.
-    (AXES, "", "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum"),
-    (AXES, "", "ReduceSumSquare"),
-    (ALWAYS, "", "ArgMax ArgMin DFT Einsum Gemm MatMul RotaryEmbedding SimplifiedLayerNormalization Softmax"),
-    (ALWAYS, "", "InstanceNormalization LayerNormalization LpNormalization RMSNormalization"),
+    (
+        AXES,
+        "",
+        """
+        ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
+        ReduceSumSquare
+        """,
+    ),
+    (
+        ALWAYS,
+        "",
+        """
+        ArgMax ArgMin DFT Einsum Gemm InstanceNormalization LayerNormalization LpNormalization MatMul
+        RMSNormalization RotaryEmbedding SimplifiedLayerNormalization Softmax
+        """,
+    ),
     # Its output follows from the shapes, and each graph has one set of shapes.
     (ALWAYS, "", "Shape"),
     # Convolutions and related operators, in the layout that the EP prefers.
-    (ALWAYS, NHWC, "AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalMaxPool"),
-    (ALWAYS, NHWC, "MaxPool"),
+    (
+        ALWAYS,
+        NHWC,
+        """
+        AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalMaxPool
+        MaxPool
+        """,
+    ),
     # Operators that ORT's fusions and exporters write.
-    (ALWAYS, MICROSOFT, "Attention BiasGelu FastGelu Gelu QuickGelu RotaryEmbedding SkipLayerNormalization"),
-    (ALWAYS, MICROSOFT, "SkipSimplifiedLayerNormalization"),
+    (
+        ALWAYS,
+        MICROSOFT,
+        """
+        Attention BiasGelu FastGelu Gelu QuickGelu RotaryEmbedding SkipLayerNormalization
+        SkipSimplifiedLayerNormalization
+        """,
+    ),
     (THREE_OUTPUTS, MICROSOFT, "MultiHeadAttention"),
 )
 OPERATORS = {(domain, name): condition for condition, domain, names in _TABLE for name in names.split()}
