@@ -15,23 +15,12 @@ from onnx.backend.base import BackendRep
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import optional_parts
-from onnxruntime.backend.allowlist.rules import NOTHING
+from onnxruntime.backend.allowlist.rules import NOTHING, plain_copy
 from onnxruntime.backend.errors import from_refusals
 from onnxruntime.backend.session import parts, verification
 from onnxruntime.backend.session.routes import NOT_READY, Runs
 from onnxruntime.backend.session.verification import NOTHING_APPLIED, Applied
 from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
-
-
-def _plain(report: Mapping) -> dict:
-    """Return a copy that JSON can represent: a member of an enum becomes its name."""
-    copied = {}
-    for name, value in report.items():
-        if isinstance(value, Mapping):
-            copied[name] = _plain(value)
-        else:
-            copied[name] = getattr(value, "name", value)
-    return copied
 
 
 class _NameOfSession:
@@ -81,12 +70,12 @@ class OnnxRuntimeBackendRep(BackendRep):
     @property
     def provider_options(self) -> dict[str, dict[str, str]]:
         """For each specified EP, the specified options (and its ``device_id``) as ORT reports them."""
-        return _plain(self._applied.provider_options)
+        return plain_copy(self._applied.provider_options)
 
     @property
     def unconfirmed(self) -> dict[str, dict[str, object]]:
         """By EP, the options that it cannot report; by keyword argument, settings without effect in this session."""
-        return _plain(self._applied.unconfirmed)
+        return plain_copy(self._applied.unconfirmed)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -101,12 +90,12 @@ class OnnxRuntimeBackendRep(BackendRep):
     @property
     def session_options(self) -> dict[str, object]:
         """The specified attributes of :class:`onnxruntime.SessionOptions`, as stored in the session."""
-        return _plain(self._applied.session_options)
+        return plain_copy(self._applied.session_options)
 
     @property
     def session_config(self) -> dict[str, str]:
         """The specified session config entries, as stored in the session."""
-        return _plain(self._applied.configuration.get("session_config", NOTHING))
+        return plain_copy(self._applied.configuration.get("session_config", NOTHING))
 
     @property
     def run_config(self) -> dict[str, str]:
@@ -138,7 +127,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
         ``prepare(model, **rep.configuration())`` applies it in any process. It does not contain :attr:`extensions`.
         """
-        return _plain(self._applied.configuration)
+        return plain_copy(self._applied.configuration)
 
     @property
     def session(self) -> InferenceSession:

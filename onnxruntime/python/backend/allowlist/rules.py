@@ -21,7 +21,7 @@ NOTHING: Mapping = MappingProxyType({})
 Values = Mapping[str, object]  # of settings, by name
 Texts = Mapping[str, str]
 _NUMBERS = onnxruntime.__version__.split(".")
-_RELEASE = (int(_NUMBERS[0]), int(_NUMBERS[1]))
+_RELEASE = tuple(map(int, _NUMBERS[:2]))
 
 
 class Place(NamedTuple):
@@ -202,23 +202,29 @@ class Permit:
 
     def configuration(self) -> dict[str, dict]:
         """Return the settings as plain data, with which ``prepare`` creates the same permit."""
-        attributes = {}
-        for name, value in self.attributes.items():
-            attributes[name] = getattr(value, "name", value)  # the name of an enum's member
         tables = {
-            "session_config": dict(self.session_config),
-            "run_config": dict(self.run_config),
-            "session_options": attributes,
-            "free_dimension_overrides": dict(self.sizes),
+            "session_config": self.session_config,
+            "run_config": self.run_config,
+            "session_options": self.attributes,
+            "free_dimension_overrides": self.sizes,
         }
-        configuration = {keyword: entries for keyword, entries in tables.items() if entries}
+        configuration = {keyword: plain_copy(entries) for keyword, entries in tables.items() if entries}
         if self.explicit:
             options = configuration["provider_options"] = {}
             for ep, settings in self.providers.items():
-                options[ep] = {}
-                for option, setting in settings.items():
-                    options[ep][option] = setting.plain
+                options[ep] = {option: setting.plain for option, setting in settings.items()}
         return configuration
+
+
+def plain_copy(values: Mapping) -> dict:
+    """Return a copy that JSON can represent: a member of an enum becomes its name."""
+    copied = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            copied[name] = plain_copy(value)
+        else:
+            copied[name] = getattr(value, "name", value)
+    return copied
 
 
 def texts_of(settings: Settings) -> dict[str, str]:
