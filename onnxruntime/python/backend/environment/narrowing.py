@@ -89,10 +89,12 @@ def faults_of_permit(permit: Mapping[str, dict], facts: Circumstances) -> Iterat
             refusals = []
             for kind, table in tables.items():
                 facts_of_kind = facts._replace(kinds={ep: kind})
-                refusal = _refusal(table, place._replace(key=name), values, facts_of_kind)
-                if refusal is not None:
+                try:
+                    _check_values(table, place._replace(key=name), values, facts_of_kind)
+                    break
+                except NotPermittedError as refusal:
                     refusals.append(refusal)
-            if len(refusals) == len(tables):
+            else:
                 yield f"{PERMIT}: {refusals[0]}"
 
 
@@ -113,22 +115,18 @@ def _tables_of(
     return {}
 
 
-def _refusal(
+def _check_values(
     table: Table,
     place: Place,
     values: object,
     facts: Circumstances,
-) -> NotPermittedError | None:
-    """Return the error if a table does not contain a name, or does not permit one of its values."""
-    try:
-        if values is True:
-            look_up.rule_of(table, place, facts)
-            return None
-        for value in values:
-            look_up.setting_of(table, place, value, facts)
-    except NotPermittedError as refusal:
-        return refusal
-    return None
+) -> None:
+    """Check that a table of the allowlist contains a name, and permits its values."""
+    if values is True:
+        look_up.rule_of(table, place, facts)
+        return
+    for value in values:
+        look_up.setting_of(table, place, value, facts)
 
 
 def _table(configuration: Mapping[str, dict], place: Place) -> Values:
