@@ -24,6 +24,7 @@ from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import NotPermittedError, from_refusals
 from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES
+from onnxruntime.backend.libraries import extensions
 from onnxruntime.backend.session import presence
 
 CUDA, QNN = "CUDAExecutionProvider", "QNNExecutionProvider"
@@ -181,11 +182,20 @@ class CheckTest(CommandTest):
             ({"provider_options": {"x": {"y": 1}}}, "provider_options", "x", "", {"y": 1}),
             ({"provider_options": {CUDA: {"y": 1}}}, "provider_options", CUDA, "y", 1),
             ({"extensions": ["no.so"]}, "extensions", "", "no.so", None),
+            ({"permit": 5}, "permit", "", "", 5),
+            ({"permit": {"session_config": {"x": True}}}, "permit", "", "", None),
         ):
             with self.subTest(config):
                 (problem,) = json.loads(Ran("check", json.dumps(config), "--json").out)["problems"]
-                self.assertIn(problem.pop("reason"), problem.pop("message"))
+                reason = problem.pop("reason")
+                self.assertTrue(reason)
+                self.assertIn(reason, problem.pop("message"))
                 self.assertEqual(problem, dict(zip(("keyword", "provider", "key", "value"), setting, strict=True)))
+
+    def test_a_message_of_a_library_is_one_line(self) -> None:
+        with mock.patch.object(extensions, "check", return_value=["a\nb"]):
+            (problem,) = json.loads(Ran("check", '{"extensions": ["x"]}', "--json").out)["problems"]
+        self.assertEqual((problem["message"], problem["reason"]), ("a b", "a\nb"))
 
     def test_an_error_as_data(self) -> None:
         mistake = MistakeError("m")

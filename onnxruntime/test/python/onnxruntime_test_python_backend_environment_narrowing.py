@@ -187,9 +187,16 @@ class NarrowingTest(Case):
                 with self.assertRaisesRegex(RuntimeError, f"{VARIABLE} cannot be used: permit: ") as raised:
                     onnxruntime.backend.prepare(MODEL)
                 self.assertNotIsInstance(raised.exception, NotPermittedError)
-        unknown = {"provider_options": {"NoSuchExecutionProvider": {}}}
-        with environment({"permit": unknown}), self.assertRaisesRegex(RuntimeError, f"Known: .*{CUDA}"):
-            permit()
+        for options, why in (
+            ({"NoSuchExecutionProvider": {}}, f"Known: .*{CUDA}"),
+            (
+                {"VitisAIExecutionProvider": {"session_options": True}},
+                "raw pointer",
+            ),  # the process does not have the EP
+        ):
+            part = {"permit": {"provider_options": options}}
+            with environment(part), self.assertRaisesRegex(RuntimeError, why):
+                permit()
 
     def test_each_name_of_the_allowlist_can_be_permitted(self) -> None:
         """On each machine, also names and values that only one kind of an EP has."""

@@ -98,6 +98,8 @@ class WithoutPartsTest(unittest.TestCase):
             with self.subTest(ep):
                 error = error_of(backend.prepare, two_nodes(), provider_options={ep: {option: True}})
                 self.assert_refused(error, needed | NEEDED_BY_PROVIDERS.get(ep, set()), NotPermittedError)
+                if needed & self.deleted:
+                    self.assertEqual((error.keyword, error.provider, error.key), ("provider_options", ep, option))
                 error = error_of(backend.prepare, two_nodes(), provider_options={ep: {option: False}})
                 self.assert_refused(error, NEEDED_BY_PROVIDERS.get(ep, set()), NotPermittedError)
 
