@@ -23,7 +23,7 @@ from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, SESSION_AT
 from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.errors import NotPermittedError, reject, show, warn
-from onnxruntime.backend.keywords import FROM_ENVIRONMENT, KEYWORDS, LIMITS
+from onnxruntime.backend.keywords import KEYWORDS, LIMITS
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_ANY_DEVICE
 from onnxruntime.backend.session import failures, opening, presence, state, verification
 from onnxruntime.backend.session.verification import Applied
@@ -228,7 +228,7 @@ def _prepare_source(
     if device is not None:
         _check_device(backend, device)
     requested = request.of_call(keywords, attributes, device)
-    presence.register_plugins(requested.plugins, FROM_ENVIRONMENT)
+    presence.register_plugins(requested.plugins)
     try:
         presence.check_devices(requested.settings.get("provider_options", ()))
         facts = presence.facts(get_available_providers())

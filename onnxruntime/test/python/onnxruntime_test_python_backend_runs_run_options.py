@@ -193,7 +193,8 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
             with self.assertRaises(NotPermittedError) as caught:
                 rep.run([X], **{late: {} for late in reversed(keywords[i:])})
             self.assertEqual(caught.exception.keyword, keyword, "the first in the documented order")
-            rep.run([X], **{keyword: None})
+            with warnings.catch_warnings(action="error"):
+                rep.run([X], **{keyword: None})
 
     def test_large_arguments_of_a_run_are_not_copied(self) -> None:
         rep, many, long = prepare(), {str(number): 1 for number in range(10**6)}, "x" * 10**6

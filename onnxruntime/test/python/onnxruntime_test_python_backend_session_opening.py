@@ -66,6 +66,7 @@ class AttachTest(unittest.TestCase):
         self.check_attached({QNN: htp | {"device_id": 1}}, (1, htp), plugins=(QNN, QNN))
         self.check_attached({QNN: {}}, (0, {}), plugins=(QNN, QNN))
         self.check_attached({UNKNOWN: {"device_id": 1}}, (1, {}), plugins=(UNKNOWN, UNKNOWN))
+        self.check_attached({TENSORRT: {}}, (0, {}), plugins=(TENSORRT,))
         inside = '{"CPU": {"INFERENCE_NUM_THREADS": "2", "INFERENCE_PRECISION_HINT": "f32"}}'
         options = {"num_of_threads": 2, "precision": "FP32"}
         self.check_attached({OPENVINO: options}, (0, {"load_config": inside}), plugins=(OPENVINO,))
@@ -104,7 +105,10 @@ class AttachTest(unittest.TestCase):
 
     def test_an_ep_that_cannot_be_attached_is_an_error(self) -> None:
         """ORT lists CUDA here, but has none: what adds it to the session options raises."""
-        with process_with(bundled=(CUDA,)), self.assertRaisesRegex(RuntimeError, f"{CUDA}.*could not be attached"):
+        with (
+            process_with(bundled=(CUDA,)),
+            self.assertRaisesRegex(RuntimeError, rf"{CUDA}.*could not be attached\. \S.*ORT"),
+        ):
             opening.create(b"", permit({CUDA: {}}), (), opening.SessionOptions())
 
     def test_an_absent_device_of_openvino(self) -> None:

@@ -81,22 +81,17 @@ class Declarations:
         lacks_dimension: bool = False,
     ) -> InputError:
         """Return the error for values that do not fit: for each, its input and a description of the value."""
-        nodes = []
-        descriptions = []
-        sentences = []
-        for node, got in wrong:
-            nodes.append(node)
-            if len(nodes) <= _MOST_LISTED:
-                descriptions.append(got)
-                sentences.append(f"Input {_printable(node.name)!r} expects {_type(node)}, got {got}")
+        listed = wrong[:_MOST_LISTED]
+        sentences = [f"Input {_printable(node.name)!r} expects {_type(node)}, got {got}" for node, got in listed]
         if len(self.inputs) + len(self._initializers) > 1:
             sentences.append(self._inventory())
         if lacks_dimension and self.only_input:
             sentences.append(f"The value lacks one dimension, such as the batch. {_LIST_AS_INPUT}")
 
         name = None
-        expected = _listed(nodes)
-        if len(nodes) == 1:
+        expected = _listed(node for node, _ in wrong)
+        if len(wrong) == 1:
+            node, _ = wrong[0]
             name = node.name
             expected = _type(node)
         return reworded(
@@ -105,7 +100,7 @@ class Declarations:
             InputError,
             input=name,
             expected=expected,
-            got=", ".join(descriptions),
+            got=", ".join(got for _, got in listed),
         )
 
     def _inventory(self) -> str:
@@ -131,9 +126,7 @@ def _with_type(node: object) -> object:
 
 
 def _listed(nodes: Iterable[NodeArg]) -> str:
-    listed = []
-    for node in nodes:
-        listed.append(f"{_printable(node.name)}: {_type(node)}")
+    listed = [f"{_printable(node.name)}: {_type(node)}" for node in nodes]
     surplus = len(listed) - _MOST_LISTED
     if surplus > 0:
         listed[_MOST_LISTED:] = [f"and {surplus} more"]

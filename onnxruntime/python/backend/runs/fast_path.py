@@ -98,22 +98,19 @@ def with_values(
         elif value is not None:
             values[name] = OrtValue.ortvalue_from_numpy(value)
 
-    if not _calls_ort(session, values):
+    if _only_calls_ort(session, values):
+        inner = {name: value._ortvalue for name, value in values.items()}
+        vector = session._sess.run_with_ort_values(inner, outputs, options)
+        # pybind11's iterator ends with a C++ exception, which takes 100 us.
+        results = [OrtValue(vector[index]) for index in range(len(vector))]
+    else:
         results = session.run_with_ort_values(outputs, values, options)
-        return [tensors.to_array(value) for value in results]
-    inner = {name: value._ortvalue for name, value in values.items()}
-    results = session._sess.run_with_ort_values(inner, outputs, options)
-    arrays = []
-    for index in range(len(results)):  # pybind11's iterator ends with a C++ exception, which takes 100 us
-        value = OrtValue(results[index])
-        arrays.append(tensors.to_array(value))
-    return arrays
+    return [tensors.to_array(value) for value in results]
 
 
-def _calls_ort(session: InferenceSession, values: dict[str, OrtValue]) -> bool:
-    """Return whether ``run_with_ort_values`` only passes the values to the inner handle."""
-    if type(session) is not InferenceSession or "run_with_ort_values" in vars(session):
-        return False
-    if InferenceSession.run_with_ort_values is not _RUN_WITH_ORT_VALUES:
+def _only_calls_ort(session: InferenceSession, values: dict[str, OrtValue]) -> bool:
+    """Return whether ``run_with_ort_values`` is ORT's own method, and only passes the values to the inner handle."""
+    method = session.run_with_ort_values
+    if getattr(method, "__func__", None) is not _RUN_WITH_ORT_VALUES:
         return False
     return all(getattr(value, "_session", None) is None for value in values.values())

@@ -52,8 +52,7 @@ class ModelInputs:
     def _by_name(self, inputs: object) -> Iterable[tuple]:
         """Return the name and the value of each input."""
         if not isinstance(inputs, (list, tuple)):
-            is_mapping = isinstance(inputs, Mapping)
-            if is_mapping and not self._is_one_map(inputs):
+            if isinstance(inputs, Mapping) and not self._is_one_map(inputs):
                 return inputs.items()
             inputs = (inputs,)
         count = len(inputs)
@@ -76,11 +75,9 @@ class ModelInputs:
         try:
             return values.convert(node.type, value)
         except ValueError as reason:
-            misfit = (node, str(reason))
-        kind = InvalidArgument
-        if value is None:
-            kind = Fail
-        raise self._declared.mismatch([misfit], kind)
+            got = str(reason)
+        kind = Fail if value is None else InvalidArgument
+        raise self._declared.mismatch([(node, got)], kind)
 
     def check(self, feeds: Mapping, error: Exception) -> None:
         """Raise an ``InputError`` if the feeds do not match the model, after ORT raised ``error``.
@@ -99,12 +96,11 @@ class ModelInputs:
             got = _misfit(node, value)
             if kind is UnicodeEncodeError and not got and not _is_utf8(value):
                 got = "text that UTF-8 cannot represent"
-            if not got:
-                continue
-            wrong.append((node, got))
-            rank = len(node.shape)
-            if isinstance(value, ndarray) and value.ndim == rank - 1:
-                lacks_dimension = True
+            if got:
+                wrong.append((node, got))
+                rank = len(node.shape)
+                if isinstance(value, ndarray) and value.ndim == rank - 1:
+                    lacks_dimension = True
 
         if wrong:
             raise self._declared.mismatch(wrong, kind, lacks_dimension) from error
@@ -113,11 +109,9 @@ class ModelInputs:
 def _misfit(node: NodeArg, value: object) -> str:
     """Describe a converted value that does not have the declared type or shape; ``""`` for any other value."""
     value_type = values.required(node.type)
-    shape = ()
     if isinstance(value, OrtValue):
         has_type = value.data_type() == value_type
-        if value.is_tensor():
-            shape = value.shape()
+        shape = value.shape() if value.is_tensor() else ()
     elif isinstance(value, ndarray) and value_type.startswith("tensor("):
         has_type = True
         shape = value.shape
@@ -144,10 +138,8 @@ def _has_shape(shape: tuple, declared: list) -> bool:
 
 def _is_utf8(value: object) -> bool:
     """Return whether UTF-8 can represent all text in a converted value: it cannot represent a lone surrogate."""
-    if isinstance(value, ndarray):
-        if value.dtype != object:
-            return True
-        value = value.ravel().tolist()
+    if isinstance(value, ndarray) and value.dtype == object:
+        value = value.tolist()
     elif isinstance(value, Mapping):
         value = list(value.items())
     if isinstance(value, (list, tuple)):

@@ -78,10 +78,9 @@ def as_numbers(value: object, dtype: np.dtype) -> ndarray:
     kinds = nested_lists.kinds_in(value, target.fitting)
     has_text = any(issubclass(kind, _TEXTS) for kind in kinds)
 
-    numbers = None
-    if not has_text:
-        numbers = nested_lists.stacked(value)
-    if numbers is None or numbers.dtype.kind not in target.kinds:
+    # numpy would make texts of all numbers, each as long as the longest text.
+    numbers = nested_lists.stacked(value, object if has_text else None)
+    if numbers.dtype.kind not in target.kinds:
         objects = nested_lists.stacked(value, object)
         numbers = nested_lists.each(objects, lambda item: _read(item, target))
     return _rounded(numbers, target)
@@ -141,7 +140,5 @@ def _floats(numbers: ndarray, dtype: np.dtype) -> tuple[ndarray, object]:
 
     size = np.abs(array.astype(np.float64))
     # A type without infinity represents a number that is too large as NaN, or as the largest number that it has.
-    is_cut = ~(size * 2 >= np.abs(numbers))
-    is_cut &= size != 0
-    is_outside = np.isfinite(numbers) & (np.isinf(size) | is_cut)
-    return array, is_outside
+    is_near = (size == 0) | (size * 2 >= np.abs(numbers))
+    return array, np.isfinite(numbers) & ~(np.isfinite(size) & is_near)

@@ -41,10 +41,10 @@ class RunSettings:
         attributes: Mapping = NOTHING,
     ) -> tuple[RunSettings, dict[str, str]]:
         """Look up the settings of one run, which override these. Return a warning, too, for each key without effect."""
+        attributes = dict(attributes)
         for keyword in KEYWORDS:
-            if attributes.get(keyword) is not None:
+            if attributes.pop(keyword, None) is not None:
                 reject("cannot be set for a run. Pass it to prepare", keyword)
-        attributes = {name: value for name, value in attributes.items() if name not in KEYWORDS}
         if attributes or run_config is not None:
             facts = facts._replace(narrowing=request.of_environment().narrowing)
 

@@ -121,9 +121,7 @@ def as_array(value: object, dtype: np.dtype) -> ndarray:
     # ORT would read bytes in foreign byte order as native ones, and crashes on such text.
     if array.dtype.newbyteorder("=") != dtype:
         raise ValueError(describe(array if has_type else value))
-    if array.dtype is dtype:
-        return array
-    return array.astype(dtype)
+    return array.astype(dtype, copy=False)
 
 
 def _texts_of(value: object) -> ndarray:

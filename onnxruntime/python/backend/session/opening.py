@@ -11,14 +11,14 @@ session config entries. Built-in WebGPU reads only such entries. So :func:`_atta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
 from onnxruntime.backend.allowlist.providers import hardware_for, option_texts
-from onnxruntime.backend.allowlist.rules import Permit, Setting
+from onnxruntime.backend.allowlist.rules import Permit, Settings, Texts
 from onnxruntime.backend.errors import reject, reject_value, reworded
 from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 from onnxruntime.backend.provider_names import TENSORRT
@@ -50,10 +50,12 @@ def create(
     entries.update(permit.session_config)
     for key, text in entries.items():
         options.add_session_config_entry(key, text)
-    registered = _register(libraries, options)
-    free_dimensions = None
+    registered = ()
+    if libraries:
+        extensions = optional_parts.require("extensions", f"Extensions cannot be registered{FROM_ENVIRONMENT}")
+        registered = extensions.register(options, libraries)
     if permit.sizes:
-        free_dimensions = optional_parts.require("free_dimension_overrides", "Free dimensions cannot be overridden")
+        free_dimensions = optional_parts.for_keyword("free_dimension_overrides")
         shapes = free_dimensions.apply(options, permit, model)
     try:
         session = _open(model, options, permit)
@@ -63,17 +65,9 @@ def create(
         if not reason:
             raise
         raise reworded(type(error), reason) from None
-    if free_dimensions is not None:
+    if permit.sizes:
         free_dimensions.verify(session, shapes, permit.sizes)
     return session, registered
-
-
-def _register(libraries: Iterable[str], options: SessionOptions) -> tuple[str, ...]:
-    """Register libraries of custom operators, and return their names."""
-    if not libraries:
-        return ()
-    extensions = optional_parts.require("extensions", f"Extensions cannot be registered{FROM_ENVIRONMENT}")
-    return extensions.register(options, libraries)
 
 
 def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
@@ -148,42 +142,37 @@ def _attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] |
 
     With this argument, ORT ignores every EP that is attached to the session options.
     """
-    plugins = [name for name in permit.providers if permit.kinds[name] == "plugin"]
+    plugins = []
+    texts_by_ep = {}
+    for name, settings in permit.providers.items():
+        kind = permit.kinds[name]
+        texts_by_ep[name] = option_texts(name, kind, settings)
+        if kind == "plugin":
+            plugins.append(name)
     # ORT registers TensorRT's plugin operators only for EPs in this argument. The argument preserves the options of
     # CUDA and CPU as well.
-    in_argument = TENSORRT in permit.providers and TENSORRT not in plugins
-    if in_argument and plugins:
-        problem = f"it cannot be combined with {', '.join(plugins)}: ORT ignores plugin EPs if TensorRT is attached"
-        reject(f"{problem}. Specify only one of them", "provider_options", TENSORRT)
-    argument = []
-    for name, settings in permit.providers.items():
-        texts = option_texts(name, permit.kinds[name], settings)
-        argument.append((name, texts))
-        if in_argument:
-            continue
-        device = None
+    if TENSORRT in permit.providers and TENSORRT not in plugins:
+        if plugins:
+            problem = f"it cannot be combined with {', '.join(plugins)}: ORT ignores plugin EPs if TensorRT is attached"
+            reject(f"{problem}. Specify only one of them", "provider_options", TENSORRT)
+        return list(texts_by_ep.items())
+
+    for name, texts in texts_by_ep.items():
         if name in plugins:
-            device = _choose_device(name, settings, texts)
+            device = _choose_device(name, permit.providers[name], texts)
+            attach = partial(options.add_provider_for_devices, [device], texts)
+        else:
+            attach = partial(_attach_built_in, options, name, texts)
         try:
-            _attach_provider(options, name, texts, device)
+            attach()
         except Exception as error:
             failures.reject_absent_device(name, texts, error)
             advice = failures.missing([name])
             raise RuntimeError(f"{name} could not be attached. {advice} ORT error: {error}") from None
-    if in_argument:
-        return argument
     return None
 
 
-def _attach_provider(
-    options: SessionOptions,
-    name: str,
-    texts: dict[str, str],
-    device: object,
-) -> None:
-    if device is not None:
-        options.add_provider_for_devices([device], texts)
-        return
+def _attach_built_in(options: SessionOptions, name: str, texts: Texts) -> None:
     # Either API alone loses options: add_provider those of OpenVINO that its factory parses again from the
     # entries, and the entries those that other EPs read from the call. The entries come first.
     for option, text in texts.items():
@@ -191,7 +180,7 @@ def _attach_provider(
     options.add_provider(name, texts)
 
 
-def _choose_device(name: str, settings: Mapping[str, Setting], texts: dict[str, str]) -> object:
+def _choose_device(name: str, settings: Settings, texts: dict[str, str]) -> object:
     """Return a plugin EP's device: the one with the index ``device_id``, else the first. The WebGPU EP rejects two."""
     devices = presence.plugin_devices(name)
     index = int(texts.pop("device_id", 0))  # the EP would ignore or reject this option

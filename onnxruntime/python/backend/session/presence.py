@@ -16,6 +16,7 @@ from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Circumstances, Permit
 from onnxruntime.backend.errors import from_refusals, reject, show, warn
+from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 from onnxruntime.backend.provider_names import CPU, CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
 from onnxruntime.backend.request import of_environment, split_device
 from onnxruntime.capi import _pybind_state
@@ -83,11 +84,11 @@ def kinds() -> dict[str, str]:
     return kind_of_ep
 
 
-def register_plugins(names: Iterable[str], origin: str = "") -> None:
-    """Register the libraries of plugin EPs; ``origin`` ends an error."""
+def register_plugins(names: Iterable[str]) -> None:
+    """Register the libraries of plugin EPs that the environment specifies."""
     if names:
-        purpose = f"Plugins cannot be registered{origin}"
-        optional_parts.require("plugins", purpose).register(names, origin)
+        plugins = optional_parts.require("plugins", f"Plugins cannot be registered{FROM_ENVIRONMENT}")
+        plugins.register(names, FROM_ENVIRONMENT)
 
 
 def check_devices(specified: Iterable[str]) -> None:
@@ -96,12 +97,9 @@ def check_devices(specified: Iterable[str]) -> None:
         return
     present = kinds()
     for name in specified:
-        if name not in present:
-            lacks_device = _is_registered(name) or _lacks_device(name)
-        else:
-            # A built-in EP of its name can be present.
-            lacks_device = present[name] != "plugin" and _lacks_device(name)
-        if lacks_device:
+        is_absent = name not in present and _is_registered(name)
+        # A built-in EP of its name can be present.
+        if is_absent or (present.get(name) != "plugin" and _lacks_device(name)):
             problem = "is registered, but found no device on this machine that it supports"
             reject(f"the library of this plugin EP {problem}", "provider_options", name)
 
@@ -122,16 +120,11 @@ def _is_registered(name: str) -> bool:
     return False
 
 
-def advice(name: str) -> str:
-    """Return the sentences about the next step for an EP that this process does not have."""
-    return from_refusals("absent_provider", name)
-
-
 def advice_on_device(device: object) -> str:
     """Return the next step for a device that this build does not support, ``""`` if no other base supports it."""
     is_cuda = show(device).upper().startswith(("'CUDA", "'GPU"))
     if is_cuda and CUDA not in kinds():
-        return advice(CUDA)
+        return from_refusals("absent_provider", CUDA)
     return ""
 
 
@@ -145,8 +138,9 @@ def check_available(permit: Permit) -> None:
             reject(f"the environment variable {_EXCLUDE} excludes it", "provider_options", name)
         if name not in permit.kinds:
             available = ", ".join(onnxruntime.get_available_providers())
-            problem = "the execution provider is not available in this process"
-            reject(f"{problem}. Available: {available}{advice(name)}", "provider_options", name)
+            problem = f"the execution provider is not available in this process. Available: {available}"
+            advice = from_refusals("absent_provider", name)
+            reject(problem + advice, "provider_options", name)
 
 
 def supports_device(device: str, built_for: str) -> bool:

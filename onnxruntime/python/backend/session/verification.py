@@ -12,33 +12,31 @@ from typing import NamedTuple
 from onnxruntime import InferenceSession, get_device
 from onnxruntime.backend.allowlist.ort_options import SESSION_CONFIG
 from onnxruntime.backend.allowlist.providers import option_texts
-from onnxruntime.backend.allowlist.rules import NOTHING, Need, Permit, Setting
+from onnxruntime.backend.allowlist.rules import NOTHING, Need, Permit, Setting, Settings, Texts
 from onnxruntime.backend.errors import name_of, warn
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, QNN
 from onnxruntime.backend.session import failures, presence
-
-_Texts = Mapping[str, str]  # by option, key or name
 
 
 class Applied(NamedTuple):
     """The specified settings. The properties of a prepared model return copies of them."""
 
     configuration: Mapping[str, Mapping] = NOTHING  # as specified, by keyword argument
-    provider_options: Mapping[str, _Texts] = NOTHING  # as ORT reports them
+    provider_options: Mapping[str, Texts] = NOTHING  # as ORT reports them
     session_options: Mapping = NOTHING  # as ORT reports them
     unconfirmed: Mapping[str, Mapping] = NOTHING
     warnings: tuple[str, ...] = ()
     extensions: tuple[str, ...] = ()
 
-    def with_run_config(self, entries: _Texts, without_effect: _Texts) -> Applied:
+    def with_run_config(self, entries: Texts, without_effect: Texts) -> Applied:
         """Replace the run config entries."""
         configuration = dict(self.configuration)
         configuration["run_config"] = entries
         applied = self._replace(configuration=configuration)
         return applied.and_without_effect("run_config", without_effect)
 
-    def and_without_effect(self, keyword: str, sentences: _Texts) -> Applied:
-        """Add settings without effect, each with the sentence that was warned with."""
+    def and_without_effect(self, keyword: str, sentences: Texts) -> Applied:
+        """Add settings without effect, each with the warning about it."""
         if not sentences:
             return self
         settings = dict(self.unconfirmed.get(keyword, NOTHING))
@@ -59,22 +57,17 @@ def read_back(
     extensions: tuple[str, ...] = (),
 ) -> Applied:
     """Compare the values that ORT reports with the permitted values, and warn about settings without effect."""
-    warnings = list(permit.warnings)
-    warnings.extend(_fallback(session, permit))
-    warnings.extend(_without_nodes(session, permit))
-    applied = Applied(warnings=tuple(warnings), extensions=extensions)
-    configuration = permit.configuration()
-    if configuration:
-        applied = applied._replace(configuration=configuration)
+    warnings = (*_fallback(session, permit), *_without_nodes(session, permit))
+    applied = Applied(permit.configuration(), warnings=warnings, extensions=extensions)
+    if applied.configuration:
         applied = _with_settings(applied, session, permit)
-    given_before = len(permit.warnings)
-    for text in applied.warnings[given_before:]:
+    for text in applied.warnings:
         warn(text)
-    return applied
+    return applied._replace(warnings=permit.warnings + applied.warnings)
 
 
 def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) -> Applied:
-    """Add what ORT reports about the specified settings, after a comparison with their values."""
+    """Add the values that ORT reports about the specified settings, after a comparison with the sent values."""
     options = session.get_session_options()
     for key, text in permit.session_config.items():
         entry = options.get_session_config_entry(key)
@@ -82,28 +75,33 @@ def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) 
             raise RuntimeError(f"session_config[{key!r}] was sent as {text!r}, but ORT holds {entry!r}")
     reported, unconfirmed = {}, {}
     if permit.explicit:
-        reported, unconfirmed = _provider_options(session, permit)
+        of_session = session.get_provider_options()
+        for name, settings in permit.providers.items():
+            texts = of_session.get(name, NOTHING)
+            _check_options(name, permit, texts)
+            reported[name], silent = _reported(settings, texts)
+            if silent:
+                unconfirmed[name] = silent
     attributes = {name: getattr(options, name) for name in permit.attributes}
     applied = applied._replace(
         provider_options=reported,
         session_options=attributes,
         unconfirmed=unconfirmed,
     )
-    changed = _changed(attributes, permit)
-    without_operators = _without_operators(session, permit)
-    applied = applied.and_without_effect("session_options", changed)
-    applied = applied.and_without_effect("session_config", without_operators)
-    for keyword, sentences in permit.without_effect.items():
+    for keyword, sentences in (
+        ("session_options", _changed(attributes, permit)),
+        ("session_config", _without_operators(session, permit)),
+        *permit.without_effect.items(),
+    ):
         applied = applied.and_without_effect(keyword, sentences)
     return applied
 
 
-def _changed(attributes: Mapping, permit: Permit) -> _Texts:
+def _changed(attributes: Mapping, permit: Permit) -> Texts:
     """Return a sentence about each attribute that ORT changed, for an EP that does not support the value."""
-    without_effect = permit.without_effect.get("session_options", NOTHING)
     sentences = {}
     for name, value in permit.attributes.items():
-        if attributes[name] != value and name not in without_effect:
+        if attributes[name] != value and name not in permit.without_effect["session_options"]:
             sentences[name] = f"{name} was set to {value}, and the session has {attributes[name]}"
     return sentences
 
@@ -113,17 +111,16 @@ def needs_of_operators(permit: Permit) -> dict[str, Need]:
     without_effect = permit.without_effect.get("session_config", NOTHING)
     needs = {}
     for key, text in permit.session_config.items():
-        rule = SESSION_CONFIG.get(key)
-        # A member of a family has no rule in this table.
-        if rule is None or key in without_effect:
+        if key in without_effect:  # such as each member of a family, which the table does not contain
             continue
+        rule = SESSION_CONFIG[key]
         for need in rule.needs:
             if need.operators and text not in rule.already_so:
                 needs[key] = need
     return needs
 
 
-def _without_operators(session: InferenceSession, permit: Permit) -> _Texts:
+def _without_operators(session: InferenceSession, permit: Permit) -> Texts:
     """If ORT has a record of the operators, return a sentence about each key that no operator reads."""
     needs = needs_of_operators(permit)
     if not needs:
@@ -139,27 +136,18 @@ def _without_operators(session: InferenceSession, permit: Permit) -> _Texts:
     return sentences
 
 
-def _provider_options(session: InferenceSession, permit: Permit) -> tuple[dict, dict]:
-    """Return the options of the specified EPs as ORT reports them, and the sent options that ORT does not report."""
-    options = session.get_provider_options()
-    reported, unconfirmed = {}, {}
-    for name in permit.providers:
-        texts = options.get(name, NOTHING)
-        reported[name], silent = _options_of(name, permit, texts)
-        if silent:
-            unconfirmed[name] = silent
-    return reported, unconfirmed
-
-
-def _options_of(name: str, permit: Permit, texts: _Texts) -> tuple[_Texts, _Texts]:
-    """Return the specified options of an EP as ORT reports them, and the sent options that ORT does not report."""
+def _check_options(name: str, permit: Permit, texts: Texts) -> None:
+    """Raise an error if ORT reports another value of an EP's option than the sent one."""
     settings = permit.providers[name]
-    kind = permit.kinds.get(name, "")
-    for option, text in option_texts(name, kind, settings).items():
-        reported_text = texts.get(option, text)
-        if not _same(reported_text, text, settings.get(option)):
+    for option, text in option_texts(name, permit.kinds[name], settings).items():
+        reported = texts.get(option, text)
+        if not _same(reported, text, settings.get(option)):
             place = f"provider_options['{name}']['{option}']"
-            raise RuntimeError(f"{place} was sent as {text!r}, but ORT reports {reported_text!r}")
+            raise RuntimeError(f"{place} was sent as {text!r}, but ORT reports {reported!r}")
+
+
+def _reported(settings: Settings, texts: Texts) -> tuple[Texts, Texts]:
+    """Return the specified options of an EP as ORT reports them, and the sent options that ORT does not report."""
     reported, silent = {}, {}
     for option, setting in settings.items():
         # ORT repeats the text of a carrying option only, not the options inside it.
@@ -188,12 +176,8 @@ class NodeAssignment(dict[str, int]):
     """The number of nodes of each EP, in the order of the session. Its text is a sentence."""
 
     def __repr__(self) -> str:
-        all_nodes = f" of {sum(self.values())} nodes"
-        parts = []
-        for name, count in self.items():
-            parts.append(f"{count}{all_nodes} on {name}")
-            all_nodes = ""
-        return ", ".join(parts)
+        text = ", ".join(f"{count} on {name}" for name, count in self.items())
+        return text.replace(" on ", f" of {sum(self.values())} nodes on ", 1)
 
 
 def node_assignment(session: InferenceSession) -> NodeAssignment | None:
@@ -201,12 +185,10 @@ def node_assignment(session: InferenceSession) -> NodeAssignment | None:
 
     ORT records nothing for a model in ORT format, for example.
     """
-    counts = NodeAssignment()
-    for name, nodes in recorded_nodes(session).items():
-        counts[name] = len(nodes)
-    if not any(counts.values()):
-        return None
-    return counts
+    nodes = recorded_nodes(session)
+    if any(nodes.values()):
+        return NodeAssignment((name, len(of_ep)) for name, of_ep in nodes.items())
+    return None
 
 
 def recorded_nodes(session: InferenceSession) -> dict[str, list]:
