@@ -195,8 +195,8 @@ class NarrowingTest(Case):
             ),  # the process does not have the EP
         ):
             part = {"permit": {"provider_options": options}}
-            with environment(part), self.assertRaisesRegex(RuntimeError, why):
-                permit()
+            with environment(part), no_session_opens(), self.assertRaisesRegex(RuntimeError, why):
+                onnxruntime.backend.prepare(MODEL)
 
     def test_each_name_of_the_allowlist_can_be_permitted(self) -> None:
         """On each machine, also names and values that only one kind of an EP has."""
