@@ -118,7 +118,7 @@ def require(keyword: str, purpose: str) -> ModuleType:
 def function(text: str) -> Callable:
     """Return a function of a part, which :data:`PARTS` specifies as ``module:name``."""
     module, _, name = text.partition(":")
-    return getattr(importlib.import_module(f"{_PACKAGE}.{module}"), name)
+    return getattr(load(module), name)
 
 
 def absence_for_keyword(keyword: str) -> str:

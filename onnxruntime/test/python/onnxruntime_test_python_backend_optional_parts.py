@@ -9,6 +9,7 @@ The rest must be importable and must pass tests of the core. What needs the part
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import runpy
@@ -213,6 +214,20 @@ class OptionalPartsTest(unittest.TestCase):
             ):
                 sys.modules.pop("onnxruntime.backend.openvino", None)
                 self.assertEqual(absence_of("openvino"), f"{ABSENT}openvino")
+
+    def test_a_broken_part_is_no_absent_part(self) -> None:
+        for code, kind in (("(", SyntaxError), ("import no_such_module", ModuleNotFoundError)):
+            with (
+                self.subTest(code),
+                tempfile.TemporaryDirectory() as folder,
+                mock.patch.object(onnxruntime.backend, "__path__", [folder]),
+                mock.patch.dict(sys.modules),
+            ):
+                Path(folder, "limits.py").write_text(code)
+                sys.modules.pop("onnxruntime.backend.limits", None)
+                importlib.invalidate_caches()
+                with self.assertRaises(kind):
+                    optional_parts.load.__wrapped__("limits")
 
     def test_without_each_part(self) -> None:
         names = [part.name for part in optional_parts.PARTS]
