@@ -47,31 +47,24 @@ def load(text: str) -> dict[str, object]:
 def faults(config: dict[str, object]) -> Iterator[tuple[str, str, str]]:
     """Return the keyword, the EP (or ``""``) and the problem of each part that a configuration cannot have."""
     for keyword, value in config.items():
-        if keyword == "provider_options":
-            yield from _faults_of_providers(value)
-            continue
-        if keyword in LIBRARIES:
-            problem = _fault_of_libraries(keyword, value)
-        elif keyword == PERMIT:
-            problem = _fault_of_permit(value)
-        elif keyword in KEYWORDS:
-            problem = _fault_of_object(keyword, value)
-        else:
-            problem = _fault_of_name(keyword)
+        problem = _fault_of_part(keyword, value)
         if problem:
             yield keyword, "", problem
+        elif keyword == "provider_options":
+            for ep, options in value.items():
+                problem = _fault_of_object(name_of(keyword, ep), options)
+                if problem:
+                    yield keyword, ep, problem
 
 
-def _faults_of_providers(value: object) -> Iterator[tuple[str, str, str]]:
-    keyword = "provider_options"
-    problem = _fault_of_object(keyword, value)
-    if problem:
-        yield keyword, "", problem
-        return
-    for ep, options in value.items():
-        problem = _fault_of_object(name_of(keyword, ep), options)
-        if problem:
-            yield keyword, ep, problem
+def _fault_of_part(keyword: str, value: object) -> str:
+    if keyword in LIBRARIES:
+        return _fault_of_libraries(keyword, value)
+    if keyword == PERMIT:
+        return _fault_of_permit(value)
+    if keyword in KEYWORDS:
+        return _fault_of_object(keyword, value)
+    return _fault_of_name(keyword)
 
 
 def _fault_of_object(place: str, value: object) -> str:
