@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 from backend_test_execution_providers import CPU, WEBGPU
-from backend_test_processes import CUDA, OPENVINO, QNN, permit, process_with
+from backend_test_processes import CUDA, OPENVINO, QNN, TENSORRT, permit, process_with
 
 import onnxruntime
 import onnxruntime.backend
@@ -45,6 +45,7 @@ class MissingTest(unittest.TestCase):
             ([MIGRAPHX], "no driver", {}, r"(?s)^((?!no driver|NVIDIA|CUDA).)*$"),
             ([CPU, CUDA], "", {CUDA: "no library"}, "no library" + steps),
             ([CPU, CUDA], "", {}, "cuDNN" + steps),
+            ([TENSORRT, CUDA], "", {}, r"^((?!may be missing.*may be missing).)+$"),
             ([OPENVINO], "", {OPENVINO: "no library"}, "^The system says: no library((?!cuDNN).)*$"),
         ):
             with self.subTest(names, driver=driver, libraries=libraries):

@@ -23,18 +23,15 @@ class Declarations:
     """The inputs of a session's model, and the initializers that a run can override."""
 
     def __init__(self, session: InferenceSession) -> None:
-        self.inputs: dict[str, NodeArg] = {}
-        self.only_input: NodeArg | None = None
-        for node in session.get_inputs():
-            self.inputs[node.name] = _with_type(node)
+        self.inputs = {node.name: _with_type(node) for node in session.get_inputs()}
+        self.only_input = None
         if len(self.inputs) == 1:
             (self.only_input,) = self.inputs.values()
 
-        self._initializers: dict[str, NodeArg] = {}
-        for node in getattr(session, "get_overridable_initializers", list)():
-            self._initializers[node.name] = node
-        if self._initializers and not OF_OPENVINO.isdisjoint(session.get_providers()):
-            self._initializers.clear()  # OpenVINO ignores feeds for initializers
+        initializers = getattr(session, "get_overridable_initializers", list)()
+        if initializers and not OF_OPENVINO.isdisjoint(session.get_providers()):
+            initializers = []  # OpenVINO ignores feeds for initializers
+        self._initializers = {node.name: node for node in initializers}
 
     def find(self, name: object) -> NodeArg | None:
         """Return the input or the initializer of this name."""
@@ -54,9 +51,7 @@ class Declarations:
     def unknown(self, name: object, value: object) -> InputError:
         """Return the error for a value with a name that no input has."""
         message = f"Unknown input {show(name)}."
-        known = None
-        if type(name) is str:
-            known = name
+        known = name if type(name) is str else None
         near = known and nearest(known, self.inputs)
         if near:
             message += f" Did you mean {near!a}?"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import numpy as np
+from numpy import ndarray
 
 from onnxruntime import InferenceSession, OrtValue, RunOptions
 from onnxruntime.backend.runs import tensors
@@ -31,7 +31,7 @@ def of(
     session: InferenceSession,
     slots: list[tuple],
     outputs: list[str],
-    lock: object = None,
+    lock: object,
 ) -> Callable:
     """Return a function of the inputs and the run options. It returns the outputs, or ``None`` if it cannot run them.
 
@@ -42,7 +42,7 @@ def of(
     inner = own.get("_providers")
     count = len(slots)
     # Local names take less time.
-    array = np.ndarray
+    array = ndarray
     ort_value = OrtValue
 
     def run(inputs: object, options: RunOptions) -> list | None:

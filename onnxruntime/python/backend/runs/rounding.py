@@ -25,7 +25,6 @@ from onnxruntime.backend.runs.tensors import describe
 
 _TEXTS = (str, bytes)
 _NUMBERS = (
-    bool,
     int,
     float,
     np.bool_,

@@ -29,7 +29,6 @@ _STRING = np.dtype(object)
 _LISTS = (list, tuple)
 # Python objects without an element type.
 _PLAIN = (
-    bool,
     int,
     float,
     str,

@@ -116,11 +116,7 @@ def missing(names: Iterable[str]) -> str:
         if error:
             return _broken_library(name, error)
 
-    causes = []
-    for name in needing:
-        cause = _MISSING.get(name, _MISSING[""])
-        if cause not in causes:
-            causes.append(cause)
+    causes = dict.fromkeys(_MISSING.get(name, _MISSING[""]) for name in needing)
     return " ".join(causes) or _LOG
 
 

@@ -249,18 +249,12 @@ def _without_nodes(session: InferenceSession, permit: Permit) -> Iterator[str]:
         device = name.removesuffix("ExecutionProvider").lower()
         if nodes.get(name) or device in memories:
             continue
-        advice = _advice_without_nodes(name, session)
+        advice = "Check that it supports the model's operators and types"
+        if name == QNN:
+            advice = failures.advice_on_shapes(session) or advice
         if nodes.get(CPU) and CPU not in permit.providers:
             advice += ", or set session_config={'session.disable_cpu_ep_fallback': '1'} to make this an error"
         yield (
             f"No node of this model is assigned to {name}, which provider_options specifies. "
             f"The model runs on {with_nodes or 'no EP'}. {advice}"
         )
-
-
-def _advice_without_nodes(name: str, session: InferenceSession) -> str:
-    if name == QNN:
-        advice = failures.advice_on_shapes(session)
-        if advice:
-            return advice
-    return "Check that it supports the model's operators and types"
