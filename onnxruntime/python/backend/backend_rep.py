@@ -214,7 +214,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         :raises RuntimeError: on a session that captures graphs, if :meth:`run` uses this ``gpu_graph_id`` (default: 0).
         """
         runs = self._ready()
-        settings, _ = runs.settings.overridden_by(runs.circumstances, run_config, attributes)
+        settings, _ = runs.overridden_by(run_config, attributes)
         runs.route.lend(settings.entries)
         return settings.options
 
@@ -236,7 +236,7 @@ class OnnxRuntimeBackendRep(BackendRep):
     def with_run_config(self, run_config: Mapping) -> OnnxRuntimeBackendRep:
         """Return a new prepared model on the same session. The entries override prepared entries with the same key."""
         runs = self._ready()
-        settings, without_effect = runs.settings.overridden_by(runs.circumstances, run_config)
+        settings, without_effect = runs.overridden_by(run_config)
         rep = self.__copy__()
         rep._session = runs.session
         rep._runs = runs.with_settings(settings)

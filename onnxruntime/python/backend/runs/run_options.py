@@ -12,7 +12,7 @@ from onnxruntime import RunOptions
 from onnxruntime.backend import request
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES
-from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances
+from onnxruntime.backend.allowlist.rules import Circumstances
 from onnxruntime.backend.errors import reject, warn
 from onnxruntime.backend.keywords import KEYWORDS
 
@@ -38,7 +38,7 @@ class RunSettings:
         self,
         facts: Circumstances,
         run_config: Mapping | None,
-        attributes: Mapping = NOTHING,
+        attributes: Mapping,
     ) -> tuple[RunSettings, dict[str, str]]:
         """Look up the settings of one run, which override these. Return a warning, too, for each key without effect."""
         attributes = dict(attributes)

@@ -96,18 +96,14 @@ def check_devices(specified: Iterable[str]) -> None:
     if not specified:
         return
     present = kinds()
+    plugins = optional_parts.for_keyword("plugins")
     for name in specified:
         is_absent = name not in present and _is_registered(name)
         # A built-in EP of its name can be present.
-        if is_absent or (present.get(name) != "plugin" and _lacks_device(name)):
+        is_plugin = present.get(name) == "plugin"
+        if is_absent or (not is_plugin and plugins is not None and plugins.lacks_device(name)):
             problem = "is registered, but found no device on this machine that it supports"
             reject(f"the library of this plugin EP {problem}", "provider_options", name)
-
-
-def _lacks_device(name: str) -> bool:
-    """Return whether the library of a plugin EP is registered and found no device."""
-    plugins = optional_parts.for_keyword("plugins")
-    return plugins is not None and plugins.lacks_device(name)
 
 
 def _is_registered(name: str) -> bool:

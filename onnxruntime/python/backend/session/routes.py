@@ -154,12 +154,12 @@ class Runs:
         """Whether the session is ORT's."""
         return is_ort(self.session)
 
-    @property
-    def circumstances(self) -> Circumstances:
-        """The circumstances of a run's settings, read only for settings that no earlier run had."""
-        if not self.is_ort:
-            return Circumstances.expected(())
-        return Circumstances.of_session(self.session, SESSION_ATTRIBUTES)
+    def overridden_by(self, run_config: Mapping | None, attributes: Mapping = NOTHING) -> tuple[RunSettings, Texts]:
+        """Look up the settings of one run. Return a warning, too, for each key without effect."""
+        facts = Circumstances.expected(())
+        if self.is_ort:
+            facts = Circumstances.of_session(self.session, SESSION_ATTRIBUTES)
+        return self.settings.overridden_by(facts, run_config, attributes)
 
     def settings_of(self, run_config: Mapping | None, attributes: dict) -> RunSettings:
         """Look up the settings of one run, or return those of an earlier run with the same arguments."""
@@ -170,8 +170,7 @@ class Runs:
         settings = self.settings_cache.get(key)
         if settings is not None:
             return settings
-        facts = self.circumstances
-        settings, without_effect = self.settings.overridden_by(facts, run_config, attributes)
+        settings, without_effect = self.overridden_by(run_config, attributes)
         # A setting that is ignored or has no effect is warned about each time. A file of the environment can change.
         is_ignored = len(settings.attributes) < len(attributes)
         if without_effect or is_ignored or environment.startswith("@"):
@@ -206,8 +205,7 @@ class Runs:
         cancellation: object,
     ) -> list:
         """Run within limits, with separate run options and without the fast path."""
-        facts = self.circumstances
-        call, _ = self.settings.overridden_by(facts, run_config, attributes)
+        call, _ = self.overridden_by(run_config, attributes)
         keyword = "cancellation" if timeout is None else "timeout"
         look_up.check_part_of(keyword)
         limits = optional_parts.for_keyword(keyword)
