@@ -47,12 +47,12 @@ def apply(
     for name, size in sizes.items():
         options.add_free_dimension_override_by_name(name, size)
 
-    if _cap_folding(options, permit):
-        # Only the input itself has this size: 128 MiB of float32.
-        _check_inputs(sizes, shapes, 2 * MOST_FOLDED)
-        return shapes
-    _check_inputs(sizes, shapes, MOST_FOLDED)
-    if _folded(model, sizes) > MOST_FOLDED:
+    is_capped = _cap_folding(options, permit)
+    most = MOST_FOLDED
+    if is_capped:  # only the input itself has this size: 128 MiB of float32
+        most *= 2
+    _check_inputs(sizes, shapes, most)
+    if not is_capped and _folded(model, sizes) > MOST_FOLDED:
         problem = f"ORT or an EP can compute more than {MOST_FOLDED} elements from the sizes alone"
         reject(f"{problem} when it loads the model. Use smaller sizes", _KEYWORD)
     return shapes
@@ -72,9 +72,7 @@ def _input_shapes(model: onnx.ModelProto) -> dict[str, list]:
     shapes = {}
     for node in model.graph.input:
         dimensions = node.type.tensor_type.shape.dim
-        shapes[node.name] = shape = []
-        for dimension in dimensions:
-            shape.append(dimension.dim_param or dimension.dim_value)
+        shapes[node.name] = [dimension.dim_param or dimension.dim_value for dimension in dimensions]
     return shapes
 
 
@@ -179,8 +177,6 @@ def verify(
     sizes: Mapping,
 ) -> None:
     """Compare the inputs of a session with their shapes in the model and the overrides."""
-    if not sizes:
-        return
     for node in session.get_inputs():
         shape = shapes.get(node.name, ())
         for name, size in zip(shape, node.shape, strict=False):

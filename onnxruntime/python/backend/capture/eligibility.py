@@ -113,12 +113,14 @@ def check(session: InferenceSession, ep: str, path: Path) -> str:
     return unknown or _not_repeatable(final) or _read_on_cpu(session, final)
 
 
+def on_cpu(values: Iterable[NodeArg], memories: Iterable) -> set[str]:
+    """Return the names of the inputs or outputs that are on the CPU."""
+    return {value.name for value, memory in zip(values, memories, strict=True) if memory.name == "Cpu"}
+
+
 def _read_on_cpu(session: InferenceSession, final: onnx.ModelProto | None = None) -> str:
     """Return which input on the CPU a node of the final graph reads; empty if none. Without a graph, it may be any."""
-    names = set()
-    for value, memory in zip(session.get_inputs(), session.get_input_memory_infos(), strict=True):
-        if memory.name == "Cpu":
-            names.add(value.name)
+    names = on_cpu(session.get_inputs(), session.get_input_memory_infos())
     if final is not None:
         names &= _read(final)
     if not names:

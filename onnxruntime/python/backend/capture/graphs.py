@@ -113,13 +113,10 @@ class Capture:
         outputs = session.get_outputs()
         self._types = {value.name: value.type for value in inputs}
         self._output_names = [value.name for value in outputs]
-        # Without a problem, no node reads the inputs among them.
-        self._on_cpu: set[str] = set()
         values = inputs + outputs
         memories = session.get_input_memory_infos() + session.get_output_memory_infos()
-        for value, memory in zip(values, memories, strict=True):
-            if memory.name == "Cpu":
-                self._on_cpu.add(value.name)
+        # Without a problem, no node reads the inputs among them.
+        self._on_cpu = eligibility.on_cpu(values, memories)
         # If everything is on the CPU, there is nothing to capture.
         self._nothing = all(value.name in self._on_cpu for value in values)
         self.problem = ""

@@ -23,12 +23,12 @@ from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 
 def check(names: Iterable[str]) -> list[str]:
     """Return a sentence about each extension that cannot be registered, without importing or loading anything."""
-    sentences = {}
-    for name in names:
+    sentences = []
+    for name in dict.fromkeys(names):
         text = problem(name)
         if text:
-            sentences[name] = f"Extension {show(name)} cannot be registered: {text}"
-    return list(sentences.values())
+            sentences.append(f"Extension {show(name)} cannot be registered: {text}")
+    return sentences
 
 
 def problem(name: str) -> str:
