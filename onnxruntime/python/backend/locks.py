@@ -308,13 +308,9 @@ class SessionLock:
         if not self._dead or hasattr(self._of_thread, "releases_nothing") or self._alone._is_owned():
             return False
         if _FREE_THREADED and not _collect_garbage(0.02):
-            start_new_thread(self._release_later, ())
+            start_new_thread(self.release_dead, ())
             return False
         return True
-
-    def _release_later(self) -> None:
-        time.sleep(1e-3)
-        self.release_dead()
 
     def put_aside(self, *attributes: dict) -> None:
         """Empty the attributes of objects that own device memory, one after another, now or when the lock is free."""

@@ -146,9 +146,9 @@ class BesideOthersTest(OnCuda):
         }
         outer_calls = {
             "run": (plain.session, "run"),
-            "general replay": (capture, "_replay_in_turn"),
+            "general replay": (capture, "_replay"),
             "ordinary": (capture, "_ordinary"),
-            "capture": (capture, "_replay_in_turn"),
+            "capture": (capture, "_replay"),
         }
         for (outer, (owner, name)), inner in itertools.product(outer_calls.items(), calls):
             method, results = getattr(owner, name), []

@@ -184,31 +184,28 @@ def _read(final: onnx.ModelProto) -> set[str]:
 def _not_repeatable(model: onnx.ModelProto) -> str:
     """Return why a replay of a model is wrong on every EP; empty if it can be right."""
     graph = model.graph
-    random = list(_random(graph.node, graph.initializer))
+    random = list(_random(graph))
     for function in model.functions:
-        random += _random(function.node, ())
+        body = onnx.GraphProto(node=function.node)
+        random += _random(body)
     if random:
         return f"{_shown(random[0])} draws random numbers, which a replay repeats"
 
     read = _read(model)
-    copied = {tensor.name for tensor in graph.initializer if tensor.name in read}
+    copied = read.intersection(tensor.name for tensor in graph.initializer)
     for value in graph.output:
         if value.name in copied:
             return f"output {show(value.name)} is a constant that nodes read, which ORT copies while it captures"
     return ""
 
 
-def _random(
-    nodes: Iterable,
-    initializers: Iterable,
-    outer: frozenset[str] = frozenset({""}),
-) -> Iterator[onnx.NodeProto]:
+def _random(graph: onnx.GraphProto, outer: frozenset[str] = frozenset({""})) -> Iterator[onnx.NodeProto]:
     """Yield the nodes that draw random numbers, in subgraphs too. The flags ``outer`` are off around these nodes.
 
     A dropout draws random numbers unless its flag is off, or absent.
     """
-    off = outer.union(_flags_off(nodes, initializers))
-    for node in nodes:
+    off = outer.union(_flags_off(graph))
+    for node in graph.node:
         domain = node.domain.replace("ai.onnx", "")
         operator = (domain, node.op_type)
         position = operators.DROPOUTS.get(operator, len(node.input))
@@ -216,15 +213,14 @@ def _random(
         if operator in operators.RANDOM or not off.issuperset(flag):
             yield node
         for attribute in node.attribute:
-            yield from _random(attribute.g.node, attribute.g.initializer, off)
-            for graph in attribute.graphs:
-                yield from _random(graph.node, graph.initializer, off)
+            for subgraph in (attribute.g, *attribute.graphs):
+                yield from _random(subgraph, off)
 
 
-def _flags_off(nodes: Iterable, initializers: Iterable) -> Iterator[str]:
+def _flags_off(graph: onnx.GraphProto) -> Iterator[str]:
     """Yield the names of the constants that are false."""
-    values = [(tensor.name, tensor) for tensor in initializers]
-    for node in nodes:
+    values = [(tensor.name, tensor) for tensor in graph.initializer]
+    for node in graph.node:
         if node.op_type == "Constant":
             for attribute in node.attribute:
                 values.append((node.output[0], attribute.t))

@@ -76,7 +76,7 @@ class GraphIds:
         """Reserve the graph id of a run config, 0 without one, for a caller who runs the session with a binding."""
         graph_id = entries.get(GRAPH_ID, DEFAULT_ID)
         if graph_id == ORDINARY:
-            if not self._on_webgpu and self._is_for_runs.setdefault(ORDINARY, False):
+            if self._is_for_runs.setdefault(ORDINARY, False):
                 raise RuntimeError(_OVERWRITTEN)
             return
         reserved = DEFAULT_ID if self._once else graph_id

@@ -44,14 +44,13 @@ from onnxruntime.backend.session.routes import no_fast_path
 _Value = np.ndarray | OrtValue
 _Feeds = Mapping[str, _Value]
 _Entries = Mapping[str, str]
-_Shape = tuple[int, ...]
 _Outputs = list[np.ndarray]
 _FastRun = Callable[[object, RunOptions], _Outputs | None]
 
 _RUN_WITH_IOBINDING = InferenceSession.run_with_iobinding
 
 
-def _shape(value: _Value) -> _Shape:
+def _shape(value: _Value) -> tuple[int, ...]:
     if isinstance(value, np.ndarray):
         return value.shape
     return tuple(value.shape())
@@ -170,7 +169,8 @@ class Capture:
         graph = graphs.get(key)
         if graph is None:
             return self._lock.run_alone(None, call_on_thread, self._capture, graphs, key, feeds, call)
-        return self._lock.run_unnested(None, call_on_thread, self._replay, graph, feeds, call)
+        in_turn = partial(locks.call_holding, self._turn, None, self._replay)
+        return self._lock.run_unnested(None, call_on_thread, in_turn, graph, feeds, call)
 
     def fast_path(self, prepared: RunSettings) -> _FastRun:
         """Return a function of inputs and run options, which returns the outputs, or ``None`` for :meth:`run`.
@@ -300,15 +300,7 @@ class Capture:
         feeds: _Feeds,
         call: RunSettings,
     ) -> _Outputs:
-        """Run a graph. The first time, ORT captures it."""
-        return locks.call_holding(self._turn, None, self._replay_in_turn, graph, feeds, call)
-
-    def _replay_in_turn(
-        self,
-        graph: Graph,
-        feeds: _Feeds,
-        call: RunSettings,
-    ) -> _Outputs:
+        """Run a graph. The first time, ORT captures it. The caller is alone or holds ``_turn``."""
         for name, buffer in graph.inputs:
             buffer.update_inplace(feeds[name])
         options = graph.options(call)

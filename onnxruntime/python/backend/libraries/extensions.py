@@ -87,9 +87,9 @@ def check_name(name: str, other: str = "an absolute path") -> None:
 def _is_installed(name: str) -> bool:
     """Return whether a module is installed. Unlike ``find_spec`` alone, do not import its parent packages."""
     check_name(name)
-    parts = name.split(".")
-    spec = importlib.util.find_spec(parts[0])
-    for part in parts[1:]:
+    first, *others = name.split(".")
+    spec = importlib.util.find_spec(first)
+    for part in others:
         if spec is None or not spec.submodule_search_locations:
             return False
         folders = list(spec.submodule_search_locations)
