@@ -125,6 +125,21 @@ class OwnRunsTest(OnCuda):
         for i in range(10):
             self.check_run(rep, expected, self.data(i, 1 + i % 2, 4))
 
+    def test_a_subclass_receives_each_replay(self) -> None:
+        received = []
+
+        class Own(InferenceSession):
+            def run_with_iobinding(self, *arguments) -> None:
+                received.append(arguments)
+                super().run_with_iobinding(*arguments)
+
+        session = open_session(chain())
+        session.__class__ = Own
+        rep, expected = onnxruntime.backend.prepare(session), Expected(chain())
+        for i in range(5):
+            self.check_run(rep, expected, self.data(i, 3, 4))
+        self.assertEqual(len(received), 1 + 5)  # the first run captures and replays
+
     def test_a_callers_session_is_taken_whatever_it_captures(self) -> None:
         shared = open_session(chain(), config={"session.use_env_allocators": "1"})
         reshape = parsed("(float[2,4] X, int64[2] S) => (float[M,N] Y) { Y = Reshape (X, S) }")

@@ -120,6 +120,18 @@ class BesideOthersTest(OnCuda):
         in_threads(2, run)
         self.assertEqual(sorted(met), [0, 1])
 
+    def test_replays_of_one_session_follow_each_other(self) -> None:
+        rep, x = self.prepare(chain()), self.data(0, 3, 4)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(rep.run, [x]).result()
+            rep.run([x])  # so that two threads have captured
+            for keywords in ({}, {"logid": "general"}):
+                with self.subTest(keywords), capture_of(rep.session)._turn:
+                    replay = pool.submit(rep.run, [x], **keywords)
+                    time.sleep(0.2)
+                    self.assertFalse(replay.done())
+                self.check(replay.result(20), Expected(chain())(x))
+
     def test_each_pair_of_calls_of_one_thread(self) -> None:
         """In the middle of a run or a replay, only a run or the creation of a session without capture goes on."""
         rep, plain, expected = self.prepare(chain()), self.ordinary(chain()), Expected(chain())
