@@ -171,9 +171,10 @@ def _repeatable():
         tensor.data_location = onnx.TensorProto.EXTERNAL
         yield unread, name
         for flag, problem in ((off, ""), (on, name)):
-            made = flagged()
-            made.graph.node.insert(0, helper.make_node("Constant", [], ["M"], value=numpy_helper.from_array(flag)))
-            yield made, problem
+            for operator, found in (("Constant", problem), ("Other", name)):
+                made = flagged()
+                made.graph.node.insert(0, helper.make_node(operator, [], ["M"], value=numpy_helper.from_array(flag)))
+                yield made, found
     # The flag is outside of a subgraph. A function does not see the names of the graph.
     dropout = helper.make_node("Dropout", ["T", "", "M"], ["b"])
     graph = helper.make_graph([dropout], "g", [], [value])
@@ -267,10 +268,11 @@ class CheckTest(unittest.TestCase):
 
     def setUp(self) -> None:
         ort, plugin = max(RELEASES)
+        cpu = mock.Mock(ep_name=CPU, ep_metadata={"version": ort})
         self.device = mock.Mock(ep_name=WEBGPU, ep_metadata={"version": plugin, "library_path": "plugin.so"})
         for patch in (
             mock.patch.object(onnxruntime, "__version__", ort),
-            mock.patch.object(onnxruntime, "get_ep_devices", lambda: [self.device], create=True),
+            mock.patch.object(onnxruntime, "get_ep_devices", lambda: [cpu, self.device], create=True),
         ):
             patch.start()
             self.addCleanup(patch.stop)

@@ -24,6 +24,7 @@ import onnxruntime.backend
 from onnxruntime import InferenceSession, OrtValue
 from onnxruntime.backend import locks
 from onnxruntime.backend.capture import comparison, graphs
+from onnxruntime.backend.capture.graph_keys import GraphIds
 
 TENSORRT = "TensorrtExecutionProvider"
 
@@ -173,6 +174,16 @@ class OwnRunsTest(OnCuda):
                 value = OrtValue.ortvalue_from_numpy(x, "cuda", (i + 1) % 2)
             self.check(rep.run([value]), expected(x))
             self.check(rep.run([x], run_config=ORDINARY), expected(x))
+
+
+class WebgpuIdsTest(unittest.TestCase):
+    """On WebGPU, a replay overwrites nothing of a run without capture. Needs no device."""
+
+    def test_own_runs_without_capture(self) -> None:
+        ids, own = GraphIds(once=False, on_webgpu=True), {"gpu_graph_id": "-1"}
+        ids.lend(own)
+        self.assertEqual(ids.begin((None, (2, 3))), "1024")
+        ids.lend(own)
 
 
 def as_tensorrt(session: InferenceSession) -> InferenceSession:

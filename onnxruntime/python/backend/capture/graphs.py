@@ -59,8 +59,7 @@ def _shape(value: _Value) -> tuple[int, ...]:
 def _with_id(call: RunSettings, graph_id: str) -> RunSettings:
     if call.entries.get(GRAPH_ID) == graph_id:
         return call
-    entries = dict(call.entries)
-    entries[GRAPH_ID] = graph_id
+    entries = {**call.entries, GRAPH_ID: graph_id}
     return RunSettings(call.attributes, entries)
 
 
@@ -141,22 +140,22 @@ class Capture:
         """Reserve the graph id of the run config of a caller's own binding."""
         self._ids.lend(entries)
 
-    def replays(self, entries: _Entries) -> bool:
-        """Return whether a run with these run config entries captures or replays a graph."""
+    def _replays(self, call: RunSettings) -> bool:
+        """Return whether a run with these settings captures or replays a graph."""
         if self._nothing:
             return False
-        return self._once or entries.get(GRAPH_ID) != ORDINARY
+        return self._once or call.entries.get(GRAPH_ID) != ORDINARY
 
     def limited(self, call: RunSettings, limit: str) -> RunSettings:
         """Return the settings of a run that can be ended, or refuse the keyword argument ``limit`` for a replay."""
-        if self.replays(call.entries):
+        if self._replays(call):
             reject(f"a replay cannot be ended: {self._way_out}", limit)
         return _with_id(call, ORDINARY)
 
     def run(self, feeds: _Feeds, call: RunSettings) -> _Outputs:
         """Return the outputs. The options of :meth:`limited` settings can end the run."""
         graphs, call_on_thread = self._threads.of_a_run()
-        if not self.replays(call.entries):
+        if not self._replays(call):
             # Alone: ORT may give the run memory into which graphs replay.
             return self._lock.run_alone(call.options, call_on_thread, self._ordinary, feeds, call)
         if self.problem:
