@@ -126,11 +126,9 @@ class Runs:
         route = guard = device_lock = None
         for part in _parts_of(session):
             if part.routes:
-                route_of = optional_parts.function(part.routes)
-                route = route_of(session)
+                route = optional_parts.function(part.routes)(session)
             if part.guards:
-                guard_of = optional_parts.function(part.guards)
-                guard_of_part = guard_of(session)
+                guard_of_part = optional_parts.function(part.guards)(session)
                 guard = guard or guard_of_part
                 if part.locks_device:
                     device_lock = guard_of_part
@@ -236,7 +234,7 @@ def _key(environment: str, *arguments: dict | None) -> tuple | None:
     """
     key: list[object] = [environment]
     for argument in arguments:
-        key.append(argument is None)
+        key.append(argument is None)  # where the items of the argument begin
         if argument is None:
             continue
         if type(argument) is not dict or len(argument) > MOST_ENTRIES:
