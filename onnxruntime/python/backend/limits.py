@@ -91,7 +91,7 @@ class Limited:
         self._options.terminate = True
 
     def __enter__(self) -> None:
-        # In one C call: discard needs the hash of the reference, which add computes while the run is alive.
+        # In one C call: discard, at the end of this object, needs the hash that add computes while the run is alive.
         runs = self._cancellation._runs
         runs.update(map(weakref.ref, (self,), (runs.discard,)))
         if self._cancellation.cancelled:
@@ -106,7 +106,6 @@ class Limited:
         error: BaseException | None,
         _: object,
     ) -> None:
-        self._cancellation._runs.discard(weakref.ref(self))
         if kind is not None and not issubclass(kind, Exception):
             return  # such as KeyboardInterrupt
         if not self._options.terminate:
