@@ -198,6 +198,14 @@ class NarrowingTest(Case):
             with environment(part), no_session_opens(), self.assertRaisesRegex(RuntimeError, why):
                 onnxruntime.backend.prepare(MODEL)
 
+    def test_a_value_of_another_kind_of_the_ep(self) -> None:
+        webgpu = "WebGpuExecutionProvider"
+        # The plugin EP permits both values, and the built-in EP of this process only one.
+        with environment({"permit": {"provider_options": {webgpu: {"enableGraphCapture": [True, False]}}}}):
+            permit(provider_options={webgpu: {"enableGraphCapture": False}})
+            place = ("provider_options", webgpu, "enableGraphCapture")
+            self.refused(place, permit, provider_options={webgpu: {"enableGraphCapture": True}})
+
     def test_each_name_of_the_allowlist_can_be_permitted(self) -> None:
         """On each machine, also names and values that only one kind of an EP has."""
         entries = [(keyword, "", table) for keyword, table in BY_KEYWORD.items()]
