@@ -28,8 +28,7 @@ A thread may wait for a lock only while it holds locks that are above it in this
 
 * ``SessionLock._alone`` of an OpenVINO session, then of a device: for a thread that is alone, or waits until it is.
 * ``SessionLock._running``: a thread that must be alone waits until no other thread is in a call.
-* ``Turn.lock`` of a session that captures, for one replay after another.
-* ``GraphIds._state``, held for a few assignments.
+* ``Capture._turn`` of a session that captures graphs, for one replay after another.
 
 **Errors in the middle of a call**
 

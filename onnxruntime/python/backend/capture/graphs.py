@@ -130,7 +130,8 @@ class Capture:
         # The graphs share an arena, so one replay follows another. If one thread has captured all of them, its replays
         # do not take this lock, which takes a tenth of their time.
         self._turn = threading.Lock()
-        self._capturing_threads: set[int] = set()
+        self._first_thread: int | None = None
+        self._other_threads: set[int] = set()
 
     def claim(self, entries: _Entries) -> None:
         """Reserve the graph id of the run config of a prepared model."""
@@ -236,7 +237,7 @@ class Capture:
         attributes = vars(self._session)
         lock = self._lock
         turn = self._turn
-        capturing_threads = self._capturing_threads
+        other_threads = self._other_threads
         takes = []
         for (_, buffer), array in zip(graph.inputs, arrays, strict=True):
             like = np.empty_like(array, order="C")
@@ -270,7 +271,7 @@ class Capture:
             return copy()
 
         def replay_in_turn(inputs: Sequence[object], options: RunOptions) -> _Outputs | None:
-            if len(capturing_threads) > 1:
+            if other_threads:
                 return locks.call_holding(turn, None, upload_and_replay, inputs, options)
             return upload_and_replay(inputs, options)
 
@@ -320,7 +321,11 @@ class Capture:
         """Capture and compare the graph of a key. If that fails, nothing replays the graph."""
         if key in graphs:  # another thread has captured it since, for all threads
             return self._replay(graphs[key], feeds, call)
-        self._capturing_threads.add(threading.get_ident())
+        thread = threading.get_ident()
+        if self._first_thread in (None, thread):
+            self._first_thread = thread
+        else:
+            self._other_threads.add(thread)
         self._ids.check(key)
         # Before the capture: ORT checks the inputs, and the outputs have the shapes of the graph's outputs.
         wanted = self._ordinary(feeds, call)
