@@ -227,10 +227,11 @@ class TensorrtTest(OnCuda):
             rep.run_options({"gpu_graph_id": 7})
 
     def test_a_run_of_the_callers_own_comes_first(self) -> None:
-        rep = onnxruntime.backend.prepare(as_tensorrt(open_session(chain())))
-        rep.run_options()
-        with self.assertRaisesRegex(RuntimeError, "is used by run_options"):
-            rep.run([self.data(0, 3, 4)])
+        for config in (None, {"gpu_graph_id": 7}):
+            rep = onnxruntime.backend.prepare(as_tensorrt(open_session(chain())))
+            rep.run_options(config)
+            with self.subTest(config), self.assertRaisesRegex(RuntimeError, "is used by run_options"):
+                rep.run([self.data(0, 3, 4)])
 
     def test_a_failed_first_run(self) -> None:
         rep = onnxruntime.backend.prepare(as_tensorrt(open_session(chain())))
