@@ -61,8 +61,8 @@ def open_session(
         session = create_session(disabled_optimizers=disabled)
         reason = check(session, ep, path)
     if reason:
-        reason += ". Prepare the model without graph capture"
-        reject(reason, "provider_options", ep, CAPTURE_SWITCHES[ep])
+        advice = "Prepare the model without graph capture"
+        reject(f"{reason}. {advice}", "provider_options", ep, CAPTURE_SWITCHES[ep])
     return session, True
 
 

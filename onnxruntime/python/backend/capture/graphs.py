@@ -284,13 +284,12 @@ class Capture:
         checked = {}
         for name, value_type in self._types.items():
             value = feeds[name]
-            if isinstance(value, OrtValue):  # an array already has this type
-                if value.data_type() != value_type:
-                    raise RuntimeError(f"input {name!a} takes {value_type}, got {value.data_type()}")
-                if value.device_name() == "cpu":
-                    value = tensors.to_array(value)
-            if isinstance(value, np.ndarray):
+            if isinstance(value, np.ndarray):  # of this type
                 value = np.require(value, requirements="C")
+            elif value.data_type() != value_type:
+                raise RuntimeError(f"input {name!a} takes {value_type}, got {value.data_type()}")
+            elif value.device_name() == "cpu":
+                value = tensors.to_array(value)
             checked[name] = value
         return checked
 

@@ -64,7 +64,7 @@ def _run(
     if graph_id != ORDINARY and parts.capturing(session):
         if name != _BINDING_METHOD:
             raise RuntimeError(_REFUSED.format(name))
-        binding = keywords["iobinding"] if "iobinding" in keywords else arguments[0]
+        binding = keywords.get("iobinding") or arguments[0]
         first: ref[IOBinding] = vars(bindings).setdefault(graph_id, ref(binding))
         if first() is not binding:  # a dead reference, too, is the binding of a captured run
             raise RuntimeError(_OTHER_BINDING)
