@@ -26,13 +26,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 _FastRun = Callable  # of the inputs and the run options
 _MOST_SETTINGS = 64  # of earlier runs. Each takes one or two kilobytes
 _PLAIN = (bool, int, str)
-# os.environ.get raises and catches an exception for a variable that is not set, which takes a tenth of a short run.
-try:
-    _VARIABLES = os.environ._data
-    _CONFIGURATION = os.environ.encodekey(ENVIRONMENT)
-except AttributeError:  # not an interface of Python
-    _VARIABLES = os.environ
-    _CONFIGURATION = ENVIRONMENT
+_ENCODED = os.fsencode(ENVIRONMENT) if os.supports_bytes_environ else ENVIRONMENT
 
 
 def no_fast_path(inputs: object, options: RunOptions) -> None:
@@ -170,7 +164,7 @@ class Runs:
         """Look up the settings of one run, or return those of an earlier run with the same arguments."""
         if type(run_config) is dict and len(run_config) <= MOST_ENTRIES:
             run_config = run_config.copy()  # another thread may change the caller's
-        key = _key(_VARIABLES.get(_CONFIGURATION), run_config, attributes)
+        key = _key(_configuration(), run_config, attributes)
         settings = self.settings_cache.get(key)
         if settings is not None:
             return settings
@@ -232,6 +226,15 @@ def _parts_of(session: object) -> list[optional_parts.Part]:
     names = [part.name for part in used]
     state.of(session).keep_only(names)
     return used
+
+
+def _configuration() -> object:
+    """Return the environment variable of this package."""
+    # os.environ.get raises and catches an exception for a variable that is not set, which takes a tenth of a short run.
+    try:
+        return os.environ._data.get(_ENCODED)
+    except AttributeError:  # not an interface of Python
+        return os.environ.get(ENVIRONMENT)
 
 
 def _key(environment: object, *arguments: dict | None) -> tuple | None:
