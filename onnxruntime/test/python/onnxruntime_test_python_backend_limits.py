@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import _thread
+import gc
 import os
 import threading
 import time
@@ -23,7 +24,7 @@ from backend_test_models import parsed, slow, two_nodes
 from backend_test_threads import at_every_moment, in_threads
 
 import onnxruntime.backend
-from onnxruntime.backend import Cancellation, NotPermittedError, RunCancelledError, limits
+from onnxruntime.backend import Cancellation, InputError, NotPermittedError, RunCancelledError, limits
 
 CPU = "CPUExecutionProvider"
 X = np.ones((2, 3), np.float32)
@@ -101,6 +102,20 @@ class LimitTest(unittest.TestCase):
         cancellation.cancel()
         with self.assertRaises(RunCancelledError):
             onnxruntime.backend.run(two_nodes(), [X], cancellation=cancellation)
+
+    def test_an_error_does_not_keep_the_session(self) -> None:
+        rep = onnxruntime.backend.prepare(two_nodes())
+        session = weakref.ref(rep.session)
+        gc.disable()
+        self.addCleanup(gc.enable)
+        for inputs in ([], [X[0]], ["text"], {"unknown": X}):
+            try:  # assertRaises would clear the frames of the error
+                rep.run(inputs, timeout=60)
+            except InputError:
+                continue
+            self.fail(inputs)
+        del rep
+        self.assertIsNone(session())
 
     def test_none_is_no_limit(self) -> None:
         with (
