@@ -77,9 +77,16 @@ def two_nodes(shape: Sequence[int | str | None] = (2, 3)) -> ModelProto:
     return model(nodes, {"X": shape}, {"Y": shape})
 
 
-def open_session(kind: type = onnxruntime.InferenceSession) -> onnxruntime.InferenceSession:
+def open_session(
+    kind: type = onnxruntime.InferenceSession, providers: Sequence[str] = ("CPUExecutionProvider",)
+) -> onnxruntime.InferenceSession:
     """Create a session of ``two_nodes`` without the backend."""
-    return kind(two_nodes().SerializeToString(), providers=["CPUExecutionProvider"])
+    return kind(two_nodes().SerializeToString(), providers=providers)
+
+
+def usable_providers() -> tuple[str, ...]:
+    """Return the available EPs that ORT can use on this machine."""
+    return tuple(open_session(providers=onnxruntime.get_available_providers()).get_providers())
 
 
 def three_inputs() -> ModelProto:

@@ -20,12 +20,13 @@ from onnxruntime.backend.allowlist import look_up, value_kinds
 from onnxruntime.backend.allowlist.rules import Circumstances, Permit
 from onnxruntime.backend.session import opening, parts, presence, verification
 
-AZURE = "AzureExecutionProvider"  # in every build for the desktop; it takes no node that an ordinary model has
+AZURE = "AzureExecutionProvider"  # it takes no node that an ordinary model has
 CUDA = "CUDAExecutionProvider"
 OPENVINO = "OpenVINOExecutionProvider"
 QNN = "QNNExecutionProvider"
 TENSORRT = "TensorrtExecutionProvider"
 UNKNOWN = "UnheardOfExecutionProvider"
+IDLE = (AZURE,) if AZURE in onnxruntime.get_available_providers() else ()  # as in builds for the CPU
 
 
 def prepare(options: object, device: str | None = None, **keywords):
@@ -35,7 +36,7 @@ def prepare(options: object, device: str | None = None, **keywords):
 def device_of(name: str, plugin: bool = True, hardware: str = "CPU") -> SimpleNamespace:
     return SimpleNamespace(
         ep_name=name,
-        ep_metadata={"library_path": "lib.so"} if plugin else {"version": "1"},
+        ep_metadata={"library_path": "lib.so"} if plugin else {"version": onnxruntime.__version__},
         device=SimpleNamespace(type=getattr(onnxruntime.OrtHardwareDeviceType, hardware)),
     )
 

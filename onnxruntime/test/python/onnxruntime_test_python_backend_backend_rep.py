@@ -21,7 +21,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from backend_test_models import open_session, sent_run_config, two_nodes
+from backend_test_models import open_session, sent_run_config, two_nodes, usable_providers
 
 import onnxruntime
 import onnxruntime.backend
@@ -147,7 +147,7 @@ class ConfigurationTest(unittest.TestCase):
         self.assertEqual(rep.configuration(), json.loads(text))
 
     def test_nothing_specified_is_nothing(self) -> None:
-        available = tuple(onnxruntime.get_available_providers())
+        available = usable_providers()
         for source, given, providers in (
             (two_nodes(), {}, available),
             (two_nodes(), dict.fromkeys(("provider_options", "session_config", "run_config")), available),

@@ -16,7 +16,7 @@ from unittest import mock
 
 import numpy as np
 import onnxruntime_test_python_backend_request as request_tests
-from backend_test_models import no_session_opens, two_nodes
+from backend_test_models import no_session_opens, two_nodes, usable_providers
 
 import onnxruntime
 import onnxruntime.backend
@@ -88,7 +88,7 @@ class AppliedTest(unittest.TestCase):
                 prepare(OPEN)
 
     def test_empty(self) -> None:
-        available = tuple(onnxruntime.get_available_providers())
+        available = usable_providers()
         for text, providers in (("", available), ("{}", available), ('{"provider_options": {}}', (CPU,))):
             with environment(text):
                 rep = prepare()

@@ -16,6 +16,7 @@ from unittest import mock
 import numpy as np
 from backend_test_hostile_values import Loud
 from backend_test_models import no_session_opens, two_nodes
+from backend_test_processes import process_with
 
 import onnxruntime
 import onnxruntime.backend
@@ -48,7 +49,8 @@ class AppliedTest(unittest.TestCase):
 
 class OneShotTest(unittest.TestCase):
     def test_every_keyword_goes_to_its_place(self) -> None:
-        with mock.patch.object(onnxruntime.InferenceSession, "run", autospec=True, return_value=[X]) as run:
+        sent = mock.patch.object(onnxruntime.InferenceSession, "run", autospec=True, return_value=[X])
+        with process_with(), sent as run:
             onnxruntime.backend.run(
                 two_nodes(),
                 [X.tolist()],  # arrays go past this method

@@ -143,7 +143,8 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
             at_every_moment(lambda config=config, more=more: config.update(more), read, check, opcodes=True)
 
     def test_refused_settings(self) -> None:
-        rep, plain, no_arena = prepare(run_config={"gpu_graph_id": 3}), prepare(), prepare(enable_cpu_mem_arena=False)
+        rep, no_arena = prepare(run_config={"gpu_graph_id": 3}), prepare(enable_cpu_mem_arena=False)
+        plain = prepare(provider_options={})  # on CUDA, "gpu:0" is permitted
         for _ in range(2):  # each of them equals a value below
             plain.run([X], run_config={"gpu_graph_id": 1})
             plain.run([X], run_config={SHRINKAGE: "cpu:0"})

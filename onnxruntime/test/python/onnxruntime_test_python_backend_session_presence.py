@@ -14,7 +14,7 @@ from unittest import mock
 
 from backend_test_execution_providers import CPU
 from backend_test_models import no_session_opens
-from backend_test_processes import AZURE, CUDA, OPENVINO, TENSORRT, permit, prepare, process_with
+from backend_test_processes import CUDA, IDLE, OPENVINO, TENSORRT, permit, prepare, process_with
 
 import onnxruntime
 import onnxruntime.backend
@@ -93,16 +93,17 @@ class DeviceTest(unittest.TestCase):
             ("CPU-OPENVINO_CPU", "OPENVINO", {CPU: {}}, unspecified),
         ):
             message = f"'{device}': .*runs on the CPU.*{cause}"
-            with self.subTest(device, options=options), process_with(bundled=(AZURE,), build=build):
+            with self.subTest(device, options=options), process_with(bundled=IDLE, build=build):
                 with self.assertRaisesRegex(RuntimeError, message):
                     prepare(options, device)
                 self.assertEqual(prepare({CPU: {}}).providers, (CPU,))
-        self.assertEqual(prepare({CPU: {}}, "CPU").providers, (CPU,))
+        with process_with():
+            self.assertEqual(prepare({CPU: {}}, "CPU").providers, (CPU,))
 
     def test_an_unsupported_one_opens_no_session(self) -> None:
         for device in ("CUDA", "CUDA:0", "CPU:1", "NPU", "", "cpu", b"CPU"):
             for options in (None, {CPU: {}}):
-                with no_session_opens(), self.assertRaisesRegex(RuntimeError, "not supported"):
+                with process_with(), no_session_opens(), self.assertRaisesRegex(RuntimeError, "not supported"):
                     prepare(options, device)
 
     @unittest.skipUnless(optional_parts.load("refusals"), "requires refusals/")
