@@ -30,6 +30,7 @@ from backend_test_command_line import (
 )
 from backend_test_models import parsed, three_inputs, two_nodes
 from backend_test_observable_models import CONTRADICTORY
+from backend_test_processes import process_with
 
 import onnxruntime
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
@@ -42,10 +43,10 @@ AZURE = "AzureExecutionProvider"  # in each desktop build; it takes no node of o
 
 class ReportTest(CommandTest):
     def test_the_result_and_its_page(self) -> None:
-        result = self.run_json(
-            *(self.path, "--provider-option", "cpu", "--session-config", f"{PREPACKING}=1", "--device", "CPU"),
-            *("--run-config", "memory.enable_memory_arena_shrinkage=cpu:0", "--session-option", "logid=x", "--compare"),
-        )
+        words = ["--provider-option", "cpu", "--session-config", f"{PREPACKING}=1", "--device", "CPU"]
+        words += ["--run-config", "memory.enable_memory_arena_shrinkage=cpu:0", "--session-option", "logid=x"]
+        with process_with():
+            result = self.run_json(self.path, *words, "--compare")
         (one,) = result["configurations"]
         latency = one.pop("latency_ms")
         self.assertTrue(0 < latency.pop("p50") <= latency.pop("p90") <= latency.pop("p99"))
@@ -163,7 +164,8 @@ class ReportTest(CommandTest):
 
     def test_a_session_without_runs(self) -> None:
         path = self.put("open.onnx", two_nodes((None, 3)))
-        found = json.loads(self.show("run", path, "--repeat", "0", "--json"))["configurations"][0]
+        shown = self.show("run", path, "--provider-option", "CPU", "--repeat", "0", "--json")
+        found = json.loads(shown)["configurations"][0]
         self.assertEqual((found["latency_ms"], found["outputs"]), (None, []))
         self.assertEqual(sum(found["nodes"].values()), 2)
         self.assertNotIn("latency", self.show("run", path, "--repeat", "0"))
@@ -174,7 +176,8 @@ class ConfigurationTest(CommandTest):
         path = self.put("open.onnx", two_nodes(("N", 3)))
         config = {"session_options": {"intra_op_num_threads": 2}, "free_dimension_overrides": {"N": 4}}
         self.assertEqual(self.run_one(path, "--config", json.dumps(config))["outputs"][0]["shape"], [4, 3])
-        found = self.run_one(path, "--free-dimension", "N=2", "--session-option", "execution_mode=ORT_PARALLEL")
+        parallel = ["--session-option", "execution_mode=ORT_PARALLEL", "--provider-option", "CPU"]
+        found = self.run_one(path, "--free-dimension", "N=2", *parallel)
         self.assertEqual(found["outputs"][0]["shape"], [2, 3])
         self.assertEqual(found["session_options"], {"execution_mode": "ORT_PARALLEL"})
         with mock.patch.dict(os.environ, {VARIABLE: json.dumps(config)}):

@@ -47,6 +47,8 @@ NEEDED_BY_OPTIONS = {
     (TENSORRT, "trt_cuda_graph_enable"): {"capture", "locks"},
     (WEBGPU, "enableGraphCapture"): {"capture", "locks"},
 }
+if presence.kinds().get(WEBGPU) == "built-in":  # the backend always refuses this option of the built-in EP
+    del NEEDED_BY_OPTIONS[WEBGPU, "enableGraphCapture"]
 TESTS_OF_THE_CORE = ("backend_stock",)
 FILES = {
     "command_line": ["command_line", "__main__.py"],
