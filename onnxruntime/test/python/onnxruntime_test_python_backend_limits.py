@@ -21,7 +21,7 @@ import numpy as np
 from backend_test_children import run_code
 from backend_test_hostile_values import Float, NumpyInt
 from backend_test_models import parsed, slow, two_nodes
-from backend_test_threads import at_every_moment, in_threads
+from backend_test_threads import at_every_moment, in_threads, wait_for_release
 
 import onnxruntime.backend
 from onnxruntime.backend import Cancellation, InputError, NotPermittedError, RunCancelledError, limits
@@ -90,6 +90,7 @@ class LimitTest(unittest.TestCase):
 
         threading.Timer(0.2, cancellation.cancel).start()
         in_threads(run, run, run)
+        wait_for_release(lambda: not cancellation._runs)
         self.assertEqual((len(ended), len(cancellation._runs), cancellation.cancelled), (3, 0, True))
         with self.assertRaises(RunCancelledError):  # a cancellation is permanent
             self.rep.run([self.values], cancellation=cancellation)
@@ -166,6 +167,8 @@ class MomentTest(unittest.TestCase):
         def check(seen: object) -> None:
             if seen is not InterruptError:  # an exception in the callback of a weak reference is lost
                 np.testing.assert_array_equal(seen[0], X)
+            # The thread that keeps deadlines may use a run at its end.
+            wait_for_release(lambda: not self.cancellation._runs)
             self.assertEqual(len(self.cancellation._runs), 0)
 
         with mock.patch.object(limits, "_keep_deadline", recorded):
