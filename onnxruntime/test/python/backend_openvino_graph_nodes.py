@@ -370,6 +370,54 @@ def branch(b: Builder, v: Value) -> None:
     b.add("If", [condition], both, then_branch=branches[0], else_branch=branches[1])
 
 
+def loop(b: Builder, v: Value) -> None:
+    """A Loop, whose body returns its state, a copy of it, or a value from outside."""
+    name = f"loop_{len(b.nodes)}"
+    other = b.like(v)
+    if b.draw.random() < 0.7:
+        trips = b.constant(np.array(b.draw.choice((1, 2)), np.int64))
+    else:
+        trips = f"trips{len(b.nodes)}"
+        b.inputs.append(Value(trips, T.INT64, (), 1, 2))
+    condition = b.constant(np.array(True))
+    inputs = [
+        helper.make_tensor_value_info(f"{name}_i", T.INT64, []),
+        helper.make_tensor_value_info(f"{name}_c", T.BOOL, []),
+        helper.make_tensor_value_info(f"{name}_s", v.kind, sizes_in_model(v.shape)),
+    ]
+    nodes = [helper.make_node("Identity", [f"{name}_c"], [f"{name}_d"])]
+    nodes.append(helper.make_node("Identity", [b.draw.choice((f"{name}_s", other.name))], [f"{name}_t"]))
+    outputs = [
+        helper.make_tensor_value_info(f"{name}_d", T.BOOL, []),
+        helper.make_tensor_value_info(f"{name}_t", v.kind, sizes_in_model(v.shape)),
+    ]
+    collects = b.draw.random() < 0.3
+    if collects:
+        nodes.append(helper.make_node("Identity", [b.draw.choice((f"{name}_s", other.name))], [f"{name}_u"]))
+        outputs.append(helper.make_tensor_value_info(f"{name}_u", v.kind, sizes_in_model(v.shape)))
+    body = helper.make_graph(nodes, name, inputs, outputs)
+    both = v._replace(low=min(v.low, other.low), high=max(v.high, other.high))
+    b.add("Loop", [trips, condition, v.name], both, outputs=2 if collects else 1, body=body)
+
+
+def scan(b: Builder, v: Value) -> None:
+    """A Scan over the first axis, whose body adds, copies, or reads a value from outside."""
+    if not v.shape or not _numeric(v):
+        return
+    name = f"scan_{len(b.nodes)}"
+    inner = sizes_in_model(v.shape[1:])
+    element = helper.make_tensor_value_info(f"{name}_e", v.kind, inner)
+    output = helper.make_tensor_value_info(f"{name}_f", v.kind, inner)
+    rows = [other for other in b.values if other.kind == v.kind and other.shape == v.shape[1:]]
+    source = b.draw.choice((f"{name}_e", *(other.name for other in rows)))
+    nodes = [helper.make_node("Identity", [source], [f"{name}_f"])]
+    low, high = v.low, v.high
+    for other in rows:
+        low, high = min(low, other.low), max(high, other.high)
+    body = helper.make_graph(nodes, name, [element], [output])
+    b.add("Scan", [v.name], v._replace(low=low, high=high), body=body, num_scan_inputs=1)
+
+
 def read_by(nodes: list[NodeProto]) -> set[str]:
     names = set()
     for node in nodes:
@@ -388,5 +436,5 @@ MAKE = (
     *(identity, cast, cast, cast_and_back, cast_like, cast_like, reshape, unsqueeze_squeeze, flatten, transpose),
     *(dropout, variadic, variadic, concat, slices, split, where, expand, tile, neutral, logic, pad, clip),
     *(activation, activation, binary, comparison, reduction, reduction_of_nothing, sizes, gather, on_the_cpu, branch),
-    *(with_given, non_zero, negation),
+    *(with_given, non_zero, negation, loop, scan),
 )

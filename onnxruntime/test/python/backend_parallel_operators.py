@@ -31,6 +31,7 @@ from onnx import ModelProto, TensorProto, helper
 
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
+from onnxruntime.backend.openvino.model_graph import Graph
 from onnxruntime.backend.openvino.parallel_models import OPERATORS, TYPES, only_shapes_decide
 from onnxruntime.backend.provider_names import OPENVINO
 
@@ -189,7 +190,7 @@ def create(made: ModelProto) -> InferenceSession:
 
 def attempt(made: ModelProto, variant: Variant, tested: str) -> str:
     """Return why a value failed a run, ``"CPU"`` if the EP does not compute the operator, or ``""``."""
-    if not only_shapes_decide(made):
+    if not only_shapes_decide(Graph(made)):
         return "the model is not permitted"
     try:
         session = create(made)

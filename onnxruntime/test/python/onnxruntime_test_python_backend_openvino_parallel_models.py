@@ -16,6 +16,7 @@ from onnx import helper
 
 import onnxruntime
 from onnxruntime.backend.openvino import parallel_models
+from onnxruntime.backend.openvino.model_graph import Graph
 from onnxruntime.backend.openvino.replacement import Origin
 from onnxruntime.backend.provider_names import OPENVINO
 
@@ -61,7 +62,7 @@ class OnlyShapesDecideTest(unittest.TestCase):
         for expected, models in ((True, PERMITTED), (False, REFUSED)):
             for name, text in models.items():
                 with self.subTest(name):
-                    self.assertIs(parallel_models.only_shapes_decide(parsed(text, "com.microsoft")), expected)
+                    self.assertIs(parallel_models.only_shapes_decide(Graph(parsed(text, "com.microsoft"))), expected)
 
     def test_why_runs_are_serial(self) -> None:
         permitted, refused = (
@@ -87,7 +88,7 @@ class OnlyShapesDecideTest(unittest.TestCase):
             made = parsed("(float[N] x, int64[1] c) => (float[N] y) { y = Neg(x) }")
             made.graph.node[0].CopyFrom(node)
             with self.subTest(operator):
-                self.assertIs(parallel_models.only_shapes_decide(made), all_may_vary)
+                self.assertIs(parallel_models.only_shapes_decide(Graph(made)), all_may_vary)
 
 
 RUN_EACH_OPERATOR = """if True:

@@ -36,6 +36,8 @@ ATTENTION = """(float[1,2,TOKENS,4] q, float[1,2,4,TOKENS] k, float[1,2,TOKENS,4
 BRANCH = """(bool b, float[N] u) => (float[A] y) { x = Exp(u) c = If(b) <
     then_branch = t () => (float[N] v) { v = COPY },
     else_branch = e () => (float[N] w) { w = Exp(x) }> y = Relu(c) }"""
+LOOP = """z = Loop(n, b, x) <body = loop (int64 i, bool c, float[2] s) => (bool d, float[2] t) {
+    d = Identity(c) t = Identity(s) }>"""
 # By model, the structure, and the forms of the EP for which it is refused.
 REFUSED = {
     "(float[N] x) => (float[A] y) { y = Cast<to=1>(x) }": (COPY, {BUILT_IN, PLUGIN}),
@@ -60,6 +62,7 @@ REFUSED = {
     "(float x) => (float y) <int64[0] e = {}> { y = Expand(x, e) }": (SCALAR, {BUILT_IN, PLUGIN}),
     "(float x) => (float y) { s = Shape(x) y = Expand(x, s) }": (SCALAR, {BUILT_IN, PLUGIN}),
     "(int8 x) => (int64[0] y) { y = Shape(x) }": ("is the shape of a scalar", {BUILT_IN}),
+    "(float[2] x) => (int64[0] y) { z = Size(x) y = Shape(z) }": ("is the shape of a scalar", {BUILT_IN}),
     "(float[2] x) => (float[4] y, float[4] z) { y = Concat<axis=0>(x, x) z = Abs(y) }": (ABS, {BUILT_IN, PLUGIN}),
     "(float[2] x) => (float[1] y) <int64[1] a = {0}> { z = Concat<axis=0>(x, x) y = ReduceMax(z, a) }": (
         "reduces the axis of a Concat",
@@ -70,6 +73,10 @@ REFUSED = {
         {BUILT_IN, PLUGIN},
     ),
     "(int64[2] x) => (int64[2] y) { y = Clip(x) }": ("clips int64", {BUILT_IN}),
+    f"(float[2] x) => (float[2] y) <int64 n = {{2}}, bool b = {{1}}> {{ {LOOP} y = Clip(z) }}": (
+        "and the model has a loop",
+        {BUILT_IN},
+    ),
     """(int64[2] x, bool b) => (int64[2] y) { c = If(b) <then_branch = t () => (int64[2] v) { v = Abs(x) },
         else_branch = e () => (int64[2] w) { w = Sign(x) }> y = Clip(c) }""": ("clips int64", {BUILT_IN}),
     ATTENTION.replace("TOKENS", "2"): ("as many heads as tokens", {BUILT_IN, PLUGIN}),
@@ -97,6 +104,7 @@ PERMITTED = (
     "(float[1,2] x, int64[2] r) => (float[A,B] y) { y = Tile(x, r) }",
     "(float[1,2,3,4] x) => (float[A,B,C,D] y) <int64[4] r = {1,1,1,2}> { y = Tile(x, r) }",
     "(float[2] x) => (float[2,2] y) <int64[2] e = {2,2}> { y = Expand(x, e) }",
+    "(float[2] x) => (float[A] y) <int64[1] e = {-1}> { z = Reshape(x, e) s = Shape(z) y = Expand(z, s) }",
     "(float[2] x) => (float[4] y, float[4] z) { y = Concat<axis=0>(x, x) z = Neg(y) }",
     "(float[2,3] x) => (float[A,B,C] y) <int64[1] a={1}, int64[1] u={0}> { z = Unsqueeze(x, u) y = ReduceMax(z, a) }",
     "(int64[2] x) => (int64[2] y) <int64 l = {0}, int64 h = {9}> { y = Clip(x, l, h) }",
@@ -173,6 +181,16 @@ class StructuresTest(unittest.TestCase):
         self.assertEqual(problem_of(model, BUILT_IN, [body, (CPU, [("", "Scan")])]), "")
         self.assertIn(NOT_READ, problem_of(model, BUILT_IN, [(OPENVINO, [("", "Scan")]), (CPU, [("", "Neg")])]))
 
+    def test_the_body_of_a_loop_on_the_cpu(self) -> None:
+        model = parsed(f"(float[2] x) => (float[2] z) <int64 n = {{2}}, bool b = {{1}}> {{ {LOOP} }}")
+        body, on_cpu = (OPENVINO, [("", "Identity"), ("", "Identity")]), (CPU, [("", "Loop")])
+        self.assertIn(f"'i' of the body of a Loop {NOT_READ}", problem_of(model, BUILT_IN, [body, on_cpu]))
+        self.assertEqual(problem_of(model, PLUGIN, [body, on_cpu]), "")
+        self.assertEqual(problem_of(model, BUILT_IN, [on_cpu, (OPENVINO, [("", "Relu")])]), "")
+        reads = LOOP.replace("t = Identity(s)", "j = Cast<to=1>(i) t = Add(s, j)")
+        read = parsed(f"(float[2] x) => (float[2] z) <int64 n = {{2}}, bool b = {{1}}> {{ {reads} }}")
+        self.assertEqual(problem_of(read, BUILT_IN, [body, on_cpu]), "")
+
     def test_parallel_runs(self) -> None:
         """Runs are not parallel if a Concat joins copies of inputs of dynamic shapes."""
         for text, expected in (
@@ -187,6 +205,15 @@ class StructuresTest(unittest.TestCase):
                 nodes = [(node.name, node.op_type) for node in model.graph.node]
                 parts = Parts(graph, session_of(model, [(OPENVINO, nodes)]))
                 self.assertEqual(unsafe_models.joined(graph, parts), expected)
+
+    def test_a_long_chain_of_shapes(self) -> None:
+        """The time to check a model is linear in its nodes, and the depth of the graph has no limit."""
+        model = parsed("(float[N] x) => (int64[1] y) { y = Shape(x) }")
+        first = model.graph.node[0]
+        first.output[0] = "s0"
+        chain = [helper.make_node("Add", [f"s{k}", f"s{k}"], [f"s{k + 1}"]) for k in range(3000)]
+        model.graph.node.extend([*chain, helper.make_node("Identity", ["s3000"], ["y"])])
+        self.assertIn("y", Graph(model).from_shapes)
 
     def test_functions_of_the_model(self) -> None:
         model = parsed(

@@ -103,6 +103,12 @@ def _copied_by_branches(graph: Graph, node: NodeProto, copies: dict[str, _Copy])
     return found
 
 
+def returns_captured(graph: Graph, node: NodeProto) -> bool:
+    """Return whether a branch of an If returns a copy of a value from outside."""
+    captured = {*graph.inputs, *graph.producers} - graph.constants
+    return _copied(graph, node, dict.fromkeys(captured, _Copy(frozenset(), False))) is not None
+
+
 def sources(graph: Graph, node: NodeProto) -> list[str]:
     """Return the values of which the outputs of a node can be copies, if it is not an If."""
     operator = node.op_type
@@ -115,15 +121,11 @@ def sources(graph: Graph, node: NodeProto) -> list[str]:
         if name not in graph.constants:
             varying.append(name)
 
-    if operator in _OF_ANY:
-        return varying
-    if operator in _SELECTIONS and len(varying) > 1:
-        return varying
     if operator in _NEUTRAL and len(varying) == 1:
         if _has_other_numbers(graph, node):
             return []
         return varying
-    if operator in _SELECTIONS:
+    if operator in _OF_ANY or operator in _SELECTIONS:
         return varying
     return []
 
@@ -138,5 +140,5 @@ def _has_other_numbers(graph: Graph, node: NodeProto) -> bool:
 
 
 def _kind_of(graph: Graph, name: str) -> int:
-    kind = graph.type_of(name)
+    kind = graph.types[name]
     return TensorProto.UINT8 if kind == TensorProto.BOOL else kind  # the EP does not distinguish them

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 import numpy as np
@@ -24,31 +24,29 @@ _NUMERIC = {
     TensorProto.INT32,
     TensorProto.INT64,
 }
-# Operators whose output has a shape that depends on the values of their inputs, or of those after the first.
-_SIZES_FROM_VALUES = {"Compress", "ConstantOfShape", "If", "Loop", "NonMaxSuppression", "NonZero", "Range", "Unique"}
-_SIZES_FROM_INPUTS = {"CenterCropPad", "Expand", "OneHot", "Pad", "Reshape", "Resize", "Slice", "Tile", "TopK"}
-_RETURN_INT64 = {"ArgMax", "ArgMin", "NonZero", "Shape", "Size"}
+_SHAPES = ("Shape", "Size")
+_UNKNOWN = (0,)  # a shape
 
 
 class Graph:
     """The graph of a model, with the functions of the model inlined."""
 
-    def __init__(self, model: ModelProto) -> None:
-        if model.functions:
+    def __init__(self, model: ModelProto, sizes: Mapping[str, int] | None = None) -> None:
+        """Initialize it with a model, and with the sizes of its free dimensions by name."""
+        self.has_functions = len(model.functions) > 0
+        if self.has_functions:
             model = inline_local_functions(model)
-        self.model = model
         self.nodes = list(model.graph.node)
         self.inputs: list[str] = []
         self.outputs = {value.name for value in model.graph.output}
         self.constants: set[str] = set()  # the values that do not depend on an input
+        self.from_shapes: set[str] = set()  # the values that are computed from constants and shapes only
         self.numbers: dict[str, np.ndarray] = {}  # of small constants
-        self.without_elements: set[str] = set()  # constants
-        self.types: dict[str, int] = {}
-        self.ranks: dict[str, int] = {}
+        self.types: dict[str, int] = {}  # 0 if the model does not show the type
+        self.shapes: dict[str, list[int]] = {}  # a size is 0 if it is not known
         self.producers: dict[str, NodeProto] = {}
         self.readers: dict[str, list[NodeProto]] = {}
-        self.has_sizes_from_values = False
-        self._add_values(model.graph)
+        self._add_values(_inferred(model, sizes or {}))
         for node in self.nodes:
             self._add_node(node)
 
@@ -61,17 +59,17 @@ class Graph:
                 self.inputs.append(value.name)
         for values in (graph.input, graph.output, graph.value_info):
             for value in values:
-                kind = value.type.tensor_type
-                self.types[value.name] = kind.elem_type
-                if kind.HasField("shape"):
-                    self.ranks[value.name] = len(kind.shape.dim)
+                tensor = value.type.tensor_type
+                self.types[value.name] = tensor.elem_type
+                if tensor.HasField("shape"):
+                    sizes = [dimension.dim_value for dimension in tensor.shape.dim]
+                    self.shapes[value.name] = sizes
 
     def _add_constant(self, name: str, tensor: TensorProto) -> None:
         self.constants.add(name)
+        self.from_shapes.add(name)
         self.types[name] = tensor.data_type
-        self.ranks[name] = len(tensor.dims)
-        if 0 in tensor.dims:
-            self.without_elements.add(name)
+        self.shapes[name] = list(tensor.dims)
         is_external = tensor.data_location == TensorProto.EXTERNAL
         if tensor.data_type in _NUMERIC and not is_external:
             with suppress(ValueError, TypeError):  # a tensor without its weights
@@ -81,23 +79,23 @@ class Graph:
         used = names_in(node)
         for name in used:
             self.readers.setdefault(name, []).append(node)
-        for name in node.output:
-            self.producers[name] = node
         if self.constants.issuperset(used):
             self.constants.update(node.output)
-        if node.op_type in _SIZES_FROM_VALUES:
-            self.has_sizes_from_values = True
-        if node.op_type in _SIZES_FROM_INPUTS and not self.constants.issuperset(node.input[1:]):
-            self.has_sizes_from_values = True
+        if node.op_type in _SHAPES:
+            self.from_shapes.update(node.output)
+        elif node.op_type != "Dropout" and self.from_shapes.issuperset(used):  # a Dropout can be random
+            self.from_shapes.update(node.output)
+        # The type of a value that onnx does not infer is mostly that of the first input.
+        kind = 0
+        for name in used[:1]:
+            kind = self.types.get(name, 0)
+        for name in node.output:
+            self.producers[name] = node
+            self.types.setdefault(name, kind)
         if node.op_type == "Constant":
             for attribute in node.attribute:
                 if attribute.name == "value":
                     self._add_constant(node.output[0], attribute.t)
-
-    def all_nodes(self) -> Iterator[NodeProto]:
-        """Return the nodes of the graph and of its subgraphs."""
-        for node in self.nodes:
-            yield from _with_inner(node)
 
     def producer(self, node: NodeProto) -> NodeProto | None:
         """Return the node that computes the first input of a node."""
@@ -105,35 +103,19 @@ class Graph:
             return None
         return self.producers.get(node.input[0])
 
-    def type_of(self, name: str) -> int:
-        """Return the type of a value, 0 if the model does not show it."""
-        while name not in self.types:
-            node = self.producers.get(name)
-            if node is None or not node.input:
-                return 0
-            if node.op_type in _RETURN_INT64:
-                return TensorProto.INT64
-            if node.op_type == "Cast":
-                return attribute_of(node, "to")
-            if node.op_type == "If":
-                place = list(node.output).index(name)
-                return node.attribute[0].g.output[place].type.tensor_type.elem_type
-            place = 0
-            if node.op_type in ("CastLike", "Where"):
-                place = 1
-            name = node.input[place]
-        return self.types[name]
 
-    def follows_from_shapes(self, name: str) -> bool:
-        """Return whether a value is computed from constants and shapes only."""
-        if name in self.constants:
-            return True
-        node = self.producers.get(name)
-        if node is None:
-            return False
-        if node.op_type in ("Shape", "Size"):
-            return True
-        return all(map(self.follows_from_shapes, names_in(node)))
+def _inferred(model: ModelProto, sizes: Mapping[str, int]) -> GraphProto:
+    """Return the graph of a model with the types and shapes of its values, as far as onnx infers them."""
+    fixed = ModelProto()
+    fixed.CopyFrom(model)
+    for value in fixed.graph.input:
+        for dimension in value.type.tensor_type.shape.dim:
+            name = dimension.dim_param
+            if name in sizes:
+                dimension.dim_value = sizes[name]
+    with suppress(Exception):  # such as a model of a version that onnx does not know
+        fixed = infer_shapes(fixed, data_prop=True)
+    return fixed.graph
 
 
 class Parts:
@@ -144,8 +126,6 @@ class Parts:
 
     def __init__(self, graph: Graph, session: InferenceSession) -> None:
         self._graph = graph
-        self._inputs = session.get_inputs()
-        self._shapes: dict[str, list[int]] | None = None
         self._part_of: dict[tuple[str, str], int | None] = {}  # by node; None if several nodes have the name
         self.operators: set[str] = set()  # of the nodes of all parts
         of_openvino = []
@@ -154,19 +134,17 @@ class Parts:
             for node in part.get_nodes():
                 key = _key(node)
                 is_unique = node.name != "" and key not in self._part_of
-                self._part_of[key] = None
+                self._part_of[key] = number if is_unique else None
                 if of_openvino[-1]:
                     self.operators.add(node.op_type)
-                if is_unique:
-                    self._part_of[key] = number
         self.are_none = True not in of_openvino
         self.is_whole = of_openvino == [True]  # whether the EP compiles the graph as a whole
         #: Whether the shape of a value that crosses can differ between runs.
-        self.are_dynamic = _are_dynamic(self._inputs)
-        if _are_dynamic(session.get_outputs()):
-            self.are_dynamic = True
-        if graph.has_sizes_from_values and not self.is_whole:
-            self.are_dynamic = True
+        self.are_dynamic = _are_dynamic([*session.get_inputs(), *session.get_outputs()])
+        for name in graph.producers:
+            shape = graph.shapes.get(name, _UNKNOWN)
+            if 0 in shape and self.enters(name):
+                self.are_dynamic = True
 
     def crosses(self, value: str) -> bool:
         """Return whether a value can leave or enter a part."""
@@ -179,49 +157,24 @@ class Parts:
         """Return whether a value that a node computes can enter a part."""
         if self.is_whole:
             return False
-        touching = list(self._graph.readers.get(value, ()))
-        if value in self._graph.producers:
-            touching.append(self._graph.producers[value])
+        graph = self._graph
+        touching = list(graph.readers.get(value, ()))
+        if value in graph.producers:
+            touching.append(graph.producers[value])
+
         parts = set()
         for node in touching:
             if not self._is_folded(node):
                 # ORT has removed a node without a record, or replaced it by nodes that can be in any part.
-                parts.add(self._part_of.get(_key(node)))
+                part = self._part_of.get(_key(node))
+                parts.add(part)
         return len(parts) > 1 or None in parts
-
-    def shape_of(self, value: str) -> list[int]:
-        """Return the shape of a value in a session without free dimensions, an empty one if it is not known."""
-        if self._shapes is None:
-            self._shapes = self._infer_shapes()
-        return self._shapes.get(value, [])
-
-    def _infer_shapes(self) -> dict[str, list[int]]:
-        model = ModelProto()
-        model.CopyFrom(self._graph.model)
-        del model.graph.value_info[:]
-        sizes_of = {}
-        for node in self._inputs:
-            sizes_of[node.name] = node.shape
-        for value in model.graph.input:
-            sizes = sizes_of.get(value.name, ())
-            dimensions = value.type.tensor_type.shape.dim
-            for dimension, size in zip(dimensions, sizes, strict=False):
-                dimension.dim_value = size
-
-        inferred = infer_shapes(model, data_prop=True)
-        found = {}
-        for value in inferred.graph.value_info:
-            sizes = []
-            for dimension in value.type.tensor_type.shape.dim:
-                sizes.append(dimension.dim_value)
-            found[value.name] = sizes
-        return found
 
     def _is_folded(self, node: NodeProto) -> bool:
         """Return whether ORT has computed a node when it created the session."""
         if _key(node) in self._part_of:
             return False
-        return all(map(self._graph.follows_from_shapes, node.output))
+        return self._graph.from_shapes.issuperset(node.output)
 
 
 def _are_dynamic(values: list[NodeArg]) -> bool:
@@ -236,7 +189,7 @@ def _are_dynamic(values: list[NodeArg]) -> bool:
 def names_in(node: NodeProto) -> list[str]:
     """Return the names of the values that a node uses, also in its subgraphs."""
     found = dict.fromkeys(node.input)
-    for graph in _subgraphs(node):
+    for graph in subgraphs(node):
         for inner in graph.node:
             found.update(dict.fromkeys(names_in(inner)))
         for value in graph.output:
@@ -257,15 +210,18 @@ def _key(node: NodeProto) -> tuple[str, str]:
     return node.name, node.op_type
 
 
-def _subgraphs(node: NodeProto) -> Iterator[GraphProto]:
+def subgraphs(node: NodeProto) -> list[GraphProto]:
+    found = []
     for attribute in node.attribute:
         if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
+            found.append(attribute.g)
+        found += attribute.graphs
+    return found
 
 
-def _with_inner(node: NodeProto) -> Iterator[NodeProto]:
-    yield node
-    for graph in _subgraphs(node):
-        for inner in graph.node:
-            yield from _with_inner(inner)
+def with_inner(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    """Return nodes and those of their subgraphs."""
+    for node in nodes:
+        yield node
+        for graph in subgraphs(node):
+            yield from with_inner(graph.node)

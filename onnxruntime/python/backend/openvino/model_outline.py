@@ -20,33 +20,24 @@ _KEPT = frozenset(_OF_TENSOR[name].number for name in ("dims", "data_type", "nam
 
 def outline(content: bytes | mmap.mmap) -> ModelProto:
     """Return a model whose initializers have names, types and shapes, but no values if they are large."""
-    kept = []
+    model = ModelProto()
     for number, start, value, end in _fields(content, 0, len(content)):
         if number == _GRAPH:
-            graph = _graph(content, value, end)
-            kept.append(_field(_GRAPH, graph))
+            _merge_graph(model.graph, content, value, end)
         else:
-            kept.append(content[start:end])
-    return ModelProto.FromString(b"".join(kept))
+            model.MergeFromString(content[start:end])
+    return model
 
 
-def _graph(content: bytes | mmap.mmap, begin: int, limit: int) -> bytes:
-    kept = []
+def _merge_graph(graph: GraphProto, content: bytes | mmap.mmap, begin: int, limit: int) -> None:
     for number, start, value, end in _fields(content, begin, limit):
-        if number == _INITIALIZER and end - value > _LARGEST:
-            tensor = _without_weights(content, value, end)
-            kept.append(_field(_INITIALIZER, tensor))
-        else:
-            kept.append(content[start:end])
-    return b"".join(kept)
-
-
-def _without_weights(content: bytes | mmap.mmap, begin: int, limit: int) -> bytes:
-    kept = []
-    for number, start, _, end in _fields(content, begin, limit):
-        if number in _KEPT:
-            kept.append(content[start:end])
-    return b"".join(kept)
+        if number != _INITIALIZER or end - value <= _LARGEST:
+            graph.MergeFromString(content[start:end])
+            continue
+        tensor = graph.initializer.add()
+        for of_tensor, first, _, last in _fields(content, value, end):
+            if of_tensor in _KEPT:
+                tensor.MergeFromString(content[first:last])
 
 
 def _fields(content: bytes | mmap.mmap, begin: int, limit: int) -> Iterator[tuple[int, int, int, int]]:
@@ -82,12 +73,3 @@ def _integer(content: bytes | mmap.mmap, position: int) -> tuple[int, int]:
         if byte < 128:
             return number, position
         shift += 7
-
-
-def _field(number: int, value: bytes) -> bytes:
-    size, length = bytearray(), len(value)
-    while length > 127:
-        size.append(length & 127 | 128)
-        length >>= 7
-    size.append(length)
-    return bytes([number << 3 | 2]) + size + value

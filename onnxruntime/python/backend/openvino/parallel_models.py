@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import re
 
-from onnx import ModelProto, NodeProto, TensorProto
+from onnx import NodeProto, TensorProto
 
 import onnxruntime
 from onnxruntime import InferenceSession
+from onnxruntime.backend.openvino.model_graph import Graph, subgraphs
 from onnxruntime.backend.provider_names import OF_OPENVINO, OPENVINO
 
 # The releases of ORT with a built-in EP, and of the plugin EP, for which the lists are valid. Both on the CPU only.
@@ -46,78 +47,39 @@ OPERATORS = dict.fromkeys(_ANY.split(), True) | dict.fromkeys(_FIRST.split(), Fa
 # Operators that draw random numbers, whatever their inputs are.
 _RANDOM = "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Bernoulli Multinomial"
 RANDOM = frozenset(_RANDOM.split())
-_NUMBERS = ("value_int", "value_ints", "value_float", "value_floats")  # of a Constant node
 _TYPES = "FLOAT FLOAT16 DOUBLE BOOL INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64"
 TYPES = frozenset(map(TensorProto.DataType.Value, _TYPES.split()))
 
 
-def why_unknown(session: InferenceSession) -> str:
-    """Return why the lists are not valid for the EP of a session, ``""`` if they are."""
-    if is_known(session):
-        return ""
-    return "the operators are not examined for this release or device of the EP"
-
-
-def why_serial(model: ModelProto) -> str:
-    """Return why no runs of a model are parallel, ``""`` if runs may be."""
-    if only_shapes_decide(model):
-        return ""
-    return "in this model, not only the shapes of the inputs decide whether a run fails"
-
-
-def only_shapes_decide(model: ModelProto) -> bool:
+def only_shapes_decide(graph: Graph) -> bool:
     """Return whether the shapes of the inputs alone decide whether a run of a model fails."""
-    # The EP ignores feeds for initializers, and the backend refuses them.
-    constants = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
-    varying = set()
-    for value in model.graph.input:
-        if value.name not in constants:
-            varying.add(value.name)
-            if value.type.tensor_type.elem_type not in TYPES:
-                return False
-    if model.functions:
+    if graph.has_functions:
+        return False
+    if not TYPES.issuperset(graph.types[name] for name in graph.inputs):
         return False
 
-    for node in model.graph.node:  # in topological order, or ORT rejects the model
-        if node.domain not in ("", "ai.onnx") or node.op_type in RANDOM or _has_subgraph(node):
+    for node in graph.nodes:
+        if node.domain not in ("", "ai.onnx") or node.op_type in RANDOM or subgraphs(node):
             return False
-        if node.op_type == "Constant":
-            constants[node.output[0]] = _type_of_constant(node)
-        # Dropout is random in training mode.
-        if varying.isdisjoint(node.input) and node.op_type != "Dropout":
+        varying = [bool(name) and name not in graph.from_shapes for name in node.input]
+        if True not in varying:
             continue
-        if not _is_permitted(node, varying) or not TYPES.issuperset(_types(node, constants)):
+        if not _is_permitted(node, varying) or not TYPES.issuperset(_types(node, graph)):
             return False
-        if node.op_type != "Shape":  # its output follows from shapes
-            varying.update(name for name in node.output if name)
     return True
 
 
-def _has_subgraph(node: NodeProto) -> bool:
-    """Return whether a node has a subgraph, which can use any values."""
-    return any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute)
-
-
-def _type_of_constant(node: NodeProto) -> int:
-    kind = TensorProto.UNDEFINED
-    for attribute in node.attribute:
-        kind = attribute.t.data_type
-        if attribute.name in _NUMBERS:
-            kind = TensorProto.INT64
-    return kind
-
-
-def _is_permitted(node: NodeProto, varying: set[str]) -> bool:
+def _is_permitted(node: NodeProto, varying: list[bool]) -> bool:
     """Return whether the lists permit a node some of whose inputs vary."""
     all_may_vary = OPERATORS.get(node.op_type)
     if all_may_vary is None:
         return False
-    return all_may_vary or varying.isdisjoint(node.input[1:])
+    return all_may_vary or True not in varying[1:]
 
 
-def _types(node: NodeProto, constants: dict[str, int]) -> list[int]:
+def _types(node: NodeProto, graph: Graph) -> list[int]:
     """Return the types of a node's constant inputs, and those in its attributes."""
-    types = [constants[name] for name in node.input if name in constants]
+    types = [graph.types[name] for name in node.input if name in graph.constants]
     for attribute in node.attribute:
         if attribute.name in ("to", "output_dtype") and attribute.i:
             types.append(attribute.i)

@@ -9,11 +9,9 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import NoReturn
-
-from onnx import ModelProto
 
 from onnxruntime import InferenceSession
 from onnxruntime.backend.openvino import model_outline, parallel_models, unsafe_models
@@ -32,9 +30,16 @@ def cannot_renew(_: InferenceSession) -> NoReturn:
 class Origin:
     """The model from which ``prepare`` created an inner session, and from which a new one can be created."""
 
-    def __init__(self, model: str | bytes, create: Callable[[], InferenceSession]) -> None:
+    def __init__(
+        self,
+        model: str | bytes,
+        create: Callable,
+        sizes: Mapping[str, int] | None = None,
+    ) -> None:
+        """Initialize it with a model, a function that creates a session, and the sizes of free dimensions by name."""
         self._model = model
         self._create = create
+        self._sizes = sizes
         self._files = _files_of(model)
         self.created: object = None  # the inner session that the backend created last
 
@@ -60,25 +65,25 @@ class Origin:
 
     def why_serial(self, session: InferenceSession) -> str:
         """Return why no runs of a session of the model are parallel, ``""`` if runs may be."""
-        reason = parallel_models.why_unknown(session)
-        if reason:
-            return reason
+        if not parallel_models.is_known(session):
+            return "the operators are not examined for this release or device of the EP"
         try:
-            model = self.outline()
+            graph = self.graph()
         except Exception:  # such as a model in ORT's own format
             return "the model is not in ONNX's format, or its files have changed"
-        graph = Graph(model)
         concat = unsafe_models.joined(graph, Parts(graph, session))
         if concat:
             return f"parallel runs would share memory of inputs of the Concat with the output '{concat}'"
-        return parallel_models.why_serial(model)
+        if parallel_models.only_shapes_decide(graph):
+            return ""
+        return "in this model, not only the shapes of the inputs decide whether a run fails"
 
-    def outline(self) -> ModelProto:
-        """Return the model without its weights."""
+    def graph(self) -> Graph:
+        """Return the graph of the model."""
         with _content_of(self._model) as content:
             model = model_outline.outline(content)
         self._check_files()
-        return model
+        return Graph(model, self._sizes)
 
     def _check_files(self) -> None:
         if _files_of(self._model) != self._files:

@@ -18,7 +18,7 @@ from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
 from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.errors import reject, warn
 from onnxruntime.backend.openvino import parallel_models, unsafe_models
-from onnxruntime.backend.openvino.model_graph import Graph, Parts
+from onnxruntime.backend.openvino.model_graph import Parts
 from onnxruntime.backend.openvino.replacement import Origin, cannot_renew
 from onnxruntime.backend.openvino.run_order import RunOrder
 from onnxruntime.backend.provider_names import OF_OPENVINO, OPENVINO
@@ -37,7 +37,7 @@ def create(
     elif permit.session_config[RECORD_ASSIGNMENT] != "1":
         problem = f"{OPENVINO} needs this record for the check of the model. Omit the key, or use CPUExecutionProvider"
         reject(problem, "session_config", "", RECORD_ASSIGNMENT)
-    origin = Origin(model, create_session)  # before ORT reads the files
+    origin = Origin(model, create_session, permit.sizes)  # before ORT reads the files
     session, problem = _create_checked(create_session, origin, permit)
     if problem:
         problem = f"would return wrong results for this model: {problem}, or use CPUExecutionProvider"
@@ -65,7 +65,7 @@ def _create_checked(
     kind = permit.kinds[min(names)]
     form = unsafe_models.FORMS[kind]
     try:
-        graph = Graph(origin.outline())
+        graph = origin.graph()
     except Exception:
         session = create_session()  # ORT's error is better if the file is not a model
         return session, f"the backend cannot check a model that is not in ONNX format ({form}). Pass one that is"

@@ -17,15 +17,15 @@ from onnx import GraphProto, NodeProto, TensorProto
 
 from onnxruntime.backend.openvino import copies
 from onnxruntime.backend.openvino.copies import COPIES, REDUCE, SUBGRAPHS
-from onnxruntime.backend.openvino.model_graph import Graph, Parts, attribute_of, names_in
+from onnxruntime.backend.openvino.model_graph import Graph, Parts, attribute_of, names_in, subgraphs, with_inner
 
 # The examined releases, which are those of parallel_models.py.
 BUILT_IN, PLUGIN = "onnxruntime-openvino 1.24.1", "onnxruntime-ep-openvino 1.8.1"
 FORMS = {"built-in": BUILT_IN, "plugin": PLUGIN}
 BOTH = (BUILT_IN, PLUGIN)
 
-_MAY_BE_SCALAR = SUBGRAPHS.union(("Gather", "Reshape", "Size", "Squeeze", "Expand"), REDUCE)
-_KEEP_SCALARS = COPIES.difference(("Unsqueeze", "Concat")).union(("Abs", "Relu"))
+_UNKNOWN = (0,) * 8  # a shape
+_LOOPS = SUBGRAPHS - {"If"}
 # By operator, the inputs whose values it does not need.
 _NOT_READ = {
     "Shape": (0,),
@@ -45,25 +45,39 @@ _NOT_READ = {
 class Structure(NamedTuple):
     """A structure of a model that is refused."""
 
-    find: Callable[..., str]  # returns what has it, such as "the output 'y'", or ""
+    # For a graph and a node, returns whether the node has it. For a graph and its parts, returns where it is, such as
+    # "the output 'y'", or "".
+    find: Callable
     forms: tuple[str, ...]  # the forms of the EP that have the defect, in their examined release
     effect: str
     step: str
     in_memory: bool = True  # whether the defect concerns memory. Then it is refused for other releases, too
 
 
-def problem(structures: tuple[Structure, ...], form: str, examined: bool, *facts: object) -> str:
+def problem(
+    structures: tuple[Structure, ...], form: str, examined: bool, graph: Graph, parts: Parts | None = None
+) -> str:
     """Return which structure a model has, the defect, and what to do; ``""`` if it has none.
 
     :param examined: whether the release and the device of the EP are the examined ones.
-    :param facts: the graph, and for :data:`OF_PARTS` its parts.
+    :param parts: the parts of the graph that the EP compiles, for :data:`OF_PARTS`.
     """
     for structure in structures:
         if form not in structure.forms or not (examined or structure.in_memory):
             continue
-        place = structure.find(*facts)
+        if parts is None:
+            place = _first(structure.find, graph)
+        else:
+            place = structure.find(graph, parts)
         if place:
             return f"{place} {structure.effect} ({form}). {structure.step}"
+    return ""
+
+
+def _first(is_unsafe: Callable[[Graph, NodeProto], bool], graph: Graph) -> str:
+    for node in with_inner(graph.nodes):
+        if is_unsafe(graph, node):
+            return _named(node)
     return ""
 
 
@@ -74,9 +88,13 @@ def _not_read(graph: Graph, parts: Parts) -> str:
         is_needed = not read.isdisjoint(node.output) or any(map(parts.enters, node.output))
         if is_needed:
             read.update(_read_by(graph, node))
-        is_loop = node.op_type in SUBGRAPHS and node.op_type != "If"
-        if is_loop and node.op_type not in parts.operators:  # on the CPU EP, which reads all inputs
+        if node.op_type in _LOOPS and node.op_type not in parts.operators:  # on the CPU EP, which reads all inputs
             read.update(names_in(node))
+            for body in subgraphs(node):
+                unread = {value.name for value in body.input} - _read_in(graph, body)
+                is_compiled = not parts.operators.isdisjoint(inner.op_type for inner in body.node)
+                if unread and is_compiled:
+                    return f"the input '{min(unread)}' of the body of a {node.op_type}"
     if parts.is_whole:
         for name in graph.inputs[:-1]:  # the last one has no input after it
             if name not in read:
@@ -86,6 +104,15 @@ def _not_read(graph: Graph, parts: Parts) -> str:
         if name not in read and name not in graph.constants and parts.crosses(name):
             return f"the value '{name}'"
     return ""
+
+
+def _read_in(graph: Graph, subgraph: GraphProto) -> set[str]:
+    """Return the values that the EP needs for the outputs of a subgraph."""
+    read = {output.name for output in subgraph.output}
+    for node in reversed(subgraph.node):
+        if not read.isdisjoint(node.output):
+            read |= _read_by(graph, node)
+    return read
 
 
 def _read_by(graph: Graph, node: NodeProto) -> set[str]:
@@ -103,15 +130,11 @@ def _read_by(graph: Graph, node: NodeProto) -> set[str]:
 def _read_by_branches(graph: Graph, node: NodeProto) -> set[str]:
     read = set(node.input)
     operators = set()
-    for attribute in node.attribute:
-        needed = {output.name for output in attribute.g.output}
-        for inner in reversed(attribute.g.node):
-            operators.add(inner.op_type)
-            if not needed.isdisjoint(inner.output):
-                needed |= _read_by(graph, inner)
-        read |= needed
+    for branch in subgraphs(node):
+        operators.update(inner.op_type for inner in branch.node)
+        read |= _read_in(graph, branch)
     # ORT or the EP may compute the condition when it compiles the graph, or see that the branches are equal.
-    is_decided = graph.follows_from_shapes(node.input[0]) or operators <= COPIES
+    is_decided = node.input[0] in graph.from_shapes or operators <= COPIES
     return set() if is_decided else read
 
 
@@ -120,19 +143,9 @@ def _branch(graph: Graph, parts: Parts) -> str:
     if not parts.are_dynamic or "If" not in parts.operators:
         return ""
     for node in graph.nodes:
-        for attribute in node.attribute:
-            if node.op_type == "If" and _returns_captured(graph, attribute.g):
-                return _named(node)
+        if node.op_type == "If" and copies.returns_captured(graph, node):
+            return _named(node)
     return ""
-
-
-def _returns_captured(graph: Graph, branch: GraphProto) -> bool:
-    computed = graph.constants | {tensor.name for tensor in branch.initializer}
-    for node in branch.node:
-        if computed.issuperset(copies.sources(graph, node)):
-            computed.update(node.output)
-    returned = {output.name for output in branch.output}
-    return not returned <= computed
 
 
 def joined(graph: Graph, parts: Parts) -> str:
@@ -156,14 +169,13 @@ def _abs_of_concat(graph: Graph, parts: Parts) -> str:
     concat_of: dict[str, str] = {}
     of_abs = set()
     for node in graph.nodes:
+        sources = [concat_of[name] for name in node.input if name in concat_of]
         if node.op_type == "Concat":
             concat_of[node.output[0]] = node.output[0]
-            continue
-        for name in node.input:
-            if name in concat_of and node.op_type == "Abs":
-                of_abs.add(concat_of[name])
-            if name in concat_of and node.op_type in COPIES:
-                concat_of.update(dict.fromkeys(node.output, concat_of[name]))
+        elif node.op_type == "Abs":
+            of_abs.update(sources)
+        elif node.op_type in COPIES and sources:
+            concat_of.update(dict.fromkeys(node.output, sources[-1]))
     for name, source in concat_of.items():
         if source in of_abs and parts.crosses(name):
             return f"the value '{name}'"
@@ -175,114 +187,75 @@ def _attention(graph: Graph, parts: Parts) -> str:
     for node in graph.nodes:
         if node.op_type != "Transpose" or parts.are_dynamic:
             continue
-        weighted = _before_identities(graph, node)
-        if weighted is None or weighted.op_type != "MatMul":
+        weighted = _source(graph, node, "MatMul")
+        if weighted is None or _source(graph, weighted, "Softmax") is None:
             continue
-        weights = _before_identities(graph, weighted)
-        if weights is None or weights.op_type != "Softmax":
-            continue
-        shape = parts.shape_of(weighted.output[0])
-        if len(shape) != 4:
-            continue
-        heads, tokens = shape[1:3]
-        is_known = heads > 0 and tokens > 0
-        if not is_known or heads == tokens > 1:
-            return _named(node)
+        shape = graph.shapes.get(weighted.output[0], [])
+        if len(shape) == 4:
+            heads, tokens = shape[1:3]
+            if 0 in (heads, tokens) or heads == tokens > 1:
+                return _named(node)
     return ""
 
 
-def _before_identities(graph: Graph, node: NodeProto) -> NodeProto | None:
-    """Return the node that computes the first input of a node, without nodes that return their input."""
+def _source(graph: Graph, node: NodeProto, operator: str) -> NodeProto | None:
+    """Return the node that computes the first input of a node, if it has an operator. Skip nodes that return it."""
+    source = graph.producer(node)
+    while source is not None and source.op_type in ("Identity", "Dropout", "Cast"):
+        source = graph.producer(source)
+    if source is not None and source.op_type == operator:
+        return source
+    return None
+
+
+def _is_of_one_input(graph: Graph, node: NodeProto) -> bool:
+    if node.op_type == "Mean" and len(graph.nodes) == 1:
+        return False
+    return node.op_type in ("Sum", "Max", "Min", "Mean") and len(node.input) == 1
+
+
+def _has_repeats(graph: Graph, node: NodeProto) -> bool:
+    if node.op_type != "Tile" or node.input[1] in graph.from_shapes:
+        return False
+    return len(graph.shapes.get(node.input[0], _UNKNOWN)) >= 4
+
+
+def _expands_scalar(graph: Graph, node: NodeProto) -> bool:
+    if node.op_type != "Expand" or node.output[0] not in graph.producers:
+        return False
+    return not graph.shapes.get(node.input[0]) and graph.shapes.get(node.input[1], [0]) == [0]
+
+
+def _is_shape_of_scalar(graph: Graph, node: NodeProto) -> bool:
+    return node.op_type == "Shape" and graph.shapes.get(node.input[0]) == []
+
+
+def _reduces_concat(graph: Graph, node: NodeProto) -> bool:
+    """Return whether a node reduces the axis along which a Concat joins."""
     producer = graph.producer(node)
-    while producer is not None and producer.op_type in ("Identity", "Dropout", "Cast"):
-        producer = graph.producer(producer)
-    return producer
+    if node.op_type not in REDUCE or producer is None or producer.op_type != "Concat":
+        return False
+    joined = attribute_of(producer, "axis")
+    rank = len(graph.shapes.get(producer.output[0], _UNKNOWN))
+    reduced = {axis % rank for axis in _axes(graph, node)}
+    return not reduced or joined % rank in reduced
 
 
-def _of_one_input(graph: Graph) -> str:
-    operators = {"Sum", "Max", "Min"}
-    if len(graph.nodes) > 1:
-        operators.add("Mean")
-    for node in graph.all_nodes():
-        if node.op_type in operators and len(node.input) == 1:
-            return _named(node)
-    return ""
-
-
-def _tile(graph: Graph) -> str:
-    for node in graph.all_nodes():
-        if node.op_type == "Tile" and graph.ranks.get(node.input[0], 4) >= 4:
-            if not graph.follows_from_shapes(node.input[1]):
-                return _named(node)
-    return ""
-
-
-def _expanded_scalar(graph: Graph) -> str:
-    scalars = {name for name, rank in graph.ranks.items() if rank == 0}
-    shapes_of_scalars = set(graph.without_elements)
-    for node in graph.nodes:
-        used = names_in(node)
-        if node.op_type == "Expand" and node.input[0] in scalars and node.input[1] in shapes_of_scalars:
-            return _named(node)
-        if not used:
-            continue
-        if node.op_type == "Shape" and scalars.issuperset(used):
-            shapes_of_scalars.update(node.output)
-        if node.op_type in COPIES and shapes_of_scalars.issuperset(used):
-            shapes_of_scalars.update(node.output)
-        keeps = node.op_type in _KEEP_SCALARS and scalars.issuperset(used)
-        if keeps or node.op_type in _MAY_BE_SCALAR:
-            for name in node.output:
-                if graph.ranks.get(name, 0) == 0:
-                    scalars.add(name)
-    return ""
-
-
-def _shape_of_scalar(graph: Graph) -> str:
-    for node in graph.all_nodes():
-        if node.op_type == "Shape" and graph.ranks.get(node.input[0]) == 0:
-            return _named(node)
-    return ""
-
-
-def _reduced_concat(graph: Graph) -> str:
-    """Find a reduction of the axis along which a Concat joins."""
-    for node in graph.all_nodes():
-        producer = graph.producer(node)
-        if node.op_type not in REDUCE or producer is None or producer.op_type != "Concat":
-            continue
-        joined = attribute_of(producer, "axis")
-        reduced = _axes(graph, node)
-        rank = graph.ranks.get(producer.output[0], graph.ranks.get(producer.input[0], 0))
-        if rank:
-            joined %= rank
-            reduced = [axis % rank for axis in reduced]
-        if not reduced or joined in reduced:
-            return _named(node)
-    return ""
-
-
-def _reduced_unsqueeze(graph: Graph) -> str:
-    """Find a reduction that keeps its dimensions, before a dimension of size 1 that another node adds."""
-    for node in graph.all_nodes():
-        producer = graph.producer(node)
-        if node.op_type not in REDUCE or producer is None or not attribute_of(node, "keepdims", 1):
-            continue
-        added = _axes(graph, producer)
-        if producer.op_type == "Unsqueeze":
-            rank = graph.ranks.get(producer.input[0], 8) + len(added)
-        elif producer.op_type == "Reshape":
-            rank = len(added)
-            added = [axis for axis, size in enumerate(added) if size == 1]
-        else:
-            continue
-        reduced = _axes(graph, node)
-        if added and reduced:
-            first = min(axis % rank for axis in reduced)
-            last = max(axis % rank for axis in added)
-            if first < last:
-                return _named(node)
-    return ""
+def _reduces_unsqueeze(graph: Graph, node: NodeProto) -> bool:
+    """Return whether a node reduces a dimension, and keeps it, before one of size 1 that another node adds."""
+    producer = graph.producer(node)
+    if node.op_type not in REDUCE or producer is None or not attribute_of(node, "keepdims", 1):
+        return False
+    added = _axes(graph, producer)
+    if producer.op_type == "Reshape":
+        added = [axis for axis, size in enumerate(added) if size == 1]
+    elif producer.op_type != "Unsqueeze":
+        return False
+    reduced = _axes(graph, node)
+    if not added or not reduced:
+        return False
+    rank = len(graph.shapes.get(producer.output[0], _UNKNOWN))
+    return min(axis % rank for axis in reduced) < max(axis % rank for axis in added)
 
 
 def _axes(graph: Graph, node: NodeProto) -> list[int]:
@@ -296,12 +269,17 @@ def _axes(graph: Graph, node: NodeProto) -> list[int]:
     return numbers.ravel().astype(int).tolist()
 
 
-def _clip(graph: Graph) -> str:
-    for node in graph.all_nodes():
-        if node.op_type == "Clip" and graph.type_of(node.input[0]) == TensorProto.INT64:
-            if len(node.input) < 3 or "" in node.input:
-                return _named(node)
-    return ""
+def _clips_int64(graph: Graph, node: NodeProto) -> bool:
+    return _lacks_limit(node) and graph.types.get(node.input[0]) == TensorProto.INT64
+
+
+def _clips_beside_loop(graph: Graph, node: NodeProto) -> bool:
+    return _lacks_limit(node) and not _LOOPS.isdisjoint(other.op_type for other in graph.nodes)
+
+
+def _lacks_limit(node: NodeProto) -> bool:
+    """Return whether a node is a Clip without a minimum or a maximum."""
+    return node.op_type == "Clip" and (len(node.input) < 3 or "" in node.input)
 
 
 def _named(node: NodeProto) -> str:
@@ -311,45 +289,51 @@ def _named(node: NodeProto) -> str:
 #: The structures that need only the model: some of them terminate the process when the EP compiles it.
 OF_MODELS = (
     Structure(
-        _of_one_input,
+        _is_of_one_input,
         (BUILT_IN,),
         "has one input. The EP returns memory that was not written",
         "Replace the node by Identity",
     ),
     Structure(
-        _tile,
+        _has_repeats,
         BOTH,
         "has repeats that are not constant. The EP returns memory that was not written",
         "Make the repeats an initializer",
     ),
     Structure(
-        _expanded_scalar,
+        _expands_scalar,
         BOTH,
         "expands a scalar to a scalar. The EP terminates the process, or returns another shape",
         "Remove the node",
     ),
     Structure(
-        _shape_of_scalar,
+        _is_shape_of_scalar,
         (BUILT_IN,),
         "is the shape of a scalar, which has no elements. The EP can terminate the process",
         "Remove the node",
     ),
     Structure(
-        _reduced_concat,
+        _reduces_concat,
         (BUILT_IN,),
         "reduces the axis of a Concat. The EP returns another shape",
         "Reduce the inputs of the Concat before it",
         in_memory=False,
     ),
     Structure(
-        _reduced_unsqueeze,
+        _reduces_unsqueeze,
         BOTH,
         "reduces a dimension before one of size 1, which an Unsqueeze or Reshape adds. The EP returns another shape",
         "Reduce before the other node, or with keepdims=0",
         in_memory=False,
     ),
     Structure(
-        _clip,
+        _clips_beside_loop,
+        (BUILT_IN,),
+        "has no minimum or no maximum, and the model has a loop. The EP can terminate the process",
+        "Add both limits",
+    ),
+    Structure(
+        _clips_int64,
         (BUILT_IN,),
         "clips int64 without a minimum or a maximum. The EP returns zeros",
         "Add both limits",
