@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import unittest
 
 import numpy as np
@@ -53,6 +54,22 @@ def check_failing_runs(options: dict) -> None:
         raise AssertionError(got)
 
 
+_SIGNAL_AFTER_A_RELEASE = """
+import signal, threading
+import onnxruntime.backend
+from backend_test_models import two_nodes
+from onnxruntime_test_python_backend_openvino import EP
+received = []
+signal.signal(signal.SIGUSR1, lambda *_: received.append(1))
+rep = onnxruntime.backend.prepare(two_nodes(), provider_options={EP: {}})
+thread = threading.Thread(target=rep.close)
+thread.start()
+thread.join()
+signal.raise_signal(signal.SIGUSR1)
+assert received == [1]
+"""
+
+
 @unittest.skipUnless(EP in onnxruntime.get_available_providers(), f"this ORT was built without {EP}")
 class BundledOpenVinoTest(EpTests, ThreadTests, unittest.TestCase):
     EP = EP
@@ -81,6 +98,10 @@ class BundledOpenVinoTest(EpTests, ThreadTests, unittest.TestCase):
             rep.run({"X": zeros, "W": zeros})
         on_the_cpu = onnxruntime.backend.prepare(made, provider_options={})
         np.testing.assert_array_equal(on_the_cpu.run({"X": zeros, "W": zeros})[0], 0)
+
+    @unittest.skipUnless(hasattr(signal, "SIGUSR1"), "the system has no such signal")
+    def test_a_signal_after_another_thread_released_the_session(self) -> None:
+        run_in_a_new_process(_SIGNAL_AFTER_A_RELEASE)
 
     def test_an_absent_device_is_an_error(self) -> None:
         for device in ("GPU.9", "AUTO:GPU.9", "HETERO:GPU.9,CPU"):

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from functools import partial
+from contextlib import suppress
+from functools import cache, partial
 
 from onnxruntime import InferenceSession, IOBinding, SessionOptions
 from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
@@ -37,6 +38,8 @@ def create(
     elif permit.session_config[RECORD_ASSIGNMENT] != "1":
         problem = f"{OPENVINO} needs this record for the check of the model. Omit the key, or use CPUExecutionProvider"
         reject(problem, "session_config", "", RECORD_ASSIGNMENT)
+    if permit.kinds.get(OPENVINO) == "built-in":
+        _keep_loaded()
     origin = Origin(model, create_session, permit.sizes)  # before ORT reads the files
     session, problem = _create_checked(create_session, origin, permit)
     if problem:
@@ -55,6 +58,19 @@ def create(
     # A binding before ORT 1.31 does not keep the inner session, which a replacement releases.
     session.io_binding = partial(_io_binding, reference)
     return session
+
+
+@cache
+def _keep_loaded() -> SessionOptions:
+    """Keep OpenVINO's libraries until the process ends.
+
+    Otherwise, they are released with the last session. If this happens in another thread, OpenVINO also releases the
+    memory in which the thread that created the first session handles signals. The next signal terminates the process.
+    """
+    options = SessionOptions()
+    with suppress(Exception):  # the error of the session itself is better
+        options.add_provider(OPENVINO, {})
+    return options
 
 
 def _create_checked(
