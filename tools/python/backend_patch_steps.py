@@ -30,8 +30,6 @@ _COMMANDS_OF_SETTINGS = (
     "__init__",
     "check",
     "configurations",
-    "info",
-    "inputs",
     "main",
     "options",
     "output",
@@ -203,8 +201,8 @@ STEPS = (
     Step(
         "Backend API: a command line that lists and checks configurations",
         """
-        python -m onnxruntime.backend lists the EPs of this machine and the permitted settings, and checks a
-        configuration.
+        python -m onnxruntime.backend lists the permitted and refused settings, checks a configuration, and writes a
+        JSON Schema.
         """,
         (
             "__main__.py",
@@ -213,19 +211,19 @@ STEPS = (
         (
             "backend_test_command_line.py",
             *(f"command_line_{name}*.py" for name in _COMMANDS_OF_SETTINGS),
-            "command_line_arguments.py",
-            "command_line_processes.py",
         ),
     ),
     Step(
-        "Backend API: a command that runs a model, and a report of ONNX's tests",
+        "Backend API: commands that run a model, and a report of ONNX's tests",
         """
-        The command run compares outputs and latencies of several configurations. The pytest plugin conformance.py
-        records the EPs of each of ONNX's backend tests, and the command report shows them. Adds the test of the
-        architecture.
+        The command run compares outputs and latencies of several configurations, and info runs a model on each EP of
+        this machine. The pytest plugin conformance.py records the EPs of each of ONNX's backend tests, and the command
+        report shows them. Adds the test of the architecture.
         """,
         (
             "conformance.py",
+            "command_line/info.py",
+            "command_line/inputs.py",
             "command_line/inspect.py",
             "command_line/measure.py",
             "command_line/report*.py",
@@ -234,7 +232,11 @@ STEPS = (
         (
             "architecture.py",
             "backend_differential_fuzz.py",
+            "command_line_arguments.py",
+            "command_line_info.py",
+            "command_line_inputs.py",
             "command_line_inspect*.py",
+            "command_line_processes.py",
             "command_line_run*.py",
             "command_line_measure*.py",
             "command_line_report*.py",
