@@ -280,6 +280,15 @@ class SessionsTest(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, "cannot check.*ONNX format"):
                 onnxruntime.backend.prepare(options.optimized_model_filepath, provider_options={OPENVINO: {}})
 
+    def test_a_model_that_is_not_valid_has_the_error_of_ort(self) -> None:
+        made = parsed("(float[2] x) => (float[2] y) { y = Tile(x) }").SerializeToString()
+        errors = []
+        for ep in (CPU, OPENVINO):
+            with self.assertRaises(Exception) as raised:
+                onnxruntime.backend.prepare(made, provider_options={ep: {}})
+            errors.append(type(raised.exception))
+        self.assertIs(*errors)
+
     def test_a_file_with_external_data(self) -> None:
         made = parsed("(float[2] a, float[500] b) => (float[500] y) { y = Add(b, w) }", w=np.ones(500, np.float32))
         with tempfile.TemporaryDirectory() as folder:

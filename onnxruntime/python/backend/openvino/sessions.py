@@ -82,10 +82,10 @@ def _create_checked(
     form = unsafe_models.FORMS[kind]
     try:
         graph = origin.graph()
+        problem = unsafe_models.problem(unsafe_models.OF_MODELS, form, True, graph)
     except Exception:
-        session = create_session()  # ORT's error is better if the file is not a model
+        session = create_session()  # ORT's error is better if the model is not valid
         return session, f"the backend cannot check a model that is not in ONNX format ({form}). Pass one that is"
-    problem = unsafe_models.problem(unsafe_models.OF_MODELS, form, True, graph)
     if problem:
         return None, problem
     session = create_session()
