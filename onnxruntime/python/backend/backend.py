@@ -230,8 +230,8 @@ def _prepare_source(
     requested = request.of_call(keywords, attributes, device)
     presence.register_plugins(requested.plugins)
     try:
-        presence.check_devices(requested.settings.get("provider_options", ()))
         facts = presence.facts(get_available_providers())
+        presence.check_devices(requested.settings.get("provider_options", ()), facts.kinds)
         permit = look_up.permit(requested, facts)
         requested.add_origin(permit.without_effect)
         options = SessionOptions()

@@ -144,7 +144,7 @@ class RegistrationTest(unittest.TestCase):
 
         ort = mock.Mock(get_hardware_device_ep_incompatibility_details=query)
         with mock.patch.object(presence, "_pybind_state", ort):
-            presence.check_devices(["", "\0", "\ud800", "NoDevice\0", "x" * 101, "x" * 100])
+            presence.check_devices(["", "\0", "\ud800", "NoDevice\0", "x" * 101, "x" * 100], {})
             self.assertEqual(received, ["x" * 100])
             reasons = []
             for name in ("NoDevice", "NeverRegistered"):

@@ -14,7 +14,7 @@ from contextlib import suppress
 import onnxruntime
 from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import Circumstances, Permit
+from onnxruntime.backend.allowlist.rules import Circumstances, Permit, Texts
 from onnxruntime.backend.errors import from_refusals, reject, show, warn
 from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 from onnxruntime.backend.provider_names import CPU, CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
@@ -91,11 +91,10 @@ def register_plugins(names: Iterable[str]) -> None:
         plugins.register(names, FROM_ENVIRONMENT)
 
 
-def check_devices(specified: Iterable[str]) -> None:
+def check_devices(specified: Iterable[str], present: Texts) -> None:
     """Reject a specified plugin EP whose registered library found no device. No built-in EP of its name replaces it."""
     if not specified:
         return
-    present = kinds()
     plugins = optional_parts.for_keyword("plugins")
     for name in specified:
         is_absent = name not in present and _is_registered(name)
