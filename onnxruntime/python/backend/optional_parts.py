@@ -83,8 +83,11 @@ SUGGESTIONS = "refusals.suggestions"  # the module for errors and warnings
 _BY_NAME = {part.name: part for part in PARTS}
 # The module of each keyword argument, or part of the environment, that needs an optional part.
 _MODULES = {}
+# The EPs whose sessions can use optional parts.
+_PROVIDERS: set[str] = set()
 for _part in PARTS:
     _MODULES.update(_part.keywords)
+    _PROVIDERS.update(_part.providers, _part.also_for, _part.switches)
 
 
 @cache
@@ -135,6 +138,8 @@ def absence_for(provider: str, options_on: Container[str] = ()) -> tuple[str, st
 
     :param options_on: the options of the EP that are on.
     """
+    if provider not in _PROVIDERS:
+        return "", None
     for part in PARTS:
         option = part.switches.get(provider)
         if provider in part.providers or option in options_on:
@@ -151,6 +156,8 @@ def of_session(providers: Iterable[str], switched_on: Iterable[str]) -> list[Par
     :param switched_on: those with an option on that needs a part.
     """
     used = []
+    if _PROVIDERS.isdisjoint(providers):
+        return used
     for part in PARTS:
         needing = part.providers.intersection(providers) | part.switches.keys() & switched_on
         if not needing and part.also_for.isdisjoint(providers):

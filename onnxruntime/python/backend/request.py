@@ -25,6 +25,7 @@ from onnxruntime.backend.errors import (
 from onnxruntime.backend.keywords import ENVIRONMENT, FROM_ENVIRONMENT, KEYWORDS
 from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
 
+_DEVICE = re.compile(r"([A-Z0-9_]{1,60})(?::([0-9]{1,2}))?", re.ASCII).fullmatch
 MOST_ENTRIES = 256  # more than ORT has keys
 
 
@@ -182,7 +183,7 @@ def split_device(device: object) -> tuple[str, int | None]:
     if not issubclass(type(device), str):
         return "", None
     text = str.__str__(device)
-    match = re.fullmatch(r"([A-Z0-9_]{1,60})(?::([0-9]{1,2}))?", text, re.ASCII)
+    match = _DEVICE(text)
     if match is None:
         return "", None
     name, digits = match.groups()

@@ -88,9 +88,10 @@ def permit(request: Request, facts: Circumstances) -> Permit:
         permitted.providers = _specified_providers(specified, facts)
         _check_device(request, permitted.providers)
 
-    facts = _with_permitted(permitted, facts)
-    for keyword in ("session_config", "run_config"):
-        if keyword in request.settings:
+    keywords = [keyword for keyword in ("session_config", "run_config") if keyword in request.settings]
+    if keywords:
+        facts = _with_permitted(permitted, facts)
+        for keyword in keywords:
             requested = request.settings[keyword]
             texts, permitted.without_effect[keyword] = entries(keyword, requested, facts)
             setattr(permitted, keyword, texts)
@@ -131,6 +132,8 @@ def attributes(
         else:
             _refuse_attribute(table, name)
 
+    if not settings:
+        return {}, {}
     values = {name: setting.value for name, setting in settings.items()}
     return values, _without_effect(settings, facts._replace(attributes=values))
 

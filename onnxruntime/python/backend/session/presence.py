@@ -59,8 +59,7 @@ def unspecified_plugins() -> list[str]:
     """Return the plugin EPs that a session without ``provider_options`` does not use, and the environment permits."""
     available = onnxruntime.get_available_providers()
     plugins = available[available.index(CPU) + 1 :]
-    excluded = _excluded()
-    return [name for name in plugins if name not in excluded]
+    return [name for name in plugins if name not in _excluded()]
 
 
 def plugin_devices(name: str | None = None) -> list:
