@@ -66,16 +66,11 @@ class RunOrder:
     ) -> list:
         """Return the outputs of ``compute`` in an inner session without failed runs. ``waiting`` can end the wait."""
         outputs = _MUST_BE_ALONE
-        if self._only == get_ident() or self._succeeded_before(feeds):
+        if self._parallel or self._only == get_ident():
             outputs = self._lock.run_unnested(waiting, self._run_beside, compute, feeds, options)
         if outputs is _MUST_BE_ALONE:
             outputs = self._lock.run_alone(waiting, self._run_alone, compute, feeds, options)
         return outputs
-
-    def _succeeded_before(self, feeds: _Feeds) -> bool:
-        """Return whether a run with the same shapes has succeeded, and such a run cannot fail."""
-        parallel = self._parallel
-        return bool(parallel) and _shapes(feeds) in parallel
 
     def _run_beside(
         self,
@@ -88,8 +83,11 @@ class RunOrder:
         if self._failed and self._has_failed(inner):
             return _MUST_BE_ALONE
         is_only = self._only == get_ident()
-        if not is_only and not self._succeeded_before(feeds):  # another thread has run since
-            return _MUST_BE_ALONE
+        if not is_only:
+            parallel = self._parallel
+            # Unless a run with the same shapes has succeeded, or after another thread's failed run.
+            if not parallel or _shapes(feeds) not in parallel:
+                return _MUST_BE_ALONE
 
         try:
             outputs = self._compute(inner, compute, feeds, options)
