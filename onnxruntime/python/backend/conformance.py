@@ -28,15 +28,9 @@ _PROPERTY = "onnxruntime.backend"  # the user property of pytest's reports that 
 _MODULE = "onnxruntime.capi.onnxruntime_pybind11_state."  # of ORT's exceptions: most reasons would begin with it
 # Texts before a message: the name and number of a status, which the class of the exception repeats, and places.
 _BEFORE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |Exception (?:during initialization|from \S+:\d+): ")
-# The content of brackets in a C++ signature. It can contain brackets, and a message can end inside them.
-_CONTENT = r"[^()\[\]]*"
-for _ in range(4):
-    _CONTENT = rf"(?:[^()\[\]]|[(\[]{_CONTENT}(?:[)\]]|$))*"
-# A file of ORT's source with a line, then the signature of a function.
-_SOURCE = re.compile(
-    rf"\S+\.(?:h|hpp|cc|cpp|cu):\d+ [^(\[]*\({_CONTENT}(?:\)|$)"
-    rf"(?:::<lambda\(\)>)?(?: const)?(?: \[with {_CONTENT}(?:\]|$))? *"
-)
+# A file of ORT's source with a line, then a function up to its parameters.
+_SOURCE = re.compile(r"\S+\.(?:h|hpp|cc|cpp|cu):\d+ [^(\[]*\(")
+_TEMPLATE = re.compile(r"(?:::<lambda\(\)>)?(?: const)?(?: \[with )?")
 _NHWC = "com.ms.internal.nhwc"  # ORT's domain of the copies of operators in this layout
 _NO_MODELS = '{"models": [], "operators": {}}'
 _models: list[dict] = []  # that the current test has prepared
@@ -150,5 +144,29 @@ def _reason(failure: object) -> str:
     words = text.removeprefix(_MODULE).split()
     text = " ".join(words)[:5000]
     text = _BEFORE.sub("", text)
-    text = _SOURCE.sub("", text)
+    while source := _SOURCE.search(text):
+        end = _end_of_function(text, source.end())
+        before = text[: source.start()]
+        text = before + text[end:].lstrip()
     return text[:500]
+
+
+def _end_of_function(text: str, position: int) -> int:
+    """Return the end of a C++ function's signature in a message, from the position after its first parenthesis."""
+    end = _closing(text, position)
+    template = _TEMPLATE.match(text, end)
+    if template[0].endswith("with "):
+        return _closing(text, template.end())
+    return template.end()
+
+
+def _closing(text: str, position: int) -> int:
+    """Return the position after the bracket that closes the one before a position, or the end of the text."""
+    depth = 1
+    while depth and position < len(text):
+        if text[position] in "([":
+            depth += 1
+        elif text[position] in ")]":
+            depth -= 1
+        position += 1
+    return position

@@ -32,9 +32,15 @@ class _Plugin(NamedTuple):
 _registered: dict[str, _Plugin] = {}  # by the text that specifies the plugin
 _lock = threading.RLock()
 
+
+def _renew_lock() -> None:
+    """Replace a lock that another thread held during a fork. The child has the registered libraries of its parent."""
+    global _lock  # noqa: PLW0603
+    _lock = threading.RLock()
+
+
 if hasattr(os, "register_at_fork"):
-    # Another thread can hold the lock during a fork. The child has the registered libraries of its parent.
-    os.register_at_fork(after_in_child=_lock._at_fork_reinit)
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def check(names: Iterable[str]) -> list[str]:
@@ -73,10 +79,11 @@ def register(names: Iterable[str], origin: str = "") -> None:
 
 def _register_once(name: str) -> _Plugin | None:
     """Register a plugin under the lock, or return ``None`` if this process has registered it."""
+    lock = _lock
     taken: list[bool] = []
     try:
         # One C call takes the lock and records it: an interrupt between two steps would leave the lock taken.
-        taken.extend(map(_lock.acquire, (True,)))
+        taken.extend(map(lock.acquire, (True,)))
         if name in _registered:
             return None
         plugin = _register(name)
@@ -84,7 +91,7 @@ def _register_once(name: str) -> _Plugin | None:
         return plugin
     finally:
         if taken:
-            _lock.release()
+            lock.release()
 
 
 def lacks_device(ep: str) -> bool:

@@ -85,7 +85,7 @@ class RunOrder:
         is_only = self._only == get_ident()
         if not is_only:
             parallel = self._parallel
-            # Unless a run with the same shapes has succeeded, or after another thread's failed run.
+            # No run with these shapes has succeeded, or a run that may be parallel has failed.
             if not parallel or _shapes(feeds) not in parallel:
                 return _MUST_BE_ALONE
 
