@@ -6,80 +6,9 @@
 
 from __future__ import annotations
 
-import random
-from typing import NamedTuple
-
 import numpy as np
-from onnx import NodeProto, TensorProto, helper, numpy_helper
-
-T = TensorProto
-FLOATS = (T.FLOAT, T.FLOAT16, T.DOUBLE)
-INTEGERS = (T.INT32, T.INT64, T.INT8, T.UINT8)
-NUMPY = {kind: helper.tensor_dtype_to_np_dtype(kind) for kind in (*FLOATS, *INTEGERS, T.BOOL)}
-_MOST = {T.INT8: 127, T.UINT8: 255, T.FLOAT16: 2000}  # larger values are not exact, or undefined, in these types
-
-
-class Value(NamedTuple):
-    """A value of a graph. All its elements are in an interval, so that each cast of a graph is defined."""
-
-    name: str
-    kind: int
-    shape: tuple[int | str, ...]
-    low: float
-    high: float
-
-
-class Builder:
-    def __init__(self, draw: random.Random) -> None:
-        self.draw = draw
-        self.nodes: list[NodeProto] = []
-        self.initializers: list = []
-        self.known: list = []  # value_info, without which the EP rejects outputs of another domain
-        self.values: list[Value] = []
-        self.inputs: list[Value] = []
-
-    def name(self, letter: str) -> str:
-        return f"{letter}{len(self.nodes)}_{len(self.initializers)}_{len(self.values)}"
-
-    def constant(self, array: np.ndarray) -> str:
-        name = self.name("c")
-        if self.draw.random() < 0.3:
-            self.nodes.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(array)))
-        else:
-            self.initializers.append(numpy_helper.from_array(array, name))
-        return name
-
-    def integers(self, *numbers: int) -> str:
-        return self.constant(np.array(numbers, np.int64))
-
-    def scalar(self, value: Value, number: int, shape: tuple = ()) -> str:
-        return self.constant(np.full(shape, number, NUMPY[value.kind]))
-
-    def add(self, operator: str, inputs: list[str], like: Value, outputs: int = 1, domain: str = "", **given) -> Value:
-        """Append a node, and the value of its first output, which is like another value except for its name."""
-        name = self.name("v")
-        names = [name, *(f"{name}_{number}" for number in range(1, outputs))]
-        self.nodes.append(helper.make_node(operator, inputs, names, domain=domain, **given))
-        value = like._replace(name=name)
-        self.values.append(value)
-        return value
-
-    def like(self, value: Value, same_shape: bool = True) -> Value:
-        """Return a random value of the same type and shape, often the same one."""
-        found = [
-            other
-            for other in self.values
-            if other.kind == value.kind and (other.shape == value.shape or not same_shape)
-        ]
-        return self.draw.choice(found)
-
-    def casts_to(self, value: Value) -> list[int]:
-        kinds = [
-            kind
-            for kind in (*FLOATS, *INTEGERS, T.BOOL)
-            if max(-value.low, value.high) <= _MOST.get(kind, 10000) and (value.low >= 0 or kind != T.UINT8)
-        ]
-        return [*kinds, value.kind, value.kind]
+from backend_openvino_graph_builder import FLOATS, NUMPY, Builder, T, Value, fits, sizes_in_model
+from onnx import helper
 
 
 def _cast_value(value: Value, kind: int) -> Value:
@@ -166,7 +95,7 @@ def variadic(b: Builder, v: Value) -> None:
     low, high = min(v.low, other.low), max(v.high, other.high)
     if operator == "Sum":
         low, high = v.low + other.low, v.high + other.high
-    if max(-low, high) <= _MOST.get(v.kind, 10000):
+    if fits(v.kind, low, high):
         b.add(operator, [v.name, other.name], v._replace(low=low, high=high))
 
 
@@ -271,7 +200,7 @@ def activation(b: Builder, v: Value) -> None:
 def binary(b: Builder, v: Value) -> None:
     other = b.like(v)
     low, high = v.low + other.low, v.high + other.high
-    if v.kind in (*FLOATS, T.INT32, T.INT64) and max(-low, high) <= _MOST.get(v.kind, 10000):
+    if v.kind in (*FLOATS, T.INT32, T.INT64) and fits(v.kind, low, high):
         b.add("Add", [v.name, other.name], v._replace(low=low, high=high))
     elif v.kind == T.BOOL:
         b.add("Or", [v.name, other.name], v)
@@ -352,6 +281,32 @@ def on_the_cpu(b: Builder, v: Value) -> None:
         b.known.append(helper.make_tensor_value_info(value.name, value.kind, sizes_in_model(value.shape)))
 
 
+def of_microsoft(b: Builder, v: Value) -> None:
+    """A node of the domain com.microsoft. onnx does not infer its type, nor those of the nodes after it."""
+    if v.shape and b.draw.random() < 0.3:
+        axis = helper.make_tensor(b.name("c"), T.INT32, [], [0])  # ORT 1.24.1 reads an axis in raw_data wrongly
+        b.initializers.append(axis)
+        b.add("ExpandDims", [v.name, axis.name], v._replace(shape=(1, *v.shape)), domain="com.microsoft")
+    elif v.kind in (T.INT8, T.UINT8):
+        _from_integers(b, v)
+    elif v.kind == T.FLOAT:
+        fitting = [kind for kind in (T.INT8, T.UINT8) if kind in b.casts_to(v)]
+        if fitting:
+            value = v._replace(kind=b.draw.choice(fitting))
+            one, zero = b.scalar(v, 1), b.scalar(value, 0)
+            b.add("QuantizeLinear", [v.name, one, zero], value, domain="com.microsoft")
+
+
+def _from_integers(b: Builder, v: Value) -> None:
+    value, size = v._replace(kind=T.FLOAT), v.shape[-1:]
+    one = b.scalar(value, 1)
+    if len(v.shape) > 1 and type(size[0]) is int and b.draw.random() < 0.7:
+        matrix = b.constant(np.eye(*size, dtype=NUMPY[v.kind]))
+        b.add("MatMulIntegerToFloat", [v.name, matrix, one, one], value, domain="com.microsoft")
+    else:
+        b.add("DequantizeLinear", [v.name, one, b.scalar(v, 0)], value, domain="com.microsoft")
+
+
 def branch(b: Builder, v: Value) -> None:
     """An If with a constant condition or one that is an input."""
     if b.draw.random() < 0.5:
@@ -418,23 +373,9 @@ def scan(b: Builder, v: Value) -> None:
     b.add("Scan", [v.name], v._replace(low=low, high=high), body=body, num_scan_inputs=1)
 
 
-def read_by(nodes: list[NodeProto]) -> set[str]:
-    names = set()
-    for node in nodes:
-        names.update(node.input)
-        for attribute in node.attribute:
-            names |= read_by(attribute.g.node)
-    return names
-
-
-def sizes_in_model(shape: tuple) -> list[int | str | None]:
-    """Return a shape for a model: only the dimensions of inputs have names there."""
-    return [size if type(size) is int or size in ("N", "M") else None for size in shape]
-
-
 MAKE = (
     *(identity, cast, cast, cast_and_back, cast_like, cast_like, reshape, unsqueeze_squeeze, flatten, transpose),
     *(dropout, variadic, variadic, concat, slices, split, where, expand, tile, neutral, logic, pad, clip),
     *(activation, activation, binary, comparison, reduction, reduction_of_nothing, sizes, gather, on_the_cpu, branch),
-    *(with_given, non_zero, negation, loop, scan),
+    *(with_given, non_zero, negation, loop, scan, of_microsoft, of_microsoft),
 )

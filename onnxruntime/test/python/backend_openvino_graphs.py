@@ -44,6 +44,7 @@ from onnxruntime import InferenceSession, SessionOptions
 
 _BATCH = 100  # graphs of one process
 _SECONDS = 60  # for one graph
+_LAST_WORDS = 4000  # characters that a process wrote to its standard error stream before it ended
 _MORE_RUNS = 20  # with new values, in one thread
 RIGHT, WRONG, MEMORY = "right", "wrong values", "changed memory"
 IN_PARALLEL = "in parallel"
@@ -228,10 +229,10 @@ def results(seeds: Sequence[int], threads: int, runs: int) -> Iterator[tuple[int
     left = list(seeds)
     while left:
         most = min(_BATCH, len(left))
-        command = [sys.executable, "-W", "ignore", __file__, "--batch", str(threads), str(runs)]
+        command = [sys.executable, "-X", "faulthandler", "-W", "ignore", __file__, "--batch", str(threads), str(runs)]
         command += map(str, left[:most])
-        with tempfile.TemporaryFile("w+") as out:
-            child = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
+        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+            child = subprocess.Popen(command, stdout=out, stderr=errors)
             seconds = _SECONDS + most * 4
             try:
                 status = child.wait(seconds)
@@ -241,10 +242,12 @@ def results(seeds: Sequence[int], threads: int, runs: int) -> Iterator[tuple[int
                 child.wait()
             out.seek(0)
             lines = [json.loads(line) for line in out if line.startswith("[") and line.endswith("]\n")]
+            errors.seek(0)
+            last_words = errors.read()[-_LAST_WORDS:]
         yield from map(tuple, lines)
         del left[: len(lines)]
         if status:
-            yield left.pop(0), MEMORY, f"the process ended with {status}"
+            yield left.pop(0), MEMORY, f"the process ended with {status}: {last_words}"
 
 
 def main() -> int:

@@ -10,19 +10,8 @@ import random
 from typing import NamedTuple
 
 import numpy as np
-from backend_openvino_graph_nodes import (
-    FLOATS,
-    INTEGERS,
-    MAKE,
-    NUMPY,
-    Builder,
-    T,
-    Value,
-    identity,
-    on_the_cpu,
-    read_by,
-    sizes_in_model,
-)
+from backend_openvino_graph_builder import FLOATS, INTEGERS, NUMPY, Builder, T, Value, read_by, sizes_in_model
+from backend_openvino_graph_nodes import MAKE, identity, on_the_cpu
 from onnx import ModelProto, helper
 
 import onnxruntime
@@ -110,7 +99,8 @@ def random_graph(seed: int) -> Graph:
         b.initializers,
         value_info=b.known,
     )
-    imports = [helper.make_opsetid("", draw.choice((18, 20, 21))), helper.make_opsetid("ai.onnx.ml", 3)]
+    imports = [helper.make_opsetid("", draw.choice((18, 20, 21)))]
+    imports += [helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=9)
     free = sorted({size for value in b.inputs for size in value.shape if type(size) is str})
     overrides = {name: 3 for name in free if draw.random() < 0.1}

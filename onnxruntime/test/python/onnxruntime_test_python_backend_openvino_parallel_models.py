@@ -30,6 +30,9 @@ PERMITTED = {
         s = Shape(x) t = ScatterND(s, i, one) y = Expand(x, t) }""",
     "an initializer that is an input": """(float[N,4] x, int64[2] c) => (float[A,B] y) <int64[2] c = {2, -1}> {
         y = Reshape(x, c) }""",
+    "a number that is no type": "(float[N,9,4,4] x) => (float[N,9,4,4] y) { y = LRN<size=8>(x) }",
+    "the default type": """(float[N] x) => (uint8[N] y) <float s = {1}, uint8 z = {0}> {
+        y = QuantizeLinear<output_dtype=0>(x, s, z) }""",
     "the domain's other name": "(float[N] x) => (float[N] y) { y = ai.onnx.Neg(x) }",
 }
 BRANCHES = """<then_branch = t () => (float[N] v) { v = Neg(x) }, else_branch = e () => (float[N] v) { v = Abs(x) }>"""

@@ -53,6 +53,13 @@ REFUSED = {
         {BUILT_IN, PLUGIN},
     ),
     f"(float[N] x, bool b) => (float[A] y) {{ y = If(b) {IDENTITIES} }}": (COPY, {BUILT_IN, PLUGIN}),
+    **{
+        f"(float[N] x, float[N] z) => (float[A] y) {{ c = Cast<to=1>(x) y = {operator}(c, z) }}": (
+            COPY,
+            {BUILT_IN, PLUGIN},
+        )
+        for operator in ("Max", "Mean", "Min", "Sum")
+    },
     BRANCH.replace("COPY", "Identity(x)"): ("has a branch that returns", {BUILT_IN}),
     "(float[2] a, float[2] b) => (float[2] y) { y = Neg(b) }": (NOT_READ, {BUILT_IN}),
     "(float[2] a, float[3] b) => (float[3] y) { y = CastLike(b, a) }": (NOT_READ, {BUILT_IN}),
@@ -114,6 +121,8 @@ PERMITTED = (
     "(float[2] x) => (float[4] y, float[4] z) { y = Concat<axis=0>(x, x) z = Neg(y) }",
     "(float[2,3] x) => (float[A,B,C] y) <int64[1] a={1}, int64[1] u={0}> { z = Unsqueeze(x, u) y = ReduceMax(z, a) }",
     "(int64[2] x) => (int64[2] y) <int64 l = {0}, int64 h = {9}> { y = Clip(x, l, h) }",
+    """(float[2] x, bool b) => (float[2] y) { y = If(b) <then_branch = t () => (float[2] v) { i = Abs(x) v = Clip(i) },
+        else_branch = e () => (float[2] w) { w = Abs(x) }> }""",
 )
 
 
@@ -178,6 +187,23 @@ class StructuresTest(unittest.TestCase):
         self.assertEqual(problem_of(static, PLUGIN, [*on_cpu, (OPENVINO, names[1:3])]), "")
         # ORT has removed Identity, or replaced it by a node that can be in any part.
         self.assertIn(COPY, problem_of(model, PLUGIN, [*on_cpu, (OPENVINO, [names[1]])]))
+
+    def test_a_type_that_onnx_does_not_infer_can_be_any(self) -> None:
+        """The type of the product is not that of its first input."""
+        product = "v = com.microsoft.MatMulIntegerToFloat(x, w, s, s)"
+        inputs, scale = "(uint8[N,4] x, uint8[4,4] w)", "<float s = {1}>"
+        copied = f"{inputs} => (float[A,4] y) {scale} {{ {product} c = Cast<to=6>(v) y = Cast<to=1>(c) }}"
+        tiled = f"""{inputs} => (float[A,4] y, uint8[B,4] z) <float s = {{1}}, int64[2] r = {{1, 1}}> {{
+            {product} t = Tile(v, r) y = Identity(t) z = Identity(x) }}"""
+        for text in (copied, tiled):
+            with self.subTest(text):
+                model = parsed(text, "com.microsoft")
+                for number, node in enumerate(model.graph.node):
+                    node.name = f"n{number}"
+                first, *others = ((node.name, node.op_type) for node in model.graph.node)
+                self.assertIn(COPY, problem_of(model, PLUGIN, [(CPU, [first]), (OPENVINO, others)]))
+        clipped = parsed(f"{inputs} => (float[A,4] y) {scale} {{ {product} y = Clip(v) }}", "com.microsoft")
+        self.assertIn("clips int64", problem_of(clipped, BUILT_IN))
 
     def test_a_loop_on_the_cpu_reads_its_inputs(self) -> None:
         model = parsed("""(float[2] a, float[3,2] x) => (float[2] y, float[3,2] z) {

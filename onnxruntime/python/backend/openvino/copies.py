@@ -84,8 +84,7 @@ def _copied(graph: Graph, node: NodeProto, copies: dict[str, _Copy]) -> _Copy | 
     kinds: frozenset[int] = frozenset()
     has_cast = node.op_type in _CASTS
     if node.op_type == "Tile":
-        kind = graph.types.get(node.input[0])
-        has_cast = kind == TensorProto.BOOL  # The EP computes it as uint8
+        has_cast = graph.may_be(node.input[0], TensorProto.BOOL)  # The EP computes it as uint8
 
     for copy in found:
         kinds |= copy.kinds

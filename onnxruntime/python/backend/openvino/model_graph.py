@@ -42,7 +42,7 @@ class Graph:
         self.constants: set[str] = set()  # the values that do not depend on an input
         self.from_shapes: set[str] = set()  # the values that are computed from constants and shapes only
         self.numbers: dict[str, np.ndarray] = {}  # of small constants
-        self.types: dict[str, int] = {}  # 0 if the model does not show the type
+        self.types: dict[str, int] = {}  # 0 if the model does not show the type, and onnx does not infer it
         self.shapes: dict[str, list[int]] = {}  # a size is 0 if it is not known
         self.producers: dict[str, NodeProto] = {}
         self.readers: dict[str, list[NodeProto]] = {}
@@ -57,12 +57,21 @@ class Graph:
         for value in graph.input:
             if value.name not in self.constants:
                 self.inputs.append(value.name)
+        self._add_types(graph)
+        for node in with_inner(graph.node):
+            for body in subgraphs(node):
+                self._add_types(body)
+
+    def _add_types(self, graph: GraphProto) -> None:
+        """Add the types and shapes of the values of a graph."""
         for values in (graph.input, graph.output, graph.value_info):
             for value in values:
                 tensor = value.type.tensor_type
                 self.types[value.name] = tensor.elem_type
                 if tensor.HasField("shape"):
-                    sizes = [dimension.dim_value for dimension in tensor.shape.dim]
+                    sizes = []
+                    for dimension in tensor.shape.dim:
+                        sizes.append(dimension.dim_value)
                     self.shapes[value.name] = sizes
 
     def _add_constant(self, name: str, tensor: TensorProto) -> None:
@@ -85,17 +94,17 @@ class Graph:
             self.from_shapes.update(node.output)
         elif node.op_type != "Dropout" and self.from_shapes.issuperset(used):  # a Dropout can be random
             self.from_shapes.update(node.output)
-        # The type of a value that onnx does not infer is mostly that of the first input.
-        kind = 0
-        for name in used[:1]:
-            kind = self.types.get(name, 0)
         for name in node.output:
             self.producers[name] = node
-            self.types.setdefault(name, kind)
+            self.types.setdefault(name, 0)
         if node.op_type == "Constant":
             for attribute in node.attribute:
                 if attribute.name == "value":
                     self._add_constant(node.output[0], attribute.t)
+
+    def may_be(self, value: str, kind: int) -> bool:
+        """Return whether a value can have a type. If the type is not known, it can be any."""
+        return self.types.get(value, 0) in (kind, 0)
 
     def producer(self, node: NodeProto) -> NodeProto | None:
         """Return the node that computes the first input of a node."""

@@ -270,7 +270,7 @@ def _axes(graph: Graph, node: NodeProto) -> list[int]:
 
 
 def _clips_int64(graph: Graph, node: NodeProto) -> bool:
-    return _lacks_limit(node) and graph.types.get(node.input[0]) == TensorProto.INT64
+    return _lacks_limit(node) and graph.may_be(node.input[0], TensorProto.INT64)
 
 
 def _clips_beside_loop(graph: Graph, node: NodeProto) -> bool:
