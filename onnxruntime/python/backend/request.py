@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -25,7 +24,7 @@ from onnxruntime.backend.errors import (
 from onnxruntime.backend.keywords import ENVIRONMENT, FROM_ENVIRONMENT, KEYWORDS
 from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
 
-_DEVICE = re.compile(r"([A-Z0-9_]{1,60})(?::([0-9]{1,2}))?", re.ASCII).fullmatch
+_MOST_DIGITS = 2  # of the index of a device
 MOST_ENTRIES = 256  # more than ORT has keys
 
 
@@ -179,13 +178,15 @@ def read(
 
 
 def split_device(device: object) -> tuple[str, int | None]:
-    """Return the name and the index of a device such as ``'CUDA:1'``. Other values have the name ``""``."""
+    """Return the name and the index of a device such as ``'CUDA:1'``. A value that is no text has the name ``""``."""
     if not issubclass(type(device), str):
         return "", None
     text = str.__str__(device)
-    match = _DEVICE(text)
-    if match is None:
+    # Not a pattern: the first match after ORT's work takes longer than the look-up of all settings.
+    name, colon, digits = text.partition(":")
+    if not colon:
+        return name, None
+    is_index = digits.isascii() and digits.isdecimal()
+    if not is_index or len(digits) > _MOST_DIGITS:
         return "", None
-    name, digits = match.groups()
-    index = int(digits) if digits else None
-    return name, index
+    return name, int(digits)

@@ -332,11 +332,12 @@ def rule_of(
         kind = facts.kinds.get(place.provider, "")
         reason = from_refusals("why_unknown", table, place, kind)
         place.refuse(reason or _NOT_PERMITTED)
-    release = _text_of(facts.release)
     if rule.since > facts.release:
+        release = _text_of(facts.release)
         required = _text_of(rule.since)
         place.refuse(f"it requires ORT {required}. ORT {release} stores it and ignores it")
     if rule.until is not None and facts.release >= rule.until:
+        release = _text_of(facts.release)
         first = _text_of(rule.until)
         place.refuse(f"ORT {release} ignores it, as all releases from {first} do")
     return rule
