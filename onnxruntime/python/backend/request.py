@@ -178,7 +178,7 @@ def read(
 
 
 def split_device(device: object) -> tuple[str, int | None]:
-    """Return the name and the index of a device such as ``'CUDA:1'``. A value that is no text has the name ``""``."""
+    """Return the name and the index of a device such as ``'CUDA:1'``. Other types of values have the name ``""``."""
     if not issubclass(type(device), str):
         return "", None
     text = str.__str__(device)
