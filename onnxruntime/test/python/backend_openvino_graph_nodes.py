@@ -174,8 +174,16 @@ def logic(b: Builder, v: Value) -> None:
 def pad(b: Builder, v: Value) -> None:
     if v.shape and v.kind in (*FLOATS, T.INT32, T.INT64):
         amount = b.draw.choice((0, 0, 1))
+        mode = b.draw.choice(("constant", "constant", "wrap"))  # the EP does not convert wrap
         shape = v.shape if not amount else tuple(f"padded_{size}" for size in v.shape)
-        b.add("Pad", [v.name, b.integers(*[amount] * 2 * len(v.shape))], v._replace(shape=shape, low=min(v.low, 0)))
+        value = v._replace(shape=shape, low=min(v.low, 0))
+        b.add("Pad", [v.name, b.integers(*[amount] * 2 * len(v.shape))], value, mode=mode)
+
+
+def celu(b: Builder, v: Value) -> None:
+    """The EP does not convert it for float16."""
+    if v.kind in FLOATS:
+        b.add("Celu", [v.name], v._replace(low=max(v.low, -1)))
 
 
 def clip(b: Builder, v: Value) -> None:
@@ -377,5 +385,5 @@ MAKE = (
     *(identity, cast, cast, cast_and_back, cast_like, cast_like, reshape, unsqueeze_squeeze, flatten, transpose),
     *(dropout, variadic, variadic, concat, slices, split, where, expand, tile, neutral, logic, pad, clip),
     *(activation, activation, binary, comparison, reduction, reduction_of_nothing, sizes, gather, on_the_cpu, branch),
-    *(with_given, non_zero, negation, loop, scan, of_microsoft, of_microsoft),
+    *(with_given, non_zero, negation, loop, scan, of_microsoft, of_microsoft, celu),
 )

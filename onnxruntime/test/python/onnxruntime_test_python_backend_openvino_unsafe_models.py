@@ -28,6 +28,7 @@ from onnxruntime.backend.openvino.model_outline import outline
 from onnxruntime.backend.openvino.unsafe_models import BUILT_IN, OF_MODELS, OF_PARTS, PLUGIN
 
 NOT_READ, COPY, ONE_INPUT = "may not be read", "is a copy, with a cast", "has one input"
+CLIP = "follows a node that the EP may not convert"
 TILE, SCALAR, ABS = "has repeats that are not constant", "expands a scalar", "is an output of Concat"
 IDENTITIES = """<then_branch = t () => (float[N] v) { v = Identity(x) }, else_branch = e () => (float[N] w) {
     w = Identity(x) }>"""
@@ -85,11 +86,14 @@ REFUSED = {
     ),
     "(int64[2] x) => (int64[2] y) { y = Clip(x) }": ("clips int64", {BUILT_IN}),
     f"(float[2] x) => (float[2] y) <int64 n = {{2}}, bool b = {{1}}> {{ {LOOP} y = Clip(z) }}": (
-        "and the model has a loop",
-        {BUILT_IN},
+        CLIP,
+        {BUILT_IN, PLUGIN},
     ),
-    """(int64[2] x, bool b) => (int64[2] y) { c = If(b) <then_branch = t () => (int64[2] v) { v = Abs(x) },
-        else_branch = e () => (int64[2] w) { w = Sign(x) }> y = Clip(c) }""": ("clips int64", {BUILT_IN}),
+    "(float[2] x, float m) => (float[2] y) { a = Celu(x) b = Relu(a) y = Clip(b, m) }": (CLIP, {BUILT_IN, PLUGIN}),
+    "(float[2] x, float m) => (float[2] y) { a = Celu(x) y = Clip(a, , m) }": (CLIP, {BUILT_IN, PLUGIN}),
+    "(float[2] x) => (float[2] y) { a = other.Abs(x) y = Clip(a) }": (CLIP, {BUILT_IN, PLUGIN}),
+    """(float[2] x, bool b) => (float[2] y) { y = If(b) <then_branch = t () => (float[2] v) { v = Clip(x) },
+        else_branch = e () => (float[2] w) { w = Abs(x) }> }""": (CLIP, {BUILT_IN, PLUGIN}),
     ATTENTION.replace("TOKENS", "2"): ("as many heads as tokens", {BUILT_IN, PLUGIN}),
     ATTENTION.replace("TOKENS", "2").replace("p = Softmax(m)", "w = Softmax(m) p = Identity(w)"): (
         "as many heads as tokens",
@@ -121,8 +125,11 @@ PERMITTED = (
     "(float[2] x) => (float[4] y, float[4] z) { y = Concat<axis=0>(x, x) z = Neg(y) }",
     "(float[2,3] x) => (float[A,B,C] y) <int64[1] a={1}, int64[1] u={0}> { z = Unsqueeze(x, u) y = ReduceMax(z, a) }",
     "(int64[2] x) => (int64[2] y) <int64 l = {0}, int64 h = {9}> { y = Clip(x, l, h) }",
-    """(float[2] x, bool b) => (float[2] y) { y = If(b) <then_branch = t () => (float[2] v) { i = Abs(x) v = Clip(i) },
-        else_branch = e () => (float[2] w) { w = Abs(x) }> }""",
+    "(float[2] x) => (float[2] y) { a = Abs(x) y = Clip(a) }",
+    "(float[2] x) => (float[2] y) <float l = {0}, float h = {9}> { a = Celu(x) y = Clip(a, l, h) }",
+    """(float[1,2,3,4] x, bool b) => (float[A,B,C,D] y) <int64[4] r = {1,1,1,2}> { y = If(b) <
+        then_branch = t () => (float[A,B,C,D] v) { t = Sin(x) v = Tile(t, r) },
+        else_branch = e () => (float[A,B,C,D] w) { w = Abs(x) }> }""",
 )
 
 
@@ -202,8 +209,18 @@ class StructuresTest(unittest.TestCase):
                     node.name = f"n{number}"
                 first, *others = ((node.name, node.op_type) for node in model.graph.node)
                 self.assertIn(COPY, problem_of(model, PLUGIN, [(CPU, [first]), (OPENVINO, others)]))
-        clipped = parsed(f"{inputs} => (float[A,4] y) {scale} {{ {product} y = Clip(v) }}", "com.microsoft")
-        self.assertIn("clips int64", problem_of(clipped, BUILT_IN))
+
+    def test_an_unknown_type_of_a_clip(self) -> None:
+        """Such as that of each value of a model whose opset onnx does not know."""
+        graph = Graph(parsed("(float[2] x) => (float[2] y) { z = Abs(x) y = Clip(z) }"))
+        del graph.types["z"]
+        self.assertIn("clips int64", unsafe_models.problem(OF_MODELS, BUILT_IN, True, graph))
+
+    def test_a_clip_with_attributes(self) -> None:
+        """Until opset 10, the limits are attributes."""
+        model = parsed("(float[2] x) => (float[2] y) { z = Hardmax(x) y = Clip<min: float = 0.0>(z) }")
+        model.opset_import[0].version = 10
+        self.assertEqual(problem_of(model, BUILT_IN), "")
 
     def test_a_loop_on_the_cpu_reads_its_inputs(self) -> None:
         model = parsed("""(float[2] a, float[3,2] x) => (float[2] y, float[3,2] z) {

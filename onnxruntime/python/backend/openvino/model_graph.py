@@ -24,6 +24,7 @@ _NUMERIC = {
     TensorProto.INT32,
     TensorProto.INT64,
 }
+ONNX = ("", "ai.onnx")  # the names of its domain
 _SHAPES = ("Shape", "Size")
 _UNKNOWN = (0,)  # a shape
 

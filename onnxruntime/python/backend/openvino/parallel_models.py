@@ -21,7 +21,7 @@ from onnx import NodeProto, TensorProto
 
 import onnxruntime
 from onnxruntime import InferenceSession
-from onnxruntime.backend.openvino.model_graph import Graph, subgraphs
+from onnxruntime.backend.openvino.model_graph import ONNX, Graph, subgraphs
 from onnxruntime.backend.provider_names import OF_OPENVINO, OPENVINO
 
 # The releases of ORT with a built-in EP, and of the plugin EP, for which the lists are valid. Both on the CPU only.
@@ -59,7 +59,7 @@ def only_shapes_decide(graph: Graph) -> bool:
         return False
 
     for node in graph.nodes:
-        if node.domain not in ("", "ai.onnx") or node.op_type in RANDOM or subgraphs(node):
+        if node.domain not in ONNX or node.op_type in RANDOM or subgraphs(node):
             return False
         varying = [bool(name) and name not in graph.from_shapes for name in node.input]
         if True not in varying:

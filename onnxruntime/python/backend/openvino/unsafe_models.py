@@ -10,6 +10,7 @@ The program ``backend_openvino_graphs.py``, next to the tests, found them. Run i
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,16 @@ from onnx import GraphProto, NodeProto, TensorProto
 
 from onnxruntime.backend.openvino import copies
 from onnxruntime.backend.openvino.copies import COPIES, REDUCE, SUBGRAPHS
-from onnxruntime.backend.openvino.model_graph import Graph, Parts, attribute_of, names_in, subgraphs, with_inner
+from onnxruntime.backend.openvino.model_graph import (
+    ONNX,
+    Graph,
+    Parts,
+    attribute_of,
+    names_in,
+    subgraphs,
+    with_inner,
+)
+from onnxruntime.backend.openvino.parallel_models import OPERATORS
 
 # The examined releases, which are those of parallel_models.py.
 BUILT_IN, PLUGIN = "onnxruntime-openvino 1.24.1", "onnxruntime-ep-openvino 1.8.1"
@@ -40,14 +50,19 @@ _NOT_READ = {
     "GRU": (4,),
     "RNN": (4,),
 }
+# Operators that the EP does not convert with each attribute or type.
+_PARTLY = ("Celu", "Dropout", "Mod", "Pad", "Resize", "Split")
+_CONVERTED = OPERATORS.keys() - _PARTLY
+# Types of values that the EP converts in each form.
+_NAMES = "FLOAT FLOAT16 DOUBLE BOOL INT8 INT32 INT64 UINT8"
+_TYPES = frozenset(map(TensorProto.DataType.Value, _NAMES.split()))
 
 
 class Structure(NamedTuple):
     """A structure of a model that is refused."""
 
-    # For a graph and a node, returns whether the node has it. For a graph and its parts, returns where it is, such as
-    # "the output 'y'", or "".
-    find: Callable
+    # Returns where a graph has it, such as "the output 'y'", or "".
+    find: Callable[[Graph, Parts | None], str]
     forms: tuple[str, ...]  # the forms of the EP that have the defect, in their examined release
     effect: str
     step: str
@@ -65,16 +80,18 @@ def problem(
     for structure in structures:
         if form not in structure.forms or not (examined or structure.in_memory):
             continue
-        if parts is None:
-            place = _first(structure.find, graph)
-        else:
-            place = structure.find(graph, parts)
+        place = structure.find(graph, parts)
         if place:
             return f"{place} {structure.effect} ({form}). {structure.step}"
     return ""
 
 
-def _first(is_unsafe: Callable[[Graph, NodeProto], bool], graph: Graph) -> str:
+def _first(
+    is_unsafe: Callable[[Graph, NodeProto], bool],
+    graph: Graph,
+    parts: None,
+) -> str:
+    """Find a node with a structure, also in subgraphs."""
     for node in with_inner(graph.nodes):
         if is_unsafe(graph, node):
             return _named(node)
@@ -273,13 +290,28 @@ def _clips_int64(graph: Graph, node: NodeProto) -> bool:
     return _lacks_limit(node) and graph.may_be(node.input[0], TensorProto.INT64)
 
 
-def _clips_beside_loop(graph: Graph, node: NodeProto) -> bool:
-    return _lacks_limit(node) and not _LOOPS.isdisjoint(other.op_type for other in graph.nodes)
+def _clips_unconverted(graph: Graph, parts: None) -> str:
+    """Find a Clip without a limit that uses a value of a node that the EP may not convert."""
+    unconverted = set()
+    for name, kind in graph.types.items():
+        if kind not in _TYPES:
+            unconverted.add(name)
+    for node in graph.nodes:
+        # The EP does not convert further outputs of some operators.
+        is_known = node.domain in ONNX and node.op_type in _CONVERTED and len(node.output) == 1
+        if not is_known or not unconverted.isdisjoint(names_in(node)):
+            unconverted.update(node.output)
+        for clip in filter(_lacks_limit, with_inner([node])):
+            if clip is not node or node.output[0] in unconverted:
+                return _named(clip)
+    return ""
 
 
 def _lacks_limit(node: NodeProto) -> bool:
     """Return whether a node is a Clip without a minimum or a maximum."""
-    return node.op_type == "Clip" and (len(node.input) < 3 or "" in node.input)
+    if node.op_type != "Clip" or node.attribute:  # of an opset before 11
+        return False
+    return len(node.input) < 3 or "" in node.input
 
 
 def _named(node: NodeProto) -> str:
@@ -289,51 +321,51 @@ def _named(node: NodeProto) -> str:
 #: The structures that need only the model: some of them terminate the process when the EP compiles it.
 OF_MODELS = (
     Structure(
-        _is_of_one_input,
+        partial(_first, _is_of_one_input),
         (BUILT_IN,),
         "has one input. The EP returns memory that was not written",
         "Replace the node by Identity",
     ),
     Structure(
-        _has_repeats,
+        partial(_first, _has_repeats),
         BOTH,
         "has repeats that are not constant. The EP returns memory that was not written",
         "Make the repeats an initializer",
     ),
     Structure(
-        _expands_scalar,
+        partial(_first, _expands_scalar),
         BOTH,
         "expands a scalar to a scalar. The EP terminates the process, or returns another shape",
         "Remove the node",
     ),
     Structure(
-        _is_shape_of_scalar,
+        partial(_first, _is_shape_of_scalar),
         (BUILT_IN,),
         "is the shape of a scalar, which has no elements. The EP can terminate the process",
         "Remove the node",
     ),
     Structure(
-        _reduces_concat,
+        partial(_first, _reduces_concat),
         (BUILT_IN,),
         "reduces the axis of a Concat. The EP returns another shape",
         "Reduce the inputs of the Concat before it",
         in_memory=False,
     ),
     Structure(
-        _reduces_unsqueeze,
+        partial(_first, _reduces_unsqueeze),
         BOTH,
         "reduces a dimension before one of size 1, which an Unsqueeze or Reshape adds. The EP returns another shape",
         "Reduce before the other node, or with keepdims=0",
         in_memory=False,
     ),
     Structure(
-        _clips_beside_loop,
-        (BUILT_IN,),
-        "has no minimum or no maximum, and the model has a loop. The EP can terminate the process",
+        _clips_unconverted,
+        BOTH,
+        "has no minimum or no maximum, and follows a node that the EP may not convert. It can terminate the process",
         "Add both limits",
     ),
     Structure(
-        _clips_int64,
+        partial(_first, _clips_int64),
         (BUILT_IN,),
         "clips int64 without a minimum or a maximum. The EP returns zeros",
         "Add both limits",
