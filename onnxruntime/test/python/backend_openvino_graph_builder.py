@@ -14,7 +14,8 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 T = TensorProto
 FLOATS = (T.FLOAT, T.FLOAT16, T.DOUBLE)
-INTEGERS = (T.INT32, T.INT64, T.INT8, T.UINT8)
+UNSIGNED = (T.UINT8, T.UINT16, T.UINT32)
+INTEGERS = (T.INT32, T.INT64, T.INT8, T.INT16, *UNSIGNED)
 NUMPY = {kind: helper.tensor_dtype_to_np_dtype(kind) for kind in (*FLOATS, *INTEGERS, T.BOOL)}
 _MOST = {T.INT8: 127, T.UINT8: 255, T.FLOAT16: 2000}  # larger values are not exact, or undefined, in these types
 
@@ -48,10 +49,13 @@ class Builder:
 
     def constant(self, array: np.ndarray) -> str:
         name = self.name("c")
+        tensor = numpy_helper.from_array(array, name)
+        if self.draw.random() < 0.2:  # the values in a field of their type, not as bytes
+            tensor = helper.make_tensor(name, tensor.data_type, array.shape, array.ravel().tolist())
         if self.draw.random() < 0.3:
-            self.nodes.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(array)))
+            self.nodes.append(helper.make_node("Constant", [], [name], value=tensor))
         else:
-            self.initializers.append(numpy_helper.from_array(array, name))
+            self.initializers.append(tensor)
         return name
 
     def integers(self, *numbers: int) -> str:
@@ -82,7 +86,7 @@ class Builder:
         kinds = [
             kind
             for kind in (*FLOATS, *INTEGERS, T.BOOL)
-            if fits(kind, value.low, value.high) and (value.low >= 0 or kind != T.UINT8)
+            if fits(kind, value.low, value.high) and (value.low >= 0 or kind not in UNSIGNED)
         ]
         return [*kinds, value.kind, value.kind]
 

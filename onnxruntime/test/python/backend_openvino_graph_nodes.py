@@ -158,7 +158,7 @@ def tile(b: Builder, v: Value) -> None:
 
 
 def neutral(b: Builder, v: Value) -> None:
-    if v.kind in (T.BOOL, T.INT8, T.UINT8):
+    if v.kind not in (*FLOATS, T.INT32, T.INT64, T.UINT32):
         return
     operator, number = b.draw.choice((("Add", 0), ("Sub", 0), ("Mul", 1), ("Div", 1)))
     ones = (1,) * len(v.shape) if b.draw.random() < 0.3 else ()

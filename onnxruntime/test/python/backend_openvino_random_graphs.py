@@ -10,7 +10,7 @@ import random
 from typing import NamedTuple
 
 import numpy as np
-from backend_openvino_graph_builder import FLOATS, INTEGERS, NUMPY, Builder, T, Value, read_by, sizes_in_model
+from backend_openvino_graph_builder import FLOATS, INTEGERS, NUMPY, UNSIGNED, Builder, T, Value, read_by, sizes_in_model
 from backend_openvino_graph_nodes import MAKE, identity, on_the_cpu
 from onnx import ModelProto, helper
 
@@ -61,7 +61,7 @@ def random_graph(seed: int) -> Graph:
             kind = draw.choice(kinds)
         if number and draw.random() < 0.3:
             shape = draw.choice((("N",), ("M",), (3,), ("N", 4)))
-        low, high = (0, 1) if kind == T.BOOL else (0, 50) if kind == T.UINT8 else (-50, 50)
+        low, high = (0, 1) if kind == T.BOOL else (0, 50) if kind in UNSIGNED else (-50, 50)
         if draw.random() < 0.3:
             low = 0
         b.values.append(Value(f"x{number}", kind, shape, low, high))

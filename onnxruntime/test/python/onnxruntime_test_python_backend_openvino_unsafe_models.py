@@ -53,6 +53,18 @@ REFUSED = {
         COPY,
         {BUILT_IN, PLUGIN},
     ),
+    **{
+        f"({kind}[N] x) => ({kind}[A] y, {kind}[B] z) <int64[1] r = {{1}}> {{ y = Identity(x) z = Tile(x, r) }}": (
+            COPY,
+            {BUILT_IN, PLUGIN},
+        )
+        for kind in ("float16", "int16", "uint16", "uint32")
+    },
+    "(uint32[1] x) => (bool[1] y) <uint32[1] k = {1}> { y = Equal(x, k) }": ("reads none of its values", {BUILT_IN}),
+    "(uint32[1] x) => (bool[1] y) { k = Constant<value = uint32[1] {1}>() y = Equal(x, k) }": (
+        "reads none of its values",
+        {BUILT_IN},
+    ),
     f"(float[N] x, bool b) => (float[A] y) {{ y = If(b) {IDENTITIES} }}": (COPY, {BUILT_IN, PLUGIN}),
     **{
         f"(float[N] x, float[N] z) => (float[A] y) {{ c = Cast<to=1>(x) y = {operator}(c, z) }}": (
@@ -113,7 +125,10 @@ PERMITTED = (
     "(float[N] x) => (float[A] y) <float o = {2}> { z = Mul(x, o) y = Cast<to=1>(z) }",
     "(float[N] x, float[N] z) => (float[A] y) { s = Add(x, z) y = Cast<to=1>(s) }",
     "(float[N] x) => (float[A] y) { y = Identity(x) }",
-    "(float[N] x) => (float[A] y, float[B] z) <int64[1] r = {1}> { y = Identity(x) z = Tile(x, r) }",
+    *(
+        f"({kind}[N] x) => ({kind}[A] y, {kind}[B] z) <int64[1] r = {{1}}> {{ y = Identity(x) z = Tile(x, r) }}"
+        for kind in ("float", "double", "int8", "int32", "int64", "uint8")
+    ),
     "(bool[N] x) => (bool[A] y) { y = Identity(x) }",
     "(float[2] a, float[2] b) => (float[2] y) { y = Neg(a) }",
     "(float[2] a, float[2] b) => (float[2] y) { y = Sub(a, b) }",
@@ -215,6 +230,17 @@ class StructuresTest(unittest.TestCase):
         graph = Graph(parsed("(float[2] x) => (float[2] y) { z = Abs(x) y = Clip(z) }"))
         del graph.types["z"]
         self.assertIn("clips int64", unsafe_models.problem(OF_MODELS, BUILT_IN, True, graph))
+
+    def test_where_the_values_of_a_constant_are(self) -> None:
+        """The EP reads bytes of uint32, also those of a large constant, which the outline leaves out."""
+        for size in (2, 2000):
+            zeros = np.zeros(size, np.uint32)
+            model = parsed(f"(uint32[{size}] x) => (bool[{size}] y) {{ y = Equal(x, w) }}", w=zeros)
+            (weight,) = model.graph.initializer
+            self.assertEqual(problem_of(model, BUILT_IN), "")
+            weight.ClearField("raw_data")
+            weight.uint64_data.extend(zeros.tolist())
+            self.assertIn("'w' is of uint32", problem_of(model, BUILT_IN))
 
     def test_a_clip_with_attributes(self) -> None:
         """Until opset 10, the limits are attributes."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from onnx import NodeProto, TensorProto
 
-from onnxruntime.backend.openvino.model_graph import Graph, Parts, names_in
+from onnxruntime.backend.openvino.model_graph import Graph, Parts, names_in, types_named
 
 SUBGRAPHS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 _CASTS = SUBGRAPHS | {"Cast", "CastLike"}
@@ -35,6 +35,8 @@ _OF_FIRST = """
 _OF_FIRST = REDUCE.union(_OF_FIRST.split())
 _OF_ANY = SUBGRAPHS.union(("Concat", "Scatter", "ScatterElements", "ScatterND"))
 COPIES = _OF_FIRST.union(_OF_ANY, _NEUTRAL, _SELECTIONS, ("Where",))
+# The types for which the EP computes Tile. For others, it adds a cast before it, and one after it.
+_TILED = types_named("FLOAT DOUBLE INT8 INT32 INT64 UINT8")
 
 
 class _Copy(NamedTuple):
@@ -84,7 +86,7 @@ def _copied(graph: Graph, node: NodeProto, copies: dict[str, _Copy]) -> _Copy | 
     kinds: frozenset[int] = frozenset()
     has_cast = node.op_type in _CASTS
     if node.op_type == "Tile":
-        has_cast = graph.may_be(node.input[0], TensorProto.BOOL)  # The EP computes it as uint8
+        has_cast = graph.types.get(node.input[0]) not in _TILED
 
     for copy in found:
         kinds |= copy.kinds

@@ -17,13 +17,16 @@ from onnx.shape_inference import infer_shapes
 from onnxruntime import InferenceSession, NodeArg
 from onnxruntime.backend.provider_names import OF_OPENVINO
 
-_NUMERIC = {
-    TensorProto.DOUBLE,
-    TensorProto.FLOAT,
-    TensorProto.FLOAT16,
-    TensorProto.INT32,
-    TensorProto.INT64,
-}
+
+def types_named(names: str) -> frozenset[int]:
+    """Return the types of tensors with these names."""
+    kinds = set()
+    for name in names.split():
+        kinds.add(TensorProto.DataType.Value(name))
+    return frozenset(kinds)
+
+
+_NUMERIC = types_named("DOUBLE FLOAT FLOAT16 INT32 INT64")
 ONNX = ("", "ai.onnx")  # the names of its domain
 _SHAPES = ("Shape", "Size")
 _UNKNOWN = (0,)  # a shape
@@ -37,6 +40,7 @@ class Graph:
         self.has_functions = len(model.functions) > 0
         if self.has_functions:
             model = inline_local_functions(model)
+        self.content = model.graph
         self.nodes = list(model.graph.node)
         self.inputs: list[str] = []
         self.outputs = {value.name for value in model.graph.output}
@@ -103,10 +107,6 @@ class Graph:
                 if attribute.name == "value":
                     self._add_constant(node.output[0], attribute.t)
 
-    def may_be(self, value: str, kind: int) -> bool:
-        """Return whether a value can have a type. If the type is not known, it can be any."""
-        return self.types.get(value, 0) in (kind, 0)
-
     def producer(self, node: NodeProto) -> NodeProto | None:
         """Return the node that computes the first input of a node."""
         if not node.input:
@@ -143,8 +143,10 @@ class Parts:
             of_openvino.append(part.ep_name in OF_OPENVINO)
             for node in part.get_nodes():
                 key = _key(node)
-                is_unique = node.name != "" and key not in self._part_of
-                self._part_of[key] = number if is_unique else None
+                if node.name == "" or key in self._part_of:
+                    self._part_of[key] = None
+                else:
+                    self._part_of[key] = number
                 if of_openvino[-1]:
                     self.operators.add(node.op_type)
         self.are_none = True not in of_openvino

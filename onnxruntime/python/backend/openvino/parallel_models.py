@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import re
 
-from onnx import NodeProto, TensorProto
+from onnx import NodeProto
 
 import onnxruntime
 from onnxruntime import InferenceSession
-from onnxruntime.backend.openvino.model_graph import ONNX, Graph, subgraphs
+from onnxruntime.backend.openvino.model_graph import ONNX, Graph, subgraphs, types_named
 from onnxruntime.backend.provider_names import OF_OPENVINO, OPENVINO
 
 # The releases of ORT with a built-in EP, and of the plugin EP, for which the lists are valid. Both on the CPU only.
@@ -47,8 +47,7 @@ OPERATORS = dict.fromkeys(_ANY.split(), True) | dict.fromkeys(_FIRST.split(), Fa
 # Operators that draw random numbers, whatever their inputs are.
 _RANDOM = "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Bernoulli Multinomial"
 RANDOM = frozenset(_RANDOM.split())
-_TYPES = "FLOAT FLOAT16 DOUBLE BOOL INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64"
-TYPES = frozenset(map(TensorProto.DataType.Value, _TYPES.split()))
+TYPES = types_named("FLOAT FLOAT16 DOUBLE BOOL INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64")
 
 
 def only_shapes_decide(graph: Graph) -> bool:

@@ -9,7 +9,7 @@ The program ``backend_openvino_graphs.py``, next to the tests, found them. Run i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from onnxruntime.backend.openvino.model_graph import (
     attribute_of,
     names_in,
     subgraphs,
+    types_named,
     with_inner,
 )
 from onnxruntime.backend.openvino.parallel_models import OPERATORS
@@ -54,8 +55,7 @@ _NOT_READ = {
 _PARTLY = ("Celu", "Dropout", "Mod", "Pad", "Resize", "Split")
 _CONVERTED = OPERATORS.keys() - _PARTLY
 # Types of values that the EP converts in each form.
-_NAMES = "FLOAT FLOAT16 DOUBLE BOOL INT8 INT32 INT64 UINT8"
-_TYPES = frozenset(map(TensorProto.DataType.Value, _NAMES.split()))
+_TYPES = types_named("FLOAT FLOAT16 DOUBLE BOOL INT8 INT32 INT64 UINT8")
 
 
 class Structure(NamedTuple):
@@ -287,7 +287,27 @@ def _axes(graph: Graph, node: NodeProto) -> list[int]:
 
 
 def _clips_int64(graph: Graph, node: NodeProto) -> bool:
-    return _lacks_limit(node) and graph.may_be(node.input[0], TensorProto.INT64)
+    return _lacks_limit(node) and graph.types.get(node.input[0], 0) in (TensorProto.INT64, 0)
+
+
+def _constant_not_read(graph: Graph, parts: None) -> str:
+    for name, tensor in _constants_in(graph.content):
+        has_bytes = tensor.HasField("raw_data") or tensor.data_location == TensorProto.EXTERNAL
+        if tensor.data_type == TensorProto.UINT32 and not has_bytes:
+            return f"the constant '{name}'"
+    return ""
+
+
+def _constants_in(graph: GraphProto) -> Iterator[tuple[str, TensorProto]]:
+    """Return the constants of a graph and of its subgraphs by name."""
+    for tensor in graph.initializer:
+        yield tensor.name, tensor
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield node.output[0], attribute.t
+        for body in subgraphs(node):
+            yield from _constants_in(body)
 
 
 def _clips_unconverted(graph: Graph, parts: None) -> str:
@@ -363,6 +383,13 @@ OF_MODELS = (
         BOTH,
         "has no minimum or no maximum, and follows a node that the EP may not convert. It can terminate the process",
         "Add both limits",
+    ),
+    Structure(
+        _constant_not_read,
+        (BUILT_IN,),
+        "is of uint32, and not in raw_data. The EP reads none of its values",
+        "Create it with onnx.numpy_helper.from_array",
+        in_memory=False,
     ),
     Structure(
         partial(_first, _clips_int64),
