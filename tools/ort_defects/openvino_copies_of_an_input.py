@@ -7,7 +7,7 @@
 onnxruntime-openvino 1.24.1, and onnxruntime-ep-openvino 1.8.1 on 1.32.0. The output has a dynamic shape, and a cast
 to the type of the input is between them. A run writes its values into the input of an earlier run, also if the caller
 has released this array. Two threads return values of each other. With the plugin EP, the process can terminate. On
-1.24.1, a Tile of bool next to an Identity has the same effect.
+1.24.1, a Tile of bool or float16 next to an Identity has the same effect.
 
 In this backend: prepare refuses such a model on OpenVINO, see openvino/unsafe_models.py.
 """

@@ -291,11 +291,7 @@ def on_the_cpu(b: Builder, v: Value) -> None:
 
 def of_microsoft(b: Builder, v: Value) -> None:
     """A node of the domain com.microsoft. onnx does not infer its type, nor those of the nodes after it."""
-    if v.shape and b.draw.random() < 0.3:
-        axis = helper.make_tensor(b.name("c"), T.INT32, [], [0])  # ORT 1.27 cannot read raw_data
-        b.initializers.append(axis)
-        b.add("ExpandDims", [v.name, axis.name], v._replace(shape=(1, *v.shape)), domain="com.microsoft")
-    elif v.kind in (T.INT8, T.UINT8):
+    if v.kind in (T.INT8, T.UINT8):
         _from_integers(b, v)
     elif v.kind == T.FLOAT:
         fitting = [kind for kind in (T.INT8, T.UINT8) if kind in b.casts_to(v)]

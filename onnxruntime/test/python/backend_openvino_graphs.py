@@ -243,7 +243,7 @@ def results(seeds: Sequence[int], threads: int, runs: int) -> Iterator[tuple[int
             out.seek(0)
             lines = [json.loads(line) for line in out if line.startswith("[") and line.endswith("]\n")]
             errors.seek(0)
-            last_words = errors.read()[-_LAST_WORDS:]
+            last_words = errors.read(_LAST_WORDS)
         yield from map(tuple, lines)
         del left[: len(lines)]
         if status:
