@@ -155,7 +155,7 @@ class OnnxRuntimeBackend(Backend):
             optional_parts.for_keyword(keyword).check(**limits_of_run)
         keywords = _taken(kwargs, KEYWORDS)
         narrowing = request.of_environment().narrowing
-        facts = Circumstances.expected(())._replace(narrowing=narrowing)
+        facts = Circumstances.expected((), narrowing=narrowing)
         run_attributes, _ = look_up.attributes(RUN_ATTRIBUTES, kwargs, facts)
 
         # prepare does not accept attributes that only RunOptions has.

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from onnxruntime.backend import optional_parts
-from onnxruntime.backend.allowlist.rules import NOTHING, Narrowing, Values
+from onnxruntime.backend.allowlist.rules import ANYTHING, NOTHING, Narrowing, Values
 from onnxruntime.backend.errors import (
     NotPermittedError,
     from_refusals,
@@ -39,7 +39,7 @@ class Request:
     # Libraries of custom operators and of plugin EPs, which only the environment may specify.
     extensions: Iterable[str] = ()
     plugins: Iterable[str] = ()
-    narrowing: Narrowing = field(default_factory=Narrowing)  # the settings that callers may set
+    narrowing: Narrowing = ANYTHING  # the settings that callers may set
     # The settings that only the environment specifies, as (keyword, provider, key).
     from_environment: set[tuple[str, str, str]] = field(default_factory=set)
 
@@ -100,7 +100,7 @@ class Environment(NamedTuple):
     """The configuration in the environment variable."""
 
     settings: Values = NOTHING  # by keyword, and the names of libraries
-    narrowing: Narrowing = Narrowing()  # the settings that callers may set
+    narrowing: Narrowing = ANYTHING  # the settings that callers may set
 
 
 def of_environment() -> Environment:
@@ -158,7 +158,7 @@ def read(
 
     :param beside: the other keyword arguments of the call.
     """
-    if not issubclass(type(mapping), Mapping):
+    if type(mapping) is not dict and not issubclass(type(mapping), Mapping):
         advice = ""
         if not provider:
             advice = from_refusals("instead_of_container", keyword, mapping, beside)

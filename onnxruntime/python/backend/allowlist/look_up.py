@@ -69,7 +69,8 @@ def permit(request: Request, facts: Circumstances) -> Permit:
     """
     _refuse_keywords_of_environment(request.attributes)
     request.narrowing.check_itself(facts)
-    facts = facts._replace(narrowing=request.narrowing)
+    if request.narrowing is not facts.narrowing:
+        facts = facts._replace(narrowing=request.narrowing)
 
     specified = request.settings.get("provider_options")
     permitted = Permit(request.device, specified is not None, kinds=facts.kinds)
@@ -224,8 +225,9 @@ def _options_of_kind(
     values.update(options)
 
     settings = _settings(table, Place("provider_options", ep), values, facts)
-    facts = facts._replace(beside=texts_of(settings))
-    _without_effect(settings, facts)  # only refuses: no condition of an option only warns
+    if settings:
+        facts = facts._replace(beside=texts_of(settings))
+        _without_effect(settings, facts)  # only refuses: no condition of an option only warns
     need = PROVIDER_NEEDS.get(ep)
     if need is not None and not need.met(facts, ""):
         refuse(need.problem, "provider_options", ep)
@@ -314,7 +316,7 @@ def _settings(
     """Return the settings for names and values, or refuse the first one that the table does not permit."""
     settings = {}
     for name, value in values.items():
-        place = within._replace(key=name)
+        place = Place(within.keyword, within.provider, name)
         settings[name] = setting_of(table, place, value, facts)
     return settings
 

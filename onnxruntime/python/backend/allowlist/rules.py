@@ -22,6 +22,8 @@ Values = Mapping[str, object]  # of settings, by name
 Texts = Mapping[str, str]
 _NUMBERS = onnxruntime.__version__.split(".")
 _RELEASE = tuple(map(int, _NUMBERS[:2]))
+_MACHINE = platform.machine()
+_SYSTEM = platform.system()
 
 
 class Place(NamedTuple):
@@ -63,6 +65,9 @@ class Narrowing:
         """Refuse a setting that callers may not set, or not to this value."""
 
 
+ANYTHING = Narrowing()
+
+
 class Circumstances(NamedTuple):
     """The facts about a session and its machine that a rule may depend on."""
 
@@ -75,21 +80,20 @@ class Circumstances(NamedTuple):
     sizes: Mapping[str, int] = NOTHING  # of the free dimension overrides
     beside: Texts = NOTHING  # the texts of the entries specified together with this one
     kinds: Texts = NOTHING  # the EPs of the process, each with "built-in" or "plugin"
-    narrowing: Narrowing = Narrowing()  # the settings that callers may set
+    narrowing: Narrowing = ANYTHING  # the settings that callers may set
 
     def has(self, *eps: str) -> bool:
         """Return whether the session has one of these EPs."""
         return not {*eps}.isdisjoint(self.providers)
 
     @classmethod
-    def expected(cls, providers: Iterable[str]) -> Circumstances:
-        """Describe a session with these EPs on this machine that has not been created yet."""
-        return cls(
-            _RELEASE,
-            platform.machine(),
-            platform.system(),
-            tuple(providers),
-        )
+    def expected(
+        cls,
+        providers: Iterable[str],
+        **known: object,
+    ) -> Circumstances:
+        """Describe a session with these EPs on this machine that has not been created yet, and other known facts."""
+        return cls(_RELEASE, _MACHINE, _SYSTEM, tuple(providers), **known)
 
     @classmethod
     def of_session(
@@ -100,8 +104,11 @@ class Circumstances(NamedTuple):
         """Describe an existing session by its EPs, their options and these ``SessionOptions`` attributes."""
         options = session.get_session_options()
         values = {name: getattr(options, name) for name in attributes}
-        facts = cls.expected(session.get_providers())
-        return facts._replace(attributes=values, options=session.get_provider_options())
+        return cls.expected(
+            session.get_providers(),
+            attributes=values,
+            options=session.get_provider_options(),
+        )
 
 
 class Need(NamedTuple):
@@ -203,12 +210,12 @@ class Permit:
     def configuration(self) -> dict[str, dict]:
         """Return the settings as plain data, with which ``prepare`` creates the same permit."""
         tables = {
-            "session_config": self.session_config,
-            "run_config": self.run_config,
-            "session_options": self.attributes,
-            "free_dimension_overrides": self.sizes,
+            "session_config": dict(self.session_config),
+            "run_config": dict(self.run_config),
+            "session_options": plain_copy(self.attributes),
+            "free_dimension_overrides": dict(self.sizes),
         }
-        configuration = {keyword: plain_copy(entries) for keyword, entries in tables.items() if entries}
+        configuration = {keyword: entries for keyword, entries in tables.items() if entries}
         if self.explicit:
             options = configuration["provider_options"] = {}
             for ep, settings in self.providers.items():

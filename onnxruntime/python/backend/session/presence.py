@@ -28,14 +28,16 @@ _NO_LIBRARY_PATH = ("1.24.0", "1.24.1", "1.24.2", "1.24.3")
 
 def _excluded() -> list[str]:
     """Return the EPs that the environment excludes."""
-    names = os.environ.get(_EXCLUDE, "").split(",")
+    text = os.environ.get(_EXCLUDE)
+    if not text:
+        return []
+    names = text.split(",")
     return [name.strip() for name in names if name.strip()]
 
 
 def facts(available: Sequence[str]) -> Circumstances:
     """Describe this process, and a session for a caller who specifies no setting."""
-    providers = stock_list(available)
-    return Circumstances.expected(providers)._replace(kinds=kinds())
+    return Circumstances.expected(stock_list(available), kinds=kinds())
 
 
 def stock_list(available: Sequence[str]) -> list[str]:

@@ -58,16 +58,25 @@ def read_back(
 ) -> Applied:
     """Compare the values that ORT reports with the permitted values, and warn about settings without effect."""
     warnings = (*_fallback(session, permit), *_without_nodes(session, permit))
-    applied = Applied(permit.configuration(), warnings=warnings, extensions=extensions)
-    if applied.configuration:
-        applied = _with_settings(applied, session, permit)
+    configuration = permit.configuration()
+    if configuration:
+        applied = _with_settings(configuration, session, permit, warnings, extensions)
+    else:
+        applied = Applied(warnings=warnings, extensions=extensions)
     for text in applied.warnings:
         warn(text)
-    return applied._replace(warnings=permit.warnings + applied.warnings)
+    if permit.warnings:  # which are given already
+        applied = applied._replace(warnings=permit.warnings + applied.warnings)
+    return applied
 
 
-def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) -> Applied:
-    """Add the values that ORT reports about the specified settings, after a comparison with the sent values."""
+def _with_settings(
+    configuration: Mapping[str, Mapping],
+    session: InferenceSession,
+    permit: Permit,
+    *others: tuple[str, ...],
+) -> Applied:
+    """Return the values that ORT reports about the specified settings, after a comparison with the sent values."""
     options = session.get_session_options()
     for key, text in permit.session_config.items():
         entry = options.get_session_config_entry(key)
@@ -83,11 +92,7 @@ def _with_settings(applied: Applied, session: InferenceSession, permit: Permit) 
             if silent:
                 unconfirmed[name] = silent
     attributes = {name: getattr(options, name) for name in permit.attributes}
-    applied = applied._replace(
-        provider_options=reported,
-        session_options=attributes,
-        unconfirmed=unconfirmed,
-    )
+    applied = Applied(configuration, reported, attributes, unconfirmed, *others)
     for keyword, sentences in (
         ("session_options", _changed(attributes, permit)),
         ("session_config", _without_operators(session, permit)),
