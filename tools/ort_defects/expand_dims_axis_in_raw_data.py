@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""ExpandDims of com.microsoft with an axis in ``raw_data`` terminates the process when a session is created.
+"""ExpandDims of com.microsoft with an axis in `raw_data` terminates the process when a session is created.
 
 onnxruntime-openvino 1.24.1 and onnxruntime-webgpu 1.27.0. The releases 1.31.1 and 1.32.0 do not have this defect.
 

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""OpenVINO does not read the values of a constant of uint32 that are not in ``raw_data``.
+"""OpenVINO does not read the values of a constant of uint32 that are not in `raw_data`.
 
 onnxruntime-openvino 1.24.1. ONNX permits the field ``uint64_data``, in which ``onnx.helper.make_tensor`` writes them.
 
