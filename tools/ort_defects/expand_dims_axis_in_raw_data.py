@@ -2,12 +2,13 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""ExpandDims of com.microsoft with an axis in `raw_data` terminates the process when a session is created.
+"""ExpandDims with an axis in `raw_data` terminates the process when a session is created.
 
 onnxruntime-openvino 1.24.1 and onnxruntime-webgpu 1.27.0. The releases 1.31.1 and 1.32.0 do not have this defect.
 
-``onnx.numpy_helper.from_array`` writes ``raw_data``. ORT's shape inference reads the axis from ``int32_data``, which is
-then empty. An optimizer of ORT has the same effect: it shares one constant if several have the same value.
+The operator is in the domain com.microsoft. ``onnx.numpy_helper.from_array`` writes ``raw_data``. ORT's shape inference
+reads the axis from ``int32_data``, which is then empty. An optimizer of ORT has the same effect: it shares one constant
+if several have the same value.
 
 In this backend: no countermeasure. The application decides which models it runs.
 """
