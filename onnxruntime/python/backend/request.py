@@ -178,12 +178,14 @@ def read(
 
 
 def split_device(device: object) -> tuple[str, int | None]:
-    """Return the name and the index of a device such as ``'CUDA:1'``. Other types of values have the name ``""``."""
+    """Return the name and the index of a device such as ``'CUDA:1'``. All other values have the name ``""``."""
     if not issubclass(type(device), str):
         return "", None
     text = str.__str__(device)
     # Not a pattern: the first match after ORT's work takes longer than the look-up of all settings.
     name, colon, digits = text.partition(":")
+    if not name.isidentifier():  # such as CPU-OPENVINO_CPU, the name of a build of ORT
+        return "", None
     if not colon:
         return name, None
     is_index = digits.isascii() and digits.isdecimal()

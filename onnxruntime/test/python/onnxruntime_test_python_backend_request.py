@@ -85,6 +85,10 @@ class OneShotTest(unittest.TestCase):
 
 
 class DeviceTest(unittest.TestCase):
+    def test_the_name_of_the_device(self) -> None:
+        for device, name in (("CPU", "CPU"), ("CUDA:1", "CUDA"), ("CPU-OPENVINO_CPU", ""), ("CUDA:", ""), ("", "")):
+            self.assertEqual(of_call({}, device=device).device, name)
+
     def test_only_an_index_of_cuda_specifies_an_ep_or_option(self) -> None:
         cuda = {"CUDAExecutionProvider": {}}
         cases = itertools.product(("CPU", "CPU:0", "CPU:1", "GPU", "CUDA", None), (None, cuda))
