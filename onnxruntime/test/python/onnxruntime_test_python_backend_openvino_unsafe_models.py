@@ -103,7 +103,12 @@ REFUSED = {
     ),
     "(float[2] x, float m) => (float[2] y) { a = Celu(x) b = Relu(a) y = Clip(b, m) }": (CLIP, {BUILT_IN, PLUGIN}),
     "(float[2] x, float m) => (float[2] y) { a = Celu(x) y = Clip(a, , m) }": (CLIP, {BUILT_IN, PLUGIN}),
-    "(float[2] x) => (float[2] y) { a = other.Abs(x) y = Clip(a) }": (CLIP, {BUILT_IN, PLUGIN}),
+    "(float[2] x) => (float[2] a, float[2] y) { a = other.Abs(x) y = Clip(a) }": (CLIP, {BUILT_IN, PLUGIN}),
+    "(float[1,1,4,4] x) => (float[A,B,C,D] y) { a, i = MaxPool<kernel_shape=[2,2]>(x) y = Clip(a) }": (
+        CLIP,
+        {BUILT_IN, PLUGIN},
+    ),
+    "(uint32[2] x) => (uint32[2] y) { y = Clip(x) }": (CLIP, {BUILT_IN, PLUGIN}),
     """(float[2] x, bool b) => (float[2] y) { y = If(b) <then_branch = t () => (float[2] v) { v = Clip(x) },
         else_branch = e () => (float[2] w) { w = Abs(x) }> }""": (CLIP, {BUILT_IN, PLUGIN}),
     ATTENTION.replace("TOKENS", "2"): ("as many heads as tokens", {BUILT_IN, PLUGIN}),
