@@ -4,15 +4,17 @@
 # --------------------------------------------------------------------------
 """Runs operators on the OpenVINO EP with hostile values. No value may fail a run whose shapes are right.
 
-This is the evidence for the lists in ``openvino/parallel_models.py``. Run it again for another release of the EP, or
-before you add an operator. It requires Linux, and the EP, built-in or plugin.
+This is the evidence for the lists in ``openvino/parallel_models.py``, and for the operators before a Clip in
+``openvino/unsafe_models.py``: the process terminates if the EP does not convert such an operator. Run it again for
+another release of the EP, or before you add an operator. It requires Linux, and the EP, built-in or plugin.
 
     python backend_parallel_operators.py [OPERATOR ...]
 
-The program runs each operator with each of its types in ranks 1 to 4, with tensors without elements, too. Each
-operator runs in a process of its own, because a value can terminate the process. This terminates a session without the
-backend, too, and returns no wrong value. The program prints a line for each operator, with the types that the EP does
-not compute in parentheses. The exit status is 1 if a value fails a run, or if a later run returns another output.
+The program runs each operator with each of its types in ranks 1 to 4, with tensors without elements, too. It also
+creates a session with a Clip after the operator, if the backend permits this model. Each operator runs in a process of
+its own, because a value can terminate the process. This terminates a session without the backend, too, and returns no
+wrong value. The program prints a line for each operator, with the types that the EP does not compute in parentheses.
+The exit status is 1 if a value fails a run, if a later run returns another output, or if a Clip terminates a process.
 """
 
 from __future__ import annotations
@@ -22,17 +24,20 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 from backend_test_execution_providers import register_openvino_plugin
 from backend_test_models import parsed
 from onnx import ModelProto, TensorProto, helper
+from onnx.shape_inference import infer_shapes
 
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.openvino.model_graph import Graph
 from onnxruntime.backend.openvino.parallel_models import OPERATORS, TYPES, only_shapes_decide
+from onnxruntime.backend.openvino.unsafe_models import clips_unconverted
 from onnxruntime.backend.provider_names import OPENVINO
 
 RUNS = 6  # of each shape
@@ -224,6 +229,19 @@ def attempt(made: ModelProto, variant: Variant, tested: str) -> str:
     return "" if ran else "no shape ran"
 
 
+def attempt_with_clips(made: ModelProto) -> str:
+    """Create a session of a model with a Clip without a limit after each output, if the backend permits it."""
+    clipped = infer_shapes(made)
+    for output in made.graph.output:
+        name = f"clip_{output.name}"
+        clipped.graph.node.append(helper.make_node("Clip", [output.name], [name]))
+        clipped.graph.output.append(helper.make_empty_tensor_value_info(name))
+    if not clips_unconverted(Graph(clipped), None):
+        with suppress(Exception):  # ORT rejects a Clip of bool
+            create(clipped)
+    return ""
+
+
 def main(operators: Sequence[str]) -> int:
     onnxruntime.set_default_logger_severity(4)
     if OPENVINO not in onnxruntime.get_available_providers() and not register_openvino_plugin():
@@ -237,6 +255,7 @@ def main(operators: Sequence[str]) -> int:
         problems = sorted({f"{kind} {result}" for kind, result in found if result not in ("", "CPU", DIED)})
         died = sorted({kind for kind, result in found if result == DIED})
         right = sum(not result for _, result in found)
+        problems += sorted({f"{kind} {result} with a Clip" for kind, result in results(operator, clip=True) if result})
         failed += bool(problems) or not right
         print(
             f"{operator}: {right} right ({' '.join(on_cpu)}) {' '.join([DIED, *died]) if died else ''}",
@@ -246,7 +265,7 @@ def main(operators: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
-def results(operator: str, kinds: Sequence[str] = tuple(NAMES)) -> list[tuple[str, str]]:
+def results(operator: str, kinds: Sequence[str] = tuple(NAMES), clip: bool = False) -> list[tuple[str, str]]:
     """Return the type and the result of each attempt with an operator and one of these types."""
     variants = [(each, kind) for each in VARIANTS[operator] for kind in each.only if kind in kinds]
     attempts = [(build(operator, *each), *each) for each in variants]
@@ -257,7 +276,7 @@ def results(operator: str, kinds: Sequence[str] = tuple(NAMES)) -> list[tuple[st
         if not child:
             signal.alarm(_SECONDS)
             for each in attempts[len(found) :]:
-                result = attempt(*each).replace("\n", " ")[:300]
+                result = attempt_with_clips(each[0]) if clip else attempt(*each).replace("\n", " ")[:300]
                 os.write(writer, f"{result}\n".encode())
             os._exit(0)
         os.close(writer)

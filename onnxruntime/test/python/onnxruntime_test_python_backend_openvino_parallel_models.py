@@ -99,6 +99,9 @@ RUN_EACH_OPERATOR = """if True:
     from onnxruntime.backend.openvino.parallel_models import OPERATORS
 
     for operator in OPERATORS:
+        clipped = {result for _, result in backend_parallel_operators.results(operator, ("float",), clip=True)} - {""}
+        if clipped:
+            print(operator, clipped, "with a Clip")
         for kind in ("float", "bool", "int8"):
             found = {result for _, result in backend_parallel_operators.results(operator, (kind,))} - {"CPU"}
             if found:
@@ -112,7 +115,7 @@ RUN_EACH_OPERATOR = """if True:
 @unittest.skipUnless(hasattr(os, "fork"), "runs each operator in a fork")
 class OperatorsTest(unittest.TestCase):
     def test_no_value_fails_a_run(self) -> None:
-        """One type of each operator. The program tests all types."""
+        """One type of each operator, and a Clip after it. The program tests all types."""
         ran = run_code(RUN_EACH_OPERATOR)  # without sessions, whose threads its forks would lack
         self.assertEqual((ran.returncode, ran.stdout), (0, ""), ran.stderr)
 

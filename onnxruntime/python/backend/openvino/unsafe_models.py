@@ -51,7 +51,7 @@ _NOT_READ = {
     "GRU": (4,),
     "RNN": (4,),
 }
-# Operators that the EP does not convert with each attribute or type.
+# Operators that the EP does not convert with each attribute or type. ``backend_parallel_operators.py`` runs the others.
 _PARTLY = ("Celu", "Dropout", "Mod", "Pad", "Resize", "Split")
 _CONVERTED = OPERATORS.keys() - _PARTLY
 # Types of values that the EP converts in each form.
@@ -291,6 +291,7 @@ def _clips_int64(graph: Graph, node: NodeProto) -> bool:
 
 
 def _constant_not_read(graph: Graph, parts: None) -> str:
+    """Find a constant of uint32 whose values are in a field of numbers."""
     for name, tensor in _constants_in(graph.content):
         has_bytes = tensor.HasField("raw_data") or tensor.data_location == TensorProto.EXTERNAL
         if tensor.data_type == TensorProto.UINT32 and not has_bytes:
@@ -310,7 +311,7 @@ def _constants_in(graph: GraphProto) -> Iterator[tuple[str, TensorProto]]:
             yield from _constants_in(body)
 
 
-def _clips_unconverted(graph: Graph, parts: None) -> str:
+def clips_unconverted(graph: Graph, parts: None) -> str:
     """Find a Clip without a limit that uses a value of a node that the EP may not convert."""
     unconverted = set()
     for name, kind in graph.types.items():
@@ -329,7 +330,7 @@ def _clips_unconverted(graph: Graph, parts: None) -> str:
 
 def _lacks_limit(node: NodeProto) -> bool:
     """Return whether a node is a Clip without a minimum or a maximum."""
-    if node.op_type != "Clip" or node.attribute:  # of an opset before 11
+    if node.op_type != "Clip" or node.attribute:  # before opset 11, the limits are attributes
         return False
     return len(node.input) < 3 or "" in node.input
 
@@ -379,7 +380,7 @@ OF_MODELS = (
         in_memory=False,
     ),
     Structure(
-        _clips_unconverted,
+        clips_unconverted,
         BOTH,
         "has no minimum or no maximum, and follows a node that the EP may not convert. It can terminate the process",
         "Add both limits",

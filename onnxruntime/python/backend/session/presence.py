@@ -61,7 +61,8 @@ def unspecified_plugins() -> list[str]:
     """Return the plugin EPs that a session without ``provider_options`` does not use, and the environment permits."""
     available = onnxruntime.get_available_providers()
     plugins = available[available.index(CPU) + 1 :]
-    return [name for name in plugins if name not in _excluded()]
+    excluded = _excluded()
+    return [name for name in plugins if name not in excluded]
 
 
 def plugin_devices(name: str | None = None) -> list:
