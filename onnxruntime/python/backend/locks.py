@@ -233,6 +233,10 @@ class SessionLock:
                 self._alone.release()
             self.release_dead()
 
+    def calls(self) -> int:
+        """Return how many threads are in a call."""
+        return len(self._running.copy())  # unlike its length, a copy is read under the lock of the dict
+
     def run_for_other_thread(self, function: Callable, *arguments: object) -> None:
         """Call a function in a worker, for a call of another thread. Code in its middle cannot wait for that thread.
 
@@ -273,7 +277,7 @@ class SessionLock:
         if _FREE_THREADED:
             pass_through(self._between)
         pause = 2e-5
-        while self._running.copy():  # unlike its length, a copy is read under the lock of the dict
+        while self.calls():
             check_terminated(options)
             time.sleep(pause)
             pause = min(2 * pause, 1e-3)

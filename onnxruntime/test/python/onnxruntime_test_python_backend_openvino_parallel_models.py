@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import unittest
 from unittest import mock
 
@@ -68,21 +69,42 @@ class OnlyShapesDecideTest(unittest.TestCase):
                     self.assertIs(parallel_models.only_shapes_decide(Graph(parsed(text, "com.microsoft"))), expected)
 
     def test_why_runs_are_serial(self) -> None:
+        fixed = parsed("(float[2] x) => (float[2] y) { y = Neg(x) }")
         permitted, refused = (
             parsed(models, "com.microsoft") for models in (PERMITTED["any values"], REFUSED["a sequence"])
         )
-        for known, model, why in (
-            (True, permitted, "^$"),
-            (True, refused, "shapes"),
-            (False, permitted, "release"),
-            (True, None, "not in ONNX's format"),
+        for known, model, threads, most, why in (
+            (True, fixed, "", sys.maxsize, "^$"),
+            (True, permitted, "", 1, "free_dimension_overrides"),
+            (True, permitted, "3", 3, "^$"),
+            (True, refused, "3", 1, "shapes"),
+            (False, fixed, "3", 1, "release"),
+            (True, None, "3", 1, "not in ONNX's format"),
         ):
             examined = mock.patch.object(parallel_models, "is_known", return_value=known)
-            with self.subTest(why), examined:
+            with self.subTest(why, most=most), examined:
                 content = b"no model" if model is None else model.SerializeToString()
                 session = mock.Mock(**{"get_provider_graph_assignment_info.return_value": []})
                 session.get_inputs.return_value = session.get_outputs.return_value = []
-                self.assertRegex(Origin(content, None).why_serial(session), why)
+                options = session.get_session_options.return_value = onnxruntime.SessionOptions()
+                if threads:
+                    options.add_session_config_entry(f"ep.{OPENVINO.lower()}.num_of_threads", threads)
+                found = Origin(content, None).parallel_runs(session)
+                self.assertEqual(found[0], most)
+                self.assertRegex(found[1], why)
+
+    def test_models_with_free_dimensions(self) -> None:
+        """A free dimension with a size is fixed, and an input without a shape is not."""
+        session = mock.Mock(**{"get_session_options.return_value": onnxruntime.SessionOptions()})
+        text = "(float[N,3] x, float[2] z) => (float[A] y) { y = Abs(z) }"
+        unknown = parsed(text)
+        unknown.graph.input[1].type.tensor_type.ClearField("shape")
+        for model, sizes, expected in (
+            (parsed(text), {}, 1),
+            (parsed(text), {"N": 4}, sys.maxsize),
+            (unknown, {"N": 4}, 1),
+        ):
+            self.assertEqual(parallel_models.most_parallel(session, Graph(model, sizes)), expected)
 
     def test_only_the_listed_inputs_may_vary(self) -> None:
         """Each operator with deciding inputs is refused with one that varies."""

@@ -89,14 +89,22 @@ class InterruptTest(unittest.TestCase):
 @unittest.skipUnless(BUILT_IN or register_openvino_plugin(), f"needs {OPENVINO}, built-in or plugin")
 class OpenVinoTest(unittest.TestCase):
     def test_whether_runs_are_parallel_is_reported(self) -> None:
-        relu, gather = "Y = Relu (X)", "Y = GatherElements (X, X)"
+        fixed, free = (f"(float[{size}] X) => (float[{size}] Y) {{ Y = Relu (X) }}" for size in (2, "N"))
         for text, options, why in (
-            (f"(float[N] X) => (float[N] Y) {{ {relu} }}", {OPENVINO: {}}, "^$"),
-            (f"(int64[N] X) => (int64[N] Y) {{ {gather} }}", {OPENVINO: {}}, "shapes of the inputs"),
-            (f"(float[N] X) => (float[N] Y) {{ {relu} }}", {}, "^$"),
+            (fixed, {OPENVINO: {}}, "^$"),
+            (fixed, {}, "^$"),
+            (free, {OPENVINO: {}}, "free_dimension_overrides"),
+            # The plugin EP ignores the option for the number of its requests.
+            (free, {OPENVINO: {"num_of_threads": 2}}, "^$" if BUILT_IN else "free_dimension_overrides"),
+            ("(int64[N] X) => (int64[N] Y) { Y = GatherElements (X, X) }", {OPENVINO: {}}, "shapes of the inputs"),
         ):
             rep = onnxruntime.backend.prepare(parsed(text), provider_options=options)
-            self.assertRegex(rep.why_serial, why)
+            with self.subTest(text, options=options):
+                self.assertRegex(rep.why_serial, why)
+        rep = onnxruntime.backend.prepare(
+            parsed(free), provider_options={OPENVINO: {}}, free_dimension_overrides={"N": 4}
+        )
+        self.assertEqual(rep.why_serial, "")
 
     def prepare(self, device: dict = DEVICES[0], made=None):
         # In bfloat16, which is a default of OpenVINO, small integers are exact.

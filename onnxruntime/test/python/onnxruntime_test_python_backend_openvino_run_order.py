@@ -42,7 +42,7 @@ class FakeSession(onnxruntime.InferenceSession):
 class OneThreadTest(unittest.TestCase):
     """A session that one thread uses, of a model whose values decide whether a run fails."""
 
-    parallel, two_threads = False, False
+    most, two_threads = 1, False
 
     def setUp(self) -> None:
         self.session = FakeSession()
@@ -51,7 +51,7 @@ class OneThreadTest(unittest.TestCase):
 
     def order_with(self, renew: Callable[[FakeSession], None]) -> RunOrder:
         """Return an order for which runs with the shapes of ``INPUTS`` have succeeded."""
-        self.order = RunOrder(weakref.ref(self.session), renew, lambda session: "" if self.parallel else "serial")
+        self.order = RunOrder(weakref.ref(self.session), renew, lambda session: (self.most, ""))
         self.run_one(self.computed_by)
         if self.two_threads:
             with ThreadPoolExecutor(1) as pool:
@@ -100,7 +100,7 @@ class OneThreadTest(unittest.TestCase):
                         self.assert_replaced()
                     else:
                         self.assertIs(self.run_one(self.computed_by), self.first)
-                        self.assertEqual(self.most_at_once() > 1, self.parallel)
+                        self.assertEqual(self.most_at_once() > 1, self.most > 1)
 
     def test_an_interrupt_hides_no_failed_run(self) -> None:
         for moment in range(200):
@@ -230,7 +230,7 @@ class OneThreadTest(unittest.TestCase):
         self.order_with(fail_once)
         # A parallel run that fails runs again alone, which replaces the inner session first.
         serial = ((self.fail_inside, ValueError), (self.computed_by, RuntimeError))
-        for compute, error in [(self.fail_inside, RuntimeError)] if self.parallel else serial:
+        for compute, error in [(self.fail_inside, RuntimeError)] if self.most > 1 else serial:
             with self.assertRaises(error):
                 self.run_one(compute)
         self.assert_replaced()
@@ -245,7 +245,12 @@ class SerialTest(OneThreadTest):
 class ParallelTest(SerialTest):
     """Runs of a model whose shapes alone decide whether a run fails. A failure of known shapes shows a wrong list."""
 
-    parallel = True
+    most = 9
+
+    def test_the_number_of_parallel_runs(self) -> None:
+        for self.most in (2, 3):
+            self.setUp()
+            self.assertEqual(self.most_at_once(), self.most)
 
     def test_runs_with_other_shapes_are_alone_at_first(self) -> None:
         self.assertEqual(self.most_at_once({"x": onnxruntime.OrtValue.ortvalue_from_numpy(INPUTS["x"])}), 1)
@@ -310,12 +315,12 @@ class ParallelTest(SerialTest):
                 may_end.set()
 
     def test_the_model_is_checked_once_and_not_for_a_single_run(self) -> None:
-        for self.parallel, threads in itertools.product((True, False), (1, 2)):
+        for self.most, threads in itertools.product((9, 1), (1, 2)):
             asked = []
             self.order = RunOrder(
                 weakref.ref(self.session),
                 FakeSession.set_providers,
-                lambda _, asked=asked: asked.append(1) or ("" if self.parallel else "serial"),
+                lambda _, asked=asked: asked.append(1) or (self.most, ""),
             )
             self.run_one(self.computed_by)
             self.assertEqual(asked, [])

@@ -29,7 +29,7 @@ def types_named(names: str) -> frozenset[int]:
 _NUMERIC = types_named("DOUBLE FLOAT FLOAT16 INT32 INT64")
 ONNX = ("", "ai.onnx")  # the names of its domain
 _SHAPES = ("Shape", "Size")
-_UNKNOWN = (0,)  # a shape
+UNKNOWN = (0,)  # a shape
 
 
 class Graph:
@@ -154,7 +154,7 @@ class Parts:
         #: Whether the shape of a value that crosses can differ between runs.
         self.are_dynamic = _are_dynamic([*session.get_inputs(), *session.get_outputs()])
         for name in graph.producers:
-            shape = graph.shapes.get(name, _UNKNOWN)
+            shape = graph.shapes.get(name, UNKNOWN)
             if 0 in shape and self.enters(name):
                 self.are_dynamic = True
 

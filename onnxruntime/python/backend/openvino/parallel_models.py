@@ -11,18 +11,25 @@ Its failure damages no session, but ends parallel runs, as each failure of known
 A value *follows from shapes* if it is computed from constants and from the shapes of other values only. A node computes
 if all of its inputs follow from shapes, because it then computes the same each time. It also computes if its operator
 is in the lists below. Next to the tests, ``backend_parallel_operators.py`` runs each operator with hostile values.
+
+Each run uses an *infer request* of OpenVINO. If all of them are in use, the EP creates one (``InferRequestPool`` in
+``basic_backend.h``). OpenVINO then reads descriptions of outputs (``SyncInferRequest::init_tensor``), while a parallel
+run with other shapes replaces them, and the process can terminate. So if shapes can differ, the number of parallel runs
+is limited to the infer requests that the EP has created with the session.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 
 from onnx import NodeProto
 
 import onnxruntime
 from onnxruntime import InferenceSession
-from onnxruntime.backend.openvino.model_graph import ONNX, Graph, subgraphs, types_named
+from onnxruntime.backend.openvino.model_graph import ONNX, UNKNOWN, Graph, subgraphs, types_named
 from onnxruntime.backend.provider_names import OF_OPENVINO, OPENVINO
+from onnxruntime.backend.session import parts
 
 # The releases of ORT with a built-in EP, and of the plugin EP, for which the lists are valid. Both on the CPU only.
 BUILT_IN, PLUGIN = frozenset({"1.24.1"}), frozenset({"1.8.1"})
@@ -97,9 +104,22 @@ def is_known(session: InferenceSession) -> bool:
         return True
     if onnxruntime.__version__ not in BUILT_IN:
         return False
-    options = session.get_session_options()
-    try:
-        device_type = options.get_session_config_entry(f"ep.{OPENVINO.lower()}.device_type")
-    except RuntimeError:  # no such entry
-        return True
+    device_type = _option_of(session, "device_type", "CPU")
     return re.fullmatch("((AUTO|HETERO|MULTI):)?CPU(,CPU)*", device_type) is not None
+
+
+def most_parallel(session: InferenceSession, graph: Graph) -> int:
+    """Return how many runs of a session can be parallel without a new infer request during a run of other shapes."""
+    for name in graph.inputs:
+        if 0 in graph.shapes.get(name, UNKNOWN):
+            # The built-in EP creates this number (``BasicBackend`` in ``basic_backend.cc``), and the plugin EP one.
+            created = _option_of(session, "num_of_threads", "1")
+            return int(created)
+    return sys.maxsize
+
+
+def _option_of(session: InferenceSession, option: str, default: str) -> str:
+    """Return the text of an option of the built-in EP of a session that the backend created."""
+    options = session.get_session_options()
+    key = f"ep.{OPENVINO.lower()}.{option}"
+    return parts.config_entry(options, key) or default

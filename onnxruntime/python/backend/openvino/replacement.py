@@ -19,6 +19,8 @@ from onnxruntime.backend.openvino.model_graph import Graph, Parts
 from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.backend.session import state
 
+_FIXED = "Set the sizes of all free dimensions with free_dimension_overrides"
+
 
 def cannot_renew(_: InferenceSession) -> NoReturn:
     raise RuntimeError(
@@ -63,20 +65,23 @@ class Origin:
             problem = f"A run failed inside {OPENVINO}, and the session could not be replaced: {error}"
             raise RuntimeError(f"{problem}. Prepare the model again") from error
 
-    def why_serial(self, session: InferenceSession) -> str:
-        """Return why no runs of a session of the model are parallel, ``""`` if runs may be."""
+    def parallel_runs(self, session: InferenceSession) -> tuple[int, str]:
+        """Return how many runs of a session of the model can be parallel, and why only one can be, otherwise ``""``."""
         if not parallel_models.is_known(session):
-            return "the operators are not examined for this release or device of the EP"
+            return 1, "the operators are not examined for this release or device of the EP"
         try:
             graph = self.graph()
         except Exception:  # such as a model in ORT's own format
-            return "the model is not in ONNX's format, or its files have changed"
+            return 1, "the model is not in ONNX's format, or its files have changed"
+        if not parallel_models.only_shapes_decide(graph):
+            return 1, "in this model, not only the shapes of the inputs decide whether a run fails"
         concat = unsafe_models.joined(graph, Parts(graph, session))
         if concat:
-            return f"parallel runs would share memory of inputs of the Concat with the output '{concat}'"
-        if parallel_models.only_shapes_decide(graph):
-            return ""
-        return "in this model, not only the shapes of the inputs decide whether a run fails"
+            return 1, f"parallel runs would share memory of inputs of the Concat with the output '{concat}'"
+        most = parallel_models.most_parallel(session, graph)
+        if most == 1:
+            return 1, f"parallel runs with different shapes can terminate the process. {_FIXED}"
+        return most, ""
 
     def graph(self) -> Graph:
         """Return the graph of the model."""

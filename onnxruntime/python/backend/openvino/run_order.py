@@ -9,6 +9,8 @@ After a run failed inside the OpenVINO EP, the inner session returns wrong value
 the next run replace the inner session, and a run is alone unless it cannot fail. In some models, only the shapes of the
 inputs decide whether a run fails. A run of such a model cannot fail if a run with the same shapes has succeeded. If it
 fails nevertheless, it runs again alone, as do all runs in parallel to it, and all later runs.
+
+The number of parallel runs can be limited (:mod:`.parallel_models`). A run that would exceed it is alone.
 """
 
 from __future__ import annotations
@@ -45,16 +47,17 @@ class RunOrder:
         self,
         session: Callable,
         renew: Callable,
-        why_serial: Callable,
+        parallel_runs: Callable,
     ) -> None:
         """Initialize it with functions that return the session, replace its inner session, and check the model."""
         self._session = session
         self.renew = renew
-        #: Returns why no runs of a session are parallel, ``""`` if runs may be.
-        self.why_serial = why_serial
+        #: Returns how many runs of a session can be parallel, and why only one can be, otherwise ``""``.
+        self.parallel_runs = parallel_runs
         self._lock = SessionLock(side_by_side=True)
         self._only: int | None = None  # the thread of all runs; 0 after the first run of another thread
         self._parallel: set[tuple] | None = None  # the combinations of shapes of runs that may be parallel
+        self._most = 1  # runs that may be parallel
         self._failed: dict[object, object] = {}  # for each failed run, the ``_providers`` of its inner session
 
     def run(
@@ -88,6 +91,8 @@ class RunOrder:
             # No run with these shapes has succeeded, or a run that may be parallel has failed.
             if not parallel or _shapes(feeds) not in parallel:
                 return _MUST_BE_ALONE
+            if self._lock.calls() > self._most:
+                return _MUST_BE_ALONE
 
         try:
             outputs = self._compute(inner, compute, feeds, options)
@@ -110,7 +115,8 @@ class RunOrder:
         if self._only is None:
             self._only = get_ident()
         elif self._only not in (0, get_ident()):
-            self._parallel = None if self.why_serial(session) else set()
+            self._most, _ = self.parallel_runs(session)
+            self._parallel = set() if self._most > 1 else None
             self._only = 0
 
         if self._has_failed(session._providers):

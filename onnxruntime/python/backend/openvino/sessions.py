@@ -53,7 +53,7 @@ def create(
         return create_session()
     origin.created = session._providers
     reference = weakref.ref(session)
-    order = RunOrder(reference, origin.renew, origin.why_serial)
+    order = RunOrder(reference, origin.renew, origin.parallel_runs)
     state.of(session).keep(_PART, lambda: order)
     # A binding before ORT 1.31 does not keep the inner session, which a replacement releases.
     session.io_binding = partial(_io_binding, reference)
@@ -109,11 +109,12 @@ def why_serial(session: InferenceSession) -> str:
     """Return why no runs of a session are parallel, ``""`` if runs may be. Always ``""`` on other EPs."""
     if OF_OPENVINO.isdisjoint(session.get_providers()):
         return ""
-    return order_of(session).why_serial(session)
+    _, why = order_of(session).parallel_runs(session)
+    return why
 
 
-def _of_the_caller(_: InferenceSession) -> str:
-    return "the application created the session"
+def _of_the_caller(_: InferenceSession) -> tuple[int, str]:
+    return 1, "the application created the session"
 
 
 def _io_binding(session: weakref.ref[InferenceSession]) -> IOBinding:
