@@ -6,7 +6,7 @@
 
 onnxruntime-openvino 1.24.1.
 
-In this backend: prepare refuses such a model on OpenVINO, see openvino/unsafe_models.py.
+In this backend: prepare refuses such a model on OpenVINO, see openvino/fusions.py.
 """
 
 import numpy as np

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from backend_openvino_graph_builder import FLOATS, NUMPY, Builder, T, Value, fits, sizes_in_model
 from onnx import helper
@@ -59,6 +61,20 @@ def reshape(b: Builder, v: Value) -> None:
         b.add("Reshape", [v.name, b.integers(-1)], v._replace(shape=(f"flat_{v.shape}",)))
 
 
+def reshape_with_ones(b: Builder, v: Value) -> None:
+    """A Reshape to other sizes, with dimensions of size 1."""
+    if not v.shape or any(type(size) is str for size in v.shape):
+        return
+    elements = math.prod(v.shape)
+    factor = b.draw.choice([size for size in range(1, elements + 1) if elements % size == 0])
+    shape = [factor, elements // factor]
+    for _ in range(b.draw.randrange(3)):
+        shape.insert(b.draw.randint(0, len(shape)), 1)
+    if elements == 1 and b.draw.random() < 0.3:
+        shape = []
+    b.add("Reshape", [v.name, b.integers(*shape)], v._replace(shape=tuple(shape)))
+
+
 def unsqueeze_squeeze(b: Builder, v: Value) -> None:
     axis = b.draw.randint(0, len(v.shape))
     wide = v._replace(shape=(*v.shape[:axis], 1, *v.shape[axis:]))
@@ -74,8 +90,11 @@ def flatten(b: Builder, v: Value) -> None:
 
 def transpose(b: Builder, v: Value) -> None:
     order = list(range(len(v.shape)))
-    if b.draw.random() < 0.5:
+    choice = b.draw.random()
+    if choice < 0.3:
         order.reverse()
+    elif choice < 0.6:
+        b.draw.shuffle(order)
     b.add("Transpose", [v.name], v._replace(shape=tuple(v.shape[i] for i in order)), perm=order) if order else None
 
 
@@ -221,8 +240,24 @@ def comparison(b: Builder, v: Value) -> None:
 
 
 def reduction(b: Builder, v: Value) -> None:
-    if v.kind in FLOATS and v.shape:
-        b.add("ReduceMax", [v.name, b.integers(0)], v._replace(shape=(1, *v.shape[1:])), keepdims=1)
+    if v.kind not in FLOATS or not v.shape:
+        return
+    rank = len(v.shape)
+    reduced = b.draw.sample(range(rank), b.draw.randint(1, rank))
+    keeps = b.draw.randrange(2)
+    shape = [1 if axis in reduced else size for axis, size in enumerate(v.shape) if keeps or axis not in reduced]
+    axes = [axis - b.draw.choice((0, rank)) for axis in reduced]
+    operator = b.draw.choice(("ReduceMax", "ReduceMin", "ReduceMean"))
+    b.add(operator, [v.name, b.integers(*axes)], v._replace(shape=tuple(shape)), keepdims=keeps)
+
+
+def product(b: Builder, v: Value) -> None:
+    """A MatMul with a matrix of zeros and one one, so that its values are those of its input."""
+    if v.kind != T.FLOAT or len(v.shape) < 2 or type(v.shape[-1]) is str:
+        return
+    matrix = np.zeros((v.shape[-1], b.draw.choice((1, 2))), np.float32)
+    matrix[0] = 1
+    b.add("MatMul", [v.name, b.constant(matrix)], v._replace(shape=(*v.shape[:-1], matrix.shape[1])))
 
 
 def reduction_of_nothing(b: Builder, v: Value) -> None:
@@ -235,6 +270,15 @@ def sizes(b: Builder, v: Value) -> None:
         b.add("Shape", [v.name], Value("", T.INT64, (len(v.shape),), 0, 12))
     else:
         b.add("Size", [v.name], Value("", T.INT64, (), 0, 2000))
+
+
+def gather_added(b: Builder, v: Value) -> None:
+    """A Gather from a dimension that an Unsqueeze adds."""
+    wide = b.add("Unsqueeze", [v.name, b.integers(0)], v._replace(shape=(1, *v.shape)))
+    if b.draw.random() < 0.5:
+        b.add("Gather", [wide.name, b.integers(0)], wide, axis=0)
+    else:
+        b.add("Gather", [wide.name, b.constant(np.array(0, np.int64))], v, axis=0)
 
 
 def gather(b: Builder, v: Value) -> None:
@@ -381,5 +425,19 @@ MAKE = (
     *(identity, cast, cast, cast_and_back, cast_like, cast_like, reshape, unsqueeze_squeeze, flatten, transpose),
     *(dropout, variadic, variadic, concat, slices, split, where, expand, tile, neutral, logic, pad, clip),
     *(activation, activation, binary, comparison, reduction, reduction_of_nothing, sizes, gather, on_the_cpu, branch),
-    *(with_given, non_zero, negation, loop, scan, of_microsoft, of_microsoft, celu),
+    *(
+        reshape_with_ones,
+        reshape_with_ones,
+        reduction,
+        product,
+        gather_added,
+        with_given,
+        non_zero,
+        negation,
+        loop,
+        scan,
+        of_microsoft,
+        of_microsoft,
+        celu,
+    ),
 )

@@ -55,7 +55,9 @@ def random_graph(seed: int) -> Graph:
     b = Builder(draw)
     kinds = [T.FLOAT] * 6 + [*FLOATS, *INTEGERS, T.BOOL]
     kind = draw.choice(kinds)
-    shape = draw.choice((("N",), ("N", 4), (2, "N"), ("N", "M"), (3,), (2, 3), (1, 2, 3), (1000,), (2, 3, 4, 5), ()))
+    shape = draw.choice(
+        (("N",), ("N", 4), (2, "N"), ("N", "M"), (3,), (2, 3), (1, 2, 3), (2, 3, 1), (1, 1), (1000,), (2, 3, 4, 5), ())
+    )
     for number in range(draw.choice((1, 1, 2, 2, 3))):
         if number and draw.random() < 0.4:
             kind = draw.choice(kinds)

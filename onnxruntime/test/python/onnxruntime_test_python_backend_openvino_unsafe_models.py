@@ -29,6 +29,7 @@ from onnxruntime.backend.openvino.unsafe_models import BUILT_IN, OF_MODELS, OF_P
 
 NOT_READ, COPY, ONE_INPUT = "may not be read", "is a copy, with a cast", "has one input"
 CLIP = "follows a node that the EP may not convert"
+SECOND = "repeats a second dimension of size 1"
 TILE, SCALAR, ABS = "has repeats that are not constant", "expands a scalar", "is an output of Concat"
 IDENTITIES = """<then_branch = t () => (float[N] v) { v = Identity(x) }, else_branch = e () => (float[N] w) {
     w = Identity(x) }>"""
@@ -83,19 +84,13 @@ REFUSED = {
     "(float[2] x) => (float[2] y) { z = Neg(x) s = Sum(z) y = Neg(s) }": (ONE_INPUT, {BUILT_IN}),
     "(float[2] x) => (float[2] y, float[2] z) { y = Mean(x) z = Add(x, x) }": (ONE_INPUT, {BUILT_IN}),
     "(float[1,2,3,4] x, int64[4] r) => (float[A,B,C,D] y) { y = Tile(x, r) }": (TILE, {BUILT_IN, PLUGIN}),
+    "(float[N,1,2,3] x) => (float[A,B,C,D] y) <int64[4] r = {1,2,1,2}> { y = Tile(x, r) }": (SECOND, {PLUGIN}),
+    "(float[2,1,3,N,4] x) => (float[A,B,C,D,E] y) { r = Shape(x) y = Tile(x, r) }": (SECOND, {PLUGIN}),
     "(float x) => (float y) <int64[0] e = {}> { y = Expand(x, e) }": (SCALAR, {BUILT_IN, PLUGIN}),
     "(float x) => (float y) { s = Shape(x) y = Expand(x, s) }": (SCALAR, {BUILT_IN, PLUGIN}),
     "(int8 x) => (int64[0] y) { y = Shape(x) }": ("is the shape of a scalar", {BUILT_IN}),
     "(float[2] x) => (int64[0] y) { z = Size(x) y = Shape(z) }": ("is the shape of a scalar", {BUILT_IN}),
     "(float[2] x) => (float[4] y, float[4] z) { y = Concat<axis=0>(x, x) z = Abs(y) }": (ABS, {BUILT_IN, PLUGIN}),
-    "(float[2] x) => (float[1] y) <int64[1] a = {0}> { z = Concat<axis=0>(x, x) y = ReduceMax(z, a) }": (
-        "reduces the axis of a Concat",
-        {BUILT_IN},
-    ),
-    "(float[2,3] x) => (float[A,B,C] y) <int64[1] a={0}, int64[1] u={2}> { z = Unsqueeze(x, u) y = ReduceMax(z, a) }": (
-        "before one of size 1",
-        {BUILT_IN, PLUGIN},
-    ),
     "(int64[2] x) => (int64[2] y) { y = Clip(x) }": ("clips int64", {BUILT_IN}),
     f"(float[2] x) => (float[2] y) <int64 n = {{2}}, bool b = {{1}}> {{ {LOOP} y = Clip(z) }}": (
         CLIP,
@@ -123,7 +118,6 @@ PERMITTED = (
     "(float[2] x) => (float[2] y) { y = Mean(x) }",
     ATTENTION.replace("TOKENS", "3"),
     ATTENTION.replace("TOKENS", "N"),
-    "(float[2,1] x) => (float[4] y) <int64[1] a = {1}> { z = Concat<axis=0>(x, x) y = ReduceMax<keepdims=0>(z, a) }",
     "(float[2] x) => (float[2] y) { y = Cast<to=1>(x) }",
     "(float[N] x) => (float[A] y) { z = Relu(x) y = Cast<to=1>(z) }",
     "(float[N] x) => (int32[A] y) { y = Cast<to=6>(x) }",
@@ -140,10 +134,18 @@ PERMITTED = (
     "(float[2] x) => (float[2] y) { y = Max(x, x) }",
     "(float[1,2] x, int64[2] r) => (float[A,B] y) { y = Tile(x, r) }",
     "(float[1,2,3,4] x) => (float[A,B,C,D] y) <int64[4] r = {1,1,1,2}> { y = Tile(x, r) }",
+    *(
+        f"(float[{shape}] x) => (float[A,B,C,D] y) <int64[4] r = {repeats}> {{ y = Tile(x, r) }}"
+        for shape, repeats in (
+            ("2,1,2,3", "{1,2,1,2}"),
+            ("N,M,2,3", "{1,2,1,2}"),
+            ("N,1,2,3", "{2,1,2,2}"),
+            ("N,1,2,3", "{2,2,1,1}"),
+        )
+    ),
     "(float[2] x) => (float[2,2] y) <int64[2] e = {2,2}> { y = Expand(x, e) }",
     "(float[2] x) => (float[A] y) <int64[1] e = {-1}> { z = Reshape(x, e) s = Shape(z) y = Expand(z, s) }",
     "(float[2] x) => (float[4] y, float[4] z) { y = Concat<axis=0>(x, x) z = Neg(y) }",
-    "(float[2,3] x) => (float[A,B,C] y) <int64[1] a={1}, int64[1] u={0}> { z = Unsqueeze(x, u) y = ReduceMax(z, a) }",
     "(int64[2] x) => (int64[2] y) <int64 l = {0}, int64 h = {9}> { y = Clip(x, l, h) }",
     "(float[2] x) => (float[2] y) { a = Abs(x) y = Clip(a) }",
     "(float[2] x) => (float[2] y) <float l = {0}, float h = {9}> { a = Celu(x) y = Clip(a, l, h) }",

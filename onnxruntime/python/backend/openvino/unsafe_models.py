@@ -13,16 +13,14 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto
 
-from onnxruntime.backend.openvino import copies
-from onnxruntime.backend.openvino.copies import COPIES, REDUCE, SUBGRAPHS
+from onnxruntime.backend.openvino import copies, fusions
+from onnxruntime.backend.openvino.copies import COPIES, SUBGRAPHS
 from onnxruntime.backend.openvino.model_graph import (
     ONNX,
     Graph,
     Parts,
-    attribute_of,
     names_in,
     subgraphs,
     types_named,
@@ -237,6 +235,17 @@ def _has_repeats(graph: Graph, node: NodeProto) -> bool:
     return len(graph.shapes.get(node.input[0], _UNKNOWN)) >= 4
 
 
+def _tiles_second(graph: Graph, node: NodeProto) -> bool:
+    """Return whether a Tile of a dynamic shape repeats a second dimension of size 1, and a later one."""
+    if node.op_type != "Tile":
+        return False
+    shape = graph.shapes.get(node.input[0], _UNKNOWN)
+    if len(shape) < 4 or shape[1] != 1 or 0 not in shape:
+        return False
+    numbers = graph.numbers.get(node.input[1])
+    return numbers is None or (numbers[1] > 1 and max(numbers[2:]) > 1)
+
+
 def _expands_scalar(graph: Graph, node: NodeProto) -> bool:
     if node.op_type != "Expand" or node.output[0] not in graph.producers:
         return False
@@ -245,45 +254,6 @@ def _expands_scalar(graph: Graph, node: NodeProto) -> bool:
 
 def _is_shape_of_scalar(graph: Graph, node: NodeProto) -> bool:
     return node.op_type == "Shape" and graph.shapes.get(node.input[0]) == []
-
-
-def _reduces_concat(graph: Graph, node: NodeProto) -> bool:
-    """Return whether a node reduces the axis along which a Concat joins."""
-    producer = graph.producer(node)
-    if node.op_type not in REDUCE or producer is None or producer.op_type != "Concat":
-        return False
-    joined = attribute_of(producer, "axis")
-    rank = len(graph.shapes.get(producer.output[0], _UNKNOWN))
-    reduced = {axis % rank for axis in _axes(graph, node)}
-    return not reduced or joined % rank in reduced
-
-
-def _reduces_unsqueeze(graph: Graph, node: NodeProto) -> bool:
-    """Return whether a node reduces a dimension, and keeps it, before one of size 1 that another node adds."""
-    producer = graph.producer(node)
-    if node.op_type not in REDUCE or producer is None or not attribute_of(node, "keepdims", 1):
-        return False
-    added = _axes(graph, producer)
-    if producer.op_type == "Reshape":
-        added = [axis for axis, size in enumerate(added) if size == 1]
-    elif producer.op_type != "Unsqueeze":
-        return False
-    reduced = _axes(graph, node)
-    if not added or not reduced:
-        return False
-    rank = len(graph.shapes.get(producer.output[0], _UNKNOWN))
-    return min(axis % rank for axis in reduced) < max(axis % rank for axis in added)
-
-
-def _axes(graph: Graph, node: NodeProto) -> list[int]:
-    """Return the axes of a node, from its attribute or its second input. For a Reshape, this is the shape."""
-    for attribute in node.attribute:
-        if attribute.name == "axes":
-            return list(attribute.ints)
-    if len(node.input) < 2:
-        return []
-    numbers = graph.numbers.get(node.input[1], np.empty(0))
-    return numbers.ravel().astype(int).tolist()
 
 
 def _clips_int64(graph: Graph, node: NodeProto) -> bool:
@@ -354,6 +324,13 @@ OF_MODELS = (
         "Make the repeats an initializer",
     ),
     Structure(
+        partial(_first, _tiles_second),
+        (PLUGIN,),
+        "repeats a second dimension of size 1, and a later one. The EP returns wrong values",
+        "Use two Tile nodes, or fix the shape",
+        in_memory=False,
+    ),
+    Structure(
         partial(_first, _expands_scalar),
         BOTH,
         "expands a scalar to a scalar. The EP terminates the process, or returns another shape",
@@ -366,18 +343,52 @@ OF_MODELS = (
         "Remove the node",
     ),
     Structure(
-        partial(_first, _reduces_concat),
+        partial(fusions.find, fusions.reduces_concat),
         (BUILT_IN,),
         "reduces the axis of a Concat. The EP returns another shape",
         "Reduce the inputs of the Concat before it",
         in_memory=False,
     ),
     Structure(
-        partial(_first, _reduces_unsqueeze),
+        partial(fusions.find, fusions.reduces_added),
         BOTH,
-        "reduces a dimension before one of size 1, which an Unsqueeze or Reshape adds. The EP returns another shape",
-        "Reduce before the other node, or with keepdims=0",
+        "reduces after an Unsqueeze or Reshape that adds a dimension of size 1. The EP returns another shape",
+        "Reduce before the other node",
         in_memory=False,
+    ),
+    Structure(
+        partial(fusions.find, fusions.reduces_reshaped),
+        (BUILT_IN,),
+        "reduces after a Reshape that adds a dimension of size 1, and changes others. The EP returns another shape",
+        "Use two Reshape nodes, and reduce between them",
+        in_memory=False,
+    ),
+    Structure(
+        partial(fusions.find, fusions.reduces_again),
+        (BUILT_IN,),
+        "repeats a reduction with a negative axis. The EP returns another shape",
+        "Use one node with all axes",
+        in_memory=False,
+    ),
+    Structure(
+        partial(fusions.find, fusions.moves_one),
+        BOTH,
+        "is next to a node that removes dimensions or moves one of size 1. The EP returns another shape",
+        "Use keepdims=1 in the reduction",
+        in_memory=False,
+    ),
+    Structure(
+        partial(fusions.find, fusions.gathers_added),
+        BOTH,
+        "gathers from a dimension that an Unsqueeze adds. The EP returns another shape",
+        "Replace the node by Expand",
+        in_memory=False,
+    ),
+    Structure(
+        partial(fusions.find, fusions.reshapes_to_scalar),
+        (PLUGIN,),
+        "reshapes a value to a scalar, and the model has a product of matrices. The EP terminates the process",
+        "Use Squeeze in place of Reshape",
     ),
     Structure(
         clips_unconverted,

@@ -1,0 +1,232 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Finds pairs of nodes that the OpenVINO EP fuses or exchanges, and whose output then has another shape.
+
+Optimizers remove nodes that only copy. So such nodes can be between the two nodes of a pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from onnx import NodeProto
+
+from onnxruntime.backend.openvino import copies
+from onnxruntime.backend.openvino.copies import COPIES, REDUCE
+from onnxruntime.backend.openvino.model_graph import Graph, attribute_of, with_inner
+
+# Nodes between a pair. Without a limit, the time would be quadratic in the length of a chain of copies.
+_MOST = 100
+_PRODUCTS = ("Einsum", "Gemm", "MatMul")
+
+
+def find(
+    is_fused: Callable[[Graph, NodeProto, NodeProto], bool],
+    graph: Graph,
+    parts: None,
+) -> str:
+    """Find a node that is the second one of a pair, also in subgraphs."""
+    nodes = list(with_inner(graph.nodes))
+    producers = {}
+    for node in nodes:
+        for name in node.output:
+            producers[name] = node
+
+    for node in nodes:
+        for first in _before(graph, producers, node):
+            if is_fused(graph, first, node):
+                return f"the {node.op_type} node with the output '{node.output[0]}'"
+    return ""
+
+
+def _before(graph: Graph, producers: dict[str, NodeProto], node: NodeProto) -> Iterator[NodeProto]:
+    """Return the nodes that can compute the first input of a node if optimizers remove others."""
+    waiting = list(node.input[:1])
+    for _ in range(_MOST):
+        if not waiting:
+            return
+        first = producers.get(waiting.pop())
+        if first is None:
+            continue
+        yield first
+        if first.op_type in COPIES and not _joins(first):
+            waiting += copies.sources(graph, first)
+
+
+def _joins(node: NodeProto) -> bool:
+    return node.op_type == "Concat" and len(node.input) > 1
+
+
+def reduces_concat(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
+    """Return whether a node reduces only the axis along which a Concat joins."""
+    if node.op_type not in ("ReduceMax", "ReduceMin"):
+        return False
+    if not _joins(first):
+        return False
+    axes = _axes(graph, node)
+    shape = graph.shapes.get(first.output[0])
+    is_next = first.output[0] == node.input[0]
+    if not is_next or not axes or not shape:
+        return True
+    joined = attribute_of(first, "axis")
+    return _normal([joined], shape) == _normal(axes, shape)
+
+
+def reduces_added(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
+    """Return whether a node reduces a tensor to which an Unsqueeze or a Reshape adds a dimension of size 1."""
+    if node.op_type not in REDUCE:
+        return False
+    if first.op_type not in ("Unsqueeze", "Reshape"):
+        return False
+    axes = _axes(graph, node)
+    shape = graph.shapes.get(node.input[0])
+    if axes is None or not shape:
+        return True
+    if not axes:
+        return False
+
+    last = -1
+    for axis, size in enumerate(shape):
+        if size == 1:
+            last = axis
+    if min(_normal(axes, shape)) > last:
+        return False
+    return _keeps(node) or min(axes) < 0
+
+
+def reduces_reshaped(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
+    """Return whether a Reshape before a reduction adds a dimension of size 1, and also changes other dimensions."""
+    if node.op_type not in REDUCE or first.op_type != "Reshape":
+        return False
+    before = _fixed(graph, first.input[0])
+    after = _fixed(graph, first.output[0])
+    if not before or not after:
+        return False
+    is_added = after.count(1) > before.count(1)
+    return is_added and _others(before) != _others(after)
+
+
+def reduces_again(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
+    """Return whether a node with a negative axis repeats a reduction, and both remove the dimensions."""
+    if node.op_type not in REDUCE or first.op_type != node.op_type:
+        return False
+    if _keeps(first) or _keeps(node):
+        return False
+    axes = _axes(graph, node)
+    return axes is None or min(axes, default=0) < 0
+
+
+def moves_one(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
+    """Return whether a node moves a dimension of size 1, and the other one reduces and removes dimensions."""
+    if _removes(first):
+        return _moves_after(graph, node)
+    if _removes(node):
+        return _moves_before(graph, first, node)
+    return False
+
+
+def _moves_after(graph: Graph, node: NodeProto) -> bool:
+    """Return whether a node only moves dimensions of size 1."""
+    if node.op_type not in ("Flatten", "Reshape", "Transpose"):
+        return False
+    before = _fixed(graph, node.input[0])
+    after = _fixed(graph, node.output[0])
+    if before == after or len(before) != len(after):
+        return False
+    return _others(before) == _others(after)
+
+
+def _moves_before(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
+    """Return whether a Transpose only moves dimensions of size 1 among those that a reduction does not remove."""
+    if first.op_type != "Transpose":
+        return False
+    shape = graph.shapes.get(first.input[0])
+    axes = _axes(graph, node)
+    if axes is None or not shape:
+        return axes is None
+    if graph.shapes.get(node.input[0]) != graph.shapes.get(first.output[0]):
+        return False
+
+    order = list(reversed(range(len(shape))))
+    for attribute in first.attribute:
+        order = list(attribute.ints)
+    reduced = _normal(axes, shape)
+    kept = []
+    others = []
+    for after, before in enumerate(order):
+        if after in reduced:
+            continue
+        kept.append(before)
+        if shape[before] != 1:
+            others.append(before)
+    return kept != sorted(kept) and others == sorted(others)
+
+
+def gathers_added(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
+    """Return whether a node gathers from a dimension that an Unsqueeze adds to a tensor of dynamic shape."""
+    if node.op_type != "Gather" or first.op_type != "Unsqueeze":
+        return False
+    indices = graph.shapes.get(node.input[1])
+    if indices == []:
+        return False
+    added = _axes(graph, first)
+    shape = graph.shapes.get(node.input[0])
+    if not added or not shape:
+        return True
+    if 0 not in shape:
+        return False
+    gathered = attribute_of(node, "axis")
+    return _normal([gathered], shape) <= _normal(added, shape)
+
+
+def reshapes_to_scalar(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
+    """Return whether a node reshapes a value to a scalar in a graph with a product of matrices."""
+    shape = graph.shapes.get(node.output[0])
+    if shape != [] or node.output[0] in graph.from_shapes:
+        return False
+    squeezes = node.op_type == "Squeeze" and first.op_type == "Reshape"
+    if node.op_type != "Reshape" and not squeezes:
+        return False
+    return any(other.op_type in _PRODUCTS for other in with_inner(graph.nodes))
+
+
+def _removes(node: NodeProto) -> bool:
+    """Return whether a node reduces dimensions, and removes them."""
+    return node.op_type.startswith("Reduce") and not _keeps(node)
+
+
+def _keeps(node: NodeProto) -> bool:
+    return bool(attribute_of(node, "keepdims", 1))
+
+
+def _fixed(graph: Graph, name: str) -> list[int]:
+    """Return the shape of a value, ``[]`` if it is not known or can differ between runs."""
+    shape = graph.shapes.get(name, [])
+    if 0 in shape:
+        return []
+    return shape
+
+
+def _others(shape: list[int]) -> list[int]:
+    """Return the sizes that are not 1."""
+    return [size for size in shape if size != 1]
+
+
+def _normal(axes: list[int], shape: list[int]) -> set[int]:
+    """Return axes that are not negative."""
+    return {axis % len(shape) for axis in axes}
+
+
+def _axes(graph: Graph, node: NodeProto) -> list[int] | None:
+    """Return the axes of a node, from its attribute or its second input; ``None`` if they are not known."""
+    for attribute in node.attribute:
+        if attribute.name == "axes":
+            return list(attribute.ints)
+    if len(node.input) < 2 or not node.input[1]:
+        return []
+    numbers = graph.numbers.get(node.input[1])
+    if numbers is None:
+        return None
+    return numbers.ravel().astype(int).tolist()

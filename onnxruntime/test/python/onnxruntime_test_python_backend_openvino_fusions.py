@@ -1,0 +1,171 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of pairs of nodes that OpenVINO fuses or exchanges, and whose output then has another shape."""
+
+from __future__ import annotations
+
+import unittest
+
+import numpy as np
+from backend_test_execution_providers import CPU, OPENVINO, register_openvino_plugin
+from backend_test_models import parsed
+from onnx import ModelProto
+
+import onnxruntime
+from onnxruntime.backend.openvino import unsafe_models
+from onnxruntime.backend.openvino.model_graph import Graph
+from onnxruntime.backend.openvino.model_outline import outline
+from onnxruntime.backend.openvino.unsafe_models import BUILT_IN, OF_MODELS, PLUGIN
+
+IS_BUILT_IN = OPENVINO in onnxruntime.get_available_providers()
+BOTH = {BUILT_IN, PLUGIN}
+CONCAT, ADDED, RESHAPED = "axis of a Concat", "after an Unsqueeze or Reshape", "and changes others"
+AGAIN, MOVED = "repeats a reduction", "removes dimensions or moves one of size 1"
+GATHERED, SCALAR = "gathers from a dimension", "reshapes a value to a scalar"
+# Axes, shapes, and indices, which each model has.
+CONSTANTS = """int64[1] p = {0}, int64[1] q = {1}, int64[1] r = {2}, int64[1] m = {-1}, int64[1] n = {-2},
+    int64[2] pp = {0,0}, int64[2] pq = {0,1}, int64[2] s13 = {1,3}, int64[2] s31 = {3,1}, int64[3] s123 = {1,2,3},
+    int64[3] s213 = {2,1,3}, int64[3] s231 = {2,3,1}, int64[4] s1122 = {1,1,2,2}, int64[0] none = {},
+    int64 zero = {0}, bool t = {1}"""
+BRANCHES = """y = If(b) <then_branch = t () => (float[A,B] v) { c = Concat<axis=0>(x, x) v = ReduceMin(c, p) },
+    else_branch = e () => (float[A,B] w) { w = Abs(x) }>"""
+# By inputs and nodes, the structure, and the forms of the EP for which the model is refused.
+REFUSED = {
+    "(float[2,3] x) { c = Concat<axis=0>(x, x) y = ReduceMax<keepdims=0>(c, p) }": (CONCAT, {BUILT_IN}),
+    "(float[2,3] x) { c = Concat<axis=1>(x, x) y = ReduceMin(c, m) }": (CONCAT, {BUILT_IN}),
+    "(float[2,3] x) { c = Concat<axis=0>(x, x) d = Dropout(c) y = ReduceMax(d, p) }": (CONCAT, {BUILT_IN}),
+    "(float[2,3] x) { c = Concat<axis=0>(x, x) d = Where(t, c, c) y = ReduceMax(d, p) }": (CONCAT, {BUILT_IN}),
+    "(float[2,3] x) { c = Concat<axis=0>(x, x) d = Concat<axis=1>(c) y = ReduceMax(d, p) }": (CONCAT, {BUILT_IN}),
+    f"(float[2,3] x, bool b) {{ {BRANCHES} }}": (CONCAT, {BUILT_IN}),
+    "(float[2,3] x) { u = Unsqueeze(x, r) y = ReduceSum(u, p) }": (ADDED, BOTH),
+    "(float[2,3] x) { u = Unsqueeze(x, r) y = ReduceL2<keepdims=0>(u, n) }": (ADDED, BOTH),
+    "(float[2,3] x) { u = Unsqueeze(x, r) d = Dropout(u) y = ReduceMean(d, p) }": (ADDED, BOTH),
+    "(float[2,3] x) { u = Unsqueeze(x, r) d = Transpose<perm=[1,0,2]>(u) y = ReduceMean(d, q) }": (ADDED, BOTH),
+    "(float[2,3] x) { u = Reshape(x, s231) y = ReduceProd(u, p) }": (ADDED, BOTH),
+    "(float[4] x) { u = Reshape(x, s1122) y = ReduceSum(u, r) }": (RESHAPED, {BUILT_IN}),
+    "(float[6] x) { u = Reshape(x, s213) y = ReduceMax<keepdims=0>(u, r) }": (RESHAPED, {BUILT_IN}),
+    "(float[2,3,4] x) { a = ReduceMean<keepdims=0>(x, m) y = ReduceMean<keepdims=0>(a, m) }": (AGAIN, {BUILT_IN}),
+    "(float[N,3,4] x) { a = ReduceSum<keepdims=0>(x, q) d = Dropout(a) y = ReduceSum<keepdims=0>(d, n) }": (
+        AGAIN,
+        {BUILT_IN},
+    ),
+    "(float[1,2,3] x) { a = ReduceMean<keepdims=0>(x, q) y = Reshape(a, s31) }": (MOVED, BOTH),
+    "(float[N,3,1] x) { a = ReduceSumSquare<keepdims=0>(x, p) y = Transpose(a) }": (MOVED, BOTH),
+    "(float[4,4,1] x) { a = ReduceMean<keepdims=0>(x, p) y = Flatten<axis=0>(a) }": (MOVED, BOTH),
+    "(float[2,3,1] x) { a = Transpose<perm=[0,2,1]>(x) y = ReduceMax<keepdims=0>(a, p) }": (MOVED, BOTH),
+    "(float[2,3,1] x) { a = Transpose(x) y = ReduceSum<keepdims=0>(a, r) }": (MOVED, BOTH),
+    "(float[N,M] x) { u = Unsqueeze(x, p) y = Gather<axis=0>(u, p) }": (GATHERED, BOTH),
+    "(float[N,M] x) { u = Unsqueeze(x, r) d = Identity(u) y = Gather<axis=2>(d, pp) }": (GATHERED, BOTH),
+}
+PERMITTED = (
+    "(float[2,3] x) { c = Concat<axis=0>(x, x) y = ReduceMax(c, q) }",
+    "(float[2,3] x) { c = Concat<axis=0>(x, x) y = ReduceMax(c, pq) }",
+    "(float[2,3] x) { c = Concat<axis=0>(x, x) y = ReduceSum(c, p) }",
+    "(float[2,3] x) { c = Concat<axis=0>(x) y = ReduceMax(c, p) }",
+    "(float[2,3] x) { c = Concat<axis=0>(x, x) d = Relu(c) y = ReduceMax(d, p) }",
+    "(float[2,3] x) { u = Unsqueeze(x, p) y = ReduceSum(u, q) }",
+    "(float[2,3] x) { u = Unsqueeze(x, r) y = ReduceSum<keepdims=0>(u, p) }",
+    "(float[2,3] x) { u = Unsqueeze(x, r) y = ReduceSum(u) }",
+    "(float[2,3] x) { u = Unsqueeze(x, r) d = Relu(u) y = ReduceSum(d, p) }",
+    "(float[2,3] x) { u = Reshape(x, s123) y = ReduceMax(u, m) }",
+    "(float[2,3,4] x) { a = ReduceMean<keepdims=0>(x, r) y = ReduceMean<keepdims=0>(a, q) }",
+    "(float[2,3,4] x) { a = ReduceMean(x, m) y = ReduceMean<keepdims=0>(a, n) }",
+    "(float[2,3,4] x) { a = ReduceMax<keepdims=0>(x, m) y = ReduceSum<keepdims=0>(a, m) }",
+    "(float[1,2,3] x) { a = ReduceMean<keepdims=0>(x, q) y = Reshape(a, s13) }",
+    "(float[2,2,3] x) { a = ReduceMean<keepdims=0>(x, q) y = Transpose(a) }",
+    "(float[1,2,3] x) { a = Transpose<perm=[0,2,1]>(x) y = ReduceMean<keepdims=0>(a, q) }",
+    "(float[2,3,4] x) { a = Transpose(x) y = ReduceMean<keepdims=0>(a, q) }",
+    "(float[2,3] x) { u = Unsqueeze(x, p) y = Gather<axis=0>(u, p) }",
+    "(float[N,M] x) { u = Unsqueeze(x, p) y = Gather<axis=0>(u, zero) }",
+    "(float[N,M] x) { u = Unsqueeze(x, p) y = Gather<axis=1>(u, p) }",
+)
+# The plugin EP terminates the process when it compiles these models.
+TO_SCALARS = (
+    "(float[1,3] x, float[3,1] z) { a = MatMul(x, z) y = Reshape(a, none) }",
+    "(float[1,3] x, float[3,1] z) { a = Gemm(x, z) b = Neg(a) c = Reshape(b, q) y = Squeeze(c, p) }",
+)
+
+
+def model_of(text: str) -> ModelProto:
+    inputs, nodes = text.split(" {", 1)
+    made = parsed(f"{inputs} => (float y) <{CONSTANTS}> {{{nodes}")
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    return made
+
+
+def problem_of(made: ModelProto, form: str) -> str:
+    return unsafe_models.problem(OF_MODELS, form, True, Graph(outline(made.SerializeToString())))
+
+
+class FusionsTest(unittest.TestCase):
+    def test_refused(self) -> None:
+        for text, (expected, forms) in REFUSED.items():
+            for form in BOTH:
+                with self.subTest(text, form=form):
+                    found = problem_of(model_of(text), form)
+                    self.assertEqual(expected in found, form in forms, found)
+
+    def test_permitted(self) -> None:
+        for text in PERMITTED:
+            for form in BOTH:
+                with self.subTest(text, form=form):
+                    self.assertEqual(problem_of(model_of(text), form), "")
+
+    def test_a_scalar_after_a_product_of_matrices(self) -> None:
+        for text in TO_SCALARS:
+            self.assertIn(SCALAR, problem_of(model_of(text), PLUGIN))
+            self.assertEqual(problem_of(model_of(text), BUILT_IN), "")
+        for text in (
+            "(float[1,3] x, float[3,1] z) { a = MatMul(x, z) y = Squeeze(a) }",
+            "(float[1,3] x, float[3,1] z) { a = MatMul(x, z) y = Reshape(a, q) }",
+            "(float[1,1] x, float[1,1] z) { a = Add(x, z) y = Reshape(a, none) }",
+        ):
+            self.assertEqual(problem_of(model_of(text), PLUGIN), "")
+
+    def test_a_long_chain_of_copies(self) -> None:
+        """The time to check a model is linear in its nodes."""
+        chain = " ".join(f"v{k + 1} = Reshape(v{k}, s13)" for k in range(3000))
+        text = f"(float[1,3] x) {{ v0 = Identity(x) {chain} y = ReduceSum(v3000, m) }}"
+        self.assertEqual(problem_of(model_of(text), BUILT_IN), "")
+
+
+@unittest.skipUnless(IS_BUILT_IN or register_openvino_plugin(), f"needs {OPENVINO}, built-in or plugin")
+class OpenVinoTest(unittest.TestCase):
+    """The EP itself, without the backend."""
+
+    def is_right(self, text: str) -> bool:
+        made = model_of(text).SerializeToString()
+        options = onnxruntime.SessionOptions()
+        if IS_BUILT_IN:
+            options.add_provider(OPENVINO, {})
+        else:
+            devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == OPENVINO]
+            options.add_provider_for_devices(devices[:1], {})
+        oracle = onnxruntime.InferenceSession(made, providers=[CPU])
+        feeds = {}
+        for node in oracle.get_inputs():
+            shape = [2 if type(size) is str else size for size in node.shape]
+            feeds[node.name] = np.array(True) if "bool" in node.type else np.ones(shape, np.float32)
+        (expected,) = oracle.run(None, feeds)
+        try:
+            (output,) = onnxruntime.InferenceSession(made, options).run(None, feeds)
+        except Exception:  # some pairs also fail
+            return False
+        return output.shape == expected.shape
+
+    def test_refused(self) -> None:
+        form = BUILT_IN if IS_BUILT_IN else PLUGIN
+        for text, (_, forms) in REFUSED.items():
+            with self.subTest(text):
+                self.assertEqual(self.is_right(text), form not in forms)
+
+    def test_permitted(self) -> None:
+        for text in PERMITTED:
+            with self.subTest(text):
+                self.assertTrue(self.is_right(text))
+
+
+if __name__ == "__main__":
+    unittest.main()
