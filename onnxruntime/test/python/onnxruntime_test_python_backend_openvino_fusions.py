@@ -55,6 +55,9 @@ REFUSED = {
     "(float[N,3,1] x) { a = ReduceSumSquare<keepdims=0>(x, p) y = Transpose(a) }": (MOVED, BOTH),
     "(float[4,4,1] x) { a = ReduceMean<keepdims=0>(x, p) y = Flatten<axis=0>(a) }": (MOVED, BOTH),
     "(float[2,3,1] x) { a = Transpose<perm=[0,2,1]>(x) y = ReduceMax<keepdims=0>(a, p) }": (MOVED, BOTH),
+    "(float[2,3,1] x) { a = Transpose<perm=[0,2,1]>(x) d = Add(a, a) y = ReduceMax<keepdims=0>(d, p) }": (MOVED, BOTH),
+    """(float[N,1,M,2] x) { a = Transpose<perm=[3,2,0,1]>(x) d, i = TopK<axis=2>(a, q)
+        c = Transpose<perm=[2,1,3,0]>(d) y = ReduceMean<keepdims=0>(c, m) }""": (MOVED, BOTH),
     "(float[2,3,1] x) { a = Transpose(x) y = ReduceSum<keepdims=0>(a, r) }": (MOVED, BOTH),
     "(float[N,M] x) { u = Unsqueeze(x, p) y = Gather<axis=0>(u, p) }": (GATHERED, BOTH),
     "(float[N,M] x) { u = Unsqueeze(x, r) d = Identity(u) y = Gather<axis=2>(d, pp) }": (GATHERED, BOTH),

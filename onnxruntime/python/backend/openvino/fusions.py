@@ -28,17 +28,25 @@ def find(
     parts: None,
 ) -> str:
     """Find a node that is the second one of a pair, also in subgraphs."""
-    nodes = list(with_inner(graph.nodes))
-    producers = {}
-    for node in nodes:
-        for name in node.output:
-            producers[name] = node
-
-    for node in nodes:
+    producers = _producers(graph)
+    for node in with_inner(graph.nodes):
         for first in _before(graph, producers, node):
             if is_fused(graph, first, node):
-                return f"the {node.op_type} node with the output '{node.output[0]}'"
+                return _named(node)
     return ""
+
+
+def _producers(graph: Graph) -> dict[str, NodeProto]:
+    """Return the node that computes each value, also in subgraphs."""
+    producers = {}
+    for node in with_inner(graph.nodes):
+        for name in node.output:
+            producers[name] = node
+    return producers
+
+
+def _named(node: NodeProto) -> str:
+    return f"the {node.op_type} node with the output '{node.output[0]}'"
 
 
 def _before(graph: Graph, producers: dict[str, NodeProto], node: NodeProto) -> Iterator[NodeProto]:
@@ -118,18 +126,23 @@ def reduces_again(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
     return axes is None or min(axes, default=0) < 0
 
 
-def moves_one(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
-    """Return whether a node moves a dimension of size 1, and the other one reduces and removes dimensions."""
-    if _removes(first):
-        return _moves_after(graph, node)
-    if _removes(node):
-        return _moves_before(graph, first, node)
-    return False
+def moves_one(graph: Graph, parts: None) -> str:
+    """Find a node that moves a dimension of size 1 after a reduction that removes others, or such a reduction."""
+    moved = find(_moves_after, graph, parts)
+    if moved:
+        return moved
+    producers = _producers(graph)
+    for node in with_inner(graph.nodes):
+        if _removes(node) and _is_moved(graph, producers, node):
+            return _named(node)
+    return ""
 
 
-def _moves_after(graph: Graph, node: NodeProto) -> bool:
-    """Return whether a node only moves dimensions of size 1."""
+def _moves_after(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
+    """Return whether a node only moves dimensions of size 1 of a reduced tensor."""
     if node.op_type not in ("Flatten", "Reshape", "Transpose"):
+        return False
+    if not _removes(first):
         return False
     before = _fixed(graph, node.input[0])
     after = _fixed(graph, node.output[0])
@@ -138,28 +151,51 @@ def _moves_after(graph: Graph, node: NodeProto) -> bool:
     return _others(before) == _others(after)
 
 
-def _moves_before(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
-    """Return whether a Transpose only moves dimensions of size 1 among those that a reduction does not remove."""
-    if first.op_type != "Transpose":
-        return False
-    shape = graph.shapes.get(first.input[0])
-    axes = _axes(graph, node)
-    if axes is None or not shape:
-        return axes is None
-    if graph.shapes.get(node.input[0]) != graph.shapes.get(first.output[0]):
-        return False
+def _is_moved(graph: Graph, producers: dict[str, NodeProto], node: NodeProto) -> bool:
+    """Return whether Transpose nodes move only dimensions of size 1 among those that a reduction does not remove.
 
-    order = list(reversed(range(len(shape))))
-    for attribute in first.attribute:
-        order = list(attribute.ints)
+    The EP exchanges a Transpose and the nodes after it. So other nodes of the same rank can be between the two.
+    """
+    shape = graph.shapes.get(node.input[0], [])
+    rank = len(shape)
+    order = list(range(rank))
+    waiting = [(node.input[0], order)]
+    for _ in range(_MOST):
+        if not waiting:
+            return False
+        name, order = waiting.pop()
+        first = producers.get(name)
+        if first is None:
+            continue
+        if first.op_type == "Transpose":
+            permutation = list(reversed(range(rank)))
+            for attribute in first.attribute:
+                permutation = list(attribute.ints)
+
+            order = [permutation[axis] for axis in order]
+            reduced = _axes(graph, node)
+            if _moves_kept(reduced, shape, order):
+                return True
+
+        for source in first.input:
+            known = graph.shapes.get(source, [])
+            if len(known) == rank:
+                waiting.append((source, order))
+    return False
+
+
+def _moves_kept(axes: list[int] | None, shape: list[int], order: list[int]) -> bool:
+    """Return whether an order of axes may move only sizes of 1 among those that are not reduced."""
+    if axes is None:
+        return True
     reduced = _normal(axes, shape)
     kept = []
     others = []
-    for after, before in enumerate(order):
-        if after in reduced:
+    for axis, before in enumerate(order):
+        if axis in reduced:
             continue
         kept.append(before)
-        if shape[before] != 1:
+        if shape[axis] > 1:  # not 0, since onnx does not infer all sizes that the EP infers
             others.append(before)
     return kept != sorted(kept) and others == sorted(others)
 
@@ -194,7 +230,9 @@ def reshapes_to_scalar(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
 
 def _removes(node: NodeProto) -> bool:
     """Return whether a node reduces dimensions, and removes them."""
-    return node.op_type.startswith("Reduce") and not _keeps(node)
+    if not node.op_type.startswith("Reduce"):
+        return False
+    return not _keeps(node)
 
 
 def _keeps(node: NodeProto) -> bool:

@@ -371,7 +371,7 @@ OF_MODELS = (
         in_memory=False,
     ),
     Structure(
-        partial(fusions.find, fusions.moves_one),
+        fusions.moves_one,
         BOTH,
         "is next to a node that removes dimensions or moves one of size 1. The EP returns another shape",
         "Use keepdims=1 in the reduction",
