@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Finds pairs of nodes that the OpenVINO EP fuses or exchanges, and whose output then has another shape.
+"""Finds pairs of nodes that the OpenVINO EP fuses or exchanges, with another shape or wrong values as the result.
 
 Optimizers remove nodes that only copy. So such nodes can be between the two nodes of a pair.
 """
@@ -10,19 +10,21 @@ Optimizers remove nodes that only copy. So such nodes can be between the two nod
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from onnx import NodeProto
 
 from onnxruntime.backend.openvino import copies
 from onnxruntime.backend.openvino.copies import COPIES, REDUCE
 from onnxruntime.backend.openvino.model_graph import Graph, attribute_of, with_inner
+from onnxruntime.backend.openvino.structures import BOTH, BUILT_IN, PLUGIN, Structure
 
 # Nodes between a pair. Without a limit, the time would be quadratic in the length of a chain of copies.
 _MOST = 100
 _PRODUCTS = ("Einsum", "Gemm", "MatMul")
 
 
-def find(
+def _find(
     is_fused: Callable[[Graph, NodeProto, NodeProto], bool],
     graph: Graph,
     parts: None,
@@ -67,7 +69,7 @@ def _joins(node: NodeProto) -> bool:
     return node.op_type == "Concat" and len(node.input) > 1
 
 
-def reduces_concat(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
+def _reduces_concat(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
     """Return whether a node reduces only the axis along which a Concat joins."""
     if node.op_type not in ("ReduceMax", "ReduceMin"):
         return False
@@ -82,7 +84,7 @@ def reduces_concat(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
     return _normal([joined], shape) == _normal(axes, shape)
 
 
-def reduces_added(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
+def _reduces_added(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
     """Return whether a node reduces a tensor to which an Unsqueeze or a Reshape adds a dimension of size 1."""
     if node.op_type not in REDUCE:
         return False
@@ -104,7 +106,7 @@ def reduces_added(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
     return _keeps(node) or min(axes) < 0
 
 
-def reduces_reshaped(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
+def _reduces_reshaped(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
     """Return whether a Reshape before a reduction adds a dimension of size 1, and also changes other dimensions."""
     if node.op_type not in REDUCE or first.op_type != "Reshape":
         return False
@@ -116,7 +118,7 @@ def reduces_reshaped(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
     return is_added and _others(before) != _others(after)
 
 
-def reduces_again(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
+def _reduces_again(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
     """Return whether a node with a negative axis repeats a reduction, and both remove the dimensions."""
     if node.op_type not in REDUCE or first.op_type != node.op_type:
         return False
@@ -126,9 +128,9 @@ def reduces_again(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
     return axes is None or min(axes, default=0) < 0
 
 
-def moves_one(graph: Graph, parts: None) -> str:
+def _moves_one(graph: Graph, parts: None) -> str:
     """Find a node that moves a dimension of size 1 after a reduction that removes others, or such a reduction."""
-    moved = find(_moves_after, graph, parts)
+    moved = _find(_moves_after, graph, parts)
     if moved:
         return moved
     producers = _producers(graph)
@@ -200,7 +202,7 @@ def _moves_kept(axes: list[int] | None, shape: list[int], order: list[int]) -> b
     return kept != sorted(kept) and others == sorted(others)
 
 
-def gathers_added(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
+def _gathers_added(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
     """Return whether a node gathers from a dimension that an Unsqueeze adds to a tensor of dynamic shape."""
     if node.op_type != "Gather" or first.op_type != "Unsqueeze":
         return False
@@ -217,7 +219,20 @@ def gathers_added(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
     return _normal([gathered], shape) <= _normal(added, shape)
 
 
-def reshapes_to_scalar(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
+def _gathers_joined(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
+    """Return whether a node gathers from a Concat that joins a tensor of one element."""
+    if node.op_type != "Gather" or not _joins(first):
+        return False
+    if node.output[0] in graph.from_shapes:
+        return False
+    for name in first.input:
+        shape = graph.shapes.get(name, [])
+        if shape and max(shape) == min(shape) == 1:
+            return True
+    return False
+
+
+def _reshapes_to_scalar(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
     """Return whether a node reshapes a value to a scalar in a graph with a product of matrices."""
     shape = graph.shapes.get(node.output[0])
     if shape != [] or node.output[0] in graph.from_shapes:
@@ -268,3 +283,61 @@ def _axes(graph: Graph, node: NodeProto) -> list[int] | None:
     if numbers is None:
         return None
     return numbers.ravel().astype(int).tolist()
+
+
+STRUCTURES = (
+    Structure(
+        partial(_find, _reduces_concat),
+        (BUILT_IN,),
+        "reduces the axis of a Concat. The EP returns another shape",
+        "Reduce the inputs of the Concat before it",
+        in_memory=False,
+    ),
+    Structure(
+        partial(_find, _reduces_added),
+        BOTH,
+        "reduces after an Unsqueeze or Reshape that adds a dimension of size 1. The EP returns another shape",
+        "Reduce before the other node",
+        in_memory=False,
+    ),
+    Structure(
+        partial(_find, _reduces_reshaped),
+        (BUILT_IN,),
+        "reduces after a Reshape that adds a dimension of size 1, and changes others. The EP returns another shape",
+        "Use two Reshape nodes, and reduce between them",
+        in_memory=False,
+    ),
+    Structure(
+        partial(_find, _reduces_again),
+        (BUILT_IN,),
+        "repeats a reduction with a negative axis. The EP returns another shape",
+        "Use one node with all axes",
+        in_memory=False,
+    ),
+    Structure(
+        _moves_one,
+        BOTH,
+        "is next to a node that removes dimensions or moves one of size 1. The EP returns another shape",
+        "Use keepdims=1 in the reduction",
+        in_memory=False,
+    ),
+    Structure(
+        partial(_find, _gathers_added),
+        BOTH,
+        "gathers from a dimension that an Unsqueeze adds. The EP returns another shape",
+        "Replace the node by Expand",
+        in_memory=False,
+    ),
+    Structure(
+        partial(_find, _gathers_joined),
+        BOTH,
+        "gathers from a Concat with an input of one element. The EP returns memory that was not written",
+        "Use Slice in place of Gather",
+    ),
+    Structure(
+        partial(_find, _reshapes_to_scalar),
+        (PLUGIN,),
+        "reshapes a value to a scalar, and the model has a product of matrices. The EP terminates the process",
+        "Use Squeeze in place of Reshape",
+    ),
+)

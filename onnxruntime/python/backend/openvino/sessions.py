@@ -22,6 +22,7 @@ from onnxruntime.backend.openvino import parallel_models, unsafe_models
 from onnxruntime.backend.openvino.model_graph import Parts
 from onnxruntime.backend.openvino.replacement import Origin, cannot_renew
 from onnxruntime.backend.openvino.run_order import RunOrder
+from onnxruntime.backend.openvino.structures import FORMS
 from onnxruntime.backend.provider_names import OF_OPENVINO, OPENVINO
 from onnxruntime.backend.session import parts, state
 
@@ -79,7 +80,7 @@ def _create_checked(
     """Create a session, and return it with the reason why the EP is not right for the model, ``""`` if it is right."""
     names = OF_OPENVINO.intersection(permit.providers)
     kind = permit.kinds[min(names)]
-    form = unsafe_models.FORMS[kind]
+    form = FORMS[kind]
     try:
         graph = origin.graph()
         problem = unsafe_models.problem(unsafe_models.OF_MODELS, form, True, graph)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
 
 from onnx import GraphProto, NodeProto, TensorProto
 
@@ -27,11 +26,7 @@ from onnxruntime.backend.openvino.model_graph import (
     with_inner,
 )
 from onnxruntime.backend.openvino.parallel_models import OPERATORS
-
-# The examined releases, which are those of parallel_models.py.
-BUILT_IN, PLUGIN = "onnxruntime-openvino 1.24.1", "onnxruntime-ep-openvino 1.8.1"
-FORMS = {"built-in": BUILT_IN, "plugin": PLUGIN}
-BOTH = (BUILT_IN, PLUGIN)
+from onnxruntime.backend.openvino.structures import BOTH, BUILT_IN, PLUGIN, Structure
 
 _UNKNOWN = (0,) * 8  # a shape
 _LOOPS = SUBGRAPHS - {"If"}
@@ -54,17 +49,6 @@ _PARTLY = ("Celu", "Dropout", "Mod", "Pad", "Resize", "Split")
 _CONVERTED = OPERATORS.keys() - _PARTLY
 # Types of values that the EP converts in each form.
 _TYPES = types_named("FLOAT FLOAT16 DOUBLE BOOL INT8 INT32 INT64 UINT8")
-
-
-class Structure(NamedTuple):
-    """A structure of a model that is refused."""
-
-    # Returns where a graph has it, such as "the output 'y'", or "".
-    find: Callable[[Graph, Parts | None], str]
-    forms: tuple[str, ...]  # the forms of the EP that have the defect, in their examined release
-    effect: str
-    step: str
-    in_memory: bool = True  # whether the defect concerns memory. Then it is refused for other releases, too
 
 
 def problem(
@@ -343,54 +327,6 @@ OF_MODELS = (
         "Remove the node",
     ),
     Structure(
-        partial(fusions.find, fusions.reduces_concat),
-        (BUILT_IN,),
-        "reduces the axis of a Concat. The EP returns another shape",
-        "Reduce the inputs of the Concat before it",
-        in_memory=False,
-    ),
-    Structure(
-        partial(fusions.find, fusions.reduces_added),
-        BOTH,
-        "reduces after an Unsqueeze or Reshape that adds a dimension of size 1. The EP returns another shape",
-        "Reduce before the other node",
-        in_memory=False,
-    ),
-    Structure(
-        partial(fusions.find, fusions.reduces_reshaped),
-        (BUILT_IN,),
-        "reduces after a Reshape that adds a dimension of size 1, and changes others. The EP returns another shape",
-        "Use two Reshape nodes, and reduce between them",
-        in_memory=False,
-    ),
-    Structure(
-        partial(fusions.find, fusions.reduces_again),
-        (BUILT_IN,),
-        "repeats a reduction with a negative axis. The EP returns another shape",
-        "Use one node with all axes",
-        in_memory=False,
-    ),
-    Structure(
-        fusions.moves_one,
-        BOTH,
-        "is next to a node that removes dimensions or moves one of size 1. The EP returns another shape",
-        "Use keepdims=1 in the reduction",
-        in_memory=False,
-    ),
-    Structure(
-        partial(fusions.find, fusions.gathers_added),
-        BOTH,
-        "gathers from a dimension that an Unsqueeze adds. The EP returns another shape",
-        "Replace the node by Expand",
-        in_memory=False,
-    ),
-    Structure(
-        partial(fusions.find, fusions.reshapes_to_scalar),
-        (PLUGIN,),
-        "reshapes a value to a scalar, and the model has a product of matrices. The EP terminates the process",
-        "Use Squeeze in place of Reshape",
-    ),
-    Structure(
         clips_unconverted,
         BOTH,
         "has no minimum or no maximum, and follows a node that the EP may not convert. It can terminate the process",
@@ -410,6 +346,7 @@ OF_MODELS = (
         "Add both limits",
         in_memory=False,
     ),
+    *fusions.STRUCTURES,
 )
 #: The structures that depend on the parts that the EP compiles.
 OF_PARTS = (
