@@ -26,11 +26,16 @@ AGAIN, MOVED = "repeats a reduction", "removes dimensions or moves one of size 1
 GATHERED, JOINED, SCALAR = "gathers from a dimension", "gathers from a Concat", "reshapes a value to a scalar"
 # Axes, shapes, and indices, which each model has.
 CONSTANTS = """int64[1] p = {0}, int64[1] q = {1}, int64[1] r = {2}, int64[1] m = {-1}, int64[1] n = {-2},
-    int64[2] pp = {0,0}, int64[2] pq = {0,1}, int64[2] s13 = {1,3}, int64[2] s31 = {3,1}, int64[3] s123 = {1,2,3},
-    int64[3] s213 = {2,1,3}, int64[3] s231 = {2,3,1}, int64[4] s1122 = {1,1,2,2}, int64[0] none = {},
+    int64[2] pp = {0,0}, int64[2] pq = {0,1}, int64[2] s13 = {1,3}, int64[2] s31 = {3,1}, int64[3] s122 = {1,2,2},
+    int64[3] s123 = {1,2,3}, int64[3] s131 = {1,3,1}, int64[3] s213 = {2,1,3}, int64[3] s231 = {2,3,1},
+    int64[4] s1122 = {1,1,2,2}, int64[0] none = {},
     int64 zero = {0}, bool t = {1}"""
 BRANCHES = """y = If(b) <then_branch = t () => (float[A,B] v) { c = Concat<axis=0>(x, x) v = ReduceMin(c, p) },
     else_branch = e () => (float[A,B] w) { w = Abs(x) }>"""
+WITH_UNSQUEEZE = (
+    "c = Concat<axis=0>(x, x) v = ReduceMin(c, p)",
+    "z = Constant<value_ints=[0]>() c = Unsqueeze(x, r) v = ReduceSum(c, z)",
+)
 # By inputs and nodes, the structure, and the forms of the EP for which the model is refused.
 REFUSED = {
     "(float[2,3] x) { c = Concat<axis=0>(x, x) y = ReduceMax<keepdims=0>(c, p) }": (CONCAT, {BUILT_IN}),
@@ -38,7 +43,12 @@ REFUSED = {
     "(float[2,3] x) { c = Concat<axis=0>(x, x) d = Dropout(c) y = ReduceMax(d, p) }": (CONCAT, {BUILT_IN}),
     "(float[2,3] x) { c = Concat<axis=0>(x, x) d = Where(t, c, c) y = ReduceMax(d, p) }": (CONCAT, {BUILT_IN}),
     "(float[2,3] x) { c = Concat<axis=0>(x, x) d = Concat<axis=1>(c) y = ReduceMax(d, p) }": (CONCAT, {BUILT_IN}),
+    "(float[2,3] x) { c = Concat<axis=0>(x, x) d = Transpose(c) y = ReduceMax<keepdims=0>(d, q) }": (
+        CONCAT,
+        {BUILT_IN},
+    ),
     f"(float[2,3] x, bool b) {{ {BRANCHES} }}": (CONCAT, {BUILT_IN}),
+    f"(float[2,3] x, bool b) {{ {BRANCHES.replace(*WITH_UNSQUEEZE)} }}": (ADDED, BOTH),
     "(float[2,3] x) { u = Unsqueeze(x, r) y = ReduceSum(u, p) }": (ADDED, BOTH),
     "(float[2,3] x) { u = Unsqueeze(x, r) y = ReduceL2<keepdims=0>(u, n) }": (ADDED, BOTH),
     "(float[2,3] x) { u = Unsqueeze(x, r) d = Dropout(u) y = ReduceMean(d, p) }": (ADDED, BOTH),
@@ -58,6 +68,8 @@ REFUSED = {
     "(float[2,3,1] x) { a = Transpose<perm=[0,2,1]>(x) d = Add(a, a) y = ReduceMax<keepdims=0>(d, p) }": (MOVED, BOTH),
     """(float[N,1,M,2] x) { a = Transpose<perm=[3,2,0,1]>(x) d, i = TopK<axis=2>(a, q)
         c = Transpose<perm=[2,1,3,0]>(d) y = ReduceMean<keepdims=0>(c, m) }""": (MOVED, BOTH),
+    """(float[2,3,1] x) { a = Transpose<perm=[0,2,1]>(x) c = Transpose<perm=[1,2,0]>(a)
+        y = ReduceMean<keepdims=0>(c, r) }""": (MOVED, BOTH),
     "(float[2,3,1] x) { a = Transpose(x) y = ReduceSum<keepdims=0>(a, r) }": (MOVED, BOTH),
     "(float[N,M] x) { u = Unsqueeze(x, p) y = Gather<axis=0>(u, p) }": (GATHERED, BOTH),
     "(float[N,M] x) { u = Unsqueeze(x, r) d = Identity(u) y = Gather<axis=2>(d, pp) }": (GATHERED, BOTH),
@@ -69,17 +81,22 @@ PERMITTED = (
     "(float[2,3] x) { c = Concat<axis=0>(x, x) y = ReduceMax(c, pq) }",
     "(float[2,3] x) { c = Concat<axis=0>(x, x) y = ReduceSum(c, p) }",
     "(float[2,3] x) { c = Concat<axis=0>(x) y = ReduceMax(c, p) }",
+    "(float[2,3] x) { c = Concat<axis=0>(x, x) d = Concat<axis=1>(c, c) y = ReduceMax(d, p) }",
     "(float[2,3] x) { c = Concat<axis=0>(x, x) d = Relu(c) y = ReduceMax(d, p) }",
     "(float[2,3] x) { u = Unsqueeze(x, p) y = ReduceSum(u, q) }",
     "(float[2,3] x) { u = Unsqueeze(x, r) y = ReduceSum<keepdims=0>(u, p) }",
     "(float[2,3] x) { u = Unsqueeze(x, r) y = ReduceSum(u) }",
     "(float[2,3] x) { u = Unsqueeze(x, r) d = Relu(u) y = ReduceSum(d, p) }",
     "(float[2,3] x) { u = Reshape(x, s123) y = ReduceMax(u, m) }",
+    "(float[1,4] x) { u = Reshape(x, s122) y = ReduceSum(u, m) }",
     "(float[2,3,4] x) { a = ReduceMean<keepdims=0>(x, r) y = ReduceMean<keepdims=0>(a, q) }",
     "(float[2,3,4] x) { a = ReduceMean(x, m) y = ReduceMean<keepdims=0>(a, n) }",
+    "(float[2,3,4] x) { a = ReduceMean<keepdims=0>(x, m) y = ReduceMean(a, m) }",
     "(float[2,3,4] x) { a = ReduceMax<keepdims=0>(x, m) y = ReduceSum<keepdims=0>(a, m) }",
     "(float[1,2,3] x) { a = ReduceMean<keepdims=0>(x, q) y = Reshape(a, s13) }",
+    "(float[1,2,3] x) { a = ReduceMean<keepdims=0>(x, q) y = Reshape(a, s131) }",
     "(float[2,2,3] x) { a = ReduceMean<keepdims=0>(x, q) y = Transpose(a) }",
+    "(float[1,2,3,1] x) { a = Transpose<perm=[3,1,2,0]>(x) c = Squeeze(a, p) y = ReduceMean<keepdims=0>(c, q) }",
     "(float[1,2,3] x) { a = Transpose<perm=[0,2,1]>(x) y = ReduceMean<keepdims=0>(a, q) }",
     "(float[2,3,4] x) { a = Transpose(x) y = ReduceMean<keepdims=0>(a, q) }",
     "(float[2,3] x) { u = Unsqueeze(x, p) y = Gather<axis=0>(u, p) }",
@@ -87,6 +104,7 @@ PERMITTED = (
     "(float[N,M] x) { u = Unsqueeze(x, p) y = Gather<axis=1>(u, p) }",
     "(float[2] x) { c = Concat<axis=0>(x, x) y = Gather(c, pq) }",
     "(float[1] x) { c = Concat<axis=0>(x, x) y = Slice(c, p, q, p) }",
+    "(float[1,3] x) { c = Concat<axis=0>(x, x) y = Gather(c, p) }",
     "(float[1,3] x) { s = Shape(x) c = Gather(s, p) d = Concat<axis=0>(c, q) i = Gather(d, p) y = Expand(x, i) }",
 )
 # The plugin EP terminates the process when it compiles these models.
@@ -129,6 +147,8 @@ class FusionsTest(unittest.TestCase):
             "(float[1,3] x, float[3,1] z) { a = MatMul(x, z) y = Squeeze(a) }",
             "(float[1,3] x, float[3,1] z) { a = MatMul(x, z) y = Reshape(a, q) }",
             "(float[1,1] x, float[1,1] z) { a = Add(x, z) y = Reshape(a, none) }",
+            """(float[1,3] x, float[3,1] z) { a = MatMul(x, z) s = Shape(x) i = Gather(s, p) k = Reshape(i, none)
+                c = Cast<to=1>(k) y = Add(a, c) }""",
         ):
             self.assertEqual(problem_of(model_of(text), PLUGIN), "")
 
