@@ -28,8 +28,8 @@ GATHERED, JOINED, SCALAR = "gathers from a dimension", "gathers from a Concat", 
 CONSTANTS = """int64[1] p = {0}, int64[1] q = {1}, int64[1] r = {2}, int64[1] m = {-1}, int64[1] n = {-2},
     int64[2] pp = {0,0}, int64[2] pq = {0,1}, int64[2] s13 = {1,3}, int64[2] s31 = {3,1}, int64[3] s122 = {1,2,2},
     int64[3] s123 = {1,2,3}, int64[3] s131 = {1,3,1}, int64[3] s213 = {2,1,3}, int64[3] s231 = {2,3,1},
-    int64[4] s1122 = {1,1,2,2}, int64[0] none = {},
-    int64 zero = {0}, bool t = {1}"""
+    int64[4] s1122 = {1,1,2,2}, int64[2] s16 = {1,6}, int64[2] flat1 = {-1,1}, int64[3] s11f = {1,1,-1},
+    int64[0] none = {}, int64 zero = {0}, bool t = {1}"""
 BRANCHES = """y = If(b) <then_branch = t () => (float[A,B] v) { c = Concat<axis=0>(x, x) v = ReduceMin(c, p) },
     else_branch = e () => (float[A,B] w) { w = Abs(x) }>"""
 WITH_UNSQUEEZE = (
@@ -63,6 +63,9 @@ REFUSED = {
     ),
     "(float[1,2,3] x) { a = ReduceMean<keepdims=0>(x, q) y = Reshape(a, s31) }": (MOVED, BOTH),
     "(float[N,3,1] x) { a = ReduceSumSquare<keepdims=0>(x, p) y = Transpose(a) }": (MOVED, BOTH),
+    "(float[2,2,3] x) { a = ReduceMax<keepdims=0>(x, p) y = Reshape(a, s16) }": (MOVED, BOTH),
+    "(float[A,B,C] x) { a = ReduceMean<keepdims=0>(x, q) y = Reshape(a, flat1) }": (MOVED, BOTH),
+    "(float[2,2,3,2,2] x) { a = ReduceMean<keepdims=0>(x, pq) y = Reshape(a, s11f) }": (MOVED, BOTH),
     "(float[4,4,1] x) { a = ReduceMean<keepdims=0>(x, p) y = Flatten<axis=0>(a) }": (MOVED, BOTH),
     "(float[2,3,1] x) { a = Transpose<perm=[0,2,1]>(x) y = ReduceMax<keepdims=0>(a, p) }": (MOVED, BOTH),
     "(float[2,3,1] x) { a = Transpose<perm=[0,2,1]>(x) d = Add(a, a) y = ReduceMax<keepdims=0>(d, p) }": (MOVED, BOTH),
@@ -95,6 +98,9 @@ PERMITTED = (
     "(float[2,3,4] x) { a = ReduceMax<keepdims=0>(x, m) y = ReduceSum<keepdims=0>(a, m) }",
     "(float[1,2,3] x) { a = ReduceMean<keepdims=0>(x, q) y = Reshape(a, s13) }",
     "(float[1,2,3] x) { a = ReduceMean<keepdims=0>(x, q) y = Reshape(a, s131) }",
+    "(float[2,1,3] x) { a = ReduceMean<keepdims=0>(x, p) y = Reshape(a, s31) }",
+    "(float[2,2,3,2] x) { a = ReduceMean<keepdims=0>(x, p) y = Reshape(a, s11f) }",
+    "(float[N,2] x) { a = ReduceMean<keepdims=0>(x, q) y = Reshape(a, m) }",
     "(float[2,2,3] x) { a = ReduceMean<keepdims=0>(x, q) y = Transpose(a) }",
     "(float[1,2,3,1] x) { a = Transpose<perm=[3,1,2,0]>(x) c = Squeeze(a, p) y = ReduceMean<keepdims=0>(c, q) }",
     "(float[1,2,3] x) { a = Transpose<perm=[0,2,1]>(x) y = ReduceMean<keepdims=0>(a, q) }",

@@ -141,16 +141,28 @@ def _moves_one(graph: Graph, parts: None) -> str:
 
 
 def _moves_after(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
-    """Return whether a node only moves dimensions of size 1 of a reduced tensor."""
+    """Return whether a node reshapes a reduced tensor to sizes of 1, except for one, at the axes that were reduced."""
     if node.op_type not in ("Flatten", "Reshape", "Transpose"):
         return False
     if not _removes(first):
         return False
-    before = _fixed(graph, node.input[0])
-    after = _fixed(graph, node.output[0])
-    if before == after or len(before) != len(after):
+    source = graph.shapes.get(first.input[0], [])
+    before = graph.shapes.get(node.input[0], [])
+    after = graph.shapes.get(node.output[0], [])
+    if len(before) != len(after) or len(after) < 2:
         return False
-    return _others(before) == _others(after)
+    if before == after and 0 not in after:
+        return False
+
+    axes = _axes(graph, first)
+    if axes is None or not source:
+        return 1 in after
+    reduced = _normal(axes, source)
+    others = []
+    for axis, size in enumerate(after):
+        if size != 1 or axis not in reduced:
+            others.append(axis)
+    return len(others) < 2
 
 
 def _is_moved(graph: Graph, producers: dict[str, NodeProto], node: NodeProto) -> bool:
