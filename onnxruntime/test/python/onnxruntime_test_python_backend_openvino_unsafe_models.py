@@ -29,6 +29,7 @@ from onnxruntime.backend.openvino.unsafe_models import BUILT_IN, OF_MODELS, OF_P
 
 NOT_READ, COPY, ONE_INPUT = "may not be read", "is a copy, with a cast", "has one input"
 CLIP = "follows a node that the EP may not convert"
+CASTS = "and two casts"
 SECOND = "repeats a second dimension of size 1"
 TILE, SCALAR, ABS = "has repeats that are not constant", "expands a scalar", "is an output of Concat"
 IDENTITIES = """<then_branch = t () => (float[N] v) { v = Identity(x) }, else_branch = e () => (float[N] w) {
@@ -38,6 +39,8 @@ ATTENTION = """(float[1,2,TOKENS,4] q, float[1,2,4,TOKENS] k, float[1,2,TOKENS,4
 BRANCH = """(bool b, float[N] u) => (float[A] y) { x = Exp(u) c = If(b) <
     then_branch = t () => (float[N] v) { v = COPY },
     else_branch = e () => (float[N] w) { w = Exp(x) }> y = Relu(c) }"""
+OF_FREE = "<then_branch = t () => (float[N] v) { v = Sin(x) }, else_branch = e () => (float[N] w) { w = Exp(x) }>"
+OF_TWO = OF_FREE.replace("N", "2")
 LOOP = """z = Loop(n, b, x) <body = loop (int64 i, bool c, float[2] s) => (bool d, float[2] t) {
     d = Identity(c) t = Identity(s) }>"""
 # By model, the structure, and the forms of the EP for which it is refused.
@@ -75,6 +78,12 @@ REFUSED = {
         for operator in ("Max", "Mean", "Min", "Sum")
     },
     BRANCH.replace("COPY", "Identity(x)"): ("has a branch that returns", {BUILT_IN}),
+    f"(float[N] x, bool b) => (float[A] y) {{ z = If(b) {OF_FREE} c = Cast<to=6>(z) y = Cast<to=1>(c) }}": (
+        CASTS,
+        {BUILT_IN, PLUGIN},
+    ),
+    f"""(float[N] x, bool b) => (int32[A] y) <float s = {{1}}, uint8 o = {{0}}> {{ z = If(b) {OF_FREE}
+        c = QuantizeLinear(z, s, o) d = Identity(c) e = Cast<to=6>(d) y = Neg(e) }}""": (CASTS, {BUILT_IN, PLUGIN}),
     "(float[2] a, float[2] b) => (float[2] y) { y = Neg(b) }": (NOT_READ, {BUILT_IN}),
     "(float[2] a, float[3] b) => (float[3] y) { y = CastLike(b, a) }": (NOT_READ, {BUILT_IN}),
     "(float[2] a, float[2] b) => (float[2] y) { dead = Abs(a) y = Neg(b) }": (NOT_READ, {BUILT_IN}),
@@ -113,6 +122,9 @@ REFUSED = {
     ),
 }
 PERMITTED = (
+    f"(float[2] x, bool b) => (float[2] y) {{ z = If(b) {OF_TWO} c = Cast<to=6>(z) y = Cast<to=1>(c) }}",
+    f"(float[N] x, bool b) => (int32[A] y) {{ z = If(b) {OF_FREE} y = Cast<to=6>(z) }}",
+    f"(float[N] x, bool b) => (float[A] y) {{ z = If(b) {OF_FREE} c = Cast<to=6>(z) d = Sign(c) y = Cast<to=1>(d) }}",
     BRANCH.replace("N", "2").replace("A]", "2]").replace("COPY", "Identity(x)"),
     BRANCH.replace("COPY", "Sin(x)"),
     "(float[2] x) => (float[2] y) { y = Mean(x) }",

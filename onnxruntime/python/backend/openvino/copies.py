@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from onnx import NodeProto, TensorProto
 
-from onnxruntime.backend.openvino.model_graph import Graph, Parts, names_in, types_named
+from onnxruntime.backend.openvino.model_graph import UNKNOWN, Graph, Parts, names_in, types_named
 
 SUBGRAPHS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 _CASTS = SUBGRAPHS | {"Cast", "CastLike"}
+_QUANTIZATIONS = ("DequantizeLinear", "QuantizeLinear")
 # Operators that return an input if all other inputs are this number.
 _NEUTRAL = {
     **dict.fromkeys(("Add", "Sub", "Or", "Xor", "BitShift", "BitwiseOr", "BitwiseXor"), 0),
@@ -106,6 +107,30 @@ def _copied_by_branches(graph: Graph, node: NodeProto, copies: dict[str, _Copy])
             if output.name in inner:
                 found.append(inner[output.name])
     return found
+
+
+def casts_after_subgraph(graph: Graph, parts: None) -> str:
+    """Find a value that two or more casts compute from an output of dynamic shape of an If, a Loop, or a Scan."""
+    casts: dict[str, int] = {}
+    for node in graph.nodes:
+        if node.op_type in SUBGRAPHS:
+            for name in node.output:
+                if 0 in graph.shapes.get(name, UNKNOWN):
+                    casts[name] = 0
+            continue
+        used = sources(graph, node)
+        if node.op_type in _QUANTIZATIONS:  # can be a cast
+            used = list(node.input[:1])
+        counts = [casts[name] for name in used if name in casts]
+        if not counts:
+            continue
+        number = max(counts)
+        if node.op_type in _CASTS or node.op_type in _QUANTIZATIONS:
+            number += 1
+        if number > 1:
+            return f"the value '{node.output[0]}'"
+        casts.update(dict.fromkeys(node.output, number))
+    return ""
 
 
 def returns_captured(graph: Graph, node: NodeProto) -> bool:

@@ -327,6 +327,12 @@ OF_MODELS = (
         "Remove the node",
     ),
     Structure(
+        copies.casts_after_subgraph,
+        BOTH,
+        "follows an If, a Loop, or a Scan and two casts. The EP can return memory that was not written",
+        "Remove a cast",
+    ),
+    Structure(
         clips_unconverted,
         BOTH,
         "has no minimum or no maximum, and follows a node that the EP may not convert. It can terminate the process",
