@@ -232,8 +232,8 @@ def _gathers_added(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
 
 
 def _gathers_joined(graph: Graph, first: NodeProto, node: NodeProto) -> bool:
-    """Return whether a node gathers from a Concat that joins a tensor of one element."""
-    if node.op_type != "Gather" or not _joins(first):
+    """Return whether a node gathers from a Concat with an input of one element."""
+    if node.op_type != "Gather" or first.op_type != "Concat":
         return False
     if node.output[0] in graph.from_shapes:
         return False

@@ -297,7 +297,7 @@ def _named(node: NodeProto) -> str:
 OF_MODELS = (
     Structure(
         partial(_first, _is_of_one_input),
-        (BUILT_IN,),
+        BOTH,
         "has one input. The EP returns memory that was not written",
         "Replace the node by Identity",
     ),
