@@ -95,6 +95,10 @@ REFUSED = {
     "(float[1,2,3,4] x, int64[4] r) => (float[A,B,C,D] y) { y = Tile(x, r) }": (TILE, {BUILT_IN, PLUGIN}),
     "(float[N,1,2,3] x) => (float[A,B,C,D] y) <int64[4] r = {1,2,1,2}> { y = Tile(x, r) }": (SECOND, {PLUGIN}),
     "(float[2,1,3,N,4] x) => (float[A,B,C,D,E] y) { r = Shape(x) y = Tile(x, r) }": (SECOND, {PLUGIN}),
+    "(float[9] x) => (int64[4,A] y) <int64[4] o = {1,1,1,1}> { s = Shape(x) r = Reshape(s, o) y = NonZero(r) }": (
+        "returns wrong indices",
+        {PLUGIN},
+    ),
     "(float x) => (float y) <int64[0] e = {}> { y = Expand(x, e) }": (SCALAR, {BUILT_IN, PLUGIN}),
     "(float x) => (float y) { s = Shape(x) y = Expand(x, s) }": (SCALAR, {BUILT_IN, PLUGIN}),
     "(int8 x) => (int64[0] y) { y = Shape(x) }": ("is the shape of a scalar", {BUILT_IN}),
@@ -155,6 +159,9 @@ PERMITTED = (
             ("N,1,2,3", "{2,2,1,1}"),
         )
     ),
+    "(float[9] x) => (int64[3,A] y) <int64[3] o = {1,1,1}> { s = Shape(x) r = Reshape(s, o) y = NonZero(r) }",
+    "(float[9,2,2,2] x) => (int64[4,A] y) <int64[4] o = {1,1,2,2}> { s = Shape(x) r = Reshape(s, o) y = NonZero(r) }",
+    "(float[1,1,1,1] x) => (int64[4,A] y) { y = NonZero(x) }",
     "(float[2] x) => (float[2,2] y) <int64[2] e = {2,2}> { y = Expand(x, e) }",
     "(float[2] x) => (float[A] y) <int64[1] e = {-1}> { z = Reshape(x, e) s = Shape(z) y = Expand(z, s) }",
     "(float[2] x) => (float[4] y, float[4] z) { y = Concat<axis=0>(x, x) z = Neg(y) }",

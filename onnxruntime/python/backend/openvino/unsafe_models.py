@@ -240,6 +240,14 @@ def _is_shape_of_scalar(graph: Graph, node: NodeProto) -> bool:
     return node.op_type == "Shape" and graph.shapes.get(node.input[0]) == []
 
 
+def _is_of_folded_one(graph: Graph, node: NodeProto) -> bool:
+    """Return whether a NonZero is of one element, in four dimensions or more, that does not depend on an input."""
+    if node.op_type != "NonZero" or node.input[0] not in graph.from_shapes:
+        return False
+    shape = graph.shapes.get(node.input[0], _UNKNOWN)
+    return len(shape) >= 4 and max(shape) <= 1
+
+
 def _clips_int64(graph: Graph, node: NodeProto) -> bool:
     return _lacks_limit(node) and graph.types.get(node.input[0], 0) in (TensorProto.INT64, 0)
 
@@ -343,6 +351,13 @@ OF_MODELS = (
         (BUILT_IN,),
         "is of uint32, and not in raw_data. The EP reads none of its values",
         "Create it with onnx.numpy_helper.from_array",
+        in_memory=False,
+    ),
+    Structure(
+        partial(_first, _is_of_folded_one),
+        (PLUGIN,),
+        "is of one element in four dimensions or more. The EP returns wrong indices",
+        "Reshape the input to one dimension",
         in_memory=False,
     ),
     Structure(
