@@ -63,7 +63,7 @@ def reshape(b: Builder, v: Value) -> None:
 
 def reshape_with_ones(b: Builder, v: Value) -> None:
     """A Reshape to other sizes, with dimensions of size 1."""
-    if not v.shape or any(type(size) is str for size in v.shape):
+    if not v.shape or 0 in v.shape or any(type(size) is str for size in v.shape):
         return
     elements = math.prod(v.shape)
     factor = b.draw.choice([size for size in range(1, elements + 1) if elements % size == 0])

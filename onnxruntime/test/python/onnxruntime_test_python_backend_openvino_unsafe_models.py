@@ -29,7 +29,7 @@ from onnxruntime.backend.openvino.unsafe_models import BUILT_IN, OF_MODELS, OF_P
 
 NOT_READ, COPY, ONE_INPUT = "may not be read", "is a copy, with a cast", "has one input"
 CLIP = "follows a node that the EP may not convert"
-CASTS = "and two casts"
+CASTS, OUTPUT = "and two casts", "and the copy is an output"
 SECOND = "repeats a second dimension of size 1"
 TILE, SCALAR, ABS = "has repeats that are not constant", "expands a scalar", "is an output of Concat"
 IDENTITIES = """<then_branch = t () => (float[N] v) { v = Identity(x) }, else_branch = e () => (float[N] w) {
@@ -78,6 +78,11 @@ REFUSED = {
         for operator in ("Max", "Mean", "Min", "Sum")
     },
     BRANCH.replace("COPY", "Identity(x)"): ("has a branch that returns", {BUILT_IN}),
+    "(float16[3] x) => (float16[3] y, float[3] z) { y = Identity(x) z = Cast<to=1>(y) }": (OUTPUT, {BUILT_IN}),
+    "(int64[3] x) => (int64[3] y, int32[3] z) { y = Identity(x) c = Identity(y) d = Cast<to=6>(c) z = Neg(d) }": (
+        OUTPUT,
+        {BUILT_IN},
+    ),
     f"(float[N] x, bool b) => (float[A] y) {{ z = If(b) {OF_FREE} c = Cast<to=6>(z) y = Cast<to=1>(c) }}": (
         CASTS,
         {BUILT_IN, PLUGIN},
@@ -140,6 +145,10 @@ PERMITTED = (
     "(float[N] x) => (float[A] y) <float o = {2}> { z = Mul(x, o) y = Cast<to=1>(z) }",
     "(float[N] x, float[N] z) => (float[A] y) { s = Add(x, z) y = Cast<to=1>(s) }",
     "(float[N] x) => (float[A] y) { y = Identity(x) }",
+    "(float16[3] x) => (float16[3] y, float[3] z) { y = Identity(x) z = Cast<to=1>(x) }",
+    "(float16[3] x) => (float16[3] y, float[3] z) { y = Relu(x) z = Cast<to=1>(y) }",
+    "(float16[3] x) => (float[3] z) { y = Identity(x) z = Cast<to=1>(y) }",
+    "(float[3] x) => (float[3] y, int32[3] z) { y = Identity(x) z = Cast<to=6>(y) }",
     *(
         f"({kind}[N] x) => ({kind}[A] y, {kind}[B] z) <int64[1] r = {{1}}> {{ y = Identity(x) z = Tile(x, r) }}"
         for kind in ("float", "double", "int8", "int32", "int64", "uint8")

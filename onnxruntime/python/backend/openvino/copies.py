@@ -18,6 +18,8 @@ from onnxruntime.backend.openvino.model_graph import UNKNOWN, Graph, Parts, name
 
 SUBGRAPHS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 _CASTS = SUBGRAPHS | {"Cast", "CastLike"}
+# The types that the built-in EP converts, and 0, for a type that is not known.
+_CONVERTED = types_named("BOOL FLOAT16 INT16 INT64 UINT16 UINT32").union((0,))
 _QUANTIZATIONS = ("DequantizeLinear", "QuantizeLinear")
 # Operators that return an input if all other inputs are this number.
 _NEUTRAL = {
@@ -107,6 +109,26 @@ def _copied_by_branches(graph: Graph, node: NodeProto, copies: dict[str, _Copy])
             if output.name in inner:
                 found.append(inner[output.name])
     return found
+
+
+def cast_of_copy(graph: Graph, parts: Parts) -> str:
+    """Find a cast of a value that leaves a part, and is a copy of a value that the EP receives."""
+    received = set(graph.inputs)
+    left: set[str] = set()  # copies of these values that leave a part, and copies of them
+    for node in graph.nodes:
+        is_cast = node.op_type in ("Cast", "CastLike")
+        if is_cast and node.input[0] in left and graph.types[node.input[0]] in _CONVERTED:
+            return f"the value '{node.output[0]}'"
+        used = sources(graph, node)
+        is_copy = not received.isdisjoint(used)
+        for name in node.output:
+            if is_copy:
+                received.add(name)
+                if parts.crosses(name) or not left.isdisjoint(used):
+                    left.add(name)
+            elif parts.enters(name):
+                received.add(name)
+    return ""
 
 
 def casts_after_subgraph(graph: Graph, parts: None) -> str:

@@ -378,6 +378,12 @@ OF_PARTS = (
         "Remove the cast or the output",
     ),
     Structure(
+        copies.cast_of_copy,
+        (BUILT_IN,),
+        "is a cast of a copy of a value that the EP receives, and the copy is an output. Its memory is not written",
+        "Cast the value itself",
+    ),
+    Structure(
         _not_read,
         (BUILT_IN,),
         "may not be read. The EP removes such an input, and reads later inputs from wrong arrays",
