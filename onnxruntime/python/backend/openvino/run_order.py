@@ -16,6 +16,7 @@ The number of parallel runs can be limited (:mod:`.parallel_models`). A run that
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from threading import get_ident
 
@@ -91,7 +92,8 @@ class RunOrder:
             # No run with these shapes has succeeded, or a run that may be parallel has failed.
             if not parallel or _shapes(feeds) not in parallel:
                 return _MUST_BE_ALONE
-            if self._lock.calls() > self._most:
+            is_limited = self._most != sys.maxsize
+            if is_limited and self._lock.calls() > self._most:
                 return _MUST_BE_ALONE
 
         try:
