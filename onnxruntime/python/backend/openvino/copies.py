@@ -112,9 +112,9 @@ def _copied_by_branches(graph: Graph, node: NodeProto, copies: dict[str, _Copy])
 
 
 def cast_of_copy(graph: Graph, parts: Parts) -> str:
-    """Find a cast of a value that leaves a part, and is a copy of a value that the EP receives."""
+    """Find a cast of an output that is a copy of a value that the EP receives."""
     received = set(graph.inputs)
-    left: set[str] = set()  # copies of these values that leave a part, and copies of them
+    left: set[str] = set()  # copies of these values that are outputs, and copies of them
     for node in graph.nodes:
         is_cast = node.op_type in ("Cast", "CastLike")
         if is_cast and node.input[0] in left and graph.types[node.input[0]] in _CONVERTED:
@@ -124,7 +124,7 @@ def cast_of_copy(graph: Graph, parts: Parts) -> str:
         for name in node.output:
             if is_copy:
                 received.add(name)
-                if parts.crosses(name) or not left.isdisjoint(used):
+                if name in graph.outputs or not left.isdisjoint(used):
                     left.add(name)
             elif parts.enters(name):
                 received.add(name)
