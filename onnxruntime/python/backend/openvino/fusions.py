@@ -16,7 +16,7 @@ from onnx import NodeProto
 
 from onnxruntime.backend.openvino import copies
 from onnxruntime.backend.openvino.copies import COPIES, REDUCE
-from onnxruntime.backend.openvino.model_graph import Graph, attribute_of, with_inner
+from onnxruntime.backend.openvino.model_graph import Graph, attribute_of, named, with_inner
 from onnxruntime.backend.openvino.structures import BOTH, BUILT_IN, PLUGIN, Structure
 
 # Nodes between a pair. Without a limit, the time would be quadratic in the length of a chain of copies.
@@ -34,7 +34,7 @@ def _find(
     for node in with_inner(graph.nodes):
         for first in _before(graph, producers, node):
             if is_fused(graph, first, node):
-                return _named(node)
+                return named(node)
     return ""
 
 
@@ -45,10 +45,6 @@ def _producers(graph: Graph) -> dict[str, NodeProto]:
         for name in node.output:
             producers[name] = node
     return producers
-
-
-def _named(node: NodeProto) -> str:
-    return f"the {node.op_type} node with the output '{node.output[0]}'"
 
 
 def _before(graph: Graph, producers: dict[str, NodeProto], node: NodeProto) -> Iterator[NodeProto]:
@@ -136,7 +132,7 @@ def _moves_one(graph: Graph, parts: None) -> str:
     producers = _producers(graph)
     for node in with_inner(graph.nodes):
         if _removes(node) and _is_moved(graph, producers, node):
-            return _named(node)
+            return named(node)
     return ""
 
 

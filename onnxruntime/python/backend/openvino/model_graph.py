@@ -218,6 +218,11 @@ def attribute_of(node: NodeProto, name: str, default: int = 0) -> int:
     return default
 
 
+def named(node: NodeProto) -> str:
+    """Return a node as error messages describe it."""
+    return f"the {node.op_type} node with the output '{node.output[0]}'"
+
+
 def _key(node: NodeProto) -> tuple[str, str]:
     return node.name, node.op_type
 

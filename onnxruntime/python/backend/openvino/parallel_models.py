@@ -109,7 +109,7 @@ def is_known(session: InferenceSession) -> bool:
 
 
 def most_parallel(session: InferenceSession, graph: Graph) -> int:
-    """Return how many runs of a session can be parallel without a new infer request during a run of other shapes."""
+    """Return how many runs can be parallel without a new infer request, ``sys.maxsize`` if their shapes are equal."""
     for name in graph.inputs:
         if 0 in graph.shapes.get(name, UNKNOWN):
             # The built-in EP creates this number (``BasicBackend`` in ``basic_backend.cc``), and the plugin EP one.

@@ -58,7 +58,7 @@ class RunOrder:
         self._lock = SessionLock(side_by_side=True)
         self._only: int | None = None  # the thread of all runs; 0 after the first run of another thread
         self._parallel: set[tuple] | None = None  # the combinations of shapes of runs that may be parallel
-        self._most = 1  # runs that may be parallel
+        self._most = 1  # runs that may be parallel, sys.maxsize if their number is not limited
         self._failed: dict[object, object] = {}  # for each failed run, the ``_providers`` of its inner session
 
     def run(

@@ -4,7 +4,8 @@
 # --------------------------------------------------------------------------
 """Finds structures with which the OpenVINO EP returns wrong values, or writes into memory of the caller.
 
-The program ``backend_openvino_graphs.py``, next to the tests, found them. Run it again for another release.
+The program ``backend_openvino_graphs.py``, next to the tests, found most of them. Trials of pairs of operators found
+others (:mod:`.fusions`), and their tests run each pair on the EP. Run the program and the tests for another release.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from onnxruntime.backend.openvino.model_graph import (
     ONNX,
     Graph,
     Parts,
+    named,
     names_in,
     subgraphs,
     types_named,
@@ -76,7 +78,7 @@ def _first(
     """Find a node with a structure, also in subgraphs."""
     for node in with_inner(graph.nodes):
         if is_unsafe(graph, node):
-            return _named(node)
+            return named(node)
     return ""
 
 
@@ -143,7 +145,7 @@ def _branch(graph: Graph, parts: Parts) -> str:
         return ""
     for node in graph.nodes:
         if node.op_type == "If" and copies.returns_captured(graph, node):
-            return _named(node)
+            return named(node)
     return ""
 
 
@@ -193,7 +195,7 @@ def _attention(graph: Graph, parts: Parts) -> str:
         if len(shape) == 4:
             heads, tokens = shape[1:3]
             if 0 in (heads, tokens) or heads == tokens > 1:
-                return _named(node)
+                return named(node)
     return ""
 
 
@@ -286,7 +288,7 @@ def clips_unconverted(graph: Graph, parts: None) -> str:
             unconverted.update(node.output)
         for clip in filter(_lacks_limit, with_inner([node])):
             if clip is not node or node.output[0] in unconverted:
-                return _named(clip)
+                return named(clip)
     return ""
 
 
@@ -295,10 +297,6 @@ def _lacks_limit(node: NodeProto) -> bool:
     if node.op_type != "Clip" or node.attribute:  # before opset 11, the limits are attributes
         return False
     return len(node.input) < 3 or "" in node.input
-
-
-def _named(node: NodeProto) -> str:
-    return f"the {node.op_type} node with the output '{node.output[0]}'"
 
 
 #: The structures that need only the model: some of them terminate the process when the EP compiles it.
