@@ -59,12 +59,13 @@ class Ran:
 _ALONE = threading.Lock()  # `info` and `inspect` start several children at a time
 
 
-def execute_here(arguments: list[str], plugins: list[str]) -> tuple[dict, str]:
+def execute_here(arguments: list[str], plugins: list[str], *, configured: bool = False) -> tuple[dict, str]:
     """Replace ``info.in_child``: execute the command in this process, because a new process takes half a second."""
     words = [word for plugin in plugins for word in ("--plugin", plugin)]
     chosen = main._parser().parse_args([*arguments, *words])
     with _ALONE, mock.patch.dict(os.environ), warnings.catch_warnings(action="ignore"):
-        os.environ.pop(VARIABLE, None)
+        if not configured:
+            os.environ.pop(VARIABLE, None)
         try:
             return chosen.command.execute(chosen)[0], ""
         except MistakeError as mistake:

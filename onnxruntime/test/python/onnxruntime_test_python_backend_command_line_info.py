@@ -108,7 +108,8 @@ class ChildTest(CommandTest):
     def test_errors_of_the_process(self) -> None:
         words = ["-m", "onnxruntime.backend", "info", "--json", "--plugin", "a", "--plugin", "b=c"]
         for code, seconds, error in (
-            ("os.abort()", 60, "the process ended with status -6"),
+            ("os.abort()", 60, "the process was terminated by signal SIGABRT"),
+            ("os._exit(7)", 60, "the process ended with status 7"),
             ("time.sleep(99)", 0.1, "the process did not end within 0.1 s"),
             ("os.write(2, b'warning: a\\nerror: \\xff\\nb\\n'); os._exit(1)", 60, "\\xff"),  # not UTF-8
             ("sys.exit(f'error: {sys.argv[1:]}')", 60, str(words)),
@@ -118,6 +119,7 @@ class ChildTest(CommandTest):
             executable = mock.patch.object(info.sys, "executable", str(path))
             with self.subTest(code), mock.patch.object(info, "_SECONDS", seconds), executable:
                 self.assertEqual(info.in_child(["info"], ["a", "b=c"]), ({}, error))
+        self.assertEqual(info._ended(-99), "the process was terminated by signal 99")
 
 
 class ProvidersTest(CommandTest):

@@ -52,7 +52,9 @@ class InspectTest(CommandTest):
             "B": {"nodes": {"B": 1000, CPU: 3}, "operators_on_cpu": on_cpu, "runs_alone": ""},
         }
 
-        def in_child(words: list[str], _: list[str]) -> tuple[dict, str]:
+        def in_child(words: list[str], _: list[str], *, configured: bool = False) -> tuple[dict, str]:
+            if configured:  # the proposed command
+                return {}, ""
             return ({"configurations": [of_eps[words[-1]]]}, "") if words[-1] in of_eps else ({}, "no device")
 
         with contextlib.chdir(self.folder), mock.patch.object(info, "in_child", in_child):
@@ -81,7 +83,7 @@ class InspectTest(CommandTest):
                 },
                 ALONE | {"name": "C", "kind": "plugin", "nodes": None, "error": "no device"},
             ],
-            "run": {"command": command, "error": ""},
+            "run": {"command": command, "error": "", "error_on_default_eps": ""},
         }
         self.assertEqual(found, expected)
         lines = [
@@ -136,9 +138,37 @@ class InspectTest(CommandTest):
             self.assertEqual(json.loads(self.show("inspect", path, "--json"))["run"]["error"], "m")
             values.assert_called_once()
 
+    def test_a_command_that_fails_on_the_default_eps_is_not_proposed(self) -> None:
+        """An EP may terminate the process. The environment's configuration applies, as to the user's command."""
+        command, crash = (
+            f"python -m onnxruntime.backend run {self.path}",
+            "the process was terminated by signal SIGSEGV",
+        )
+        tried = []
+
+        def in_child(words: list[str], plugins: list[str], **keywords: bool) -> tuple[dict, str]:
+            if keywords:
+                tried.append((words, keywords))
+            return {}, "" if CPU in words else crash
+
+        with mock.patch.object(info, "in_child", in_child):
+            page = self.show("inspect", self.path).partition("\n\n")[2].split("\n", 2)
+        self.assertEqual(page[:2], ["This command works with random inputs:", f"  {command} --provider-option {CPU}"])
+        self.assertEqual(page[2].split(), f"Without --provider-option, the command fails: {crash}".split())
+        words = ["run", str(self.path)]
+        on_cpu = [*words, "--provider-option", CPU]
+        for got, expected in zip(tried, (words, on_cpu), strict=True):
+            self.assertEqual(got, ([*expected, "--repeat", "1"], {"configured": True}))
+        with mock.patch.object(info, "in_child", lambda *_, **__: ({}, "no")):
+            found = json.loads(self.show("inspect", self.path, "--json"))["run"]
+        self.assertEqual((found["error"], found["error_on_default_eps"]), ("no", "no"))
+
     def test_flags_of_the_run_command(self) -> None:
         path = self.put("a model.onnx", two_nodes())
-        with mock.patch.object(main, "_register", lambda plugins, _: plugins):
+        children = mock.patch.object(
+            info, "in_child", lambda *_, **__: ({"configurations": [ALONE | {"nodes": None}]}, "")
+        )
+        with mock.patch.object(main, "_register", lambda plugins, _: plugins), children:
             found = json.loads(self.show("inspect", path, "--json", "--plugin", "a", "--plugin", "b c=d"))["run"]
         flags = "--plugin a --plugin 'b c=d'"
         self.assertEqual(found["command"], f"python -m onnxruntime.backend run {shlex.quote(str(path))} {flags}")

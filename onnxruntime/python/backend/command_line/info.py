@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.metadata
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -114,14 +116,23 @@ def on_each(
         return dict(zip(eps, workers.map(try_ep, eps), strict=True))
 
 
-def in_child(arguments: list[str], plugins: list[str]) -> tuple[dict, str]:
-    """Return the result of a command in another process, which an EP may crash, and the reason if it fails."""
+def in_child(
+    arguments: list[str],
+    plugins: list[str],
+    *,
+    configured: bool = False,
+) -> tuple[dict, str]:
+    """Return the result of a command in another process, which an EP may crash, and the reason if it fails.
+
+    :param configured: whether the configuration of the environment applies.
+    """
     command = [sys.executable, "-m", "onnxruntime.backend"]
     command += [*arguments, "--json"]
     for plugin in plugins:
         command += ["--plugin", plugin]
     environment = dict(os.environ)
-    environment.pop(ENVIRONMENT, None)
+    if not configured:
+        environment.pop(ENVIRONMENT, None)
     try:
         ran = subprocess.run(
             command,
@@ -135,11 +146,20 @@ def in_child(arguments: list[str], plugins: list[str]) -> tuple[dict, str]:
     if ran.returncode == 0:
         return json.loads(ran.stdout), ""
 
-    reason = f"the process ended with status {ran.returncode}"
+    reason = _ended(ran.returncode)
     for line in ran.stderr.decode(errors="backslashreplace").splitlines():
         if line.startswith("error: "):
             reason = line.removeprefix("error: ")
     return {}, reason
+
+
+def _ended(status: int) -> str:
+    if status >= 0:
+        return f"the process ended with status {status}"
+    name = str(-status)
+    with contextlib.suppress(ValueError):  # some signals have no name
+        name = signal.Signals(-status).name
+    return f"the process was terminated by signal {name}"
 
 
 def show(result: dict, page: Page) -> None:

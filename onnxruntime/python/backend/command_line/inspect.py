@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """Show a model's inputs, outputs, nodes on each execution provider, and a run command for it.
 
-To find valid input shapes, the command tries shapes on the CPU EP for at most 20 s.
+To find valid input shapes, the command tries shapes on the CPU EP for at most 20 s. It then tries the run command.
 """
 
 from __future__ import annotations
@@ -114,18 +114,35 @@ def _of_file(path: Path) -> dict:
 
 
 def _proposal(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> dict[str, str]:
-    """Return a run command, and its error if it fails."""
+    """Return a run command, its error if it fails, and the error of the same command on the default EPs.
+
+    The command runs in a separate process, on the EPs that it uses. If it fails, the CPU EP is proposed.
+    """
     shapes, error = _working_shapes(rep)
     words = [chosen.model]
-    for flag, values in (
-        ("--shape", shapes),
-        ("--extension", chosen.extension),
-        ("--plugin", chosen.plugin),
-    ):
+    for flag, values in (("--shape", shapes), ("--extension", chosen.extension)):
         for value in values:
             words += [flag, value]
-    command = f"python -m onnxruntime.backend run {shlex.join(words)}"
-    return {"command": command, "error": error}
+
+    by_default = ""
+    if not error:
+        by_default = _error_of(chosen, words)
+    if by_default:
+        words += ["--provider-option", CPU]
+        error = _error_of(chosen, words)
+    for value in chosen.plugin:
+        words += ["--plugin", value]
+    return {
+        "command": f"python -m onnxruntime.backend run {shlex.join(words)}",
+        "error": error,
+        "error_on_default_eps": by_default,
+    }
+
+
+def _error_of(chosen: argparse.Namespace, words: list[str]) -> str:
+    arguments = ["run", *words, "--repeat", "1"]
+    _, error = info.in_child(arguments, chosen.plugin, configured=True)
+    return error
 
 
 def _working_shapes(rep: OnnxRuntimeBackendRep) -> tuple[list[str], str]:
@@ -146,7 +163,7 @@ def _working_shapes(rep: OnnxRuntimeBackendRep) -> tuple[list[str], str]:
             rep.run(values, timeout=max(left, 0.1))
             return shapes, ""
         except Exception as failed:  # ORT raises classes without a common base
-            error = error or one_line(failed)
+            error = error or one_line(failed) or type(failed).__name__
             if isinstance(failed, MistakeError) or time.monotonic() > until:
                 break
     return tries[0], error
@@ -175,6 +192,9 @@ def show(result: dict, page: Page) -> None:
     page.add(proposal["command"], 2, wrap=False)  # a shell cannot run a command that is wrapped
     if error:
         page.add(f"Its error: {error}", 2)
+    by_default = proposal["error_on_default_eps"]
+    if by_default:
+        page.add(f"Without --provider-option, the command fails: {by_default}")
 
 
 def _show_opsets(result: dict, page: Page) -> None:
