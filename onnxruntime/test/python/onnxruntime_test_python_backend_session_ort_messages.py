@@ -23,8 +23,8 @@ import backend_test_observable_models as observable
 import numpy as np
 import onnx
 from backend_test_capture_cuda import CUDA, DEVICES, open_session
-from backend_test_execution_providers import CPU, run_in_a_new_process
-from backend_test_models import three_inputs, two_nodes
+from backend_test_execution_providers import CPU, OPENVINO, register_openvino_plugin, run_in_a_new_process
+from backend_test_models import parsed, three_inputs, two_nodes
 from onnx import ModelProto
 
 import onnxruntime
@@ -46,6 +46,7 @@ def create(made: ModelProto) -> InferenceSession:
 BRANCHING = onnx.load_from_string(observable.GELU_IN_BRANCH)
 # No EP but the CPU EP can run its node.
 ON_THE_CPU_ONLY = onnx.load_from_string(observable.model("(float[2, 2] X) => (float Y) { Y = Det(X) }"))
+WITHOUT_RANK = parsed("(float[2, 3] X, int64[N] S) => (float Y) { Z = Reshape (X, S) Y = Relu (Z) }")
 
 
 def captured(made: ModelProto) -> None:
@@ -83,6 +84,18 @@ def on_webgpu(made: ModelProto, **options: str) -> None:
         raise RuntimeError(printed)
 
 
+def on_openvino(made: ModelProto) -> InferenceSession:
+    """Create a session with an EP of OpenVINO."""
+    if OPENVINO in onnxruntime.get_available_providers():
+        return InferenceSession(made.SerializeToString(), providers=[OPENVINO], enable_fallback=0)
+    if not register_openvino_plugin():
+        raise unittest.SkipTest("neither onnxruntime-openvino nor onnxruntime-ep-openvino is installed")
+    devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == OPENVINO]
+    options = onnxruntime.SessionOptions()
+    options.add_provider_for_devices(devices[:1], {})
+    return InferenceSession(made.SerializeToString(), options)
+
+
 def old_ort() -> None:
     on_webgpu(two_nodes())
     raise unittest.SkipTest("this ORT is not too old for the plugin EP")
@@ -92,6 +105,7 @@ def old_ort() -> None:
 EXPLAINED = {
     "graph capture feature": [(lambda: captured(BRANCHING), ""), (lambda: captured(ON_THE_CPU_ONLY), "")],
     "ort_version_supported": [(old_ort, WEBGPU)],
+    "OpenVINO": [(lambda: on_openvino(WITHOUT_RANK), "CPUExecutionProvider")],
 }
 # onnxruntime_test_python_backend_messages.py causes the errors of the first two. The simulator of the QNN EP does not
 # cause the last: the EP leaves such nodes to the CPU EP.

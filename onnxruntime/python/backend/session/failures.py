@@ -51,6 +51,10 @@ EXPLANATIONS = {
         "An execution provider requires fixed shapes. Set the sizes of free dimensions with "
         "free_dimension_overrides={{name: size}}. ORT error: {error}"
     ),
+    r"\[OpenVINO-EP\]|Exception from src/inference/": (  # of the built-in EP, and of OpenVINO itself
+        "OpenVINO cannot compile this model. Use provider_options={{'CPUExecutionProvider': {{}}}} for this model. "
+        "ORT error: {error}"
+    ),
     r"Unsupported model IR version: (\d+), max supported IR version: (\d+)": (
         "The model has IR version {0}, but ONNX Runtime {ort} supports IR versions up to {1}. If the model does not "
         "use features of newer versions, set model.ir_version = {1}"
