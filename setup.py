@@ -50,17 +50,22 @@ NOT_COPIED = (
 )
 
 
-def requested_base(setting: str) -> tuple[str, str]:
-    """Return the distribution name and version that a value of ORT_BACKEND_BASE specifies; '' specifies the default.
-
-    :param setting: ``NAME`` or ``NAME==VERSION``
-    """
-    name, separator, version = (setting or next(iter(BASES))).partition("==")
+def accepted_base(setting: str) -> tuple[str, str] | None:
+    """Return the distribution name and version that ``NAME`` or ``NAME==VERSION`` specifies, if the value is valid."""
+    name, separator, version = setting.partition("==")
     if name in BASES and not separator:
         return name, BASES[name]
     match = re.fullmatch(r"1\.(\d{1,3})\.\d{1,3}", version, re.ASCII)
     if name in BASES and match and int(match[1]) in SUPPORTED_MINORS:
         return name, version
+    return None
+
+
+def requested_base(setting: str) -> tuple[str, str]:
+    """Return the distribution name and version that a value of ORT_BACKEND_BASE specifies; '' specifies the default."""
+    base = accepted_base(setting or next(iter(BASES)))
+    if base:
+        return base
     accepted = ", ".join(f"{base}=={default}" for base, default in BASES.items())
     problem = f"{SETTING}={setting!a} is not a base."
     if setting.endswith(".whl") or re.search(r"[/\\]", setting):
@@ -157,9 +162,10 @@ def build_wheel(
         base = distribution(name)
         if (normalized(base.name), base.version) != (name, version):
             installed = ascii(f"{base.name}=={base.version}")[1:-1]
+            offer = f"To build on it, set {SETTING}={installed}. " if accepted_base(installed) else ""
             raise SystemExit(
-                f"The base must be {name}=={version}, but {installed} is installed. "
-                f"In a separate environment, run: {stock}"
+                f"The base must be {name}=={version}, but {installed} is installed. {offer}"
+                f"To build on {name}=={version}, run in a separate environment: {stock}"
             )
         return write_wheel(base, Path(wheel_directory))
     except PackageNotFoundError:
