@@ -17,7 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from onnxruntime.backend.command_line import report_page, report_tables
+from onnxruntime.backend.command_line import report_page, report_tables, tables
 from onnxruntime.backend.command_line.output import MistakeError, Page
 from onnxruntime.backend.command_line.report_tables import OF_PASSED, RESULTS, VERSIONS, place
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE
@@ -46,9 +46,7 @@ _WITHOUT_KERNEL = re.compile("NotImplemented: |.*is not a registered function/op
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     use = "a report, and a name for its configuration (default: the name of the file)"
     parser.add_argument("files", metavar="[NAME=]FILE", nargs="+", help=use)
-    for name, (_, use) in _FORMS.items():
-        metavar = "PAGE" if name == "html" else "FILE"
-        parser.add_argument(f"--{name}", metavar=metavar, help=use)
+    tables.add_arguments(parser, _FORMS)
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
@@ -76,11 +74,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
         "operator_tests": results,
         "tests": tests,
     }
-    for name, (text_of, _) in _FORMS.items():
-        path = getattr(chosen, name)
-        if path:
-            text = text_of(result)
-            Path(path).write_text(text, encoding="utf-8", newline="")
+    tables.write(chosen, _FORMS, result)
     return result, 0
 
 

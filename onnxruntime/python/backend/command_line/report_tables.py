@@ -6,13 +6,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter, defaultdict
 from collections.abc import Collection
-from html import escape
-from typing import NamedTuple
 
+from onnxruntime.backend.command_line import tables
+from onnxruntime.backend.command_line.tables import Cell, Table
 from onnxruntime.backend.provider_names import CPU
 
 OF_PASSED = {
@@ -25,22 +23,6 @@ OF_PASSED = {
 RESULTS = OF_PASSED | {"failed": "did not pass", "skipped": "did not run"}
 FAILURES = {"values": "wrong values", "kernel": "missing kernel", "error": "error"}
 VERSIONS = ("onnxruntime", "backend", "onnx")
-
-
-class Cell(NamedTuple):
-    """A cell: its text, and the classes that its color shows."""
-
-    text: str
-    outcome: str = ""  # passed, failed or skipped
-    kind: str = ""  # one of OF_PASSED or FAILURES
-
-
-class Table(NamedTuple):
-    """A table with a column for each configuration."""
-
-    title: str
-    names: list[str]
-    rows: dict[str, list[Cell]]
 
 
 # The nodes of an operator in passed tests, if the reports contain none.
@@ -191,9 +173,7 @@ def _counts(counts: dict[str, int]) -> str:
 
 def csv_text(result: dict) -> str:
     """Return one row for each test and configuration."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("test", "configuration", "result", "failure", "nodes", "reason"))
+    rows = [("test", "configuration", "result", "failure", "nodes", "reason")]
     for test, by_name in result["tests"].items():
         for name, one in by_name.items():
             row = (
@@ -204,8 +184,8 @@ def csv_text(result: dict) -> str:
                 _nodes(one),
                 one["reason"],
             )
-            writer.writerow(row)
-    return text.getvalue()
+            rows.append(row)
+    return tables.csv_text(rows)
 
 
 def markdown(result: dict) -> str:
@@ -222,24 +202,5 @@ def markdown(result: dict) -> str:
         failed,
     ):
         if table.rows:
-            texts.append(_markdown_table(table))
+            texts.append(tables.markdown(table))
     return "\n".join(texts)
-
-
-def _markdown_table(table: Table) -> str:
-    lines = [
-        _markdown_row([table.title, *table.names]),
-        "|---" * (1 + len(table.names)) + "|\n",
-    ]
-    for name, cells in table.rows.items():
-        texts = [cell.text for cell in cells]
-        lines.append(_markdown_row([name, *texts]))
-    return "".join(lines)
-
-
-def _markdown_row(texts: list[str]) -> str:
-    cells = []
-    for text in texts:
-        # Markdown accepts HTML, and a bar ends a cell.
-        cells.append(escape(text, quote=False).replace("|", "\\|"))
-    return f"| {' | '.join(cells)} |\n"

@@ -1,0 +1,128 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tables as HTML, Markdown and CSV, and the options of commands that write them into files."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+Forms = Mapping[str, tuple[Callable[[dict], str], str]]
+
+# The colors let the background of a light or a dark page through.
+_STYLE = """:root{color-scheme:light dark}
+body{font:14px/1.4 system-ui,sans-serif;margin:1em}
+table{border-collapse:separate;border-spacing:0}
+th,td{padding:.2em .6em;border:solid #8886;border-width:0 1px 1px 0;text-align:left;vertical-align:top;
+overflow-wrap:anywhere;min-width:9em}
+thead th{position:sticky;top:0;z-index:2;background:Canvas}
+th:first-child{position:sticky;left:0;z-index:1;background:Canvas;min-width:9em;width:22em;max-width:38vw}
+thead th:first-child{z-index:3}
+tbody th{font-weight:normal}
+.scroll{overflow:auto;max-height:85vh;margin:.5em 0 2em;border:1px solid #8886}
+td div{max-height:7em;overflow:auto}
+.failed{background:#e436;box-shadow:inset 4px 0 #e43}
+.ep{background:#2a46}.mixed{background:#eb06}.cpu{background:#38e4}.none,.unknown,.skipped{background:#8884}
+.kernel{background:#a3c4}
+.values{background:#e43a;font-weight:bold}
+"""
+
+
+class Cell(NamedTuple):
+    """A cell: its text, and the classes that its color shows."""
+
+    text: str
+    outcome: str = ""  # passed, failed or skipped
+    kind: str = ""  # the reason of the outcome, such as the EPs of the nodes
+
+
+class Table(NamedTuple):
+    """A table with a column for each configuration."""
+
+    title: str
+    names: list[str]
+    rows: dict[str, list[Cell]]
+
+
+def add_arguments(parser: argparse.ArgumentParser, forms: Forms) -> None:
+    """Add an option for each form, by its name: a function that returns its text, and the help."""
+    for name, (_, use) in forms.items():
+        metavar = "PAGE" if name == "html" else "FILE"
+        parser.add_argument(f"--{name}", metavar=metavar, help=use)
+
+
+def write(
+    chosen: argparse.Namespace,
+    forms: Forms,
+    result: dict,
+) -> None:
+    for name, (text_of, _) in forms.items():
+        path = getattr(chosen, name)
+        if path:
+            text = text_of(result)
+            Path(path).write_text(text, encoding="utf-8", newline="")
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def markdown(table: Table) -> str:
+    lines = [
+        _markdown_row([table.title, *table.names]),
+        "|---" * (1 + len(table.names)) + "|\n",
+    ]
+    for name, cells in table.rows.items():
+        texts = [cell.text for cell in cells]
+        lines.append(_markdown_row([name, *texts]))
+    return "".join(lines)
+
+
+def _markdown_row(texts: list[str]) -> str:
+    cells = []
+    for text in texts:
+        # Markdown accepts HTML, and a bar ends a cell.
+        cells.append(escape(text, quote=False).replace("|", "\\|"))
+    return f"| {' | '.join(cells)} |\n"
+
+
+def html_page(title: str, body: str, style: str = "") -> str:
+    """Return a page that loads nothing."""
+    return f"""<!DOCTYPE html>
+<html lang="en"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<title>{escape(title)}</title><style>{_STYLE}{style}</style>
+<h1>{escape(title)}</h1>{body}</html>
+"""
+
+
+def html(table: Table) -> str:
+    head = "".join(map(_title, [table.title, *table.names]))
+    lines = [
+        '<div class="scroll"><table>',
+        f"<thead><tr>{head}</tr></thead><tbody>",
+    ]
+    for name, cells in table.rows.items():
+        row = "".join(map(_cell, cells))
+        lines.append(f"<tr>{_title(name)}{row}</tr>")
+    lines.append("</tbody></table></div>")
+    return "\n".join(lines)
+
+
+def _title(text: str) -> str:
+    return f"<th>{escape(text)}</th>"
+
+
+def _cell(cell: Cell) -> str:
+    classes = f"{cell.outcome} {cell.kind}".strip()
+    return f'<td class="{classes}"><div>{escape(cell.text)}</div></td>'
