@@ -39,6 +39,7 @@ class Part(NamedTuple):
     keywords: Mapping[str, str] = _NOTHING  # by keyword argument or part of the environment that needs it, its module
     switches: Mapping[str, str] = _NOTHING  # by EP, the option that needs it if the option is on
     creates: str = ""  # creates a session: (create_session, model, options, permit) -> session
+    explains: str = ""  # may raise a clearer error if the creation fails: (error, permit, open_again) -> None
     # Decides when a run may begin: (session) -> an object with the method run(options, function, *arguments).
     guards: str = ""
     locks_device: bool = False  # whether the guard also releases the session, and has the method alone()
@@ -53,6 +54,7 @@ PARTS = (
         imports=("locks",),
         switches=CAPTURE_SWITCHES,
         creates="capture.sessions:create",
+        explains="capture.advice:explain",
         routes="capture.sessions:capture_of",
     ),
     Part(

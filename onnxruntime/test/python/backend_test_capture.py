@@ -36,6 +36,18 @@ def two_inputs() -> ModelProto:
     return parsed("(float[N] A, float[N] B) => (float[N] Y, float[N] Z) { Y = Mul (A, B) Z = Sub (A, B) }")
 
 
+def shapes_on_the_cpu() -> ModelProto:
+    """Return a model that ORT captures only with a fixed size: nodes on the CPU EP compute a factor from a shape."""
+    nodes = """
+        S = Shape (X) E = Equal (S, M) W = Where (E, O, S) B = Expand (Z, W) T = Add (X, B)
+        N = Gather (W, I) R = Reshape (N, K) F = Cast <to = 1> (R) U = Mul (T, F) Y = Tanh (U)
+    """
+    constants = (
+        "int64[2] M = {-1,-1}, int64[2] O = {1,1}, int64[1] I = {0}, int64[1] K = {1}, float[1,4] Z = {1, 2, 3, 4}"
+    )
+    return parsed(f"(float[batch,4] X) => (float[batch,4] Y) <{constants}> {{ {nodes} }}")
+
+
 class Expected:
     """The outputs of a model on the CPU EP."""
 

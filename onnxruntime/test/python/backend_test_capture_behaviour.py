@@ -7,12 +7,22 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import threading
 import warnings
 from unittest import mock
 
 import numpy as np
-from backend_test_capture import Checks, Expected, capture_of, captured_ids, chain, in_threads, two_inputs
+from backend_test_capture import (
+    Checks,
+    Expected,
+    capture_of,
+    captured_ids,
+    chain,
+    in_threads,
+    shapes_on_the_cpu,
+    two_inputs,
+)
 from backend_test_models import parsed
 from onnx import numpy_helper
 
@@ -21,7 +31,9 @@ import onnxruntime.backend
 from onnxruntime import OrtValue
 from onnxruntime.backend import locks
 from onnxruntime.backend.capture import graph_keys, graphs
+from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 from onnxruntime.backend.runs.run_options import RunSettings
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 
 class CaptureBehaviour(Checks):
@@ -196,6 +208,24 @@ class CaptureBehaviour(Checks):
         made.graph.output.append(made.graph.output[0])
         with self.assertRaisesRegex(RuntimeError, "'Y' is an input, or is listed twice"):
             self.prepare(made)
+
+    def test_sizes_of_free_dimensions(self) -> None:
+        """ORT does not capture the model with a free dimension. Two sizes have one prepared model each."""
+        made = shapes_on_the_cpu()
+        with self.assertRaises(onnxruntime.backend.NotPermittedError) as raised:
+            self.prepare(made)
+        error = raised.exception
+        self.assertIsInstance(error, Fail)
+        self.assertEqual(pickle.loads(pickle.dumps(error)).reason, error.reason)
+        self.assertEqual(CAPTURE_SWITCHES[error.provider], error.key)
+        self.assertRegex(str(error), r"Equal 1, Where 1.*With free_dimension_overrides=\{'batch': 1\}.*ORT error")
+        sizes = (1, 3)
+        reps = [self.prepare(made, free_dimension_overrides={"batch": size}) for size in sizes]
+        expected = Expected(made)
+        for i in range(6):
+            for size, rep in zip(sizes, reps, strict=True):
+                x = self.data(i, size, 4)
+                self.check(rep.run([x]), expected(x))
 
     def test_scalars_and_no_elements(self) -> None:
         rep = self.prepare(parsed("(float X) => (float Y) { Y = Neg (X) }"))

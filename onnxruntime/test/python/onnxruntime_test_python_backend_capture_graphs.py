@@ -293,20 +293,6 @@ class RequirementsTest(unittest.TestCase):
             asked.add_session_config_entry("ep.webgpuexecutionprovider.enableGraphCapture", "1")
             self.assertRegex(capture_of(session).problem, "only models that prepare opens are checked")
 
-    def test_a_refusal_of_ort_is_explained_to_the_caller(self) -> None:
-        for error, explained in (
-            (RuntimeError("This session cannot use the graph capture feature as requested by the user"), True),
-            (RuntimeError("out of memory"), False),
-        ):
-            for options in (None, {"CPUExecutionProvider": {}}):
-                with (
-                    mock.patch.object(onnxruntime.InferenceSession, "__init__", side_effect=error),
-                    self.assertRaises(RuntimeError) as raised,
-                ):
-                    onnxruntime.backend.prepare(chain(), provider_options=options)
-                self.assertIn(str(error), str(raised.exception))
-                self.assertEqual("Prepare the model without graph capture" in str(raised.exception), explained)
-
 
 class RunOptionsTest(unittest.TestCase):
     """Run options for a caller's IO binding, on a session that does not capture."""

@@ -31,6 +31,7 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist.ort_options import SESSION_CONFIG
+from onnxruntime.backend.capture import advice
 from onnxruntime.backend.openvino.run_order import RunOrder
 from onnxruntime.backend.session import failures
 
@@ -103,7 +104,6 @@ def old_ort() -> None:
 
 # Models that ORT rejects, and the facts that the explanation contains. The name is a part of the pattern.
 EXPLAINED = {
-    "graph capture feature": [(lambda: captured(BRANCHING), ""), (lambda: captured(ON_THE_CPU_ONLY), "")],
     "ort_version_supported": [(old_ort, WEBGPU)],
     "OpenVINO": [(lambda: on_openvino(WITHOUT_RANK), "CPUExecutionProvider")],
 }
@@ -164,6 +164,11 @@ class MessagesTest(unittest.TestCase):
                     explained = failures.explain(error)
                     self.assertIsNotNone(explained, error)
                     self.assertIn(fact, explained)
+
+    def test_models_that_ort_does_not_capture(self) -> None:
+        for made, fact in ((BRANCHING, "control flow"), (ON_THE_CPU_ONLY, "")):
+            error = self.error_of(lambda made=made: captured(made))
+            self.assertRegex(str(error), f"{advice.OF_ORT}.*{fact}")
 
     def test_each_explanation_is_tested(self) -> None:
         names = (*EXPLAINED, *ELSEWHERE)

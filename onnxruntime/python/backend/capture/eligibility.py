@@ -61,8 +61,7 @@ def open_session(
         session = create_session(disabled_optimizers=disabled)
         reason = check(session, ep, path)
     if reason:
-        advice = "Prepare the model without graph capture"
-        reject(f"{reason}. {advice}", "provider_options", ep, CAPTURE_SWITCHES[ep])
+        reject(reason, "provider_options", ep, CAPTURE_SWITCHES[ep])
     return session, True
 
 

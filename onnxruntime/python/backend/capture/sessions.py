@@ -11,7 +11,7 @@ from collections.abc import Callable
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend import locks
 from onnxruntime.backend.allowlist.rules import Permit
-from onnxruntime.backend.capture import eligibility
+from onnxruntime.backend.capture import advice, eligibility
 from onnxruntime.backend.capture.graphs import Capture
 from onnxruntime.backend.runs import fast_path
 from onnxruntime.backend.session import parts, state
@@ -27,7 +27,7 @@ def create(
     session, checked = eligibility.open_session(create_session, options, permit.providers)
     capture = capture_of(session, checked)
     if capture is not None and capture.problem:
-        raise RuntimeError(f"{capture.problem}. Prepare the model without graph capture")
+        raise RuntimeError(f"{capture.problem}. {advice.WITHOUT}")
     return session
 
 

@@ -21,10 +21,10 @@ import onnx
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import info, inputs, run
 from onnxruntime.backend.command_line.output import MistakeError, Page, one_line
-from onnxruntime.backend.command_line.run_page import most_frequent
 from onnxruntime.backend.provider_names import CPU
 from onnxruntime.backend.request import of_environment
 from onnxruntime.backend.session import presence
+from onnxruntime.backend.session.verification import most_frequent
 
 # Sizes to try for free dimensions, and the time for all tries in seconds.
 _SIZES = (1, 2, 16, 32, 64, 128, 224, 256, 512, 640, 1024)

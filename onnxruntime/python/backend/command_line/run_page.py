@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from onnxruntime.backend.command_line import inputs
 from onnxruntime.backend.command_line.output import Page
+from onnxruntime.backend.session.verification import most_frequent
 
 _COLUMN = 18  # of values, after their labels
-_MOST_OPERATORS = 5
 _FIGURES = ("p50", "p90", "p99")
 _REFERENCES = {"difference": "the CPU EP", "difference_to_first": "configuration 1"}
 
@@ -80,18 +80,6 @@ def _show_entries(
     for key, value in entries.items():
         rows.append(f"{prefix}{key} = {value}")
     page.rows(label, rows, _COLUMN)
-
-
-def most_frequent(operators: Mapping[str, int]) -> str:
-    """Return the most frequent operators, which come first, with their numbers of nodes."""
-    texts = []
-    for name, count in operators.items():
-        texts.append(f"{name} {count}")
-    others = len(texts) - _MOST_OPERATORS
-    if others > 0:
-        plural = "s" if others > 1 else ""
-        texts[_MOST_OPERATORS:] = [f"and {others} other operator{plural}"]
-    return ", ".join(texts)
 
 
 def _show_outputs(outputs: list[dict], page: Page) -> None:

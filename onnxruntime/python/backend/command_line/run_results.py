@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -99,11 +98,7 @@ def operators_on_cpu(rep: OnnxRuntimeBackendRep) -> dict[str, int]:
     other_eps = rep.provider_options.keys() - {CPU}
     if not other_eps and not any(nodes.values()):
         return {}
-    operators = Counter()
-    for node in on_cpu:
-        name = f"{node.domain}:{node.op_type}".removeprefix("ai.onnx:")
-        operators[name.removeprefix(":")] += 1
-    return dict(operators.most_common())
+    return verification.count_operators(on_cpu)
 
 
 def _outputs(one: Tried) -> list[dict]:

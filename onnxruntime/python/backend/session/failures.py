@@ -39,11 +39,6 @@ _MISSING = {
 _ANYWAY = "To run it anyway, set the environment variable ALLOW_RELEASED_ONNX_OPSET_ONLY=0"
 # Clearer messages for errors that ORT raises while it creates a session: regular expression to message.
 EXPLANATIONS = {
-    "graph capture feature": (
-        "This model cannot be captured. Graph capture requires a model without If, Loop or Scan, whose nodes all run "
-        "on the EP that captures, except those that compute shapes. Prepare the model without graph capture. "
-        "ORT error: {error}"
-    ),
     r"OrtEp for '(.*)' has invalid ort_version_supported=(\d+)": (
         "The plugin EP {0} requires ONNX Runtime 1.{1}, not {ort}. Install a newer ORT or an older EP"
     ),

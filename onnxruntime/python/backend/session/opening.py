@@ -42,6 +42,34 @@ def create(
     :param released_opsets: whether ORT rejects a model that imports an opset that is not released.
     """
     presence.check_available(permit)
+    source = (model, libraries, released_opsets)
+    registered, shapes = _configure(options, permit, *source)
+    try:
+        session = _open(model, options, permit)
+    except Exception as error:
+        failures.reject_setting(error, permit.session_config)
+        for part in parts.of_permit(permit):
+            if part.explains:
+                explain = optional_parts.function(part.explains)
+                explain(error, permit, partial(_open_again, source))
+        reason = failures.explain(error)
+        if not reason:
+            raise
+        raise reworded(type(error), reason) from None
+    if permit.sizes:
+        free_dimensions = optional_parts.for_keyword("free_dimension_overrides")
+        free_dimensions.verify(session, shapes, permit.sizes)
+    return session, registered
+
+
+def _configure(
+    options: SessionOptions,
+    permit: Permit,
+    model: str | bytes,
+    libraries: Iterable[str],
+    released_opsets: bool,
+) -> tuple[tuple[str, ...], dict[str, list]]:
+    """Set everything except the EPs. Return the registered libraries, and the shapes of inputs if sizes are set."""
     for name, value in permit.attributes.items():
         setattr(options, name, value)
     entries = {_RELEASED_OPSETS: "1" if released_opsets else "0"}
@@ -54,20 +82,20 @@ def create(
     if libraries:
         extensions = optional_parts.require("extensions", f"Extensions cannot be registered{FROM_ENVIRONMENT}")
         registered = extensions.register(options, libraries)
+    shapes = {}
     if permit.sizes:
         free_dimensions = optional_parts.for_keyword("free_dimension_overrides")
         shapes = free_dimensions.apply(options, permit, model)
-    try:
-        session = _open(model, options, permit)
-    except Exception as error:
-        failures.reject_setting(error, permit.session_config)
-        reason = failures.explain(error)
-        if not reason:
-            raise
-        raise reworded(type(error), reason) from None
-    if permit.sizes:
-        free_dimensions.verify(session, shapes, permit.sizes)
-    return session, registered
+    return registered, shapes
+
+
+def _open_again(source: tuple, permit: Permit) -> InferenceSession:
+    """Create a session from the same model with another permit, to explain an error."""
+    options = SessionOptions()
+    options.log_severity_level = 4  # the log contains the error of the first session
+    _configure(options, permit, *source)
+    model = source[0]
+    return _open(model, options, permit)
 
 
 def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:

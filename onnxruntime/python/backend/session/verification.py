@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from onnxruntime import InferenceSession, get_device
@@ -16,6 +17,8 @@ from onnxruntime.backend.allowlist.rules import NOTHING, Need, Permit, Setting, 
 from onnxruntime.backend.errors import name_of, warn
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, QNN
 from onnxruntime.backend.session import failures, presence
+
+_MOST_OPERATORS = 5
 
 
 class Applied(NamedTuple):
@@ -209,6 +212,27 @@ def recorded_nodes(session: InferenceSession) -> dict[str, list]:
         of_ep = nodes.setdefault(subgraph.ep_name, [])
         of_ep.extend(subgraph.get_nodes())
     return nodes
+
+
+def count_operators(nodes: Iterable) -> dict[str, int]:
+    """Return the number of nodes of each operator, most frequent first."""
+    operators = Counter()
+    for node in nodes:
+        name = f"{node.domain}:{node.op_type}".removeprefix("ai.onnx:")
+        operators[name.removeprefix(":")] += 1
+    return dict(operators.most_common())
+
+
+def most_frequent(operators: Mapping[str, int]) -> str:
+    """Return the most frequent operators, which come first, with their numbers of nodes."""
+    texts = []
+    for name, count in operators.items():
+        texts.append(f"{name[:60]} {count}")
+    others = len(texts) - _MOST_OPERATORS
+    if others > 0:
+        plural = "s" if others > 1 else ""
+        texts[_MOST_OPERATORS:] = [f"and {others} other operator{plural}"]
+    return ", ".join(texts)
 
 
 def _fallback(session: InferenceSession, permit: Permit) -> Iterator[str]:

@@ -1,0 +1,143 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Explains why a model cannot be captured, and which step helps.
+
+In a model with free dimensions, nodes on the CPU EP compute shapes, and ORT does not capture some of these models. If
+the sizes are fixed, ORT computes the shapes when it loads the model. The module tries fixed sizes before it proposes
+them. This takes time only after a refusal.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+
+from onnxruntime import InferenceSession
+from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.errors import NotPermittedError, name_of, reworded
+from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CPU
+from onnxruntime.backend.session import verification
+
+OF_ORT = "graph capture feature"  # in each message of ORT about a model that it does not capture
+WITHOUT = "Prepare the model without graph capture"
+_OTHERWISE = "Otherwise, prepare the model without graph capture"
+_KEYWORD = "provider_options"
+_Open = Callable[[Permit], InferenceSession]
+
+
+def explain(
+    error: Exception,
+    permit: Permit,
+    open_again: _Open,
+) -> None:
+    """Raise a clearer error if the model cannot be captured. Return if the error has another cause.
+
+    :param open_again: opens the model with another permit.
+    """
+    ep = _capturing(permit)
+    if not ep or not _is_refusal(error):
+        return
+    traceback.clear_frames(error.__traceback__)  # they keep the session that failed
+    reason, advice = _reason_and_advice(error, ep, permit, open_again)
+    problem = f"{reason}. {advice}"
+    if OF_ORT in str(error):
+        problem += f". ORT error: {error}"
+    key = CAPTURE_SWITCHES[ep]
+    raise reworded(
+        type(error),
+        f"{name_of(_KEYWORD, ep, key)}: {problem}",
+        NotPermittedError,
+        keyword=_KEYWORD,
+        provider=ep,
+        key=key,
+        reason=problem,
+    ) from None
+
+
+def _capturing(permit: Permit) -> str:
+    for ep, settings in permit.providers.items():
+        switch = settings.get(CAPTURE_SWITCHES.get(ep))
+        if switch is not None and switch.value:
+            return ep
+    return ""
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Return whether an error is a refusal of ORT, or of :func:`.eligibility.open_session`."""
+    if isinstance(error, NotPermittedError):
+        return error.key == CAPTURE_SWITCHES.get(error.provider)
+    return OF_ORT in str(error)
+
+
+def _reason_and_advice(
+    error: Exception,
+    ep: str,
+    permit: Permit,
+    open_again: _Open,
+) -> tuple[str, str]:
+    without = _without_capture(permit, ep)
+    ordinary = _opened(open_again, without)
+    sizes, has_unnamed = _free_sizes(ordinary)
+    reason = _reason(error, ordinary)
+    if not sizes:
+        if has_unnamed:
+            return reason, f"Give the inputs of the model fixed shapes. {_OTHERWISE}"
+        return reason, WITHOUT
+
+    sizes = {**permit.sizes, **sizes}
+    setting = f"free_dimension_overrides={sizes!a}"[:500]
+    try:
+        open_again(replace(permit, sizes=sizes))
+    except Exception as failure:  # ORT raises classes without a common base
+        if not _is_refusal(failure):  # such as a size that the model does not have
+            return reason, f"Fix the sizes of the free dimensions, as in {setting}. {_OTHERWISE}"
+        traceback.clear_frames(failure.__traceback__)
+        fixed = _opened(open_again, replace(without, sizes=sizes))
+        return f"{_reason(failure, fixed)}, also with {setting}", WITHOUT
+    return reason, f"With {setting}, the model can be captured. For several sizes, prepare the model once for each"
+
+
+def _without_capture(permit: Permit, ep: str) -> Permit:
+    settings = dict(permit.providers[ep])
+    del settings[CAPTURE_SWITCHES[ep]]
+    return replace(permit, providers={**permit.providers, ep: settings})
+
+
+def _opened(open_again: _Open, permit: Permit) -> InferenceSession | None:
+    try:
+        return open_again(permit)
+    except Exception:  # the refusal is raised in any case, with less information
+        return None
+
+
+def _free_sizes(session: InferenceSession | None) -> tuple[dict[str, int], bool]:
+    """Return a size for each named free dimension, and whether others have no name."""
+    sizes = {}
+    has_unnamed = False
+    for node in session.get_inputs() if session else ():
+        for dimension in node.shape:
+            if type(dimension) is str and dimension:
+                sizes[dimension] = 1
+            elif type(dimension) is not int:
+                has_unnamed = True
+    return sizes, has_unnamed
+
+
+def _reason(error: Exception, session: InferenceSession | None) -> str:
+    """Return why a model is not captured, with the operators that a session without capture has on the CPU EP."""
+    if isinstance(error, NotPermittedError):
+        return error.reason
+    reason = "ORT does not capture this model"
+    if "control flow" in str(error):
+        return f"{reason}, because it contains If, Loop, or Scan"
+    on_cpu = []
+    if session is not None:
+        on_cpu = verification.recorded_nodes(session).get(CPU)
+    if not on_cpu:
+        return f"{reason}, because not all nodes are on the EP"
+    operators = verification.count_operators(on_cpu)
+    most = ascii(verification.most_frequent(operators))[1:-1]
+    return f"{reason}, because nodes are on the CPU EP ({most})"
