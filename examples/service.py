@@ -14,8 +14,10 @@ import base64
 import hashlib
 import io
 import json
+import logging
 import math
 import os
+import re
 import socket
 import sys
 import threading
@@ -49,6 +51,8 @@ MOST_DIMENSIONS = 64  # of numpy
 KEYWORDS = {"session_options", "provider_options", "session_config", "run_config", "free_dimension_overrides"}
 # ORT's errors of an operator that rejects values or shapes.
 REJECTED = (Fail, InvalidArgument, RuntimeException)
+OUT_OF_MEMORY = "failed to allocate|out of memory|bad_alloc|bad allocation|smaller than requested bytes"
+AUDIT = logging.getLogger("service.audit")  # of refused settings
 DTYPES = {"bool", "float16", "float32", "float64"} | {f"{s}int{n}" for s in ("", "u") for n in (8, 16, 32, 64)}
 
 
@@ -87,6 +91,8 @@ class Service:
                 except onnxruntime.backend.InputError:  # can be a Fail or an InvalidArgument, too
                     raise
                 except REJECTED as error:
+                    if is_out_of_memory(error):
+                        raise
                     print(type(error).__name__, error, file=sys.stderr)
                     return 422, {"error": "inputs: an operator of the model rejected the values"}
             names = [output.name for output in rep.session.get_outputs()]
@@ -94,13 +100,17 @@ class Service:
         except BadRequest as error:
             return error.status, {"error": str(error)}
         except onnxruntime.backend.NotPermittedError as error:
-            return 400, {"error": str(error), "keyword": error.keyword, "key": error.key}
+            place = {"keyword": error.keyword, "provider": error.provider, "key": error.key}
+            AUDIT.warning(json.dumps({**place, "value": error.value}))
+            return 400, {"error": str(error), **place}
         except onnxruntime.backend.InputError as error:
             return 422, {"error": str(error), "input": error.input}
         except TimeoutError:
             return 504, {"error": f"the run took longer than {SECONDS} s"}
         except Exception as error:
             print(type(error).__name__, error, file=sys.stderr)
+            if is_out_of_memory(error):
+                return 503, {"error": "the service is out of memory"}
             return 500, {"error": "internal error"}
 
     def _rep(self, settings: dict):
@@ -137,7 +147,7 @@ class Service:
         try:
             return onnxruntime.backend.prepare(self._model, **settings)
         except REJECTED as error:
-            if not settings.get("free_dimension_overrides"):
+            if not settings.get("free_dimension_overrides") or is_out_of_memory(error):
                 raise
             print(type(error).__name__, error, file=sys.stderr)
             raise BadRequest(
@@ -151,6 +161,11 @@ class Service:
             self._known.move_to_end(digest)
             self._prepared.move_to_end(self._known[digest])
         return rep
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Return whether the machine or the device lacks memory, for which ONNX Runtime has no class of its own."""
+    return isinstance(error, MemoryError) or bool(re.search(OUT_OF_MEMORY, str(error), re.IGNORECASE))
 
 
 @contextmanager

@@ -177,6 +177,30 @@ class TestService(unittest.TestCase):
         slow._rep = lambda settings: mock.Mock(**{"run.side_effect": TimeoutError})
         self.assertEqual(slow.answer(request())[0], 504)
 
+    def test_without_memory_the_service_answers_503(self) -> None:
+        filled = "(int64[1] S) => (float Y) { E = ConstantOfShape(S) Y = ReduceSum<keepdims = 0>(E) }"
+        made = self.service_of(filled)
+        with contextlib.redirect_stderr(io.StringIO()) as log:
+            self.assertEqual(made.answer(request({"S": [10**14]}))[0], 503)  # more than an address space
+        self.assertIn("allocate", log.getvalue())
+        self.assertEqual(made.answer(request({"S": [10]}))[0], 200)
+        for failing in (MemoryError(), Fail("CUDA failure 2: out of memory"), RuntimeError("std::bad_alloc")):
+            made._prepared.clear()
+            prepare = mock.patch.object(service.onnxruntime.backend, "prepare", side_effect=failing)
+            with self.subTest(repr(failing)), prepare, contextlib.redirect_stderr(io.StringIO()):
+                sizes = {"free_dimension_overrides": {"N": 2**30}}
+                self.assertEqual(made.answer(request({"S": [10]}, sizes))[0], 503)
+
+    def test_the_audit_log_contains_each_refused_value(self) -> None:
+        key = "session.intra_op.allow_spinning"
+        with self.assertLogs("service.audit") as log:
+            self.service.answer(request(settings=session(**{key: "a\nb" * 1000})))
+        (record,) = log.records
+        entry = json.loads(record.getMessage())
+        value = entry.pop("value")
+        self.assertEqual(entry, {"keyword": "session_config", "provider": "", "key": key})
+        self.assertTrue(value.startswith("'a\\nb") and len(value) == 80, value)
+
     def test_a_busy_service_is_503(self) -> None:
         busy = service.Service(self.service._model)
         for _ in range(service.MOST_RUNS):

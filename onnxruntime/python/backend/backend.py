@@ -18,11 +18,11 @@ from onnx.checker import check_model
 # Callers of the stock backend patch these names in this module.
 from onnxruntime import InferenceSession, SessionOptions, get_available_providers, get_device
 from onnxruntime.backend import optional_parts, request
-from onnxruntime.backend.allowlist import look_up
+from onnxruntime.backend.allowlist import look_up, unknown_arguments
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.errors import NotPermittedError, reject, show, warn
+from onnxruntime.backend.errors import NotPermittedError, reject, show, warn, without_frames
 from onnxruntime.backend.keywords import KEYWORDS, LIMITS
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_ANY_DEVICE
 from onnxruntime.backend.session import failures, opening, presence, state, verification
@@ -80,6 +80,7 @@ class OnnxRuntimeBackend(Backend):
         return presence.supports_device(device, get_device())
 
     @classmethod
+    @without_frames
     def prepare(
         cls,
         model,
@@ -132,6 +133,7 @@ class OnnxRuntimeBackend(Backend):
         return _prepare_source(cls, source, device, keywords, kwargs)
 
     @classmethod
+    @without_frames
     def run_model(
         cls,
         model,
@@ -311,7 +313,7 @@ def _prepare_open(
     attributes: dict,
 ) -> OnnxRuntimeBackendRep:
     """Prepare a session of the caller or a prepared model, to which only a run config can apply."""
-    look_up.warn_unknown(attributes, ())
+    unknown_arguments.warn_or_reject(attributes, ())
     if isinstance(model, OnnxRuntimeBackendRep):
         # It has the environment's entries already, and its caller's own entries win over them.
         rep, from_environment = model, ()

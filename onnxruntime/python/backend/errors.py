@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable
+from functools import cache, wraps
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, ParamSpec, TypeVar
 
 from onnxruntime.backend import optional_parts
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 NOT_PERMITTED = "is not permitted via the backend API"
 
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 _SHOWN = frozenset({bool, int, float, str, bytes, type(None)})
 
 
@@ -37,6 +39,7 @@ class NotPermittedError(_DetailedError, RuntimeError):
     keyword: str  # the keyword argument, such as "session_config"
     provider: str  # the EP, for a provider option
     key: str  # the option, key or name inside the keyword argument
+    value: str  # the refused value as text of at most 80 characters, or "" if the error concerns no value
     reason: str
 
 
@@ -93,9 +96,12 @@ def refuse(
     keyword: str,
     provider: str = "",
     key: str | None = None,
+    *,
+    value: str = "",
 ) -> NoReturn:
     """Raise the error for a setting that the allowlist does not permit. For other problems, see :func:`reject`."""
-    _raise(f"{name_of(keyword, provider, key)} {NOT_PERMITTED}: {reason}", reason, keyword, provider, key)
+    message = f"{name_of(keyword, provider, key)} {NOT_PERMITTED}: {reason}"
+    _raise(message, reason, keyword, provider, key, value=value)
 
 
 def reject(
@@ -103,9 +109,11 @@ def reject(
     keyword: str,
     provider: str = "",
     key: str | None = None,
+    *,
+    value: str = "",
 ) -> NoReturn:
     """Raise the error for a setting that this call cannot apply, such as an EP that is not available."""
-    _raise(f"{name_of(keyword, provider, key)}: {problem}", problem, keyword, provider, key)
+    _raise(f"{name_of(keyword, provider, key)}: {problem}", problem, keyword, provider, key, value=value)
 
 
 def reject_value(
@@ -118,12 +126,13 @@ def reject_value(
     why: str = "",
 ) -> NoReturn:
     """Raise the error for an invalid value of a permitted setting; ``expected`` ends the sentence "Expected ..."."""
+    value_text = show(value)
     # "invalid value of type list", "invalid value of 133 bits"
-    shown = show(value).removeprefix("a value ").removeprefix("an integer ")
+    shown = value_text.removeprefix("a value ").removeprefix("an integer ")
     problem = f"invalid value {shown}"
     if why:
         problem += f" ({why})"
-    reject(f"{problem}. Expected {expected}", keyword, provider, key)
+    reject(f"{problem}. Expected {expected}", keyword, provider, key, value=value_text)
 
 
 def reject_type(
@@ -138,7 +147,8 @@ def reject_type(
     problem = f"must be {expected}, not {type_name(value)}"
     if advice:
         problem += f". {advice}"
-    _raise(f"{name_of(keyword, provider)} {problem}", problem, keyword, provider, error=WrongTypeError)
+    message = f"{name_of(keyword, provider)} {problem}"
+    _raise(message, problem, keyword, provider, value=show(value), error=WrongTypeError)
 
 
 def reject_key(
@@ -160,6 +170,8 @@ def _raise(
     keyword: str,
     provider: str,
     key: str | None = "",
+    *,
+    value: str = "",
     error: type[NotPermittedError] = NotPermittedError,
 ) -> NoReturn:
     raise error(
@@ -167,8 +179,22 @@ def _raise(
         keyword=keyword,
         provider=provider,
         key=key or "",
+        value=value,
         reason=reason,
     ) from None
+
+
+def without_frames(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Return a function whose refusals have no frames of the look-ups, which tell a caller nothing."""
+
+    @wraps(function)
+    def call(*arguments: _Arguments.args, **keywords: _Arguments.kwargs) -> _Result:
+        try:
+            return function(*arguments, **keywords)
+        except NotPermittedError as refusal:
+            raise refusal.with_traceback(None) from None
+
+    return call
 
 
 def name_of(

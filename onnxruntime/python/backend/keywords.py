@@ -18,6 +18,8 @@ LIBRARIES = {"extensions": "absolute paths", "plugins": "EP=LIBRARY texts"}
 PERMIT = "permit"
 # The keyword arguments that limit a run.
 LIMITS = ("timeout", "cancellation")
+# Other names that a caller can take for a limit, in lower case. A limit is never ignored.
+LIKE_A_LIMIT = "[a-z_]*(time_?out|deadline|time_?(limit|budget)|max_?(run_?)?(time|duration|seconds))[a-z_]*"
 
 # The environment variable with a configuration, and the end of an error about its settings.
 ENVIRONMENT = "ORT_ONNX_BACKEND_CONFIG"

@@ -58,8 +58,14 @@ prepare(permit={})
     permit: only the environment variable ORT_ONNX_BACKEND_CONFIG can specify the settings of callers, as {"permit":
     {...}}
 under(CONFIG, {"permit": {"session_options": {"intra_op_num_threads": [1, 2]}}}, intra_op_num_threads=8)
-    intra_op_num_threads: "permit" in the environment variable ORT_ONNX_BACKEND_CONFIG does not contain this setting.
+    intra_op_num_threads: "permit" in the environment variable ORT_ONNX_BACKEND_CONFIG does not contain the value 8.
     Permitted in session_options['intra_op_num_threads']: 1, 2
+under(CONFIG, {"permit": {"session_options": {"intra_op_num_threads": [1, 2, 3, 4]}}}, intra_op_num_threads="5")
+    intra_op_num_threads: "permit" in the environment variable ORT_ONNX_BACKEND_CONFIG does not contain the value 5.
+    Permitted in session_options['intra_op_num_threads']: an integer from 1 to 4
+under(CONFIG, {"permit": {"session_options": {"logid": ["a"]}}}, intra_op_num_threads=None)
+    intra_op_num_threads: "permit" in the environment variable ORT_ONNX_BACKEND_CONFIG does not contain this setting.
+    Permitted in session_options: 'logid'
 under(CONFIG, {"permit": {"provider_options": {CUDA: {}}}}, provider_options={CPU: {}})
     provider_options['CPUExecutionProvider']: "permit" in the environment variable ORT_ONNX_BACKEND_CONFIG does not
     contain this setting. Permitted in provider_options: 'CUDAExecutionProvider'
@@ -119,6 +125,10 @@ session_config({"session.gqa_value_layout": "x"})
 session_config({"optimization.disable_specified_optimizers": "Nope"})
     session_config['optimization.disable_specified_optimizers']: invalid value 'Nope' (it contains a name that is not
     permitted). Expected names from these lists, joined by ';'. ORT 1.24 ...
+under(CONFIG, {"permit": {"session_options": {"intra_op_num_threads": [4, 2, 3]}}}, intra_op_num_threads=4.0)
+    intra_op_num_threads: invalid value 4.0. Expected an integer from 2 to 4
+under(CONFIG, {"permit": {"session_options": {"execution_mode": ["ORT_SEQUENTIAL"]}}}, execution_mode=10**9)
+    execution_mode: invalid value 1000000000. Expected 'ORT_SEQUENTIAL'
 prepare().run([X], timeout="1")
     timeout: invalid value '1'. Expected a number of seconds greater than 0 and at most 1000000
 """
@@ -172,6 +182,22 @@ prepare(two_nodes(("N", "K")), free_dimension_overrides={"M": 2})
     free_dimension_overrides['M']: the model's inputs have no dimension of this name. Named dimensions: 'K', 'N'
 prepare(open_session(), session_config={SPINNING: 0})
     session_config: cannot be applied to an existing session. Pass the model, or create the session with it
+prepare().run([X], timeout_ms=100)
+    timeout_ms: only timeout limits a run, in seconds. Pass timeout=0.1 to rep.run or run
+onnxruntime.backend.run(MODEL, [X], timeoutMillis=250.0)
+    timeoutMillis: only timeout limits a run, in seconds. Pass timeout=0.25 to rep.run or run
+prepare().run([X], time_limit_minutes=2)
+    time_limit_minutes: only timeout limits a run, in seconds. Pass timeout=120 to rep.run or run
+prepare().run([X], timout=5)
+    timout: unknown keyword argument. Did you mean timeout?
+prepare().run([X], cancelation=1)
+    cancelation: unknown keyword argument. Did you mean cancellation?
+prepare(deadline=5)
+    deadline: only timeout limits a run, in seconds. Pass timeout=5 to rep.run or run
+prepare().run_options(max_time="5s")
+    max_time: only timeout limits a run, in seconds. Pass timeout=SECONDS to rep.run or run
+prepare(open_session(), timeout=5)
+    timeout: only rep.run and run have limits. Pass it to one of them
 prepare().run([X], session_config={SPINNING: 0})
     session_config: cannot be set for a run. Pass it to prepare
 under("ORT_LOAD_CONFIG_FROM_MODEL", "1", session_config={SPINNING: 0})

@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+import traceback
 import unittest
 import warnings
 from collections.abc import Callable
@@ -21,7 +23,8 @@ from onnxruntime.backend import errors, optional_parts
 
 MODEL = two_nodes((2, 4)).SerializeToString()
 X = np.ones((2, 4), np.float32)
-FIELDS = ("keyword", "provider", "key", "reason", "input", "expected", "got", "attribute")
+CPU = "CPUExecutionProvider"
+FIELDS = ("keyword", "provider", "key", "value", "reason", "input", "expected", "got", "attribute")
 
 
 def prepare(model: object = MODEL, **keywords: object):
@@ -120,6 +123,55 @@ class SentErrorsTest(unittest.TestCase):
                     self.assertEqual(str(copied), str(error))
                     for field in FIELDS:
                         self.assertEqual(getattr(copied, field, None), getattr(error, field, None))
+
+    def test_a_refused_value_is_a_short_text(self) -> None:
+        rep, spinning = prepare(), "session.intra_op.allow_spinning"
+        calls = {
+            "13": lambda: prepare(session_config={"no.such.key": 13}),
+            "-1": lambda: prepare(intra_op_num_threads=-1),
+            "'-1'": lambda: prepare(session_options={"intra_op_num_threads": "-1"}),
+            "'x'": lambda: prepare(optimized_model_filepath="x"),
+            "a value of type Text": lambda: prepare(session_config={spinning: type("Text", (str,), {})("a")}),
+            "a value of type dict": lambda: prepare(provider_options={CPU: {"a": {}}}),
+            "a value of type list": lambda: prepare(session_config=[1]),
+            "an integer of 201 bits": lambda: prepare(free_dimension_overrides={"N": 1 << 200}),
+            "True": lambda: prepare(session_config={"session.disable_cpu_ep_fallback": 1}),
+            "'1'": lambda: rep.run([X], timeout="1"),
+            "5": lambda: rep.run([X], time_limit=5),
+            "2": lambda: rep.run([X], run_config={"gpu_graph_idx": 2}),
+            ascii("\u20ac" * 80)[:77] + "...": lambda: rep.run_options(logid="\u20ac" * 1000),
+            "": lambda: prepare(device="NPU"),
+        }
+        for expected, call in calls.items():
+            with self.subTest(expected):
+                error = caught(call)
+                self.assertIsInstance(error, errors.NotPermittedError)
+                self.assertEqual((type(error.value), error.value), (str, expected))
+
+    def test_a_refusal_has_few_frames_of_the_library(self) -> None:
+        rep, model = prepare(), two_nodes((2, 4))
+        wrong = {"session_config": {"session.intra_op.allow_spinning": "yes"}}
+        for call in (
+            lambda: onnxruntime.backend.run(model, [X], **wrong),
+            lambda: onnxruntime.backend.run(model, [X], timeout=-1),
+            lambda: onnxruntime.backend.run(model, [X], logid=1),
+            lambda: onnxruntime.backend.run(model, [X], time_limit=1),
+            lambda: onnxruntime.backend.run(rep, [X], run_config={"no.such": 1}),
+            lambda: prepare(model, **wrong),
+            lambda: prepare(model, intra_op_num_threads=-1),
+            lambda: onnxruntime.backend.prepare(rep.session, run_config={"no.such": 1}),
+            lambda: rep.run([X], run_config={"gpu_graph_id": "x"}),
+            lambda: rep.run([X], run_config={"gpu_graph_id": "x"}, timeout=1),
+            lambda: rep.run([X], timeout=-1),
+            lambda: rep.run_options(logid=1),
+            lambda: rep.with_run_config({"no.such": 1}),
+        ):
+            error = caught(call)
+            self.assertIsInstance(error, errors.NotPermittedError)
+            frames = traceback.extract_tb(error.__traceback__)
+            own = [frame for frame in frames if "/backend/" in frame.filename.replace(os.sep, "/")]
+            with self.subTest(str(error)):
+                self.assertTrue(1 <= len(own) <= 4, frames.format())
 
     def test_defaults(self) -> None:
         error = errors.InputError("message")

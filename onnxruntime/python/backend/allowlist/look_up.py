@@ -11,12 +11,13 @@ tables (:mod:`allowlist.ort_options`, :mod:`allowlist.providers`), with text ren
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Mapping
-from itertools import chain, islice
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, NoReturn
 
 from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend import optional_parts
+from onnxruntime.backend.allowlist import unknown_arguments
 from onnxruntime.backend.allowlist.ort_options import (
     BY_KEYWORD,
     FREE_DIMENSION,
@@ -46,7 +47,6 @@ from onnxruntime.backend.errors import (
     refuse,
     reject,
     reject_key,
-    reject_value,
     show,
     warn,
 )
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from onnxruntime.backend.request import Request
 
 _NOT_PERMITTED = "unknown or not permitted"  # the reason in a build without refusals/
-_MOST_WARNINGS = 8  # about the keyword arguments of a call: each one searches for similar names
 _ATTRIBUTES = SESSION_ATTRIBUTES.keys() | RUN_ATTRIBUTES.keys()
 _LONGEST_NAME = 100  # of an attribute
 
@@ -98,7 +97,7 @@ def permit(request: Request, facts: Circumstances) -> Permit:
             setattr(permitted, keyword, texts)
 
     refuse_while_model_configures(chain(request.settings, permitted.attributes))
-    permitted.warnings = warn_unknown(request.attributes, SESSION_ATTRIBUTES)
+    permitted.warnings = unknown_arguments.warn_or_reject(request.attributes, SESSION_ATTRIBUTES)
     return permitted
 
 
@@ -131,7 +130,7 @@ def attributes(
             place = Place("session_options", "", name, is_keyword_argument=True)
             settings[name] = setting_of(table, place, value, facts)
         else:
-            _refuse_attribute(table, name)
+            _refuse_attribute(table, name, value)
 
     if not settings:
         return {}, {}
@@ -139,7 +138,11 @@ def attributes(
     return values, _without_effect(settings, facts._replace(attributes=values))
 
 
-def _refuse_attribute(table: Table, name: str) -> None:
+def _refuse_attribute(
+    table: Table,
+    name: str,
+    value: object,
+) -> None:
     """Refuse an attribute that is not permitted, and accept a name that is not an attribute."""
     if len(name) > _LONGEST_NAME or name in _ATTRIBUTES:
         return
@@ -150,7 +153,7 @@ def _refuse_attribute(table: Table, name: str) -> None:
     reason = from_refusals("why_attribute_refused", f"{scope} attributes", name, exists)
     if reason or exists:
         permitted = ", ".join(sorted(table))
-        refuse(f"{reason or _NOT_PERMITTED}. Permitted attributes: {permitted}", name)
+        refuse(f"{reason or _NOT_PERMITTED}. Permitted attributes: {permitted}", name, value=show(value))
 
 
 def _sizes(overrides: Values, facts: Circumstances) -> dict[str, int]:
@@ -364,17 +367,30 @@ def setting_of(
     facts: Circumstances,
 ) -> Setting:
     """Return the setting for a name and a value, or refuse it. Every setting that ORT receives passes this function."""
-    rule = rule_of(table, place, facts)
     try:
-        parsed = rule.kind.parse(value)
-    except ValueError as error:
-        if str(error) == rule.kind.forbidden:
-            place.refuse(f"with the value {show(value)}, {error}")
-        reject_value(value, rule.kind.accepts, *place.named, why=str(error))
-    text = rule.kind.render(parsed)
-    setting = Setting(rule, parsed, text, place)
-    facts.narrowing.check(setting)
+        rule = rule_of(table, place, facts)
+        parsed = _parsed(rule, place, value, facts)
+        setting = Setting(rule, parsed, rule.kind.render(parsed), place)
+        facts.narrowing.check(setting)
+    except NotPermittedError as refusal:
+        refusal.value = show(value)
+        raise
     return setting
+
+
+def _parsed(
+    rule: Rule,
+    place: Place,
+    value: object,
+    facts: Circumstances,
+) -> object:
+    try:
+        return rule.kind.parse(value)
+    except ValueError as error:
+        why = str(error)
+    if why == rule.kind.forbidden:
+        place.refuse(f"with the value {show(value)}, {why}")
+    facts.narrowing.reject_value(rule, place, value, why)
 
 
 def _without_effect(settings: Settings, facts: Circumstances) -> dict[str, str]:
@@ -385,7 +401,7 @@ def _without_effect(settings: Settings, facts: Circumstances) -> dict[str, str]:
             if need.met(facts, setting.text):
                 continue
             if not need.only_warns:
-                setting.place.refuse(need.problem)
+                setting.place.refuse(need.problem, show(setting.plain))
             if need.shared or setting.text not in setting.rule.already_so:
                 sentences[key] = f"{setting.place.name} has no effect in this session: it requires {need.what}"
     return sentences
@@ -408,24 +424,3 @@ def refuse_while_model_configures(keywords: Iterable[str]) -> None:
         return
     for keyword in keywords:
         reject("cannot be applied while ORT_LOAD_CONFIG_FROM_MODEL=1. ORT uses the model's options", keyword)
-
-
-def warn_unknown(keyword_arguments: Values, acting: Container[str]) -> tuple[str, ...]:
-    """Warn about keyword arguments that are not ``acting`` in this call, and return the warnings."""
-    ignored = {}
-    for name, value in keyword_arguments.items():
-        name_itself = str.__str__(name)  # a subclass of str can have its own methods
-        if name_itself not in acting:
-            ignored[name_itself] = value
-
-    warnings = []
-    for name, value in islice(ignored.items(), _MOST_WARNINGS):
-        sentence = from_refusals("ignored_keyword", name, value)
-        warnings.append(sentence or f"Keyword argument {show(name)} is ignored")
-    further = len(ignored) - len(warnings)
-    if further:
-        warnings.append(f"{further} further keyword arguments are ignored")
-
-    for warning in warnings:
-        warn(warning)
-    return tuple(warnings)

@@ -15,7 +15,7 @@ from typing import NamedTuple, NoReturn
 
 import onnxruntime
 from onnxruntime.backend.allowlist.value_kinds import Kind
-from onnxruntime.backend.errors import name_of, nearest, refuse
+from onnxruntime.backend.errors import name_of, nearest, refuse, reject_value
 
 NOTHING: Mapping = MappingProxyType({})
 Values = Mapping[str, object]  # of settings, by name
@@ -47,9 +47,9 @@ class Place(NamedTuple):
         """The expression for the setting."""
         return name_of(*self.named)
 
-    def refuse(self, reason: str) -> NoReturn:
+    def refuse(self, reason: str, value: str = "") -> NoReturn:
         """Raise the error for a setting that the allowlist does not permit."""
-        refuse(reason, *self.named)
+        refuse(reason, *self.named, value=value)
 
 
 class Narrowing:
@@ -63,6 +63,16 @@ class Narrowing:
 
     def check(self, setting: Setting) -> None:
         """Refuse a setting that callers may not set, or not to this value."""
+
+    def reject_value(
+        self,
+        rule: Rule,
+        place: Place,
+        value: object,
+        why: str,
+    ) -> NoReturn:
+        """Raise the error for an invalid value, with the values that callers may set."""
+        reject_value(value, rule.kind.accepts, *place.named, why=why)
 
 
 ANYTHING = Narrowing()
@@ -183,7 +193,7 @@ class Setting(NamedTuple):
         """The value as plain data that a caller can specify. An EP can have another spelling of it."""
         if type(self.value) is tuple:
             return self.text
-        return self.value
+        return getattr(self.value, "name", self.value)  # of a member of an enum
 
 
 Table = Mapping[str, Rule]  # of permitted names

@@ -167,7 +167,8 @@ def problem(error: object, specified: Mapping | None = None) -> dict:
         error = error.__cause__
     fields = {}
     if isinstance(error, (InputError, NotPermittedError)):
-        fields = vars(error)
+        fields = dict(vars(error))
+        fields.pop("value", None)  # a text. The configuration contains the value itself
     return _problem(message, specified, **fields)
 
 

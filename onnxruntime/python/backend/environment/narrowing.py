@@ -20,13 +20,16 @@ from onnxruntime.backend.allowlist.rules import (
     Circumstances,
     Narrowing,
     Place,
+    Rule,
     Setting,
     Table,
     Values,
 )
 from onnxruntime.backend.environment import configuration
-from onnxruntime.backend.errors import NotPermittedError, from_refusals, name_of, show
+from onnxruntime.backend.errors import NotPermittedError, from_refusals, name_of, reject_value, show
 from onnxruntime.backend.keywords import ENVIRONMENT, PERMIT
+
+_MOST_LISTED = 32  # names or values in an error
 
 
 class NarrowedToPermit(Narrowing):
@@ -59,21 +62,36 @@ class NarrowedToPermit(Narrowing):
 
     def check(self, setting: Setting) -> None:
         place = setting.place
-        permitted_names = _table(self._permit, place)
-        values = permitted_names.get(place.key, [])
-        if values is True or setting.rule.kind.always:
+        values = self._values(place)
+        if values is True or setting.rule.kind.always or _contains(values, setting):
             return
-
         defaults = _table(self._defaults, place)
-        if place.key in defaults:
-            accepted = [*values, defaults[place.key]]
-        else:
-            accepted = values
-        if _contains(accepted, setting):
+        if place.key in defaults and _contains([defaults[place.key]], setting):
             return
         if values:
-            _refuse(place, place, values)
-        _refuse(place, place._replace(key=None), permitted_names)
+            _refuse(place, place, values, f"the value {show(setting.plain)}")
+        self._refuse_setting(place)
+
+    def reject_value(
+        self,
+        rule: Rule,
+        place: Place,
+        value: object,
+        why: str,
+    ) -> NoReturn:
+        values = self._values(place)
+        if values is True or rule.kind.always:
+            super().reject_value(rule, place, value, why)
+        if values:
+            reject_value(value, _listed(values), *place.named)
+        self._refuse_setting(place)
+
+    def _values(self, place: Place) -> list | bool:
+        """Return the values of a setting that callers may set: a list, or ``True`` for all permitted values."""
+        return _table(self._permit, place).get(place.key, [])
+
+    def _refuse_setting(self, place: Place) -> NoReturn:
+        _refuse(place, place._replace(key=None), _table(self._permit, place))
 
 
 def faults_of_permit(permit: Mapping[str, dict], facts: Circumstances) -> Iterator[str]:
@@ -151,10 +169,23 @@ def _refuse(
     place: Place,
     container: Place,
     permitted: Iterable[object],
+    what: str = "this setting",
 ) -> NoReturn:
     where = name_of(container.keyword, container.provider, container.key)
-    listed = ", ".join(map(show, permitted)) or "nothing"
     place.refuse(
-        f'"{PERMIT}" in the environment variable {ENVIRONMENT} does not contain this setting. '
-        f"Permitted in {where}: {listed}"
+        f'"{PERMIT}" in the environment variable {ENVIRONMENT} does not contain {what}. '
+        f"Permitted in {where}: {_listed(permitted)}"
     )
+
+
+def _listed(permitted: Iterable[object]) -> str:
+    """Return names or values for an error. Successive integers are a range."""
+    permitted = list(permitted)
+    if len(permitted) > 2 and all(type(value) is int for value in permitted):
+        low, high = min(permitted), max(permitted)
+        if high - low + 1 == len(set(permitted)):
+            return f"an integer from {low} to {high}"
+    shown = [show(value) for value in permitted[:_MOST_LISTED]]
+    if len(permitted) > _MOST_LISTED:
+        shown.append(f"and {len(permitted) - _MOST_LISTED} more")
+    return ", ".join(shown) or "nothing"

@@ -9,6 +9,7 @@ Only error messages and warnings use this module. It shows a caller's values as 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
@@ -19,7 +20,7 @@ from onnxruntime.backend.allowlist.ort_options import BY_KEYWORD, RUN_ATTRIBUTES
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Place, Table
 from onnxruntime.backend.errors import name_of, nearest, show
-from onnxruntime.backend.keywords import KEYWORDS, LIMITS
+from onnxruntime.backend.keywords import KEYWORDS
 from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE
 from onnxruntime.backend.refusals import packages
 
@@ -30,6 +31,14 @@ _MOST = 16  # far more than the EPs of a session
 _SHORTEST_PART = 5
 _MOST_SUGGESTED = 3
 _SUFFIX = "executionprovider"
+# The end of the name of a limit, and how many of its units are a second.
+_UNITS = {
+    "(ms|msecs?|millis|milliseconds?)$": 1e3,
+    "(us|usecs?|micros|microseconds?)$": 1e6,
+    "(ns|nanos|nanoseconds?)$": 1e9,
+    "min(ute)?s?$": 1 / 60,
+}
+_LONGEST_LIMIT = 1e12
 _FOR_SESSION_OPTIONS = (
     "Pass attributes as keyword arguments, such as intra_op_num_threads=2, and config entries in "
     "session_config={...}. Or create an InferenceSession with these options and pass it as the model"
@@ -178,12 +187,22 @@ def ignored_keyword(name: str, value: object) -> str:
     keyword = f"Keyword argument {show(name)}"
     if name in SESSION_ATTRIBUTES:
         return f"{keyword} is ignored, because the session already exists. Pass it to prepare together with the model"
-    if name in RUN_ATTRIBUTES or name in LIMITS:
+    if name in RUN_ATTRIBUTES:
         return f"{keyword} is ignored by prepare. Pass it to run"
     advice = _instead_of_keyword(name, value)
     if advice:
         return f"{keyword} is ignored. {advice}"
     return f"{keyword} is unknown and is ignored{_similar_keyword(name, value)}"
+
+
+def seconds(name: str, value: object) -> str:
+    """Return the seconds of a limit such as ``timeout_ms=100``, or ``""`` if the value is not a positive number."""
+    if type(value) not in (int, float) or not 0 < value < _LONGEST_LIMIT:
+        return ""
+    for ending, of_a_second in _UNITS.items():
+        if re.search(ending, name.lower()):
+            value /= of_a_second
+    return f"{value:g}"
 
 
 def _instead_of_keyword(name: str, value: object) -> str:
@@ -218,7 +237,7 @@ def _has_option(provider: str, name: str) -> bool:
 def _similar_keyword(name: str, value: object) -> str:
     """Return the sentence that suggests keyword arguments and config entries with a similar name, or ``""``."""
     forms = []
-    known = chain(KEYWORDS, SESSION_ATTRIBUTES, RUN_ATTRIBUTES, LIMITS, ["device"])
+    known = chain(KEYWORDS, SESSION_ATTRIBUTES, RUN_ATTRIBUTES, ["device"])
     for keyword in _similar(name, known):
         if keyword in KEYWORDS:
             text = _mapping(value)

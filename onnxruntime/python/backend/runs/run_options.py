@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from onnxruntime import RunOptions
 from onnxruntime.backend import request
-from onnxruntime.backend.allowlist import look_up
+from onnxruntime.backend.allowlist import look_up, unknown_arguments
 from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES
 from onnxruntime.backend.allowlist.rules import Circumstances
 from onnxruntime.backend.errors import reject, warn
@@ -57,7 +57,7 @@ class RunSettings:
             entries |= texts
             without_effect |= also_without_effect
 
-        look_up.warn_unknown(attributes, RUN_ATTRIBUTES)
+        unknown_arguments.warn_or_reject(attributes, RUN_ATTRIBUTES)
         for text in without_effect.values():
             warn(text)
         return RunSettings(permitted, entries), without_effect

@@ -15,6 +15,7 @@ from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.ort_options import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances, Texts
+from onnxruntime.backend.errors import without_frames
 from onnxruntime.backend.keywords import ENVIRONMENT
 from onnxruntime.backend.request import MOST_ENTRIES
 from onnxruntime.backend.runs import fast_path, tensors
@@ -153,6 +154,7 @@ class Runs:
         """Whether the session is ORT's."""
         return is_ort(self.session)
 
+    @without_frames
     def overridden_by(self, run_config: Mapping | None, attributes: Mapping = NOTHING) -> tuple[RunSettings, Texts]:
         """Look up the settings of one run. Return a warning, too, for each key without effect."""
         facts = Circumstances.expected(())
@@ -195,6 +197,7 @@ class Runs:
         if self.is_ort or isinstance(error, InvalidArgument):
             self.inputs.check(feeds, error)
 
+    @without_frames
     def run_limited(
         self,
         inputs: object,

@@ -1,0 +1,61 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Warns about keyword arguments that have no effect in a call, and rejects limits, which a call must not ignore."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+from itertools import islice
+from typing import NoReturn
+
+from onnxruntime.backend.allowlist.rules import Values
+from onnxruntime.backend.errors import from_refusals, nearest, reject, show, warn
+from onnxruntime.backend.keywords import LIKE_A_LIMIT, LIMITS
+
+_MOST_WARNINGS = 8  # about the keyword arguments of a call: each one searches for similar names
+_LONGEST_NAME = 100  # of a limit
+
+
+def warn_or_reject(keyword_arguments: Values, acting: Container[str]) -> tuple[str, ...]:
+    """Warn about keyword arguments that are not ``acting`` in this call, and return the warnings.
+
+    A keyword argument that is a limit of a run, or looks like one, is an error.
+    """
+    ignored = {}
+    for name, value in keyword_arguments.items():
+        name_itself = str.__str__(name)  # a subclass of str can have its own methods
+        if name_itself not in acting:
+            ignored[name_itself] = value
+            if value is not None and len(name_itself) <= _LONGEST_NAME:
+                _reject_limit(name_itself, value)
+
+    warnings = []
+    for name, value in islice(ignored.items(), _MOST_WARNINGS):
+        if value is not None and nearest(name, LIMITS):
+            _reject_similar(name, value)
+        sentence = from_refusals("ignored_keyword", name, value)
+        warnings.append(sentence or f"Keyword argument {show(name)} is ignored")
+    further = len(ignored) - len(warnings)
+    if further:
+        warnings.append(f"{further} further keyword arguments are ignored")
+
+    for warning in warnings:
+        warn(warning)
+    return tuple(warnings)
+
+
+def _reject_limit(name: str, value: object) -> None:
+    if name in LIMITS:
+        reject("only rep.run and run have limits. Pass it to one of them", name, value=show(value))
+    if re.fullmatch(LIKE_A_LIMIT, name.lower()):
+        seconds = from_refusals("seconds", name, value) or "SECONDS"
+        problem = f"only timeout limits a run, in seconds. Pass timeout={seconds} to rep.run or run"
+        reject(problem, name, value=show(value))
+
+
+def _reject_similar(name: str, value: object) -> NoReturn:
+    keyword = show(name[:_LONGEST_NAME])[1:-1]
+    reject(f"unknown keyword argument. Did you mean {nearest(name, LIMITS)}?", keyword, value=show(value))
