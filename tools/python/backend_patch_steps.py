@@ -97,6 +97,7 @@ STEPS = (
             "runs_values.py",
             "session_verification.py",
             "session_failures.py",
+            "session_model_file.py",
             "session_model_versions.py",
         ),
     ),

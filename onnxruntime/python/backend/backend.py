@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from onnx import ModelProto
 from onnx.backend.base import Backend
-from onnx.checker import check_model
+from onnx.checker import ValidationError, check_model
 
 # Callers of the stock backend patch these names in this module.
 from onnxruntime import InferenceSession, SessionOptions, get_available_providers, get_device
@@ -25,7 +25,7 @@ from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.errors import NotPermittedError, reject, show, warn, without_frames
 from onnxruntime.backend.keywords import KEYWORDS, LIMITS
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_ANY_DEVICE
-from onnxruntime.backend.session import failures, opening, presence, state, verification
+from onnxruntime.backend.session import failures, model_file, opening, presence, state, verification
 from onnxruntime.backend.session.verification import Applied
 
 
@@ -349,6 +349,11 @@ def _checked(model: ModelProto) -> bytes:
     try:
         serialized = model.SerializeToString()
         check_model(serialized)
+    except ValidationError as error:
+        problem = model_file.missing_data(model)
+        if not problem:
+            raise
+        raise ValidationError(f"{problem}. onnx error: {error}") from None
     except Exception as error:
         # protobuf raises its own EncodeError, and onnx's checker a ValueError.
         if type(error).__name__ != "EncodeError" and "(>2GB)" not in str(error):

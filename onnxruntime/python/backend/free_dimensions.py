@@ -21,6 +21,7 @@ from onnxruntime.backend.allowlist.ort_options import FOLDING_CAP, MOST_FOLDED, 
 from onnxruntime.backend.allowlist.rules import Circumstances, Permit
 from onnxruntime.backend.errors import reject, show
 from onnxruntime.backend.provider_names import COMPILING
+from onnxruntime.backend.session import model_file
 
 _KEYWORD = "free_dimension_overrides"
 # The operators whose outputs depend on the shape of an input only.
@@ -64,7 +65,8 @@ def _read(source: str | bytes) -> onnx.ModelProto:
             return onnx.load(source, load_external_data=False)
         return onnx.load_from_string(source)
     except Exception as error:
-        raise RuntimeError(f"{_KEYWORD} requires a model that onnx can read. onnx error: {error}") from None
+        problem = model_file.problem(source, unreadable=True) or f"{_KEYWORD} requires a model that onnx can read"
+        raise RuntimeError(f"{problem}. onnx error: {error}") from None
 
 
 def _input_shapes(model: onnx.ModelProto) -> dict[str, list]:

@@ -288,7 +288,11 @@ without_the_ep()
     ORT created the session with AzureExecutionProvider, but provider_options specifies CPUExecutionProvider, in this
     order. The ORT log may contain details.
 prepare(b"x", free_dimension_overrides={"N": 2})
+    The model is not in ONNX's binary format. Pass the path or the bytes of an ONNX model. onnx error: ...
+prepare("no such file", free_dimension_overrides={"N": 2})
     free_dimension_overrides requires a model that onnx can read. onnx error: ...
+prepare(b"version https://git-lfs.github.com/spec/v1")
+    The model is a Git LFS pointer. Run `git lfs pull` in its repository. ORT error: ...
 under(CONFIG, '{"extensions": ["no_such_package"]}')
     Extension 'no_such_package' cannot be registered: ...{FROM}
 under(CONFIG, '{"extensions": ["./x.so"]}')

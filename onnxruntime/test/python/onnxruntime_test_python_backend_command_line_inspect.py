@@ -182,6 +182,13 @@ class InspectTest(CommandTest):
         self.assertEqual(page[:2], [advice, f"  python -m onnxruntime.backend run {path} --shape X=1x1"])
         self.assertRegex(page[2], r"\A  Its error: .")
 
+    def test_files_that_are_no_models(self) -> None:
+        for path, expected in (
+            (self.folder, "is a folder"),
+            (self.put("page.onnx", "<html>"), "is an HTML page"),
+        ):
+            self.assertIn(expected, self.mistake("inspect", path))
+
     def test_an_ort_file(self) -> None:
         options = onnxruntime.SessionOptions()
         options.optimized_model_filepath = str(self.folder / "model.ort")

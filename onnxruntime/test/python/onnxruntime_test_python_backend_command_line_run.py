@@ -312,9 +312,9 @@ class MistakeTest(CommandTest):
         named = self.put("named.onnx", two_nodes(("N", 3)))
         for arguments, why in (
             (["no-such.onnx"], "no-such.onnx"),
-            ([self.folder], str(self.folder)),
+            ([self.folder], "is a folder"),
             ([self.put("text.onnx", "no model")], "text.onnx"),
-            ([self.put("empty.onnx", "")], "empty.onnx"),
+            ([self.put("empty.onnx", "")], "is empty"),
             ([self.put("contradictory.onnx", CONTRADICTORY), "--provider-option", "CPU", "--input", "x=[1]"], "x"),
             ([self.path, "--device", "CDUA"], "CDUA"),
             ([self.path, "--repeat", "-1"], "--repeat -1"),

@@ -234,7 +234,7 @@ def prepare(
     inherited: Iterable[str] = KEYWORDS,
 ) -> OnnxRuntimeBackendRep:
     """Prepare a model, with a record of node assignments and the best reason if that fails."""
-    if not Path(model).is_file():
+    if not Path(model).exists():
         raise MistakeError(f"no such file: {model}")
     specified = dict(config)
     for keyword in LIBRARIES:

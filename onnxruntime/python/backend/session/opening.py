@@ -22,7 +22,8 @@ from onnxruntime.backend.allowlist.rules import Permit, Settings, Texts
 from onnxruntime.backend.errors import reject, reject_value, reworded
 from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 from onnxruntime.backend.provider_names import TENSORRT
-from onnxruntime.backend.session import failures, parts, presence, verification
+from onnxruntime.backend.session import failures, model_file, parts, presence, verification
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidProtobuf
 
 _RELEASED_OPSETS = "session.allow_released_opsets_only"  # ORT before 1.32 ignores it
 
@@ -54,7 +55,10 @@ def create(
                 explain(error, permit, partial(_open_again, source))
         reason = failures.explain(error)
         if not reason:
-            raise
+            problem = model_file.problem(model, isinstance(error, InvalidProtobuf))
+            if not problem:
+                raise
+            reason = f"{problem}. ORT error: {error}"
         raise reworded(type(error), reason) from None
     if permit.sizes:
         free_dimensions = optional_parts.for_keyword("free_dimension_overrides")
