@@ -122,7 +122,7 @@ def _one_shot() -> Mapping[str, Callable[[], float]]:
 
 def _validating() -> Mapping[str, Callable[[], float]]:
     from onnxruntime.backend.allowlist import look_up  # the stock backend has neither  # noqa: PLC0415
-    from onnxruntime.backend.allowlist.rules import Circumstances  # as above  # noqa: PLC0415
+    from onnxruntime.backend.allowlist.conditions import Circumstances  # as above  # noqa: PLC0415
     from onnxruntime.backend.request import of_call  # the stock backend has neither  # noqa: PLC0415
 
     kinds = dict.fromkeys(TWENTY_OPTIONS, "built-in")

@@ -136,7 +136,8 @@ def changed_keys() -> Iterator[tuple[str, dict]]:
     from backend_differential_fuzz import TEXTS  # noqa: PLC0415
     from backend_test_allowlist import bounds, listed_values  # noqa: PLC0415
 
-    from onnxruntime.backend.allowlist.ort_options import RUN_CONFIG, SESSION_CONFIG  # noqa: PLC0415
+    from onnxruntime.backend.allowlist.run_config import RUN_CONFIG  # noqa: PLC0415
+    from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG  # noqa: PLC0415
 
     for keyword, table in (("session_config", SESSION_CONFIG), ("run_config", RUN_CONFIG)):
         for key, rule in table.items():

@@ -42,8 +42,18 @@ BACKEND = TREE / "onnxruntime" / "python" / "backend"
 # Data, and __init__.py, which only imports. A folder means all its modules except SUGGESTIONS.
 SUGGESTIONS = "refusals/suggestions"
 TABLES = (
-    "allowlist/ort_options",
+    "allowlist/attributes",
+    "allowlist/cuda",
+    "allowlist/nv_tensorrt_rtx",
+    "allowlist/openvino",
+    "allowlist/optimizers",
+    "allowlist/others",
     "allowlist/providers",
+    "allowlist/qnn",
+    "allowlist/run_config",
+    "allowlist/session_config",
+    "allowlist/tensorrt",
+    "allowlist/webgpu",
     "refusals",
     "capture/operators",
     "provider_names",

@@ -59,7 +59,7 @@ BASES = {
 # The cause of a failed test, by a pattern of its name. The first match counts.
 CAUSES = {
     "names": "option_drift",
-    "optimizers": "allowlist_ort_options_config_keys.*optimizer",
+    "optimizers": "allowlist_config_keys.*optimizer",
     "execution providers": "allowlist_providers",
     "messages of ORT": "ort_messages|session_model_versions",
     "plugin EPs": "plugins|webgpu",

@@ -20,21 +20,23 @@ from pathlib import Path
 from backend_option_evidence import evidence_of, title_of
 
 from onnxruntime.backend import refusals
-from onnxruntime.backend.allowlist import ort_options
-from onnxruntime.backend.allowlist.ort_options import FREE_DIMENSION, SESSION_FAMILIES
-from onnxruntime.backend.allowlist.providers import hardware_for, option_texts
+from onnxruntime.backend.allowlist import attributes, run_config, session_config
 from onnxruntime.backend.allowlist.rules import Need, Rule, Setting
-from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Kind
+from onnxruntime.backend.allowlist.session_config import SESSION_FAMILIES
+from onnxruntime.backend.allowlist.special_kinds import Fixed
+from onnxruntime.backend.allowlist.tables import FREE_DIMENSION
+from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Kind
 from onnxruntime.backend.provider_names import OPENVINO_AUTO
 from onnxruntime.backend.refusals import Refused
+from onnxruntime.backend.session.attaching import hardware_for, option_texts
 
 Rules = Mapping[str, Rule | Refused]
 
 
-SESSION_ATTRIBUTES = ort_options.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
-RUN_ATTRIBUTES = ort_options.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
-SESSION_CONFIG = ort_options.SESSION_CONFIG | refusals.SESSION_CONFIG
-RUN_CONFIG = ort_options.RUN_CONFIG | refusals.RUN_CONFIG
+SESSION_ATTRIBUTES = attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
+RUN_ATTRIBUTES = attributes.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
+SESSION_CONFIG = session_config.SESSION_CONFIG | refusals.SESSION_CONFIG
+RUN_CONFIG = run_config.RUN_CONFIG | refusals.RUN_CONFIG
 PROVIDERS = refusals.provider_tables()
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"

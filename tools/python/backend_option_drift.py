@@ -42,14 +42,14 @@ from backend_option_names import Use, data_texts, is_glued, uses
 from backend_option_noise import NOISE
 
 from onnxruntime.backend import refusals
-from onnxruntime.backend.allowlist import ort_options
+from onnxruntime.backend.allowlist import optimizers, run_config, session_config
 from onnxruntime.backend.allowlist.rules import Rule
 
 # Permitted and refused entries together.
-SESSION_CONFIG = ort_options.SESSION_CONFIG | refusals.SESSION_CONFIG
-RUN_CONFIG = ort_options.RUN_CONFIG | refusals.RUN_CONFIG
+SESSION_CONFIG = session_config.SESSION_CONFIG | refusals.SESSION_CONFIG
+RUN_CONFIG = run_config.RUN_CONFIG | refusals.RUN_CONFIG
 PROVIDERS = refusals.provider_tables()
-OPTIMIZERS = {*ort_options.OPTIMIZERS}
+OPTIMIZERS = {*optimizers.OPTIMIZERS}
 
 _LIBRARY = re.compile(r"(lib)?onnxruntime.*\.(so(\.[0-9.]+)?|dylib|dll|pyd)")
 _KEY = re.compile(r"(session|ep|mlas|optimization|memory|qnn|test|arena)\.[A-Za-z0-9_.]*[A-Za-z0-9_]")

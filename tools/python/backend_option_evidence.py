@@ -5,8 +5,8 @@
 """The evidence for each entry of the allowlist and of the refusals: how its effect, or the lack of an effect, is known.
 
 No entry inherits evidence: write the name of a new option into the list of a test, or of a text, that contains it. If
-the evidence of a key gives no release, ORT 1.31.1 on x86-64 shows the difference. The tests of the allowlist's
-ort_options.py repeat the observation of each permitted key that acts on the CPU EP.
+the evidence of a key gives no release, ORT 1.31.1 on x86-64 shows the difference. The tests of
+session_config.py and run_config.py repeat the observation of each permitted key that acts on the CPU EP.
 """
 
 from __future__ import annotations

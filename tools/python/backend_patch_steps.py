@@ -48,7 +48,6 @@ STEPS = (
         (
             "allowlist_look_up.py",
             "allowlist_order.py",
-            "allowlist_providers.py",
             "backend_test_allowlist.py",
             "backend_test_hostile_values.py",
             "backend_test_models.py",
@@ -64,7 +63,8 @@ STEPS = (
         """,
         ("__init__.py", "backend.py", "backend_rep.py", "py.typed", "runs/*", "session/*"),
         (
-            "allowlist_ort_options_attributes.py",
+            "allowlist_attributes.py",
+            "allowlist_providers.py",
             "backend_rep.py",
             "backend_stock.py",
             "backend_test_children.py",
@@ -90,7 +90,7 @@ STEPS = (
         """,
         (),
         (
-            "allowlist_ort_options_con*.py",
+            "allowlist_con*.py",
             "allowlist_value_kinds.py",
             "backend_test_observable_models.py",
             "exploits.py",

@@ -19,8 +19,9 @@ from onnx.checker import ValidationError, check_model
 from onnxruntime import InferenceSession, SessionOptions, get_available_providers, get_device
 from onnxruntime.backend import optional_parts, request
 from onnxruntime.backend.allowlist import look_up, unknown_arguments
-from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances
+from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.conditions import Circumstances
+from onnxruntime.backend.allowlist.rules import NOTHING
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.errors import NotPermittedError, reject, show, warn, without_frames
 from onnxruntime.backend.keywords import KEYWORDS, LIMITS

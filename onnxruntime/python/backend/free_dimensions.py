@@ -17,8 +17,9 @@ from itertools import chain
 import onnx
 
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend.allowlist.ort_options import FOLDING_CAP, MOST_FOLDED, SESSION_CONFIG
-from onnxruntime.backend.allowlist.rules import Circumstances, Permit
+from onnxruntime.backend.allowlist.conditions import Circumstances
+from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.allowlist.session_config import FOLDING_CAP, MOST_FOLDED, SESSION_CONFIG
 from onnxruntime.backend.errors import reject, show
 from onnxruntime.backend.provider_names import COMPILING
 from onnxruntime.backend.session import model_file

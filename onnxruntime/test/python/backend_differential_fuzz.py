@@ -36,14 +36,17 @@ from pathlib import Path
 
 import backend_test_observable_models as models
 import numpy as np
-import onnxruntime_test_python_backend_allowlist_ort_options_config_keys as config_keys
+import onnxruntime_test_python_backend_allowlist_config_keys as config_keys
 from backend_test_allowlist import bounds, listed_values
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
+from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.value_kinds import Kind, Names
+from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
+from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
+from onnxruntime.backend.allowlist.special_kinds import Names
+from onnxruntime.backend.allowlist.value_kinds import Kind
 from onnxruntime.backend.provider_names import CPU, OPENVINO
 
 HAS_OPENVINO = OPENVINO in onnxruntime.get_available_providers()

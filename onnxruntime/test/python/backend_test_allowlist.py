@@ -14,10 +14,15 @@ from unittest import mock
 
 from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist import look_up
-from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
+from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.conditions import Circumstances
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import Circumstances, Permit
-from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Kind, Member, Threads
+from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
+from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
+from onnxruntime.backend.allowlist.special_kinds import Fixed, Member
+from onnxruntime.backend.allowlist.threads import Threads
+from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind
 from onnxruntime.backend.request import of_call
 
 _TABLES = [table for kinds in PROVIDERS.values() for table in kinds.values()]

@@ -16,8 +16,9 @@ from backend_test_models import two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import backend, optional_parts, request
-from onnxruntime.backend.allowlist import look_up, value_kinds
-from onnxruntime.backend.allowlist.rules import Circumstances, Permit
+from onnxruntime.backend.allowlist import look_up, threads
+from onnxruntime.backend.allowlist.conditions import Circumstances
+from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.session import opening, parts, presence, verification
 
 AZURE = "AzureExecutionProvider"  # it takes no node that an ordinary model has
@@ -57,7 +58,7 @@ def process_with(bundled: tuple[str, ...] = (), plugins: tuple[str, ...] = (), b
         mock.patch.object(backend, "get_available_providers", lambda: available),
         mock.patch.object(backend, "get_device", lambda: build),
         mock.patch.object(verification, "get_device", lambda: build),
-        mock.patch.object(value_kinds, "usable_cores", lambda: 2),
+        mock.patch.object(threads, "usable_cores", lambda: 2),
     ):
         yield here
 

@@ -16,8 +16,8 @@ from backend_test_hostile_values import Int, Loud, NumpyStr, Str
 
 from onnxruntime import ExecutionMode
 from onnxruntime.backend import errors
-from onnxruntime.backend.allowlist import look_up, providers, value_kinds
-from onnxruntime.backend.allowlist.rules import Circumstances
+from onnxruntime.backend.allowlist import look_up, providers, threads
+from onnxruntime.backend.allowlist.conditions import Circumstances
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 
 _DISABLED = "optimization.disable_specified_optimizers"
@@ -172,7 +172,7 @@ class TestProviderOptions(unittest.TestCase):
                 self.assertTrue(str(refusal).isascii())
                 self.assertLess(len(str(refusal)), 1000)
 
-    @mock.patch.object(value_kinds, "usable_cores", lambda: 2)
+    @mock.patch.object(threads, "usable_cores", lambda: 2)
     def test_each_kind_of_an_ep_permits_its_own_options(self):
         """An EP that is not available permits the options of all its kinds. The other EPs make no difference."""
         values, different = (True, False, 1, 2, 16, "CPU", "FP32", "NCHW", "htp", "low", "DEFAULT"), set()

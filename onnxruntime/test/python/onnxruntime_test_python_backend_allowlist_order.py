@@ -20,8 +20,9 @@ from unittest import mock
 from backend_test_allowlist import NEWEST, having
 
 from onnxruntime.backend import optional_parts
-from onnxruntime.backend.allowlist import look_up, value_kinds
-from onnxruntime.backend.allowlist.rules import Circumstances, Narrowing, Place, Setting
+from onnxruntime.backend.allowlist import look_up, threads
+from onnxruntime.backend.allowlist.conditions import Circumstances
+from onnxruntime.backend.allowlist.rules import Narrowing, Place, Setting
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CPU, CUDA, OPENVINO
 from onnxruntime.backend.request import of_call
@@ -173,7 +174,7 @@ class OrderTest(unittest.TestCase):
     def test_attributes(self) -> None:
         """All values, in session_options and then in keyword arguments, then all conditions."""
         expected = Problem("invalid value 1", ("logid", "", ""))
-        with mock.patch.object(value_kinds, "threads_start", lambda _: False):
+        with mock.patch.object(threads, "threads_start", lambda _: False):
             for name in ("session_options", "keyword"):
                 attributes = {"intra_op_num_threads": 2}
                 keywords = {"session_options": attributes} if name == "session_options" else {}
@@ -186,7 +187,7 @@ class OrderTest(unittest.TestCase):
                     self.assert_first(condition, Problem("", None, keywords, logid))
 
     @mock.patch.object(optional_parts, "absence_for", lambda *_: ("", None))
-    @mock.patch.object(value_kinds, "usable_cores", lambda: 1)
+    @mock.patch.object(threads, "usable_cores", lambda: 1)
     def test_options_of_an_ep(self) -> None:
         """The values of its options, their conditions, the condition of the EP, its optional parts, the next EP."""
         for options, key, reason in (
@@ -200,7 +201,7 @@ class OrderTest(unittest.TestCase):
         with mock.patch.object(optional_parts, "absence_for", return_value=("does not contain", None)):
             both = Problem("", None, {"provider_options": {OPENVINO: {}, UNKNOWN: {}}})
             self.assert_first(expected, both)
-            with mock.patch.object(value_kinds, "usable_cores", lambda: 2):
+            with mock.patch.object(threads, "usable_cores", lambda: 2):
                 self.assert_first(Problem("does not contain", ("provider_options", OPENVINO, "")), both)
         first = Problem("unknown execution", ("provider_options", UNKNOWN, ""))
         self.assert_first(first, Problem("", None, {"provider_options": {UNKNOWN: {}, OPENVINO: {}}}))

@@ -41,21 +41,23 @@ except ImportError:
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import backend, refusals
-from onnxruntime.backend.allowlist import ort_options
-from onnxruntime.backend.allowlist.ort_options import SESSION_FAMILIES
+from onnxruntime.backend.allowlist import attributes, run_config, session_config
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Permit, Rule
-from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Kind, Member, Names, Text, Threads
+from onnxruntime.backend.allowlist.session_config import SESSION_FAMILIES
+from onnxruntime.backend.allowlist.special_kinds import Fixed, Member, Names
+from onnxruntime.backend.allowlist.threads import Threads
+from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Text
 from onnxruntime.backend.refusals import EVERY_PROVIDER, Refused
 from onnxruntime.backend.runs import run_options
 from onnxruntime.backend.session import opening
 
 Verdict = Rule | Refused
 # Permitted and refused entries together.
-SESSION_ATTRIBUTES = ort_options.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
-RUN_ATTRIBUTES = ort_options.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
-SESSION_CONFIG = ort_options.SESSION_CONFIG | refusals.SESSION_CONFIG
-RUN_CONFIG = ort_options.RUN_CONFIG | refusals.RUN_CONFIG
+SESSION_ATTRIBUTES = attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
+RUN_ATTRIBUTES = attributes.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
+SESSION_CONFIG = session_config.SESSION_CONFIG | refusals.SESSION_CONFIG
+RUN_CONFIG = run_config.RUN_CONFIG | refusals.RUN_CONFIG
 JUDGED = refusals.provider_tables()
 # OpenVINO's properties inside load_config, and the options that they come from.
 OF_OPENVINO = {

@@ -16,12 +16,14 @@ from backend_test_allowlist import NEWEST, listed_values, permit
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import provider_names
-from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
-from onnxruntime.backend.allowlist.rules import Circumstances, Rule, Setting
+from onnxruntime.backend.allowlist.conditions import Circumstances
+from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.rules import Rule, Setting
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CANN, CPU, CUDA, MIGRAPHX, OPENVINO, OPENVINO_AUTO, QNN, TENSORRT, WEBGPU
 from onnxruntime.backend.provider_names import NV_TENSORRT_RTX as TENSORRT_RTX
+from onnxruntime.backend.session.attaching import option_texts
 
 HERE = NEWEST._replace(providers=())
 

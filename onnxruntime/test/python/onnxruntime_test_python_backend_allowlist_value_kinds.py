@@ -22,9 +22,12 @@ from backend_test_models import no_session_opens, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import ExecutionMode, GraphOptimizationLevel
-from onnxruntime.backend.allowlist import value_kinds
-from onnxruntime.backend.allowlist.ort_options import RUN_CONFIG, SESSION_CONFIG
-from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Kind, Member, Names, Text, Threads
+from onnxruntime.backend.allowlist import threads, value_kinds
+from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
+from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
+from onnxruntime.backend.allowlist.special_kinds import Fixed, Member, Names
+from onnxruntime.backend.allowlist.threads import Threads
+from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Text
 from onnxruntime.backend.errors import NotPermittedError
 
 # Values whose code must not run, or that a caller cannot mean. Each kind refuses them.
@@ -124,9 +127,9 @@ class TestValueKinds(unittest.TestCase):
 
     def test_threads(self):
         for cpus, high in ((1, 16), (4, 16), (5, 20), (64, 256)):
-            with self.subTest(cpus), mock.patch.object(value_kinds, "CPUS", range(cpus)):
+            with self.subTest(cpus), mock.patch.object(threads, "CPUS", range(cpus)):
                 self.assertEqual([_parses(Threads(2), number) for number in (high, high + 1)], [True, False])
-        self.assertTrue(value_kinds.CPUS)
+        self.assertTrue(threads.CPUS)
 
     def test_long_text_is_not_split(self):
         text = ";" * 10**6
@@ -156,26 +159,26 @@ class TestThreadsOfTheProcess(unittest.TestCase):
     """The bound on threads and the trial start protect a worker from its caller."""
 
     def test_cpus_of_a_system_without_affinity(self) -> None:
-        with mock.patch.object(value_kinds, "os") as system:
+        with mock.patch.object(threads, "os") as system:
             del system.sched_getaffinity
             for count, usable in ((8, 8), (1, 1), (None, 1)):
                 system.cpu_count.return_value = count
-                self.assertEqual(len(value_kinds._cpus()), usable)
+                self.assertEqual(len(threads._cpus()), usable)
 
     @unittest.skipUnless(hasattr(os, "sched_setaffinity"), "requires a system that pins threads")
     def test_a_pinned_thread_counts_the_cpus_of_the_process(self) -> None:
         def pinned() -> tuple[int, int]:
             os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # of this thread, as OpenVINO does
-            return len(value_kinds.CPUS), value_kinds.usable_cores()
+            return len(threads.CPUS), threads.usable_cores()
 
-        expected = len(value_kinds.CPUS), value_kinds.usable_cores()
+        expected = len(threads.CPUS), threads.usable_cores()
         with ThreadPoolExecutor(1) as pool:
             self.assertEqual(pool.submit(pinned).result(), expected)
 
     def test_threads_that_cannot_start_are_refused(self) -> None:
         # ORT would wait for them indefinitely.
         for error in (RuntimeError("can't start"), MemoryError()):
-            failing = mock.patch.object(value_kinds.threading.Thread, "start", side_effect=error)
+            failing = mock.patch.object(threads.threading.Thread, "start", side_effect=error)
             with failing, no_session_opens(), self.assertRaises(NotPermittedError) as refused:
                 onnxruntime.backend.prepare(two_nodes(), intra_op_num_threads=2)
             self.assertEqual(refused.exception.keyword, "intra_op_num_threads")
@@ -189,13 +192,13 @@ class TestThreadsOfTheProcess(unittest.TestCase):
             ({"intra_op_num_threads": 3}, 3),
             ({"intra_op_num_threads": 3, "inter_op_num_threads": 1, **parallel}, 3),
         ):
-            with self.subTest(attributes), mock.patch.object(value_kinds, "threads_start", return_value=True) as starts:
+            with self.subTest(attributes), mock.patch.object(threads, "threads_start", return_value=True) as starts:
                 onnxruntime.backend.prepare(two_nodes(), **attributes)
             self.assertEqual(max(call.args[0] for call in starts.call_args_list), most)
 
     def test_threads_that_started_end(self) -> None:
         before = threading.active_count()
-        self.assertTrue(value_kinds.threads_start(8))
+        self.assertTrue(threads.threads_start(8))
         self.assertEqual(threading.active_count(), before)
 
     @unittest.skipUnless(sys.platform == "linux", "requires Linux, whose description of the CPUs the test reads")
@@ -209,9 +212,9 @@ class TestThreadsOfTheProcess(unittest.TestCase):
             *(({*cpus}, cores, siblings) for cpus, cores in (((0,), 1), ((0, 1), 1), ((1, 2), 2), ((0, 1, 2, 3), 2))),
             *(({*cpus}, cores, unreadable) for cpus, cores in (((0,), 1), ((0, 1), 1), ((0, 1, 2), 2))),
         ):
-            cpus_here = mock.patch.object(value_kinds, "CPUS", cpus)
+            cpus_here = mock.patch.object(threads, "CPUS", cpus)
             with self.subTest(cpus), cpus_here, mock.patch("builtins.open", opened):
-                self.assertEqual(value_kinds.usable_cores(), cores)
+                self.assertEqual(threads.usable_cores(), cores)
 
 
 if __name__ == "__main__":

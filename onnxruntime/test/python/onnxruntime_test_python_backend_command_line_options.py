@@ -15,12 +15,12 @@ from backend_test_command_line import PREPACKING, SPINNING, WRITES, CommandTest,
 from backend_test_processes import UNKNOWN, process_with
 
 from onnxruntime.backend import refusals
-from onnxruntime.backend.allowlist import ort_options
+from onnxruntime.backend.allowlist import attributes, run_config, session_config
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.allowlist.value_kinds import Flag
 from onnxruntime.backend.command_line import options
 
-SESSION_CONFIG = ort_options.SESSION_CONFIG | refusals.SESSION_CONFIG
+SESSION_CONFIG = session_config.SESSION_CONFIG | refusals.SESSION_CONFIG
 PROVIDERS = refusals.provider_tables()
 
 
@@ -74,11 +74,11 @@ class OptionsTest(CommandTest):
 
     def test_every_entry_of_every_scope(self) -> None:
         """An EP's scope also has the refusals that all EPs share."""
-        attributes = ort_options.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
-        session = [("session_config", "", SESSION_CONFIG), ("keyword arguments of prepare", "", attributes)]
-        attributes = ort_options.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
-        run = [("run_config", "", ort_options.RUN_CONFIG | refusals.RUN_CONFIG)]
-        run += [("keyword arguments of run", "", attributes)]
+        of_session = attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
+        session = [("session_config", "", SESSION_CONFIG), ("keyword arguments of prepare", "", of_session)]
+        of_run = attributes.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
+        run = [("run_config", "", run_config.RUN_CONFIG | refusals.RUN_CONFIG)]
+        run += [("keyword arguments of run", "", of_run)]
         eps = [(f"{name} ({kind})", name, rules) for name, kinds in PROVIDERS.items() for kind, rules in kinds.items()]
         scopes = {None: session + run + eps, "session": session, "run": run}
         for title, ep, rules in eps:

@@ -13,8 +13,10 @@ import unittest
 from backend_test_command_line import CPU, SHRINKING, SPINNING, CommandTest
 
 import onnxruntime
-from onnxruntime.backend.allowlist.ort_options import RUN_CONFIG, SESSION_ATTRIBUTES, SESSION_CONFIG
+from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
+from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 from onnxruntime.backend.command_line.schema import schema
 
 OPTIONS = {"intra_op_num_threads": 2, "graph_optimization_level": "ORT_ENABLE_BASIC", "execution_mode": "ORT_PARALLEL"}

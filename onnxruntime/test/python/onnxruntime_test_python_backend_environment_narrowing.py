@@ -22,9 +22,9 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist import look_up
-from onnxruntime.backend.allowlist.ort_options import BY_KEYWORD
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.allowlist.tables import BY_KEYWORD
 from onnxruntime.backend.environment import narrowing
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.keywords import KEYWORDS

@@ -24,12 +24,13 @@ from backend_test_observable_models import model
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import free_dimensions
-from onnxruntime.backend.allowlist import ort_options
-from onnxruntime.backend.allowlist.rules import Circumstances, Permit
+from onnxruntime.backend.allowlist import session_config
+from onnxruntime.backend.allowlist.conditions import Circumstances
+from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.errors import InputError, NotPermittedError
 
 # Whether ORT has the cap of folded values. Otherwise, the values of all sizes together are limited.
-CAPPED = ort_options.SESSION_CONFIG[ort_options.FOLDING_CAP].since <= Circumstances.expected(()).release
+CAPPED = session_config.SESSION_CONFIG[session_config.FOLDING_CAP].since <= Circumstances.expected(()).release
 MOST = 2**24 if CAPPED else 2**12
 
 # Z is in the output only.
@@ -138,7 +139,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
         with mock.patch.object(Circumstances, "expected", return_value=Circumstances((1, 26), "x86_64")):
             self.assert_refused("", {"S": 4097}, mask)
         for cap in (2**20, 2**24, 2**24 + 1) if CAPPED else ():
-            keywords = {"session_config": {ort_options.FOLDING_CAP: cap}}
+            keywords = {"session_config": {session_config.FOLDING_CAP: cap}}
             if cap > 2**24:
                 self.assert_refused("", {"S": 4097}, mask, **keywords)
             else:

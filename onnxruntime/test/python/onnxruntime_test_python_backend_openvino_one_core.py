@@ -12,7 +12,7 @@ from unittest import mock
 from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime.backend
-from onnxruntime.backend.allowlist import value_kinds
+from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CPU, OPENVINO
 from onnxruntime.backend.session import presence
@@ -22,7 +22,7 @@ class TestOpenVinoOnOneCore(unittest.TestCase):
     """On one core, OpenVINO returns the outputs of another run instead of an error."""
 
     def setUp(self) -> None:
-        patched = mock.patch.object(value_kinds, "usable_cores", return_value=1)
+        patched = mock.patch.object(threads, "usable_cores", return_value=1)
         patched.start()
         self.addCleanup(patched.stop)
 

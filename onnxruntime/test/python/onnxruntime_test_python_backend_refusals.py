@@ -16,7 +16,7 @@ from backend_test_allowlist import permit, run_attributes, run_config, session_a
 
 from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend import errors, optional_parts, refusals
-from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 
 

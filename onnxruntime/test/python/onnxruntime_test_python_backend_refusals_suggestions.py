@@ -18,7 +18,7 @@ from backend_test_models import no_session_opens, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.allowlist import unknown_arguments
-from onnxruntime.backend.allowlist.ort_options import BY_KEYWORD
+from onnxruntime.backend.allowlist.tables import BY_KEYWORD
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.refusals import suggestions
 

@@ -30,7 +30,7 @@ from onnx import ModelProto
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession, RunOptions
-from onnxruntime.backend.allowlist.ort_options import SESSION_CONFIG
+from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 from onnxruntime.backend.capture import advice
 from onnxruntime.backend.openvino.run_order import RunOrder
 from onnxruntime.backend.session import failures

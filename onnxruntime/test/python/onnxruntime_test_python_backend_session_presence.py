@@ -19,9 +19,10 @@ from backend_test_processes import CUDA, IDLE, OPENVINO, TENSORRT, permit, prepa
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import optional_parts
-from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
+from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.errors import NotPermittedError, from_refusals
 from onnxruntime.backend.session import presence
+from onnxruntime.backend.session.attaching import option_texts
 
 
 class DeviceTest(unittest.TestCase):

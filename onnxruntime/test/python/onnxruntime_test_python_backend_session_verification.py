@@ -13,7 +13,7 @@ from unittest import mock
 from backend_test_processes import CUDA, OPENVINO, permit, process_with
 
 from onnxruntime import SessionOptions
-from onnxruntime.backend.allowlist.rules import Circumstances
+from onnxruntime.backend.allowlist.conditions import Circumstances
 from onnxruntime.backend.session import verification
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 

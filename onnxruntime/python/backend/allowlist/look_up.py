@@ -5,7 +5,7 @@
 """Converts the settings that a caller requests into a permit.
 
 ORT receives a caller's setting only if a function of this module returned it. These functions return only names of the
-tables (:mod:`allowlist.ort_options`, :mod:`allowlist.providers`), with text rendered from a parsed value.
+tables (:mod:`allowlist.tables`, :mod:`allowlist.providers`), with text rendered from a parsed value.
 """
 
 from __future__ import annotations
@@ -18,18 +18,11 @@ from typing import TYPE_CHECKING, NoReturn
 from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist import unknown_arguments
-from onnxruntime.backend.allowlist.ort_options import (
-    BY_KEYWORD,
-    FREE_DIMENSION,
-    RUN_ATTRIBUTES,
-    SESSION_ATTRIBUTES,
-    SESSION_CONFIG,
-    SESSION_FAMILIES,
-)
+from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.conditions import Circumstances, check_conditions
 from onnxruntime.backend.allowlist.providers import ANY_PLUGIN, PROVIDER_NEEDS, PROVIDERS
 from onnxruntime.backend.allowlist.rules import (
     NOTHING,
-    Circumstances,
     Family,
     Permit,
     Place,
@@ -41,6 +34,8 @@ from onnxruntime.backend.allowlist.rules import (
     Values,
     texts_of,
 )
+from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG, SESSION_FAMILIES
+from onnxruntime.backend.allowlist.tables import BY_KEYWORD, FREE_DIMENSION
 from onnxruntime.backend.errors import (
     NotPermittedError,
     from_refusals,
@@ -135,7 +130,7 @@ def attributes(
     if not settings:
         return {}, {}
     values = {name: setting.value for name, setting in settings.items()}
-    return values, _without_effect(settings, facts._replace(attributes=values))
+    return values, check_conditions(settings, facts._replace(attributes=values))
 
 
 def _refuse_attribute(
@@ -230,7 +225,7 @@ def _options_of_kind(
     settings = _settings(table, Place("provider_options", ep), values, facts)
     if settings:
         facts = facts._replace(beside=texts_of(settings))
-        _without_effect(settings, facts)  # only refuses: no condition of an option only warns
+        check_conditions(settings, facts)  # only refuses: no condition of an option only warns
     need = PROVIDER_NEEDS.get(ep)
     if need is not None and not need.met(facts, ""):
         refuse(need.problem, "provider_options", ep)
@@ -288,7 +283,7 @@ def entries(
     table = BY_KEYWORD[keyword]
     settings = _settings(table, Place(keyword), requested, facts)
     texts = texts_of(settings)
-    without_effect = _without_effect(settings, facts._replace(beside=texts))
+    without_effect = check_conditions(settings, facts._replace(beside=texts))
     for family in SESSION_FAMILIES:
         _check_members(family, settings, without_effect)
     return texts, without_effect
@@ -391,20 +386,6 @@ def _parsed(
     if why == rule.kind.forbidden:
         place.refuse(f"with the value {show(value)}, {why}")
     facts.narrowing.reject_value(rule, place, value, why)
-
-
-def _without_effect(settings: Settings, facts: Circumstances) -> dict[str, str]:
-    """Check the conditions of settings, and return a sentence about each setting that has no effect."""
-    sentences = {}
-    for key, setting in settings.items():
-        for need in setting.rule.needs:
-            if need.met(facts, setting.text):
-                continue
-            if not need.only_warns:
-                setting.place.refuse(need.problem, show(setting.plain))
-            if need.shared or setting.text not in setting.rule.already_so:
-                sentences[key] = f"{setting.place.name} has no effect in this session: it requires {need.what}"
-    return sentences
 
 
 def reject_device(

@@ -2,28 +2,22 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The classes of the allowlist: facts about a session, entries of the tables, and permitted settings."""
+"""The classes of the allowlist: entries of the tables, and permitted settings."""
 
 from __future__ import annotations
 
-import platform
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple, NoReturn
 
-import onnxruntime
 from onnxruntime.backend.allowlist.value_kinds import Kind
 from onnxruntime.backend.errors import name_of, nearest, refuse, reject_value
 
 NOTHING: Mapping = MappingProxyType({})
 Values = Mapping[str, object]  # of settings, by name
 Texts = Mapping[str, str]
-_NUMBERS = onnxruntime.__version__.split(".")
-_RELEASE = tuple(map(int, _NUMBERS[:2]))
-_MACHINE = platform.machine()
-_SYSTEM = platform.system()
 
 
 class Place(NamedTuple):
@@ -55,7 +49,7 @@ class Place(NamedTuple):
 class Narrowing:
     """Narrows the allowlist for callers. This class permits all that the allowlist permits."""
 
-    def check_itself(self, facts: Circumstances) -> None:
+    def check_itself(self, facts: object) -> None:
         """Raise ``RuntimeError`` if it contains a setting that the allowlist does not permit."""
 
     def check_providers(self, names: Iterable[str]) -> None:
@@ -78,55 +72,12 @@ class Narrowing:
 ANYTHING = Narrowing()
 
 
-class Circumstances(NamedTuple):
-    """The facts about a session and its machine that a rule may depend on."""
-
-    release: tuple[int, int]  # of ORT, as (major, minor)
-    machine: str  # the CPU family as platform.machine() reports it
-    system: str = ""  # the operating system as platform.system() reports it
-    providers: tuple[str, ...] = ()  # the EPs of the session, in order
-    attributes: Values = NOTHING  # of SessionOptions. A missing one has ORT's default
-    options: Mapping[str, Texts] = NOTHING  # EP to the texts of its specified options
-    sizes: Mapping[str, int] = NOTHING  # of the free dimension overrides
-    beside: Texts = NOTHING  # the texts of the entries specified together with this one
-    kinds: Texts = NOTHING  # the EPs of the process, each with "built-in" or "plugin"
-    narrowing: Narrowing = ANYTHING  # the settings that callers may set
-
-    def has(self, *eps: str) -> bool:
-        """Return whether the session has one of these EPs."""
-        return not {*eps}.isdisjoint(self.providers)
-
-    @classmethod
-    def expected(
-        cls,
-        providers: Iterable[str],
-        **known: object,
-    ) -> Circumstances:
-        """Describe a session with these EPs on this machine that has not been created yet, and other known facts."""
-        return cls(_RELEASE, _MACHINE, _SYSTEM, tuple(providers), **known)
-
-    @classmethod
-    def of_session(
-        cls,
-        session: onnxruntime.InferenceSession,
-        attributes: Iterable[str],
-    ) -> Circumstances:
-        """Describe an existing session by its EPs, their options and these ``SessionOptions`` attributes."""
-        options = session.get_session_options()
-        values = {name: getattr(options, name) for name in attributes}
-        return cls.expected(
-            session.get_providers(),
-            attributes=values,
-            options=session.get_provider_options(),
-        )
-
-
 class Need(NamedTuple):
     """A precondition of an entry. If it does not hold, ORT stores the entry and ignores it, or fails later."""
 
     what: str  # the condition, as the end of "it requires ..."
     # Whether it holds, from the circumstances and the rendered value.
-    met: Callable[[Circumstances, str], bool]
+    met: Callable[..., bool]
     # Whether the entry is accepted with a warning otherwise, because it then has no effect.
     only_warns: bool = False
     # Whether something outside the session decides that. Each value then has a warning.

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import onnxruntime
 from onnxruntime.backend import request
 from onnxruntime.backend.allowlist import look_up
-from onnxruntime.backend.allowlist.providers import PROVIDERS, option_texts
+from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.command_line.output import MistakeError, one_line
 from onnxruntime.backend.environment import configuration, narrowing
@@ -23,6 +23,7 @@ from onnxruntime.backend.errors import InputError, NotPermittedError, name_of, s
 from onnxruntime.backend.keywords import ENVIRONMENT, KEYWORDS, LIBRARIES, PERMIT
 from onnxruntime.backend.libraries import extensions, plugins
 from onnxruntime.backend.session import presence
+from onnxruntime.backend.session.attaching import option_texts
 
 
 def read(text: str, convert: Callable[[str], dict] = configuration.parse) -> dict:

@@ -20,7 +20,7 @@ from typing import NoReturn
 
 import onnxruntime
 from onnxruntime.backend import __version__, optional_parts
-from onnxruntime.backend.allowlist.ort_options import SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.command_line import output
 from onnxruntime.backend.command_line.configurations import problem
 from onnxruntime.backend.command_line.output import MistakeError, Page, one_line

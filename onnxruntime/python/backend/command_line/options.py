@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from onnxruntime.backend import refusals
-from onnxruntime.backend.allowlist import ort_options
+from onnxruntime.backend.allowlist import attributes, run_config, session_config
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.command_line.output import MistakeError, Page
 from onnxruntime.backend.refusals.suggestions import (
@@ -89,25 +89,25 @@ def _of_session_and_run() -> list[_Table]:
         (
             "session",
             "session_config",
-            ort_options.SESSION_CONFIG,
+            session_config.SESSION_CONFIG,
             refusals.SESSION_CONFIG,
         ),
         (
             "session",
             "keyword arguments of prepare",
-            ort_options.SESSION_ATTRIBUTES,
+            attributes.SESSION_ATTRIBUTES,
             refusals.SESSION_ATTRIBUTES,
         ),
         (
             "run",
             "run_config",
-            ort_options.RUN_CONFIG,
+            run_config.RUN_CONFIG,
             refusals.RUN_CONFIG,
         ),
         (
             "run",
             "keyword arguments of run",
-            ort_options.RUN_ATTRIBUTES,
+            attributes.RUN_ATTRIBUTES,
             refusals.RUN_ATTRIBUTES,
         ),
     ):

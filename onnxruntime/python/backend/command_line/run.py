@@ -23,7 +23,7 @@ import numpy as np
 
 import onnxruntime
 from onnxruntime.backend import backend
-from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
+from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import configurations, inputs, measure, run_results
 from onnxruntime.backend.command_line.output import MistakeError

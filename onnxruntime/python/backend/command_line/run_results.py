@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
+from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import configurations, inputs, measure
 from onnxruntime.backend.provider_names import CPU, OF_OPENVINO

@@ -15,9 +15,12 @@ from collections.abc import Mapping
 
 import onnxruntime
 from onnxruntime.backend import __version__
-from onnxruntime.backend.allowlist import ort_options
+from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Family, Rule
+from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
+from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG, SESSION_FAMILIES
+from onnxruntime.backend.allowlist.tables import FREE_DIMENSION
 from onnxruntime.backend.command_line.options import conditions
 from onnxruntime.backend.command_line.value_schemas import schema_of
 from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES, PERMIT
@@ -31,9 +34,9 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
 
 def schema() -> dict:
     """Return a JSON Schema, draft 2020-12, of all configurations that are permitted on some machine."""
-    session_config = _table("Session config entries.", ort_options.SESSION_CONFIG)
+    session_config = _table("Session config entries.", SESSION_CONFIG)
     session_config["patternProperties"] = {}
-    for family in ort_options.SESSION_FAMILIES:
+    for family in SESSION_FAMILIES:
         session_config["patternProperties"][_pattern(family)] = schema_of(family.rule.kind)
     names = {"type": "array", "items": {"type": "string", "minLength": 1}}
     release = f"onnxruntime.backend {__version__} for ONNX Runtime {onnxruntime.__version__}"
@@ -44,13 +47,13 @@ def schema() -> dict:
         "additionalProperties": False,
         "properties": {
             "$schema": {"description": "The path or URL of this schema, for editors.", "type": "string"},
-            "session_options": _table("Attributes of SessionOptions.", ort_options.SESSION_ATTRIBUTES),
+            "session_options": _table("Attributes of SessionOptions.", SESSION_ATTRIBUTES),
             "free_dimension_overrides": {
                 "description": "Sizes of named free dimensions of the model's inputs.",
                 "type": "object",
                 "maxProperties": MOST_ENTRIES,
                 "propertyNames": {"minLength": 1},
-                "additionalProperties": schema_of(ort_options.FREE_DIMENSION.kind),
+                "additionalProperties": schema_of(FREE_DIMENSION.kind),
             },
             "provider_options": {
                 "description": "Execution providers in order, each with its options.",
@@ -60,7 +63,7 @@ def schema() -> dict:
                 "additionalProperties": {"type": "object"},
             },
             "session_config": session_config,
-            "run_config": _table("Run config entries, passed to every run.", ort_options.RUN_CONFIG),
+            "run_config": _table("Run config entries, passed to every run.", RUN_CONFIG),
             **dict.fromkeys(LIBRARIES, names),
             PERMIT: {
                 "description": "The settings that callers may set, each with true or a list of values.",
@@ -75,7 +78,7 @@ def schema() -> dict:
 def _pattern(family: Family) -> str:
     """Return a pattern of the keys of a family that do not have their own entry."""
     known = []
-    for key in sorted(ort_options.SESSION_CONFIG):
+    for key in sorted(SESSION_CONFIG):
         if key.startswith(family.prefix):
             known.append(re.escape(key))
     return f"^(?!(?:{'|'.join(known)})$){re.escape(family.prefix)}{family.rest}$"

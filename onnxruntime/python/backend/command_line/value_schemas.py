@@ -6,16 +6,12 @@
 
 from __future__ import annotations
 
-from onnxruntime.backend.allowlist.value_kinds import (
-    Choice,
+from onnxruntime.backend.allowlist.special_kinds import (
     Fixed,
-    Flag,
-    Integer,
-    Kind,
     Member,
-    Text,
-    Threads,
 )
+from onnxruntime.backend.allowlist.threads import Threads
+from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Text
 
 
 def schema_of(kind: Kind) -> dict[str, object]:
@@ -23,7 +19,8 @@ def schema_of(kind: Kind) -> dict[str, object]:
     if isinstance(kind, Fixed):
         return {"enum": [kind.value, int(kind.value), f"{kind.value:d}"]}
     if isinstance(kind, Flag):
-        return {"enum": [True, False, 1, 0, "1", "0"]}
+        values = [True, False, 1, 0, "1", "0"]
+        return {"enum": values}
     if isinstance(kind, Integer):
         return _schema_of_integer(kind)
     if isinstance(kind, Threads):
@@ -43,7 +40,9 @@ def schema_of(kind: Kind) -> dict[str, object]:
 
 def _schema_of_integer(kind: Integer) -> dict[str, object]:
     if type(kind.values) is not range:
-        return {"enum": [*kind.values, *map(str, kind.values)]}
+        values = list(kind.values)
+        values += map(str, kind.values)
+        return {"enum": values}
     schema = _digits(minimum=kind.values[0], maximum=kind.values[-1])
     if kind.flags:
         schema["anyOf"].append({"enum": [True, False]})
@@ -52,6 +51,10 @@ def _schema_of_integer(kind: Integer) -> dict[str, object]:
 
 def _digits(**bounds: int) -> dict[str, list[object]]:
     """Return the schema of an integer within bounds, or of its digits."""
-    number = {"type": "integer", **bounds}
-    digits = {"type": "string", "pattern": "^-?[0-9]{1,20}$"}
+    number = {"type": "integer"}
+    number.update(bounds)
+    digits = {
+        "type": "string",
+        "pattern": "^-?[0-9]{1,20}$",
+    }
     return {"anyOf": [number, digits]}

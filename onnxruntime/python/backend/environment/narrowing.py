@@ -14,17 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NoReturn
 
 from onnxruntime.backend.allowlist import look_up
-from onnxruntime.backend.allowlist.ort_options import BY_KEYWORD, FREE_DIMENSION
+from onnxruntime.backend.allowlist.conditions import Circumstances
 from onnxruntime.backend.allowlist.providers import ANY_PLUGIN, PROVIDERS
-from onnxruntime.backend.allowlist.rules import (
-    Circumstances,
-    Narrowing,
-    Place,
-    Rule,
-    Setting,
-    Table,
-    Values,
-)
+from onnxruntime.backend.allowlist.rules import Narrowing, Place, Rule, Setting, Table, Values
+from onnxruntime.backend.allowlist.tables import BY_KEYWORD, FREE_DIMENSION
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import NotPermittedError, from_refusals, name_of, reject_value, show
 from onnxruntime.backend.keywords import ENVIRONMENT, PERMIT

@@ -15,8 +15,8 @@ from contextlib import suppress
 from functools import cache, partial
 
 from onnxruntime import InferenceSession, IOBinding, SessionOptions
-from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
 from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.errors import reject, warn
 from onnxruntime.backend.openvino import parallel_models, unsafe_models
 from onnxruntime.backend.openvino.model_graph import Parts

@@ -16,9 +16,10 @@ from itertools import chain
 import onnxruntime
 from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend import refusals
-from onnxruntime.backend.allowlist.ort_options import BY_KEYWORD, RUN_ATTRIBUTES, SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Place, Table
+from onnxruntime.backend.allowlist.tables import BY_KEYWORD
 from onnxruntime.backend.errors import name_of, nearest, show
 from onnxruntime.backend.keywords import KEYWORDS
 from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE

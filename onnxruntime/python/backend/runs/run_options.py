@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from onnxruntime import RunOptions
 from onnxruntime.backend import request
 from onnxruntime.backend.allowlist import look_up, unknown_arguments
-from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES
-from onnxruntime.backend.allowlist.rules import Circumstances
+from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES
+from onnxruntime.backend.allowlist.conditions import Circumstances
 from onnxruntime.backend.errors import reject, warn
 from onnxruntime.backend.keywords import KEYWORDS
 

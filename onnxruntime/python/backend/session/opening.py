@@ -2,12 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Creates a session with the execution providers (EPs) of a permit.
-
-ORT has three APIs that attach an EP from Python, and each silently loses options of some EP. The argument
-``providers=`` ignores most plugin EPs. The method ``add_provider`` drops options that built-in OpenVINO reads only from
-session config entries. Built-in WebGPU reads only such entries. So :func:`_attach` chooses an API for each EP.
-"""
+"""Creates a session with the execution providers (EPs) of a permit."""
 
 from __future__ import annotations
 
@@ -16,13 +11,12 @@ from functools import partial
 
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend import optional_parts
-from onnxruntime.backend.allowlist.ort_options import RECORD_ASSIGNMENT
-from onnxruntime.backend.allowlist.providers import hardware_for, option_texts
-from onnxruntime.backend.allowlist.rules import Permit, Settings, Texts
-from onnxruntime.backend.errors import reject, reject_value, reworded
+from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
+from onnxruntime.backend.errors import reworded
 from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 from onnxruntime.backend.provider_names import TENSORRT
-from onnxruntime.backend.session import failures, model_file, parts, presence, verification
+from onnxruntime.backend.session import attaching, failures, model_file, parts, presence, verification
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidProtobuf
 
 _RELEASED_OPSETS = "session.allow_released_opsets_only"  # ORT before 1.32 ignores it
@@ -105,7 +99,7 @@ def _open_again(source: tuple, permit: Permit) -> InferenceSession:
 def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
     """Create a session. The optional parts that it uses do this in their own way, one inside the other."""
     if permit.explicit:
-        providers = _attach(options, permit)
+        providers = attaching.attach(options, permit)
         create_session = partial(_create_with_specified, model, options, permit, providers)
     else:
         create_session = partial(_create_with_available, model, options, permit)
@@ -167,62 +161,3 @@ def _create_with_specified(
         text = f"ORT created the session with {listed}, but provider_options specifies {names}, in this order"
         raise RuntimeError(f"{text}. {advice}")
     return session
-
-
-def _attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] | None:
-    """Attach each EP through the API that preserves its options, and return the ``providers=`` argument.
-
-    With this argument, ORT ignores every EP that is attached to the session options.
-    """
-    plugins = []
-    texts_by_ep = {}
-    for name, settings in permit.providers.items():
-        kind = permit.kinds[name]
-        texts_by_ep[name] = option_texts(name, kind, settings)
-        if kind == "plugin":
-            plugins.append(name)
-    # ORT registers TensorRT's plugin operators only for EPs in this argument. The argument preserves the options of
-    # CUDA and CPU as well.
-    if TENSORRT in permit.providers and TENSORRT not in plugins:
-        if plugins:
-            problem = f"it cannot be combined with {', '.join(plugins)}: ORT ignores plugin EPs if TensorRT is attached"
-            reject(f"{problem}. Specify only one of them", "provider_options", TENSORRT)
-        return list(texts_by_ep.items())
-
-    for name, texts in texts_by_ep.items():
-        if name in plugins:
-            device = _choose_device(name, permit.providers[name], texts)
-            attach = partial(options.add_provider_for_devices, [device], texts)
-        else:
-            attach = partial(_attach_built_in, options, name, texts)
-        try:
-            attach()
-        except Exception as error:
-            failures.reject_absent_device(name, texts, error)
-            advice = failures.missing([name])
-            raise RuntimeError(f"{name} could not be attached. {advice} ORT error: {error}") from None
-    return None
-
-
-def _attach_built_in(options: SessionOptions, name: str, texts: Texts) -> None:
-    # Either API alone loses options: add_provider those of OpenVINO that its factory parses again from the
-    # entries, and the entries those that other EPs read from the call. The entries come first.
-    for option, text in texts.items():
-        options.add_session_config_entry(f"ep.{name.lower()}.{option}", text)
-    options.add_provider(name, texts)
-
-
-def _choose_device(name: str, settings: Settings, texts: dict[str, str]) -> object:
-    """Return a plugin EP's device: the one with the index ``device_id``, else the first. The WebGPU EP rejects two."""
-    devices = presence.plugin_devices(name)
-    index = int(texts.pop("device_id", 0))  # the EP would ignore or reject this option
-    if index >= len(devices):
-        expected = f"an integer below {len(devices)}, the number of the EP's devices on this machine"
-        reject_value(index, expected, "provider_options", name, "device_id")
-    hardware = devices[index].device.type.name
-    for option in settings:
-        required = hardware_for(name, option)
-        if required not in ("", hardware):
-            problem = f"has no effect on device {index} of the EP, a {hardware}. It requires a {required}"
-            reject(problem, "provider_options", name, option)
-    return devices[index]

@@ -13,8 +13,9 @@ from contextlib import suppress
 
 import onnxruntime
 from onnxruntime.backend import optional_parts
+from onnxruntime.backend.allowlist.conditions import Circumstances
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import Circumstances, Permit, Texts
+from onnxruntime.backend.allowlist.rules import Permit, Texts
 from onnxruntime.backend.errors import from_refusals, reject, show, warn
 from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 from onnxruntime.backend.provider_names import CPU, CUDA, CUDA_DEVICE, ON_CUDA_DEVICE

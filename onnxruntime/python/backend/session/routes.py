@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist import look_up
-from onnxruntime.backend.allowlist.ort_options import SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.rules import NOTHING, Circumstances, Texts
+from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.conditions import Circumstances
+from onnxruntime.backend.allowlist.rules import NOTHING, Texts
 from onnxruntime.backend.errors import without_frames
 from onnxruntime.backend.keywords import ENVIRONMENT
 from onnxruntime.backend.request import MOST_ENTRIES

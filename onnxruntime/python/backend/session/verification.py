@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from onnxruntime import InferenceSession, get_device
-from onnxruntime.backend.allowlist.ort_options import SESSION_CONFIG
-from onnxruntime.backend.allowlist.providers import option_texts
 from onnxruntime.backend.allowlist.rules import NOTHING, Need, Permit, Setting, Settings, Texts
+from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 from onnxruntime.backend.errors import name_of, warn
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, QNN
 from onnxruntime.backend.session import failures, presence
+from onnxruntime.backend.session.attaching import option_texts
 
 _MOST_OPERATORS = 5
 

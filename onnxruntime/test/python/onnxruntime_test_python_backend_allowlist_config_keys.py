@@ -29,9 +29,11 @@ import numpy as np
 
 import onnxruntime
 from onnxruntime.backend import prepare
-from onnxruntime.backend.allowlist import ort_options
-from onnxruntime.backend.allowlist.ort_options import RUN_CONFIG, SESSION_CONFIG
-from onnxruntime.backend.allowlist.rules import Circumstances, Rule
+from onnxruntime.backend.allowlist import run_config, session_config
+from onnxruntime.backend.allowlist.conditions import Circumstances
+from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
+from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 from onnxruntime.backend.errors import NotPermittedError
 
 RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
@@ -232,15 +234,16 @@ def acts_here(rule: Rule) -> bool:
 class TestConfigKeys(unittest.TestCase):
     def test_each_key_is_in_one_group(self):
         """The groups are merged into one table. A second entry of a key would replace the first silently."""
-        tree = ast.parse(Path(ort_options.__file__).read_text(encoding="utf-8"))
-        dicts = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]
-        keys = [key for node in dicts for key in node.keys]
-        written = [
-            getattr(ort_options, key.id, "") if isinstance(key, ast.Name) else key.value
-            for key in keys
-            if isinstance(key, (ast.Name, ast.Constant))
-        ]
-        written += [key for pool in ("intra_op", "inter_op") for key in ort_options._spinning(pool)]
+        written = []
+        for module in (session_config, run_config):
+            tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+            keys = [key for node in ast.walk(tree) if isinstance(node, ast.Dict) for key in node.keys]
+            for key in keys:
+                if isinstance(key, ast.Name):
+                    written.append(getattr(module, key.id, ""))
+                elif isinstance(key, ast.Constant):
+                    written.append(key.value)
+        written += [key for pool in ("intra_op", "inter_op") for key in session_config._spinning(pool)]
         permitted = [*SESSION_CONFIG, *RUN_CONFIG]
         self.assertEqual(sorted(key for key in written if key in permitted), sorted(permitted))
 

@@ -18,11 +18,11 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
 from onnxruntime.backend import NotPermittedError
-from onnxruntime.backend.allowlist import value_kinds
-from onnxruntime.backend.allowlist.ort_options import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist import threads
+from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 
 X = np.ones((2, 3), np.float32)
-_MOST = max(16, 4 * len(value_kinds.CPUS))
+_MOST = max(16, 4 * len(threads.CPUS))
 _NO_NUMBERS = (None, [], "x", "", "1 ", "\u0663", True, 2.0, Int(2))
 _THREADS = (
     {0: (0,), 1: (1, "1"), 2: ("2", np.int64(2)), _MOST: (_MOST, str(_MOST))},

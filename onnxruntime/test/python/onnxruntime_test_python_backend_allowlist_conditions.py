@@ -16,12 +16,12 @@ import numpy as np
 from backend_test_allowlist import NEWEST, permit, session_config
 from backend_test_children import run_code
 from backend_test_models import two_nodes
-from onnxruntime_test_python_backend_allowlist_ort_options_config_keys import OBSERVED, RELEASE, acts_here
+from onnxruntime_test_python_backend_allowlist_config_keys import OBSERVED, RELEASE, acts_here
 
 import onnxruntime
 from onnxruntime.backend import optional_parts, prepare
-from onnxruntime.backend.allowlist.ort_options import SESSION_CONFIG
-from onnxruntime.backend.allowlist.rules import Circumstances
+from onnxruntime.backend.allowlist.conditions import Circumstances
+from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.errors import NotPermittedError
 

@@ -1,0 +1,52 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Permitted options of the CUDA EP. All other options are refused."""
+
+from __future__ import annotations
+
+from onnxruntime.backend.allowlist.common_options import ARENA_GROWTH, ARENA_LIMIT, DEVICE, switch, switch_on
+from onnxruntime.backend.allowlist.rules import Need, Rule
+from onnxruntime.backend.allowlist.special_kinds import Fixed
+from onnxruntime.backend.allowlist.value_kinds import Choice, Integer
+
+_ONE_STREAM = Fixed(True, "copies on another stream race with the kernels that use the data, as ORT documents")
+_TUNING, _TUNING_LIMIT = "tunable_op_tuning_enable", "tunable_op_max_tuning_duration_ms"
+_BOUNDED = Need(
+    f"tunable_op_enable=1, and {_TUNING_LIMIT} as its limit",
+    lambda facts, text: text == "0" or (facts.beside.get("tunable_op_enable") == "1" and _TUNING_LIMIT in facts.beside),
+)
+_TUNED = Need(f"{_TUNING}=1", lambda facts, _: facts.beside.get(_TUNING) == "1")
+OPTIONS = {
+    "device_id": DEVICE,
+    "gpu_mem_limit": ARENA_LIMIT,
+    "arena_extend_strategy": ARENA_GROWTH,
+    "cudnn_conv_algo_search": Rule(
+        Choice("EXHAUSTIVE", "HEURISTIC", "DEFAULT"),
+        "EXHAUSTIVE",
+        "How cuDNN selects convolution algorithms. Another algorithm can change the last bits of outputs.",
+    ),
+    "cudnn_conv_use_max_workspace": switch_on("Lets cuDNN search with the largest workspace."),
+    "cudnn_conv1d_pad_to_nc1d": switch("Pads a 1-D convolution to [N, C, 1, D] instead of [N, C, D, 1]."),
+    "do_copy_in_default_stream": Rule(_ONE_STREAM, "1", "Copies between host and device on the compute stream."),
+    "enable_cuda_graph": switch("Captures a run as a CUDA graph and replays it in later runs."),
+    "enable_cudnn": switch_on("Off: ORT does not load cuDNN. Operators that need it fail in a run.", since=(1, 31)),
+    # Ignored since ORT pull request 29388.
+    "enable_skip_layer_norm_strict_mode": switch("Uses a slower, more exact kernel.", until=(1, 28), reported=False),
+    "external_data_loader_reading_threads": Rule(
+        Integer(0, 16), "4", "Threads that read external weights into pinned memory. 0: off.", since=(1, 31)
+    ),
+    "fuse_conv_bias": switch("Fuses convolution and bias with cuDNN's graph API."),
+    "prefer_nhwc": switch("Prefers kernels in NHWC layout."),
+    "sdpa_kernel": Rule(Integer(0, 1023), "0", "Bit mask of the permitted attention kernels. 0: ORT chooses."),
+    "tunable_op_enable": switch("Uses TunableOp kernels."),
+    _TUNING: switch(
+        "Measures TunableOp kernels in runs and keeps the fastest. The duration of a run and the last bits of its "
+        "outputs depend on earlier runs.",
+        needs=(_BOUNDED,),
+    ),
+    _TUNING_LIMIT: Rule(Integer(1, 1000), "0", "Maximum milliseconds per operator. 0: no limit.", needs=(_TUNED,)),
+    "use_ep_level_unified_stream": switch("Lets all runs of the session share one CUDA stream."),
+    "use_tf32": switch_on("Lets float matmul and convolution use TF32."),
+}

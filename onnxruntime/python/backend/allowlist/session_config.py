@@ -1,0 +1,274 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Permitted session config entries. All others are refused.
+
+The field ``since`` is the first release whose CPU wheels contain a key (x86-64: 1.24.1 to 1.32.0, Arm: to 1.31.1).
+The tests of this module observe the effect of each key. docs/options-evidence.md lists the effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from onnxruntime import GraphOptimizationLevel
+from onnxruntime.backend.allowlist.conditions import beside, has, only_warns, optimizes, read_by
+from onnxruntime.backend.allowlist.needs import (
+    ARM64,
+    ARM64_BF16,
+    DEVICES,
+    INTRA_THREADS,
+    NO_CPU_EP,
+    OWN_POOLS,
+    PARALLEL,
+    X86_64,
+)
+from onnxruntime.backend.allowlist.optimizers import LISTED, OPTIMIZERS
+from onnxruntime.backend.allowlist.rules import Family, Need, Rule
+from onnxruntime.backend.allowlist.special_kinds import Names
+from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Text
+from onnxruntime.backend.provider_names import COMPILING, GPU
+
+_DISABLED = "optimization.disable_specified_optimizers"
+_MINIMAL = "optimization.minimal_build_optimizations"
+_NO_PREPACKING = "session.disable_prepacking"
+_NO_QDQ_FUSION = "session.disable_quant_qdq"
+RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
+FOLDING_CAP = "optimization.constant_folding_max_output_size_in_bytes"
+# ORT folds a value that depends on sizes alone when it creates a session, such as a mask of N x N. This is the most
+# that it may fold: in bytes of each value, where ORT has a cap, and else in elements, of which each takes 12 bytes in
+# ORT 1.24.1 and 9 to 17 in OpenVINO.
+MOST_FOLDED = 2**24
+
+_NBITS = read_by("MatMulNBits", "DequantizeLinear")
+
+# Switches that are off and on by default. If the session lacks the part of ORT that a switch controls, it is off.
+_switch = partial(Rule, Flag(), "0", already_so=("0",))
+_switch_on = partial(Rule, Flag(), "1", already_so=("0",))
+
+_KNOWN_OPTIMIZERS = Need(
+    "optimizers of this ORT release",
+    lambda facts, text: all(OPTIMIZERS[name] <= facts.release for name in text.split(";") if name),
+)
+_OVERRIDES_PASS = "FreeDimensionOverrideTransformer"
+_OVERRIDES_APPLIED = Need(
+    f"no free_dimension_overrides if the value contains {_OVERRIDES_PASS}",
+    lambda facts, text: not facts.sizes or _OVERRIDES_PASS not in text.split(";"),
+    without="ORT ignores the overrides",
+)
+
+
+def _enabled(*optimizers: str) -> Need:
+    """Return the need that ``optimization.disable_specified_optimizers`` contains none of these optimizers."""
+    what = f"{' and '.join(optimizers)} to be enabled"
+    return only_warns(what, lambda facts, _: {*optimizers}.isdisjoint(facts.beside.get(_DISABLED, "").split(";")))
+
+
+_BASIC = optimizes(GraphOptimizationLevel.ORT_ENABLE_BASIC)
+_EXTENDED = optimizes(GraphOptimizationLevel.ORT_ENABLE_EXTENDED)
+_FULL = beside(_MINIMAL, "apply", what=f"{_MINIMAL} other than 'apply'")
+_QDQ_FUSION = beside(_NO_QDQ_FUSION, "1", what=f"{_NO_QDQ_FUSION}=0")
+_FUSED = "DequantizeLinear and MatMul become MatMulNBits"
+_QDQ_FUSES = (_QDQ_FUSION, _enabled("QDQSelectorActionTransformer"), _NBITS)
+_QDQ_KEPT = beside(_NO_QDQ_FUSION, None, "0", what=f"{_NO_QDQ_FUSION}=1")
+
+# At every level: an entry that turns work off is met anyway by a level that does not do this work.
+SESSION_CONFIG: dict[str, Rule] = {
+    FOLDING_CAP: Rule(
+        # 0 and values above the default would lift the cap, and a small model could fold gigabytes.
+        Integer(1, 2**30),
+        "1073741824",
+        f"Maximum size of a folded constant. With free_dimension_overrides, the backend sets {MOST_FOLDED} by default.",
+        since=(1, 27),
+    ),
+    _DISABLED: Rule(
+        Names(lambda: OPTIMIZERS, f"names from these lists, joined by ';'. {LISTED}", empty=True),
+        "",
+        "Disables these graph optimizers. ORT itself silently ignores unknown names.",
+        needs=(_KNOWN_OPTIMIZERS, _OVERRIDES_APPLIED),
+    ),
+    # ORT's third value, 'save', is for saving a model.
+    _MINIMAL: Rule(Choice("", "apply"), "", "Restricts optimization to the passes of a minimal build."),
+    "session.disable_aot_function_inlining": _switch("Inlines model-local functions late instead of ahead of time."),
+    "session.disable_double_qdq_remover": _switch("Keeps the inner pair of Q-DQ-Q-DQ chains."),
+    "session.disable_qdq_constant_folding": _switch(
+        f"Keeps DequantizeLinear of a constant if {_NO_QDQ_FUSION} is 1, too.", since=(1, 26), needs=(_QDQ_KEPT,)
+    ),
+    _NO_QDQ_FUSION: _switch("Skips the fusion of QDQ groups."),
+    "session.function_expansion_byte_limit": Rule(
+        Integer(1, 2**30), "1073741824", "Limits the bytes that function inlining can create.", since=(1, 31)
+    ),
+    "session.function_expansion_node_limit": Rule(
+        Integer(1, 1_000_000), "1000000", "Limits the nodes that function inlining can create.", since=(1, 31)
+    ),
+    "session.gqa_value_layout": Rule(
+        Choice("BNSH", "BNHS"),
+        "BNSH",
+        "Layout of the value cache of GroupQueryAttention. The cache's input and output have shapes of this layout.",
+        since=(1, 30),
+        needs=(read_by("GroupQueryAttention"),),
+        already_so=("BNSH",),
+    ),
+}
+
+
+def _all_need(needs: tuple[Need, ...], rules: Mapping[str, Rule]) -> dict[str, Rule]:
+    """Return rules with these needs in addition to their own."""
+    return {key: rule._replace(needs=rule.needs + needs) for key, rule in rules.items()}
+
+
+_OF_BASIC_PASSES = {
+    "optimization.enable_cast_chain_elimination": _switch(
+        "Removes chains of Cast nodes, and the rounding that they cause.",
+        needs=(_enabled("CastChainElimination", "Level1_RuleBasedTransformer"),),
+    ),
+    "session.enable_dq_matmulnbits_fusion": _switch(
+        "Adds a pass that fuses DequantizeLinear and MatMul into MatMulNBits for EPs that keep QDQ groups.",
+        since=(1, 25),
+        needs=(_QDQ_FUSION, _enabled("DQMatMulNBitsFusion")),
+    ),
+    "session.graph_optimizations_loop_level": Rule(
+        Integer(among=(0, 1, 2)), "1", "Whether ORT repeats optimization passes.", already_so=("0", "1")
+    ),
+}
+_OF_EXTENDED_PASSES = {
+    "optimization.enable_gelu_approximation": _switch(
+        "Replaces Gelu by its tanh approximation.",
+        needs=(_enabled("GeluApproximation"), _FULL, read_by("Gelu", "BiasGelu", "Erf")),
+    ),
+    "session.enable_quant_qdq_cleanup": _switch(
+        "Removes remaining Q-DQ pairs, and the rounding that they cause.",
+        needs=(_enabled("QDQFinalCleanupTransformer"), read_by("QuantizeLinear")),
+    ),
+    "session.qdq_matmulnbits_accuracy_level": Rule(
+        Integer(0, 4), "4", f"Accuracy level if {_FUSED}.", needs=_QDQ_FUSES, already_so=("4",)
+    ),
+    "session.qdq_matmulnbits_block_size": Rule(
+        Integer(among=(-1, 0, 16, 32, 64, 128, 256)),
+        "0",
+        f"Block size if a per-tensor or per-channel {_FUSED}. -1: ORT chooses. 0: 32.",
+        since=(1, 25),
+        needs=_QDQ_FUSES,
+        already_so=("0",),
+    ),
+    "session.qdqisint8allowed": Rule(
+        Flag(),
+        "0, or 1 on Arm",
+        "Keeps signed int8 QDQ instead of rewriting it to uint8.",
+        needs=(_QDQ_FUSION, _enabled("QDQS8ToU8Transformer"), _FULL),
+        already_so=("1",),
+    ),
+    "session.x64quantprecision": _switch(
+        "Rewrites int8 weights to uint8. An x86-64 CPU without VNNI multiplies uint8 weights without saturation.",
+        since=(1, 25),  # 1.24 reads it on CPUs without VNNI only (on an emulated CPU)
+        needs=(X86_64, _enabled("Avx2WeightS8ToU8Transformer"), _FULL),
+    ),
+}
+SESSION_CONFIG |= _all_need((_BASIC,), _OF_BASIC_PASSES) | _all_need((_EXTENDED,), _OF_EXTENDED_PASSES)
+
+_POOLS = {"intra_op": (INTRA_THREADS, OWN_POOLS), "inter_op": (PARALLEL, OWN_POOLS)}
+
+
+def _spinning(pool: str) -> dict[str, Rule]:
+    """Return the keys about idle threads of a pool."""
+    threads, allowed = f"{pool.replace('_', '-')} threads", f"session.{pool}.allow_spinning"
+    rule = partial(Rule, since=(1, 26), needs=(beside(allowed, "0", what=f"{allowed}=1"),))
+    return {
+        allowed: _switch_on(f"Lets idle {threads} spin before they block."),
+        f"session.{pool}.spin_backoff_max": rule(
+            Integer(1, 64), "1", f"Maximum back-off of {threads}.", already_so=("1",)
+        ),
+        f"session.{pool}.spin_duration_us": rule(
+            Integer(-1, 10_000),  # from 1000000 on, idle threads keep all cores busy
+            "-1",
+            f"Microseconds that idle {threads} spin. -1: ORT counts iterations.",
+            already_so=("-1", "0"),
+        ),
+    }
+
+
+_OF_INTRA_OP = {
+    # 1000000000 makes a run ten times slower, 2147483647 makes it fail.
+    "session.dynamic_block_base": Rule(
+        Integer(0, 128), "0", "Splits parallel loops into shrinking blocks. 0: off.", already_so=("0",)
+    ),
+    "session.force_spinning_stop": _switch(
+        "Stops spinning when the last concurrent run returns.", already_so=("0", "1")
+    ),
+    **_spinning("intra_op"),
+}
+SESSION_CONFIG |= _all_need(_POOLS["intra_op"], _OF_INTRA_OP)
+SESSION_CONFIG |= _all_need(_POOLS["inter_op"], _spinning("inter_op"))
+# Other keys with these prefixes. No effect of theirs is known, so each causes a warning.
+SESSION_FAMILIES = tuple(
+    Family(f"session.{pool}.", "[a-z_]{1,40}", 16, Rule(Integer(0, 64, flags=True), "", "", needs=needs))
+    for pool, needs in _POOLS.items()
+)
+
+
+def _placement(part: str, example: str, meaning: str) -> Text:
+    """Return the kind of rules that place nodes, described by parts of this pattern, on devices."""
+    rule = rf"(cpu|gpu(:[0-9]{{1,2}})?|npu)\({part}(,{part})*\)"
+    # ORT rejects a part that appears twice, even in different rules.
+    accepts = f"rules such as {example}, without duplicates. {meaning}"
+    return Text(f"{rule}(;{rule})*", accepts, max_bytes=1024, once=r"[^(),;]+(?=[,)])")
+
+
+_BY_NAME_ALONE = Need(
+    "no session.layer_assignment_settings in the same configuration",
+    lambda facts, _: "session.layer_assignment_settings" not in facts.beside,
+)
+_PREPACKING = beside(_NO_PREPACKING, "1", what=f"{_NO_PREPACKING}=0")
+
+SESSION_CONFIG |= {
+    # Kernels.
+    "mlas.disable_kleidiai": _switch("Disables KleidiAI kernels.", since=(1, 25), needs=(ARM64,)),
+    "mlas.enable_gemm_fastmath_arm64_bfloat16": _switch(
+        "Lets MatMul of float32 compute in bfloat16, which is less precise.", needs=(ARM64_BF16,)
+    ),
+    # Tried on no other CPU.
+    "mlas.nchwc_depthwise_sliding": _switch_on(
+        "Uses the sliding-window kernel for depthwise convolution.",
+        since=(1, 31),
+        needs=(X86_64, read_by("Conv", "FusedConv")),
+    ),
+    "mlas.qnbit.force_fp32": _switch("Computes n-bit MatMulNBits in float32.", since=(1, 31), needs=(X86_64, _NBITS)),
+    "mlas.use_lut_gemm": _switch(
+        "Uses lookup-table kernels for 2-bit MatMulNBits.", needs=(X86_64, _PREPACKING, _NBITS)
+    ),
+    # Memory and loading.
+    _NO_PREPACKING: _switch("Skips the repacking of constant weights at load time."),
+    "session.prepack.enable_parallel": _switch(
+        "Repacks constant weights on the intra-op threads.", since=(1, 31), needs=(INTRA_THREADS, _PREPACKING)
+    ),
+    "session.use_device_allocator_for_initializers": _switch("Keeps initializers out of arenas.", needs=(has(*GPU),)),
+    # Strictness.
+    "session.disable_cpu_ep_fallback": _switch("Raises an error if the CPU EP would run a node.", needs=(NO_CPU_EP,)),
+    "session.disable_model_compile": _switch("Raises an error if an EP compiles nodes.", needs=(has(*COMPILING),)),
+    "session.strict_shape_type_inference": _switch("Raises an error if a declared type or shape is not as inferred."),
+    "session.strict_workspace_verification": _switch(
+        "Raises an error if a node needs more workspace memory than ORT reserved for it.", since=(1, 31)
+    ),
+    # Placement.
+    "session.layer_assignment_settings": Rule(
+        _placement(
+            r"=?[\w./:-]+",
+            "cpu(encoder,=decoder.0);gpu(decoder)",
+            "'encoder' selects all layer annotations that begin with it, and '=decoder.0' selects only this annotation",
+        ),
+        "",
+        "Places nodes by the layer annotations in the model's metadata.",
+        since=(1, 25),
+        needs=(DEVICES,),
+    ),
+    "session.name_based_layer_assignment": Rule(
+        _placement(r"[\w./:-]+", "cpu(embed,norm);gpu(attention)", "'embed' selects all nodes whose names contain it"),
+        "",
+        "Places nodes by parts of their names.",
+        since=(1, 28),
+        needs=(DEVICES, _BY_NAME_ALONE),
+    ),
+    RECORD_ASSIGNMENT: _switch("Records the nodes of each EP."),
+}

@@ -1,0 +1,109 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Attaches the execution providers (EPs) of a permit to the options of a session.
+
+ORT has three APIs that attach an EP from Python, and each silently loses options of some EP. The argument
+``providers=`` ignores most plugin EPs. The method ``add_provider`` drops options that built-in OpenVINO reads only from
+session config entries. Built-in WebGPU reads only such entries. So :func:`attach` chooses an API for each EP.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+from onnxruntime import SessionOptions
+from onnxruntime.backend.allowlist.rules import Permit, Settings, Texts, texts_of
+from onnxruntime.backend.errors import reject, reject_value
+from onnxruntime.backend.provider_names import OPENVINO, OPENVINO_AUTO, TENSORRT
+from onnxruntime.backend.session import failures, presence
+
+# OpenVINO's plugin reads these options only inside load_config, in the section of the device that runs the model.
+_PROPERTIES = {
+    "num_of_threads": "INFERENCE_NUM_THREADS",
+    "num_streams": "NUM_STREAMS",
+    "precision": "INFERENCE_PRECISION_HINT",
+}
+_SECTIONS = {OPENVINO: "CPU", OPENVINO_AUTO: "AUTO"}
+
+
+def option_texts(name: str, kind: str, settings: Settings) -> dict[str, str]:
+    """Return the texts of an EP's options as ORT receives them."""
+    texts = texts_of(settings)
+    if kind != "plugin" or name not in _SECTIONS:
+        return texts
+    inside = {}
+    for option in settings:
+        if option in _PROPERTIES:
+            inside[_PROPERTIES[option]] = texts.pop(option)
+    if inside:
+        texts["load_config"] = json.dumps({_SECTIONS[name]: inside})
+    return texts
+
+
+def hardware_for(name: str, option: str) -> str:
+    """Return the only kind of a plugin EP's devices that reads an option, as ORT names this kind, or ``""``."""
+    if name == OPENVINO and option in _PROPERTIES:
+        return _SECTIONS[name]
+    return ""
+
+
+def attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] | None:
+    """Attach each EP through the API that preserves its options, and return the ``providers=`` argument.
+
+    With this argument, ORT ignores every EP that is attached to the session options.
+    """
+    plugins = []
+    texts_by_ep = {}
+    for name, settings in permit.providers.items():
+        kind = permit.kinds[name]
+        texts_by_ep[name] = option_texts(name, kind, settings)
+        if kind == "plugin":
+            plugins.append(name)
+    # ORT registers TensorRT's plugin operators only for EPs in this argument. The argument preserves the options of
+    # CUDA and CPU as well.
+    if TENSORRT in permit.providers and TENSORRT not in plugins:
+        if plugins:
+            problem = f"it cannot be combined with {', '.join(plugins)}: ORT ignores plugin EPs if TensorRT is attached"
+            reject(f"{problem}. Specify only one of them", "provider_options", TENSORRT)
+        return list(texts_by_ep.items())
+
+    for name, texts in texts_by_ep.items():
+        if name in plugins:
+            device = _choose_device(name, permit.providers[name], texts)
+            add = partial(options.add_provider_for_devices, [device], texts)
+        else:
+            add = partial(_attach_built_in, options, name, texts)
+        try:
+            add()
+        except Exception as error:
+            failures.reject_absent_device(name, texts, error)
+            advice = failures.missing([name])
+            raise RuntimeError(f"{name} could not be attached. {advice} ORT error: {error}") from None
+    return None
+
+
+def _attach_built_in(options: SessionOptions, name: str, texts: Texts) -> None:
+    # Either API alone loses options: add_provider those of OpenVINO that its factory parses again from the
+    # entries, and the entries those that other EPs read from the call. The entries come first.
+    for option, text in texts.items():
+        options.add_session_config_entry(f"ep.{name.lower()}.{option}", text)
+    options.add_provider(name, texts)
+
+
+def _choose_device(name: str, settings: Settings, texts: dict[str, str]) -> object:
+    """Return a plugin EP's device: the one with the index ``device_id``, else the first. The WebGPU EP rejects two."""
+    devices = presence.plugin_devices(name)
+    index = int(texts.pop("device_id", 0))  # the EP would ignore or reject this option
+    if index >= len(devices):
+        expected = f"an integer below {len(devices)}, the number of the EP's devices on this machine"
+        reject_value(index, expected, "provider_options", name, "device_id")
+    hardware = devices[index].device.type.name
+    for option in settings:
+        required = hardware_for(name, option)
+        if required not in ("", hardware):
+            problem = f"has no effect on device {index} of the EP, a {hardware}. It requires a {required}"
+            reject(problem, "provider_options", name, option)
+    return devices[index]
