@@ -19,6 +19,7 @@ from typing import NamedTuple
 import onnxruntime
 from onnxruntime.backend.errors import show, warn
 from onnxruntime.backend.libraries import extensions
+from onnxruntime.backend.session import presence
 
 _EXPECTED = "expected a package, or EP=LIBRARY with an absolute path"
 
@@ -74,7 +75,7 @@ def register(names: Iterable[str], origin: str = "") -> None:
             problem = str(error) or type(error).__name__
             raise RuntimeError(f"Plugin {show(name)} cannot be registered: {problem}{origin}") from None
         if plugin is not None and not plugin.found_device:
-            warn(f"Plugin {show(name)} is registered, but found no device on this machine that it supports")
+            warn(f"Plugin {show(name)} {presence.NO_DEVICE}")
 
 
 def _register_once(name: str) -> _Plugin | None:

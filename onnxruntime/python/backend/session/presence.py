@@ -24,6 +24,10 @@ from onnxruntime.capi import _pybind_state
 
 _EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
 EXCLUDED = f"the environment variable {_EXCLUDE} excludes the execution providers of this device"
+NO_DEVICE = (
+    "is registered, but found no device on this machine that it supports. ORT finds GPUs in the system's list of "
+    "display devices (on Linux, /sys/class/drm), which containers and virtual machines may lack"
+)
 _NO_LIBRARY_PATH = ("1.24.0", "1.24.1", "1.24.2", "1.24.3")
 
 
@@ -104,8 +108,7 @@ def check_devices(specified: Iterable[str], present: Texts) -> None:
         # A built-in EP of its name can be present.
         is_plugin = present.get(name) == "plugin"
         if is_absent or (not is_plugin and plugins is not None and plugins.lacks_device(name)):
-            problem = "is registered, but found no device on this machine that it supports"
-            reject(f"the library of this plugin EP {problem}", "provider_options", name)
+            reject(f"the library of this plugin EP {NO_DEVICE}", "provider_options", name)
 
 
 def _is_registered(name: str) -> bool:
