@@ -12,9 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import chain
 
+import numpy as np
 import onnx
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx.inliner import inline_local_functions
+from onnx.reference import ReferenceEvaluator
+from onnx.shape_inference import infer_node_outputs
 
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist.conditions import Circumstances
@@ -33,7 +39,7 @@ _OF_SHAPES = (
     "Shape",
     "Size",
 )
-_MOST_INFERRED = 2**16  # onnx uses 80 bytes and more for each element of a vector whose values it infers
+_MOST_COMPUTED = 2**10  # elements of a value, such as a shape
 
 
 def apply(
@@ -54,13 +60,16 @@ def apply(
     if is_capped:  # only the input itself has this size: 128 MiB of float32
         most *= 2
     _check_inputs(sizes, shapes, most)
-    if not is_capped and _folded(model, sizes) > MOST_FOLDED:
+    if is_capped:
+        return shapes
+    folded = _folded(model, sizes)
+    if folded > MOST_FOLDED:
         problem = f"ORT or an EP can compute more than {MOST_FOLDED} elements from the sizes alone"
         reject(f"{problem} when it loads the model. Use smaller sizes", _KEYWORD)
     return shapes
 
 
-def _read(source: str | bytes) -> onnx.ModelProto:
+def _read(source: str | bytes) -> ModelProto:
     try:
         if isinstance(source, str):
             return onnx.load(source, load_external_data=False)
@@ -70,7 +79,7 @@ def _read(source: str | bytes) -> onnx.ModelProto:
         raise RuntimeError(f"{problem}. onnx error: {error}") from None
 
 
-def _input_shapes(model: onnx.ModelProto) -> dict[str, list]:
+def _input_shapes(model: ModelProto) -> dict[str, list]:
     """Return the name or size of each dimension of each input. A dimension without both has the size 0."""
     shapes = {}
     for node in model.graph.input:
@@ -108,57 +117,153 @@ def _check_inputs(
             reject(f"{problem}, because ORT computes size-dependent values when it loads the model", _KEYWORD)
 
 
-def _folded(model: onnx.ModelProto, sizes: Mapping) -> int:
+def _folded(model: ModelProto, sizes: Mapping) -> int:
     """Return the number of elements that a model computes from sizes alone, or an estimate if that is unknown."""
-    largest = max(sizes.values())
-    # A mask: the elements of a batch, times the square of the largest size.
-    estimate = math.prod(sizes.values()) * largest
-    if largest > _MOST_INFERRED:
-        return estimate
-    for node in model.graph.input:
-        for dimension in node.type.tensor_type.shape.dim:
-            if dimension.dim_param in sizes:
-                dimension.dim_value = sizes[dimension.dim_param]
-    try:
-        graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    except Exception:
-        return estimate
-
-    elements, is_complete = _count_folded(graph)
-    # Functions are not checked.
-    if is_complete and not model.functions:
+    if model.functions:
+        model = inline_local_functions(model)
+    if not _reads_shapes(model.graph):
+        return 0
+    values = _Values(model, sizes)
+    elements = 0
+    for node in model.graph.node:
+        elements += values.add(node)
+        if elements > MOST_FOLDED:
+            return elements
+    if values.are_known:
         return elements
+    # A mask: the elements of a batch, times the square of the largest size.
+    estimate = math.prod(sizes.values()) * max(sizes.values())
     return max(elements, estimate)
 
 
-def _count_folded(graph: onnx.GraphProto) -> tuple[int, bool]:
-    """Count the elements of values that depend on sizes alone; return, too, whether all of their sizes are known."""
-    shapes = {}
-    for value in chain(graph.value_info, graph.output):
-        shapes[value.name] = value.type.tensor_type.shape.dim
-    alone = {""}
-    for weight in graph.initializer:
-        alone.add(weight.name)
-    for weight in graph.sparse_initializer:
-        alone.add(weight.values.name)
+def _reads_shapes(graph: GraphProto) -> bool:
+    return any(node.op_type in _OF_SHAPES or _inner_reads_shapes(node) for node in graph.node)
 
-    elements = 0
-    is_complete = True
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g") or attribute.graphs:
-                is_complete = False  # subgraphs are not checked
-        if node.op_type not in _OF_SHAPES and not alone.issuperset(node.input):
-            continue
-        alone.update(node.output)
+
+def _inner_reads_shapes(node: NodeProto) -> bool:
+    graphs = []
+    for attribute in node.attribute:
+        graphs += (attribute.g, *attribute.graphs)
+    return any(map(_reads_shapes, graphs))
+
+
+class _Values:
+    """The shapes of a model's values, and the small values that do not depend on data, one node after another.
+
+    If ``onnx.shape_inference.infer_shapes`` propagates values, it takes 85 bytes and more for each element of each
+    vector, and keeps the global interpreter lock.
+    """
+
+    def __init__(self, model: ModelProto, sizes: Mapping) -> None:
+        #: Whether the shape of each value that depends on sizes alone is known.
+        self.are_known = True
+        self._imports = model.opset_import
+        self._opsets = {}
+        for opset in model.opset_import:
+            self._opsets[opset.domain] = opset.version
+        self._types = {}
+        self._small = {}  # tensors
+        self._constant = {""}  # the values that do not depend on data
+        self._sized = set()  # those of them that depend on sizes
+        for value in chain(model.graph.input, model.graph.value_info):
+            for dimension in value.type.tensor_type.shape.dim:
+                if dimension.dim_param in sizes:
+                    dimension.dim_value = sizes[dimension.dim_param]
+            self._types[value.name] = value.type
+        for weight in model.graph.initializer:
+            self._constant.add(weight.name)
+            self._add_tensor(weight)
+        for weight in model.graph.sparse_initializer:
+            self._constant.add(weight.values.name)
+
+    def add(self, node: NodeProto) -> int:
+        """Add the outputs of a node, and return the number of their elements if they depend on sizes alone."""
+        if node.op_type != "Constant":
+            with suppress(Exception):  # onnx does not know each operator
+                self._infer(node)
+        if _inner_reads_shapes(node):
+            self.are_known = False
+        of_shape = node.op_type in _OF_SHAPES
+        if not of_shape and not self._constant.issuperset(node.input):
+            return 0
+
+        self._constant.update(node.output)
+        if node.op_type == "Constant" and node.attribute[0].HasField("t"):  # most nodes of some models
+            node.attribute[0].t.name = node.output[0]
+            self._add_tensor(node.attribute[0].t)
+            return 0
+        elements = self._elements(node)
+        if elements is None or elements <= _MOST_COMPUTED:
+            with suppress(Exception):
+                self._compute(node)
+            elements = self._elements(node)
+        if not of_shape and self._sized.isdisjoint(node.input):
+            return 0
+        self._sized.update(filter(None, node.output))
+        if elements is None:
+            self.are_known = False
+            return 0
+        return elements
+
+    def _add_tensor(self, tensor: TensorProto) -> None:
+        self._types[tensor.name] = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+        if math.prod(tensor.dims) <= _MOST_COMPUTED:
+            self._small[tensor.name] = tensor
+
+    def _infer(self, node: NodeProto) -> None:
+        version = self._opsets[node.domain]
+        schema = onnx.defs.get_schema(node.op_type, version, node.domain)
+        types = {}
+        for name in filter(None, node.input):
+            types[name] = self._types[name]
+        inferred = infer_node_outputs(
+            schema,
+            node,
+            types,
+            self._small,
+            opset_imports=self._imports,
+        )
+        self._types.update(inferred)
+
+    def _elements(self, node: NodeProto) -> int | None:
+        """Return the number of elements of a node's outputs, or ``None`` if a dimension is unknown."""
+        elements = 0
         for name in filter(None, node.output):
-            is_complete &= name in shapes
-            count = 1
-            for size in shapes.get(name, ()):
-                is_complete &= size.HasField("dim_value")
-                count *= size.dim_value or 1
-            elements += count
-    return elements, is_complete
+            dimensions = self._dimensions(name)
+            if dimensions is None:
+                return None
+            elements += math.prod(dimensions)
+        return elements
+
+    def _dimensions(self, name: str) -> list[int] | None:
+        value_type = self._types.get(name)
+        if value_type is None or not value_type.tensor_type.HasField("shape"):
+            return None
+        sizes = []
+        for dimension in value_type.tensor_type.shape.dim:
+            if not dimension.HasField("dim_value"):
+                return None
+            sizes.append(dimension.dim_value)
+        return sizes
+
+    def _compute(self, node: NodeProto) -> None:
+        """Compute the outputs of a node if its inputs are small, or if it reads their shapes only."""
+        graph = GraphProto(node=[node])
+        for name in node.output:
+            graph.output.add(name=name)
+        feeds = {}
+        for name in filter(None, node.input):
+            if node.op_type in _OF_SHAPES:
+                dimensions = self._dimensions(name)
+                zero = np.int8(0)
+                feeds[name] = np.broadcast_to(zero, dimensions)  # without memory of this size
+            else:
+                graph.initializer.append(self._small[name])
+        evaluator = ReferenceEvaluator(graph, self._opsets)
+        arrays = evaluator.run(None, feeds)
+        for name, array in zip(node.output, arrays, strict=True):
+            tensor = numpy_helper.from_array(array, name)
+            self._add_tensor(tensor)
 
 
 def _cap_folding(options: SessionOptions, permit: Permit) -> bool:
@@ -166,11 +271,8 @@ def _cap_folding(options: SessionOptions, permit: Permit) -> bool:
     release = Circumstances.expected(()).release
     if SESSION_CONFIG[FOLDING_CAP].since > release:
         return False
-    cap = permit.session_config.get(FOLDING_CAP)
-    if cap is None:
+    if FOLDING_CAP not in permit.session_config:
         options.add_session_config_entry(FOLDING_CAP, str(MOST_FOLDED))
-    elif int(cap) > MOST_FOLDED:
-        return False
     return set(COMPILING).isdisjoint(permit.providers)
 
 

@@ -51,7 +51,7 @@ IMPORTED_BY = {
     "tempfile": {"capture", "command_line"},
     # In Python 3.11, it has a lock for each class, which a fork can leave taken.
     "functools.cached_property": set(),
-    "numpy": {"allowlist", "capture", "command_line", "openvino", "runs"},
+    "numpy": {"allowlist", "capture", "command_line", "free_dimensions", "openvino", "runs"},
     "onnx": {
         "allowlist",
         "backend",

@@ -103,23 +103,38 @@ class FreeDimensionOverridesTest(unittest.TestCase):
         self.assertEqual(self.shapes({"N": 2}, beside), [[2], [most + 1]])
 
     def test_all_sizes_together_are_limited_if_folding_is_not_capped(self) -> None:
-        """ORT before 1.27 has no cap, OpenVINO folds by itself, and a caller can lift the cap of the backend."""
+        """ORT before 1.27 has no cap, and OpenVINO folds by itself."""
         matrix = "(float[B, S] X) => (float[P, Q] Y) {{ {} }}".format
         negated = "() => (float[P, Q] z) { z = Neg(X) }"
         branches = f"Y = If(t) <then_branch=a {negated}, else_branch=b {negated}>"
+        filled = "() => (float[P, Q] z) { s = Shape(X) z = ConstantOfShape(s) }"
+        hidden = matrix(f"Y = If(t) <then_branch=a {negated}, else_branch=b {filled}>")
         none = matrix("Y = Neg(X)")
         mask = matrix("s = Shape(X) c = ConstantOfShape(s) Y = Add(X, c)")
+        square = matrix(
+            "s = Shape<start=1>(X) n = Mul(s, two) ss = Concat<axis=0>(n, s) c = ConstantOfShape(ss) "
+            "m = ReduceMax<keepdims=0>(c) Y = Add(X, m)"
+        )
         cube = "s = Shape(X) sss = Concat<axis=0>(s, s, s) e = ConstantOfShape(sss) "
         cube_beside = matrix(f"{cube} {branches}")
         cube = matrix(f"{cube} m = ReduceMax<keepdims=0>(e) Y = Add(X, m)")
         image = "f = Conv<pads=[1, 1, 1, 1]>(X, w) s = Shape<start=2>(f) grid = ConstantOfShape(s) Y = Add(f, grid)"
         image = f"(float[B, 3, H, W] X) => (float[P, Q, R, T] Y) {{ {image} }}"
-        hidden = matrix(branches)
-        weights = {"w": np.ones((4, 3, 3, 3), np.float32), "t": np.array(True)}
+        # Positions as older exporters write them: NonZero of ones, whose number onnx cannot infer.
+        positions = matrix(
+            "s = Shape<start=1>(X) ones = ConstantOfShape<value=one>(s) i = NonZero(ones) j = Transpose(i) "
+            "f = Cast<to=1>(i) g = Cast<to=1>(j) both = Add(f, g) Y = Add(X, both)"
+        ).replace("<value=one>", "<value=float[1] {1.0}>")
+        weights = {
+            "w": np.ones((4, 3, 3, 3), np.float32),
+            "t": np.array(True),
+            "two": np.array([2]),
+        }
         for graph, sizes, permitted in (
-            (none, {"B": 8, "S": 2**16}, True),  # no value depends on sizes alone
-            (none, {"S": 2**16 + 1}, False),  # onnx would need much memory to infer that
+            (none, {"B": 8, "S": 2**20}, True),  # no value depends on sizes alone
             (mask, {"S": 2**12}, True),  # its square is the limit
+            (square, {"B": 1, "S": 2896}, True),
+            (square, {"B": 1, "S": 2897}, False),
             (cube, {"B": 1, "S": 255}, True),
             (cube, {"B": 1, "S": 256}, False),
             (mask, {"S": 2**12 + 1}, False),  # B is free: the number of elements is unknown
@@ -128,22 +143,79 @@ class FreeDimensionOverridesTest(unittest.TestCase):
             (mask, {"B": 256, "S": 2**16}, False),  # the limit, and the shape itself
             (image, {"B": 1, "H": 1080, "W": 1920}, True),
             (image, {"B": 1, "H": 2, "W": 4097}, True),
+            (positions, {"S": 512}, True),
+            (positions, {"S": 8192}, False),
+            (matrix(branches), {"B": 8, "S": 4096}, True),  # they read no shape
             (hidden, {"B": 8, "S": 4096}, False),
-            (cube_beside, {"B": 1, "S": 256}, False),  # more than the estimate for the branches
+            (cube_beside, {"B": 1, "S": 256}, False),
         ):
-            compiling = Permit("", True, {"OpenVINOExecutionProvider": {}}, sizes=sizes)
-            expected = contextlib.nullcontext() if permitted else self.assertRaises(NotPermittedError)
-            with self.subTest(graph, sizes=sizes), expected:
-                free_dimensions.apply(onnxruntime.SessionOptions(), compiling, model(graph, **weights))
+            with self.subTest(graph, sizes=sizes):
+                self.check(model(graph, **weights), sizes, permitted)
         mask = model(mask)
         with mock.patch.object(Circumstances, "expected", return_value=Circumstances((1, 26), "x86_64")):
             self.assert_refused("", {"S": 4097}, mask)
-        for cap in (2**20, 2**24, 2**24 + 1) if CAPPED else ():
+
+    def test_weights_do_not_count(self) -> None:
+        """ORT and EPs fold a node of weights with any sizes."""
+        graph = "(float[B, S] X) => (float[B, S] Y) { s = Shape(X) e = Expand(t, s) f = Neg(w) "
+        made = model(
+            f"{graph} m = ReduceMax<keepdims=0>(f) a = Add(X, e) Y = Add(a, m) }}",
+            t=np.ones(1, np.float32),
+            w=np.ones(2**24, np.float32),
+        )
+        self.check(made, {"B": 1, "S": 8}, True)
+
+    def check(self, made: bytes, sizes: dict, permitted: bool) -> None:
+        """Check whether an EP that folds by itself receives sizes."""
+        compiling = Permit("", True, {"OpenVINOExecutionProvider": {}}, sizes=sizes)
+        expected = contextlib.nullcontext() if permitted else self.assertRaises(NotPermittedError)
+        with expected:
+            free_dimensions.apply(onnxruntime.SessionOptions(), compiling, made)
+
+    def test_functions_are_checked(self) -> None:
+        body = "(x) => (y) { s = Shape(x) c = ConstantOfShape(s) y = Add(x, c) }"
+        function = f'<domain: "local", opset_import: ["": 21]> Mask {body}'
+        made = model("(float[B, S] X) => (float[P, Q] Y) { Y = local.Mask(X) }", function)
+        self.check(made, {"B": 16, "S": 2**16}, True)
+        self.check(made, {"B": 256, "S": 2**16}, False)
+
+    @unittest.skipUnless(CAPPED, "ORT before 1.27 has no cap")
+    def test_no_larger_cap_of_a_caller(self) -> None:
+        mask = model("(float[B, S] X) => (float[P, Q] Y) { s = Shape(X) c = ConstantOfShape(s) Y = Add(X, c) }")
+        for cap in (2**20, 2**24, 2**24 + 1):
             keywords = {"session_config": {session_config.FOLDING_CAP: cap}}
-            if cap > 2**24:
-                self.assert_refused("", {"S": 4097}, mask, **keywords)
-            else:
+            prepare(mask, **keywords)
+            if cap <= 2**24:
                 prepare(mask, free_dimension_overrides={"S": 4097}, **keywords)
+                continue
+            with no_session_opens(), self.assertRaises(NotPermittedError) as refused:
+                prepare(mask, free_dimension_overrides={"S": 1}, **keywords)
+            self.assertEqual(refused.exception.key, session_config.FOLDING_CAP)
+
+    @unittest.skipUnless(sys.platform == "linux", "reads the memory of a process from Linux")
+    def test_the_check_takes_little(self) -> None:
+        """Vectors as long as the largest input, and many nodes: onnx's inference with values takes gigabytes."""
+        code = """
+            import resource
+            import onnxruntime
+            import numpy as np
+            from backend_test_observable_models import model
+            from onnxruntime.backend import free_dimensions
+            from onnxruntime.backend.allowlist.rules import Permit
+            vectors = {"flat": np.array([-1]), "one": np.array([1])}
+            nodes = "v0 = Reshape(X, flat) " + "".join(f"v{n + 1} = Add(v{n}, one) " for n in range(8))
+            made = model(f"(int64[B, S] X) => (int64[N] Y) {{ {nodes} s = Shape(v8) Y = Expand(v8, s) }}", **vectors)
+            before = resource.getrusage(resource.RUSAGE_SELF)
+            permit = Permit("", True, {"OpenVINOExecutionProvider": {}}, sizes={"B": 4096, "S": 4096})
+            free_dimensions.apply(onnxruntime.SessionOptions(), permit, made)
+            after = resource.getrusage(resource.RUSAGE_SELF)
+            print((after.ru_maxrss - before.ru_maxrss) >> 10, after.ru_utime - before.ru_utime)
+        """
+        done = run_code(textwrap.dedent(code))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        megabytes, seconds = map(float, done.stdout.split())
+        self.assertLess(megabytes, 100)
+        self.assertLess(seconds, 5)
 
     @unittest.skipUnless(sys.platform == "linux", "reads the memory of a process from Linux")
     def test_a_size_does_not_make_the_session_fold_gigabytes(self) -> None:

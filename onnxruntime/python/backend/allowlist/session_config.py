@@ -53,6 +53,11 @@ _KNOWN_OPTIMIZERS = Need(
     lambda facts, text: all(OPTIMIZERS[name] <= facts.release for name in text.split(";") if name),
 )
 _OVERRIDES_PASS = "FreeDimensionOverrideTransformer"
+_CAPS_SIZES = Need(
+    f"a value of at most {MOST_FOLDED} together with free_dimension_overrides",
+    lambda facts, text: not facts.sizes or int(text) <= MOST_FOLDED,
+    without="a size can make ORT compute gigabytes when it loads the model",
+)
 _OVERRIDES_APPLIED = Need(
     f"no free_dimension_overrides if the value contains {_OVERRIDES_PASS}",
     lambda facts, text: not facts.sizes or _OVERRIDES_PASS not in text.split(";"),
@@ -82,6 +87,7 @@ SESSION_CONFIG: dict[str, Rule] = {
         "1073741824",
         f"Maximum size of a folded constant. With free_dimension_overrides, the backend sets {MOST_FOLDED} by default.",
         since=(1, 27),
+        needs=(_CAPS_SIZES,),
     ),
     _DISABLED: Rule(
         Names(lambda: OPTIMIZERS, f"names from these lists, joined by ';'. {LISTED}", empty=True),
