@@ -6,7 +6,7 @@
 
 from . import optional_parts
 from .backend import is_compatible, prepare, run, supports_device
-from .errors import InputError, NotPermittedError, RunCancelledError
+from .errors import InputError, NotPermittedError, RunCancelledError, WrongTypeError
 
 __version__ = "1.1"
 
@@ -15,6 +15,7 @@ __all__ = [
     "InputError",
     "NotPermittedError",
     "RunCancelledError",
+    "WrongTypeError",
     "is_compatible",
     "prepare",
     "run",

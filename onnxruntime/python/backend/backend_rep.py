@@ -24,7 +24,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
 
 
 class _NameOfSession:
-    """A name of ``InferenceSession`` that a prepared model does not have. Its error suggests a replacement.
+    """A name of a session's API that a prepared model does not have. Its error suggests a replacement.
 
     A method ``__getattr__`` would do the same, but makes Python look up each attribute of the model more slowly.
     """
@@ -305,7 +305,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
 
 _NAMES_OF_SESSION = set()
-for _name in dir(InferenceSession):
+for _name in (*dir(InferenceSession), "inputs", "input_names", "outputs", "output_names"):
     if not _name.startswith("_") and not hasattr(OnnxRuntimeBackendRep, _name):
         _NAMES_OF_SESSION.add(_name)
         setattr(OnnxRuntimeBackendRep, _name, _NameOfSession(_name))

@@ -45,7 +45,38 @@ prepare(optimized_model_filepath="x")
     optimized_model_filepath: writes files (saves the optimized model to a file of any name). Permitted attributes:
     enable_cpu_mem_arena, ...
 prepare(enable_profiling=True)
-    enable_profiling: with the value True, ORT writes a trace of every run to a file
+    enable_profiling: with the value True, ORT writes a trace of every run to a file. In a program that you trust,
+    create the InferenceSession with this attribute and pass it to prepare as the model
+prepare(session_config={"session.arena_extend_strategy": 1})
+    session_config['session.arena_extend_strategy']: unknown key.
+    provider_options['CUDAExecutionProvider']['gpu_mem_limit'] limits the memory of this EP. For the CPU EP, limit the
+    memory of the process: see "Threads and memory" in docs/services-and-scale-out.md
+prepare(session_options={"gpu_mem_limit": 1})
+    session_options['gpu_mem_limit']: unknown attribute. Did you mean
+    provider_options['CUDAExecutionProvider']['gpu_mem_limit']?
+prepare(provider_options={CPU: {"memory_limit": 1}})
+    provider_options['CPUExecutionProvider']['memory_limit']: no options of this execution provider are permitted. No
+    option limits the memory of CPUExecutionProvider. Limit the memory of the process: see "Threads and memory" in
+    docs/services-and-scale-out.md
+permit(kind="built-in", provider_options={OPENVINO: {"memory_limit": 1}})
+    provider_options['OpenVINOExecutionProvider']['memory_limit']: unknown option. No option limits the memory of
+    OpenVINOExecutionProvider. Limit the memory of the process: see "Threads and memory" in docs/...
+permit(provider_options={CUDA: {"max_memory": 1}})
+    provider_options['CUDAExecutionProvider']['max_memory']: unknown option.
+    provider_options['CUDAExecutionProvider']['gpu_mem_limit'] limits the memory of this EP
+permit(kind="built-in", provider_options={OPENVINO: {"PERFORMANCE_HINT": "LATENCY"}})
+    provider_options['OpenVINOExecutionProvider']['PERFORMANCE_HINT']: unknown option. Only the option load_config sets
+    this property of OpenVINO...The hint decides the number of streams. To set this number, use
+    'num_streams'
+permit(kind="plugin", provider_options={OPENVINO: {"inference_num_threads": 2}})
+    provider_options['OpenVINOExecutionProvider']['inference_num_threads']: unknown option. The EP has the option
+    'num_of_threads' instead
+permit(kind="built-in", provider_options={OPENVINO: {"CACHE_DIR": "x"}})
+    provider_options['OpenVINOExecutionProvider']['CACHE_DIR']: unknown option. The EP has the option 'cache_dir'
+    instead, which is refused: writes files (...)
+permit(kind="built-in", provider_options={OPENVINO: {"enable_vpu_fast_compile": 1}})
+    provider_options['OpenVINOExecutionProvider']['enable_vpu_fast_compile']: unknown option. Earlier releases of the EP
+    had this option, and no option replaces it
 prepare(session_options={SPINNING: 1})
     session_options['session.intra_op.allow_spinning']: unknown attribute. It belongs in session_config
 prepare(session_options={"intra_op_num_thread": 1})
@@ -136,6 +167,11 @@ prepare().run([X], timeout="1")
 WRONG_TYPES = r"""
 prepare(provider_options=[CPU])
     provider_options must be a mapping such as a dict, not list. Use provider_options={'CPUExecutionProvider': {}}
+prepare(provider_options=[{"use_tf32": 0}])
+    provider_options must be a mapping such as a dict, not list. Use provider_options={'CUDAExecutionProvider':
+    {'use_tf32': 0}}
+prepare(provider_options=({"device_id": 0},))
+    provider_options must be a mapping such as a dict, not tuple. Use provider_options={EP: {'device_id': 0}}
 prepare(provider_options={CPU: None})
     provider_options['CPUExecutionProvider'] must be a mapping such as a dict, not NoneType
 prepare().run([X], cancellation=1)
@@ -213,6 +249,10 @@ prepare(intra_op_num_thread=2)
 prepare(threads=2)
     Keyword argument 'threads' is unknown and is ignored. Did you mean inter_op_num_threads=2, intra_op_num_threads=2 or
     use_per_session_threads=2?
+prepare(memory_limit=2)
+    Keyword argument 'memory_limit' is unknown and is ignored.
+    provider_options['CUDAExecutionProvider']['gpu_mem_limit'] limits the memory of this EP. For the CPU EP,
+    limit the memory of the process: see ...
 prepare(only_execute_path_to_fetches=True)
     Keyword argument 'only_execute_path_to_fetches' is ignored by prepare. Pass it to run
 prepare(providers=[(CUDA, {"use_tf32": 0, "user_compute_stream": 1})])

@@ -10,6 +10,7 @@ The tests run on a GPU, or on the software CUDA of ``make test-cuda``. Its setti
 
 from __future__ import annotations
 
+import gc
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
@@ -104,6 +105,22 @@ class OwnRunsTest(OnCuda):
                         rep.session.run_with_iobinding(iobinding=binding, run_options=options)
                         self.check([target.numpy()], Expected(chain())(x))
                 del binding
+
+    def test_a_run_with_the_id_of_an_own_binding_is_an_error(self) -> None:
+        rep, x = self.prepare(chain()), self.data(0, 2, 4)
+        options = onnxruntime.RunOptions()
+        options.add_run_config_entry("gpu_graph_id", "1")
+        with locks.CUDA.alone():
+            source, target = (OrtValue.ortvalue_from_numpy(x, "cuda", 0) for _ in range(2))
+            binding = rep.session.io_binding()
+            binding.bind_ortvalue_input("X", source)
+            binding.bind_ortvalue_output("Y", target)
+            rep.session.run_with_iobinding(binding, options)
+        with self.assertRaisesRegex(RuntimeError, "^rep.run: gpu_graph_id=1 is used by an IO binding.*another id$"):
+            rep.run([x], run_config={"gpu_graph_id": 1})
+        self.check(rep.run([x], run_config={"gpu_graph_id": 2}), Expected(chain())(x))
+        del rep, binding
+        gc.collect()  # in this thread, and not in the worker of another test
 
     def test_ordinary_bindings_and_captures_exclude_each_other(self) -> None:
         x = self.data(0, 2, 4)

@@ -17,12 +17,15 @@ from backend_test_models import no_session_opens, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend import refusals
 from onnxruntime.backend.allowlist import unknown_arguments
+from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD
 from onnxruntime.backend.errors import NotPermittedError
-from onnxruntime.backend.refusals import suggestions
+from onnxruntime.backend.refusals import openvino_names, suggestions
 
 CPU = "CPUExecutionProvider"
+OPENVINO = "OpenVINOExecutionProvider"
 VARIABLE = "ORT_ONNX_BACKEND_CONFIG"
 X = np.ones((2, 3), np.float32)
 
@@ -30,7 +33,7 @@ X = np.ones((2, 3), np.float32)
 class InferenceSessionTest(unittest.TestCase):
     def test_its_names_have_advice(self) -> None:
         rep = onnxruntime.backend.prepare(two_nodes())
-        for name in dir(onnxruntime.InferenceSession):
+        for name in (*dir(onnxruntime.InferenceSession), "inputs", "input_names", "outputs", "output_names"):
             if not name.startswith("_") and not hasattr(type(rep), name):
                 with (
                     self.subTest(name),
@@ -46,6 +49,19 @@ class InferenceSessionTest(unittest.TestCase):
         self.assertFalse(hasattr(type(rep), "__getattr__"))
         with self.assertRaisesRegex(TypeError, r"rep\.run\(inputs\)"):
             rep({"X": X})
+
+
+class OpenVinoNamesTest(unittest.TestCase):
+    def test_each_listed_name_leads_somewhere(self) -> None:
+        for kind, refused in refusals.PROVIDERS[OPENVINO].items():
+            known = PROVIDERS[OPENVINO][kind]
+            for name in (*openvino_names._OPTIONS, *openvino_names._PROPERTIES, *openvino_names._REMOVED):
+                for spelled in (name, name.upper()):
+                    with self.subTest(spelled, kind=kind):
+                        advice = openvino_names.instead(spelled, known, refused)
+                        self.assertRegex(advice, "instead|load_config|no option replaces it")
+                        self.assertNotIn(name, [*known, *refused])
+            self.assertEqual(openvino_names.instead("no_such_name", known, refused), "")
 
 
 class CostTest(unittest.TestCase):

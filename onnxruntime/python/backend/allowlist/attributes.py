@@ -32,7 +32,11 @@ _MODE = Member(*ExecutionMode.__members__.values())
 _ORDER = Member(ExecutionOrder.DEFAULT, ExecutionOrder.PRIORITY_BASED)
 
 # Programs for ORT's own backend set ORT's defaults, too.
-_NO_TRACE = Fixed(False, "ORT writes a trace of every run to a file")
+_NO_TRACE = Fixed(
+    False,
+    "ORT writes a trace of every run to a file. In a program that you trust, create the InferenceSession with this "
+    "attribute and pass it to prepare as the model",
+)
 _NO_END = Fixed(
     False, "the run stops before it returns outputs. To stop a run, pass timeout or cancellation to rep.run"
 )

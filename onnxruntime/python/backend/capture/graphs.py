@@ -118,10 +118,11 @@ class Capture:
         # If everything is on the CPU, there is nothing to capture.
         self._nothing = all(value.name in self._on_cpu for value in values)
         self.problem = ""
+        self._bindings = threading.local()
         if not self._nothing:
             self.problem = eligibility.problem(session, switched_on, checked)
             if not self._on_webgpu:
-                own_runs.refuse_wrong(session)
+                self._bindings = own_runs.refuse_wrong(session)
 
         self._ids = GraphIds(self._once, self._on_webgpu)
         self._threads = Threads(lock, self._device_id, common=self._on_webgpu, worker=self._once)
@@ -326,6 +327,8 @@ class Capture:
         else:
             self._other_threads.add(thread)
         self._ids.check(key)
+        if hasattr(self._bindings, str(key[0])):
+            raise RuntimeError(f"rep.run: {GRAPH_ID}={key[0]} is used by an IO binding of your own. Choose another id")
         # Before the capture: ORT checks the inputs, and the outputs have the shapes of the graph's outputs.
         wanted = self._ordinary(feeds, call)
         graph_id = self._ids.begin(key)

@@ -35,14 +35,18 @@ class _Refusal(partial):
     """A replaced method of a session. The session refers to it, so it may not refer to the session."""
 
 
-def refuse_wrong(session: InferenceSession) -> None:
-    """Replace the methods that run a session, except those that a program has replaced."""
+def refuse_wrong(session: InferenceSession) -> threading.local:
+    """Replace the methods that run a session, except those that a program has replaced.
+
+    Return an object whose attributes are the graph ids that the calling thread has run with a binding.
+    """
     # Its attributes are the bindings by graph id. Each thread has others, as ORT keeps the graphs of a CUDA session.
     bindings = threading.local()
     for name in _METHODS:
         if not is_replaced(session, name):
             method = getattr(type(session), name)
             setattr(session, name, _Refusal(_run, method, name, proxy(session), bindings))
+    return bindings
 
 
 def is_replaced(session: InferenceSession, name: str) -> bool:

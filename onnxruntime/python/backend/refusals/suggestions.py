@@ -22,8 +22,8 @@ from onnxruntime.backend.allowlist.rules import Place, Table
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD
 from onnxruntime.backend.errors import name_of, nearest, show
 from onnxruntime.backend.keywords import KEYWORDS
-from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE
-from onnxruntime.backend.refusals import packages
+from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, OPENVINO, OPENVINO_AUTO
+from onnxruntime.backend.refusals import openvino_names, packages
 
 _LONGEST = 400
 _LONGEST_NAME = 100
@@ -40,6 +40,8 @@ _UNITS = {
     "min(ute)?s?$": 1 / 60,
 }
 _LONGEST_LIMIT = 1e12
+_LIKE_MEMORY = "(mem|arena).*(limit|max|size|extend)|(limit|max).*(mem|arena)"
+_PROCESS_MEMORY = 'the memory of the process: see "Threads and memory" in docs/services-and-scale-out.md'
 _FOR_SESSION_OPTIONS = (
     "Pass attributes as keyword arguments, such as intra_op_num_threads=2, and config entries in "
     "session_config={...}. Or create an InferenceSession with these options and pass it as the model"
@@ -65,6 +67,11 @@ _OF_SESSION = {
     "get_session_options": "rep.session_options and rep.session_config",
     "run_async": "rep.run in a thread",
     "run_with_ort_values": "rep.run, which accepts OrtValue objects",
+    # Names of other libraries.
+    "inputs": "rep.session.get_inputs()",
+    "input_names": "rep.session.get_inputs(), whose items have a name",
+    "outputs": "rep.session.get_outputs()",
+    "output_names": "rep.session.get_outputs(), whose items have a name",
 }
 
 
@@ -175,12 +182,27 @@ def instead_of_container(keyword: str, container: object, others: Mapping[str, o
         return _INSTEAD.get(type(container), "")
     names = others.get("providers")
     if names is None:
-        form = provider_options(container)
+        form = provider_options(container) or _named_options(container)
     else:
         form = provider_options(names, container)
     if form:
         return f"Use {form}"
     return ""
+
+
+def _named_options(options: object) -> str:
+    """Return ``provider_options={...}`` for one mapping of options in a list, without the name of their EP."""
+    if type(options) not in (list, tuple) or len(options) != 1:
+        return ""
+    (of_an_ep,) = options
+    if type(of_an_ep) is not dict or len(of_an_ep) > _MOST:
+        return ""
+    names = [show(ep) for ep in PROVIDERS if all(type(key) is str and _has_option(ep, key) for key in of_an_ep)]
+    name = names[0] if len(names) == 1 else "EP"
+    text = f"provider_options={{{name}: {_mapping(of_an_ep)}}}"
+    if len(text) > _LONGEST:
+        return ""
+    return text
 
 
 def ignored_keyword(name: str, value: object) -> str:
@@ -193,7 +215,8 @@ def ignored_keyword(name: str, value: object) -> str:
     advice = _instead_of_keyword(name, value)
     if advice:
         return f"{keyword} is ignored. {advice}"
-    return f"{keyword} is unknown and is ignored{_similar_keyword(name, value)}"
+    advice = _similar_keyword(name, value) or _limit_of_memory("", name)
+    return f"{keyword} is unknown and is ignored{advice}"
 
 
 def seconds(name: str, value: object) -> str:
@@ -286,11 +309,17 @@ def why_unknown(known: Table, place: Place, kind: str) -> str:
         what = "attribute" if keyword == "session_options" else "key"
         return f"unknown {what}{similar_name(keyword, provider, key, known)}"
 
+    if provider in (OPENVINO, OPENVINO_AUTO):
+        refused = refusals.PROVIDERS[provider].get(kind, {})
+        advice = openvino_names.instead(key, known, refused)
+        if advice:
+            return f"unknown option{advice}"
     is_reviewed = provider in PROVIDERS
     if (is_reviewed and known) or _other_places(key):
         return f"unknown option{similar_name(keyword, provider, key, known)}"
     have = "are permitted" if is_reviewed else "have been reviewed"
-    return f"no options of this execution provider {have}. Use provider_options={{'{provider}': {{}}}}"
+    advice = _limit_of_memory(provider, key) or f". Use provider_options={{'{provider}': {{}}}}"
+    return f"no options of this execution provider {have}{advice}"
 
 
 def why_refused(
@@ -336,10 +365,35 @@ def similar_name(
         for ep in PROVIDERS:
             if _has_option(ep, name):
                 forms.append(name_of("provider_options", ep, name))
+    advice = _limit_of_memory(provider, name)
+    if advice and not forms:
+        return advice
     if forms or keyword == "session_options":
         return _did_you_mean(forms)
     scope = provider or keyword.removesuffix("_config")
     return f". To list the permitted names, run `python -m onnxruntime.backend options {scope}`"
+
+
+def _limit_of_memory(provider: str, name: str) -> str:
+    """Return the sentences about the option that limits the memory of an EP, for a name that looks like one."""
+    if len(name) > _LONGEST_NAME or not re.search(_LIKE_MEMORY, name.lower()):
+        return ""
+    ep = provider or CUDA
+    option = _memory_option(ep)
+    if not option:
+        return f". No option limits the memory of {ep}. Limit {_PROCESS_MEMORY}"
+    advice = f". {name_of('provider_options', ep, option)} limits the memory of this EP"
+    if not provider:
+        advice += f". For the CPU EP, limit {_PROCESS_MEMORY}"
+    return advice
+
+
+def _memory_option(ep: str) -> str:
+    for table in PROVIDERS.get(ep, {}).values():
+        for option in table:
+            if option.endswith("mem_limit"):
+                return option
+    return ""
 
 
 def _other_places(name: str) -> list[str]:
