@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 import unittest
 import warnings
+from collections.abc import Callable
 from unittest import mock
 
 import backend_test_observable_models as models
@@ -20,6 +22,7 @@ from onnxruntime_test_python_backend_allowlist_config_keys import OBSERVED, RELE
 
 import onnxruntime
 from onnxruntime.backend import optional_parts, prepare
+from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.conditions import Circumstances
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
@@ -61,6 +64,65 @@ READ_BY = {
     "session.qdq_matmulnbits_accuracy_level": ("0", models.dequantized_matmul()),
     "session.qdq_matmulnbits_block_size": ("16", models.dequantized_matmul()),
 }
+
+
+class TestIdleThreads(unittest.TestCase):
+    """Idle threads spin. If a session has more threads than the process has CPUs, they slow down other sessions."""
+
+    def setUp(self) -> None:
+        self.enterContext(mock.patch.object(threads, "CPUS", range(2)))
+
+    def spinning(self, **keywords) -> tuple[list[str], list[str]]:
+        """Return the value of the key of each pool in the session, and the texts of the warnings."""
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            rep = prepare(_MODEL, **_CPU_ONLY, **keywords)
+        self.assertEqual(list(rep.warnings), [str(warning.message) for warning in given])
+        prepare(_MODEL, **rep.configuration()).close()
+        entry = rep.session.get_session_options().get_session_config_entry
+        values = [_or_none(entry, f"session.{pool}.allow_spinning") for pool in ("intra_op", "inter_op")]
+        return values, list(rep.warnings)
+
+    def test_off_in_large_pools(self) -> None:
+        self.assertEqual(self.spinning(), ([None, None], []))
+        self.assertEqual(self.spinning(intra_op_num_threads=2), ([None, None], []))
+        parallel = {"execution_mode": "ORT_PARALLEL", "inter_op_num_threads": 3}
+        for keywords, expected in (
+            ({"intra_op_num_threads": 3}, ["0", None]),
+            ({"session_options": {"intra_op_num_threads": "16"}}, ["0", None]),
+            ({"intra_op_num_threads": 2, **parallel}, [None, "0"]),
+            ({"intra_op_num_threads": 3, **parallel}, ["0", "0"]),
+        ):
+            with self.subTest(keywords):
+                values, given = self.spinning(**keywords)
+                self.assertEqual(values, expected)
+                self.assertEqual(len(given), 2 - expected.count(None))
+                self.assertIn("exceeds the 2 CPUs", given[0])
+        off = {"session.intra_op.allow_spinning": 0}
+        self.assertEqual(self.spinning(intra_op_num_threads=3, session_config=off), (["0", None], []))
+
+    def test_a_caller_cannot_switch_it_on(self) -> None:
+        on = {"session.intra_op.allow_spinning": 1}
+        self.assertEqual(self.spinning(intra_op_num_threads=2, session_config=on), (["1", None], []))
+        with self.assertRaises(NotPermittedError) as refused:
+            prepare(_MODEL, intra_op_num_threads=3, session_config=on)
+        self.assertEqual(refused.exception.key, "session.intra_op.allow_spinning")
+        _, given = self.spinning(intra_op_num_threads=3, session_config={"session.intra_op.spin_duration_us": 100})
+        self.assertEqual(len(given), 2 if RELEASE >= (1, 26) else 1)
+
+    def test_the_environment_can_set_the_threads(self) -> None:
+        config = '{"session_options": {"intra_op_num_threads": 3}, "provider_options": {}, "permit": {}}'
+        with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_CONFIG": config}):
+            values, _ = self.spinning()
+        self.assertEqual(values, ["0", None])
+
+
+def _or_none(entry: Callable[[str], str], key: str) -> str | None:
+    """Return an entry of session options, or ``None`` if they do not contain it."""
+    try:
+        return entry(key)
+    except RuntimeError:
+        return None
 
 
 class TestWithoutEffect(unittest.TestCase):

@@ -41,7 +41,7 @@ except ImportError:
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import backend, refusals
-from onnxruntime.backend.allowlist import attributes, run_config, session_config
+from onnxruntime.backend.allowlist import attributes, run_config, session_config, threads
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Permit, Rule
 from onnxruntime.backend.allowlist.session_config import SESSION_FAMILIES
@@ -239,6 +239,10 @@ def check(record: dict, call: dict, plugins: bool, tables: tuple) -> None:
             CASE.assertEqual(text, again[key])
         elif key == OPSETS or (key == RECORD and key not in (call.get(keyword) or {})):
             CASE.assertEqual(text, "1")
+        elif key.endswith(".allow_spinning") and key not in (call.get(keyword) or {}):
+            pool = key.split(".")[1]
+            CASE.assertEqual(text, "0")
+            CASE.assertGreater(record["attributes"][f"{pool}_num_threads"], len(threads.CPUS))
         else:
             check_text(entries, key, text, call[keyword])
 

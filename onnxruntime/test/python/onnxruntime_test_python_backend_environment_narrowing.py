@@ -21,7 +21,7 @@ from backend_test_models import no_session_opens, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import optional_parts
-from onnxruntime.backend.allowlist import look_up
+from onnxruntime.backend.allowlist import look_up, threads
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD
@@ -132,6 +132,8 @@ class Case(unittest.TestCase):
     def setUp(self) -> None:
         self.enterContext(warnings.catch_warnings())
         warnings.simplefilter("ignore")
+        # With fewer CPUs than threads, spinning is refused.
+        self.enterContext(mock.patch.object(threads, "CPUS", range(16)))
 
     def refused(self, place: tuple[str, str, str], call, *arguments: object, **keywords: object) -> None:
         with self.assertRaises(NotPermittedError) as refused:

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend import optional_parts
-from onnxruntime.backend.allowlist import unknown_arguments
+from onnxruntime.backend.allowlist import threads, unknown_arguments
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.conditions import Circumstances, check_conditions
+from onnxruntime.backend.allowlist.needs import pools_above_cpus
 from onnxruntime.backend.allowlist.providers import ANY_PLUGIN, PROVIDER_NEEDS, PROVIDERS
 from onnxruntime.backend.allowlist.rules import (
     NOTHING,
@@ -84,8 +85,11 @@ def permit(request: Request, facts: Circumstances) -> Permit:
         _check_device(request, permitted.providers)
 
     keywords = [keyword for keyword in ("session_config", "run_config") if keyword in request.settings]
-    if keywords:
+    if keywords or permitted.attributes:
         facts = _with_permitted(permitted, facts)
+        config = request.settings.get("session_config", NOTHING)
+        permitted.stops_spinning = _entries_that_stop_spinning(config, facts)
+        facts = facts._replace(beside=dict.fromkeys(permitted.stops_spinning, "0"))
         for keyword in keywords:
             requested = request.settings[keyword]
             texts, permitted.without_effect[keyword] = entries(keyword, requested, facts)
@@ -94,6 +98,21 @@ def permit(request: Request, facts: Circumstances) -> Permit:
     refuse_while_model_configures(chain(request.settings, permitted.attributes))
     permitted.warnings = unknown_arguments.warn_or_reject(request.attributes, SESSION_ATTRIBUTES)
     return permitted
+
+
+def _entries_that_stop_spinning(requested: Values, facts: Circumstances) -> dict[str, str]:
+    """Return the keys that keep idle threads of large pools from slowing down other sessions, each with a sentence."""
+    sentences = {}
+    for pool in pools_above_cpus(facts):
+        key = f"session.{pool}.allow_spinning"
+        if key in requested:
+            continue
+        number = facts.attributes[f"{pool}_num_threads"]
+        sentences[key] = (
+            f"The backend sends {key}=0, because idle threads slow down other sessions: {pool}_num_threads={number} "
+            f"exceeds the {len(threads.CPUS)} CPUs that this process can use"
+        )
+    return sentences
 
 
 def _refuse_keywords_of_environment(attributes: Values) -> None:
@@ -283,7 +302,7 @@ def entries(
     table = BY_KEYWORD[keyword]
     settings = _settings(table, Place(keyword), requested, facts)
     texts = texts_of(settings)
-    without_effect = check_conditions(settings, facts._replace(beside=texts))
+    without_effect = check_conditions(settings, facts._replace(beside={**facts.beside, **texts}))
     for family in SESSION_FAMILIES:
         _check_members(family, settings, without_effect)
     return texts, without_effect

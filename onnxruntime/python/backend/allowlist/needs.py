@@ -35,6 +35,25 @@ def _threads(facts: Circumstances) -> int:
     return number
 
 
+def pools_above_cpus(facts: Circumstances) -> list[str]:
+    """Return the thread pools of the session that have more threads than this process has CPUs."""
+    if not facts.attributes.get("use_per_session_threads", True):
+        return []
+    pools = ["intra_op"]
+    if runs_in_parallel(facts):
+        pools.append("inter_op")
+    return [pool for pool in pools if facts.attributes.get(f"{pool}_num_threads", 0) > len(threads.CPUS)]
+
+
+def may_spin(pool: str) -> Need:
+    """Return the need of a pool whose idle threads do not take the CPUs of other sessions."""
+    return Need(
+        f"at most as many threads ({pool}_num_threads) as usable CPUs",
+        lambda facts, text: text == "0" or pool not in pools_above_cpus(facts),
+        without="idle threads slow down other sessions",
+    )
+
+
 PARALLEL = only_warns("execution_mode=ORT_PARALLEL", lambda facts, _: runs_in_parallel(facts))
 SEVERAL = only_warns(
     "inter_op_num_threads other than 1 to be ORT_PARALLEL",

@@ -163,6 +163,8 @@ class Permit:
     attributes: Values = field(default_factory=dict)
     session_config: Texts = field(default_factory=dict)
     run_config: Texts = field(default_factory=dict)
+    # The keys of the session config entries that the backend adds with the text 0, each with a sentence about it.
+    stops_spinning: Texts = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     # By keyword argument, each key that has no effect in this session, with a sentence about it.
     without_effect: dict[str, Texts] = field(default_factory=dict)

@@ -24,6 +24,7 @@ from onnxruntime.backend.allowlist.needs import (
     OWN_POOLS,
     PARALLEL,
     X86_64,
+    may_spin,
 )
 from onnxruntime.backend.allowlist.optimizers import LISTED, OPTIMIZERS
 from onnxruntime.backend.allowlist.rules import Family, Need, Rule
@@ -182,7 +183,10 @@ def _spinning(pool: str) -> dict[str, Rule]:
     threads, allowed = f"{pool.replace('_', '-')} threads", f"session.{pool}.allow_spinning"
     rule = partial(Rule, since=(1, 26), needs=(beside(allowed, "0", what=f"{allowed}=1"),))
     return {
-        allowed: _switch_on(f"Lets idle {threads} spin before they block."),
+        allowed: _switch_on(
+            f"Lets idle {threads} spin before they block. If they are more than the usable CPUs, the backend sends 0.",
+            needs=(may_spin(pool),),
+        ),
         f"session.{pool}.spin_backoff_max": rule(
             Integer(1, 64), "1", f"Maximum back-off of {threads}.", already_so=("1",)
         ),

@@ -78,7 +78,7 @@ def validate(text: str) -> tuple[dict, list[dict]]:
         return {}, problems
 
     warnings = []
-    for texts in permit.without_effect.values():
+    for texts in (permit.stops_spinning, *permit.without_effect.values()):
         warnings += texts.values()
     warnings += _missing_defaults(config, permitted)
     for warning in warnings:

@@ -73,6 +73,7 @@ def _configure(
     entries = {_RELEASED_OPSETS: "1" if released_opsets else "0"}
     if permit.explicit or verification.needs_of_operators(permit):
         entries[RECORD_ASSIGNMENT] = "1"
+    entries.update(dict.fromkeys(permit.stops_spinning, "0"))
     entries.update(permit.session_config)
     for key, text in entries.items():
         options.add_session_config_entry(key, text)

@@ -60,7 +60,7 @@ def read_back(
     extensions: tuple[str, ...] = (),
 ) -> Applied:
     """Compare the values that ORT reports with the permitted values, and warn about settings without effect."""
-    warnings = (*_fallback(session, permit), *_without_nodes(session, permit))
+    warnings = (*permit.stops_spinning.values(), *_fallback(session, permit), *_without_nodes(session, permit))
     configuration = permit.configuration()
     if configuration:
         applied = _with_settings(configuration, session, permit, warnings, extensions)
