@@ -31,6 +31,18 @@ _TWO_THREADS = Threads(
     2,
     "a run that fails can return the output of the previous run, or terminate the process (a defect of OpenVINO)",
 )
+
+
+def _earlier_form(device: str) -> str:
+    """Return what replaces a device of earlier releases of the EP, or ``""``."""
+    if device in ("AUTO", "HETERO", "MULTI"):
+        return f"specify the devices, as in {device}:GPU,CPU"
+    name, _, precision = device.rpartition("_")
+    if name and precision in ("FP32", "FP16"):
+        return f"a form of earlier releases: specify the device alone, and '{precision}' in the option precision"
+    return ""
+
+
 _HARDWARE = r"(?:CPU|GPU(?:\.[0-9])?|NPU)"
 
 BUILT_IN = {
@@ -41,6 +53,7 @@ BUILT_IN = {
             max_bytes=64,
             # With AUTO:CPU,CPU, a run that should raise an error hangs. GPU and GPU.0 are the same device.
             once=r"(?<=[:,])(?:CPU|GPU(?:\.[1-9])?|NPU)",
+            why_not=_earlier_form,
         ),
         "CPU",
         # With AUTO:, HETERO: and MULTI:, OpenVINO's own default is bfloat16.

@@ -11,6 +11,7 @@ subclass can return a different value on each read. The string is always rendere
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 
@@ -153,17 +154,21 @@ class Text(Kind):
         *,
         max_bytes: int = 256,
         once: str = "",
+        why_not: Callable[[str], str] = lambda _: "",
     ) -> None:
+        """:param why_not: returns the reason why a short text of another form is not accepted, or ``""``."""
         self.pattern = pattern
         self.max_bytes = max_bytes
         self.once = once
+        self.why_not = why_not
         self.accepts = f"{accepts} (at most {max_bytes} bytes of text)"
 
     def parse(self, value: object) -> str:
         value = text_of(value)
         is_short = len(value) <= self.max_bytes
         if not is_short or not re.fullmatch(self.pattern, value, re.ASCII):
-            raise ValueError("not of the accepted form")
+            reason = is_short and self.why_not(value)
+            raise ValueError(reason or "not of the accepted form")
         if self.once:
             parts = re.findall(self.once, value)
             if len(parts) > len(set(parts)):
