@@ -227,6 +227,9 @@ task("parallel-operators", "run each operator that OpenVINO may run in parallel 
      *(f"{name} {TESTS}/backend_parallel_operators.py" for name in ("openvino", "plugins")))
 task("openvino-graphs", 'run 5,000 random graphs on each form of OpenVINO; GRAPHS="--count 100 --seed 7"',
      *(f"{name} {TESTS}/backend_openvino_graphs.py {variable('GRAPHS', '')}" for name in ("openvino", "plugins")))
+ZOO = shlex.quote(variable("ZOO", "tests/zoo"))
+task("zoo", "run models of real architectures on the CPU EP and on OpenVINO; ZOO=FOLDER ENV=cuda",
+     *(f"{name} tests/zoo.py {ZOO}" for name in variable("ENV", "cpu openvino").split()))
 task("fuzz", "test the allowlist with 50,000 examples, and outputs with 4,000 configurations (30 minutes)",
      f"cpu ORT_BACKEND_EXAMPLES=50000 -m pytest -s {' '.join(ending(['properties']))}",
      *(f"{name} {TESTS}/backend_differential_fuzz.py" for name in ("cpu", "openvino")))
