@@ -68,6 +68,24 @@ class ReportTest(CommandTest):
                 self.assertEqual(found["tests"]["a"]["of"]["result"], result)
                 self.assertEqual("Relu" in found["operators"], result in ("ep", "mixed"))
 
+    def test_many_tests_that_fail_for_one_reason(self) -> None:
+        version = "The model has IR version 14"
+        for reasons, expected in (
+            ([version] * 54 + ["Fail: x"] * 10 + [str(n) for n in range(11)], f"54 of 75 .*: {version}"),
+            ([version] * 3, f"3 of 3 .*: {version}"),
+            ([version * 99] * 3, f"3 of 3 .*: ({version})+The"),
+            ([version] * 2, ""),  # too few
+            ([version] * 3 + [str(n) for n in range(10)], ""),
+            ([""] * 9, ""),
+        ):
+            lines = [line(f"T::{n}", outcome="failed", reason=reason) for n, reason in enumerate(reasons)]
+            lines += [line(f"T::skipped_{n}", outcome="skipped", reason=version) for n in range(99)]
+            page = " ".join(self.show("report", self.put("of.jsonl", "\n".join(lines))).split())
+            with self.subTest(reasons[0][:30], failed=len(reasons)):
+                self.assertEqual("for one reason" in page, bool(expected))
+                self.assertRegex(page, expected or "^")
+                self.assertLess(len(page), 1200)
+
     def files(self) -> list[str]:
         """Two reports and a report of the scoreboard, whose tests differ in number and order."""
         first = [

@@ -40,6 +40,10 @@ _FORMS = {
 # onnx creates each test for each device, and skips the tests of devices that the backend does not support.
 _OTHER_DEVICE = re.compile(r"support device \w+$")
 _UNKNOWN = ""  # EP
+# A reason is common from this number and share of the failed tests on. The text is cut.
+_FEWEST = 3
+_SHARE = 0.25
+_LONGEST = 400
 _WITHOUT_KERNEL = re.compile("NotImplemented: |.*is not a registered function/op")
 
 
@@ -202,6 +206,9 @@ def show(result: dict, page: Page) -> None:
 
     for configuration in result["configurations"]:
         name = configuration["name"]
+        reason, count = _common_reason(result, name)
+        if count:
+            page.add(f"{name}: {count} of {configuration['failed']} failed tests for one reason: {reason}")
         on_cpu = []
         for operator, by_name in result["operators"].items():
             eps = set(by_name.get(name, ()))
@@ -210,3 +217,16 @@ def show(result: dict, page: Page) -> None:
         on_another_ep = configuration["ep"] or configuration["mixed"]
         if on_cpu and on_another_ep:
             page.add(f"{name}: operators on the CPU EP alone: {', '.join(on_cpu)}")
+
+
+def _common_reason(result: dict, name: str) -> tuple[str, int]:
+    """Return the reason for which many tests of a configuration fail, and their number, or ``("", 0)``."""
+    reasons = Counter()
+    for by_name in result["tests"].values():
+        one = by_name.get(name)
+        if one and one["result"] == "failed":
+            reasons[one["reason"]] += 1
+    for reason, count in reasons.most_common(1):
+        if reason and count >= max(_FEWEST, reasons.total() * _SHARE):
+            return reason[:_LONGEST], count
+    return "", 0
