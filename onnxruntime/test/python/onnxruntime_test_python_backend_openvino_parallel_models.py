@@ -85,7 +85,8 @@ class OnlyShapesDecideTest(unittest.TestCase):
             with self.subTest(why, most=most), examined:
                 content = b"no model" if model is None else model.SerializeToString()
                 session = mock.Mock(**{"get_provider_graph_assignment_info.return_value": []})
-                session.get_inputs.return_value = session.get_outputs.return_value = []
+                session.get_inputs.return_value = [mock.Mock(shape=["N"])]
+                session.get_outputs.return_value = []
                 options = session.get_session_options.return_value = onnxruntime.SessionOptions()
                 if threads:
                     options.add_session_config_entry(f"ep.{OPENVINO.lower()}.num_of_threads", threads)

@@ -101,6 +101,12 @@ class OpenVinoTest(unittest.TestCase):
             rep = onnxruntime.backend.prepare(parsed(text), provider_options=options)
             with self.subTest(text, options=options):
                 self.assertRegex(rep.why_serial, why)
+        unnamed = parsed(free)
+        for value in (*unnamed.graph.input, *unnamed.graph.output):
+            value.type.tensor_type.shape.dim[0].dim_param = "?"
+        rep = onnxruntime.backend.prepare(unnamed, provider_options={OPENVINO: {}})
+        self.assertRegex(rep.why_serial, "Give the model fixed shapes")
+        self.assertNotIn("free_dimension_overrides", rep.why_serial)
         rep = onnxruntime.backend.prepare(
             parsed(free), provider_options={OPENVINO: {}}, free_dimension_overrides={"N": 4}
         )

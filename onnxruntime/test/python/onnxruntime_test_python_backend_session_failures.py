@@ -111,8 +111,9 @@ class ExplainTest(unittest.TestCase):
     def test_the_advice_on_shapes(self) -> None:
         """For the QNN EP, which takes no node of a model with free dimensions."""
         for shapes, expected in (
-            ((["N", 4, None], [2, "M", "N"]), r"\{'N': ..., 'M': ...\}"),
-            (([None, 4],), "^Give the model fixed shapes"),
+            ((["N", 4], [2, "M", "N"]), r"free_dimension_overrides=\{'N': ..., 'M': ...\}"),
+            ((["N", None],), "^Give the model fixed shapes"),
+            ((["?", "?"],), "^Give the model fixed shapes"),
             (([2, 4], []), "^$"),
         ):
             inputs = [SimpleNamespace(shape=shape) for shape in shapes]

@@ -17,9 +17,7 @@ from onnxruntime import InferenceSession
 from onnxruntime.backend.openvino import model_outline, parallel_models, unsafe_models
 from onnxruntime.backend.openvino.model_graph import Graph, Parts
 from onnxruntime.backend.provider_names import OPENVINO
-from onnxruntime.backend.session import state
-
-_FIXED = "Set the sizes of all free dimensions with free_dimension_overrides"
+from onnxruntime.backend.session import failures, state
 
 
 def cannot_renew(_: InferenceSession) -> NoReturn:
@@ -80,7 +78,8 @@ class Origin:
             return 1, f"parallel runs would share memory of inputs of the Concat with the output '{concat}'"
         most = parallel_models.most_parallel(session, graph)
         if most == 1:
-            return 1, f"parallel runs with different shapes can terminate the process. {_FIXED}"
+            advice = failures.advice_on_shapes(session) or "Give the model fixed shapes"
+            return 1, f"parallel runs with different shapes can terminate the process. {advice}"
         return most, ""
 
     def graph(self) -> Graph:

@@ -18,6 +18,7 @@ import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.errors import refuse, reject
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE, OPENVINO, QNN, THROUGH_CUDA
+from onnxruntime.backend.runs import tensors
 from onnxruntime.capi import build_and_package_info
 
 # NVIDIA's libraries, which the packages of ORT do not contain.
@@ -46,9 +47,9 @@ EXPLANATIONS = {
         "An execution provider requires fixed shapes. Set the sizes of free dimensions with "
         "free_dimension_overrides={{name: size}}. ORT error: {error}"
     ),
-    r"\[OpenVINO-EP\]|Exception from src/inference/": (  # of the built-in EP, and of OpenVINO itself
+    r"(?s)((\[OpenVINO-EP\]|Exception from src/inference/).*)": (  # of the built-in EP, and of OpenVINO itself
         "OpenVINO cannot compile this model. Use provider_options={{'CPUExecutionProvider': {{}}}} for this model. "
-        "ORT error: {error}"
+        "OpenVINO's error: {0}"
     ),
     r"Unsupported model IR version: (\d+), max supported IR version: (\d+)": (
         "The model has IR version {0}, but ONNX Runtime {ort} supports IR versions up to {1}. If the model does not "
@@ -151,20 +152,18 @@ def _load_error(path: str) -> str:
 
 
 def advice_on_shapes(session: InferenceSession) -> str:
-    """Return the advice for an EP that requires fixed shapes; ``""`` if no input has a free dimension."""
-    is_free = False
+    """Return how to fix the free dimensions of the inputs, ``""`` if there are none."""
     sizes = {}
     for node in session.get_inputs():
         for dimension in node.shape:
             if type(dimension) is not int:
-                is_free = True
-                if dimension:
-                    sizes[dimension] = f"{dimension!a}: ..."
+                name = tensors.dimension_name(dimension)
+                sizes[name] = f"{name!a}: ..."
+    if "" in sizes:
+        return "Give the model fixed shapes. Some of its free dimensions have no name"
     if sizes:
         listed = ", ".join(sizes.values())
-        return f"It requires fixed shapes. Set free_dimension_overrides={{{listed}}}"
-    if is_free:
-        return "Give the model fixed shapes, which the EP requires"
+        return f"Set free_dimension_overrides={{{listed}}}"
     return ""
 
 
