@@ -15,7 +15,9 @@ import warnings
 from unittest import mock
 
 import onnx.backend.test
-from backend_test_command_line import CPU, CommandTest
+from backend_test_command_line import CPU, CommandTest, Ran
+
+from onnxruntime.backend.command_line import report
 
 AZURE, OTHER, SECOND = "AzureExecutionProvider", "OtherExecutionProvider", "SecondExecutionProvider"
 
@@ -229,6 +231,21 @@ class ReportTest(CommandTest):
         self.assertTrue(any(line.startswith("| T::a |") for line in lines))
         self.assertFalse(any(line.startswith("| T::b |") for line in lines))  # failed nowhere
         self.assertTrue(any(line.startswith("| Relu | CPU 2; ") for line in lines))
+
+    def test_an_interrupt_prints_the_reports_that_were_read(self) -> None:
+        first, second = (
+            self.put(f"{name}.jsonl", line("t", model(CPU, cpu={"Abs": 1}))) for name in ("first", "second")
+        )
+        page = self.folder / "page.html"
+        for complete in (1, 0):
+            results = [*[report._read(str(first))] * complete, KeyboardInterrupt]
+            with self.subTest(complete=complete), mock.patch.object(report, "_read", side_effect=results):
+                done = Ran("report", first, second, "--html", page)
+                self.assertEqual(
+                    (done.status, "first" in done.out, page.exists()), (130, bool(complete), bool(complete))
+                )
+                self.assertIn("error: interrupted", done.err)
+            page.unlink(missing_ok=True)
 
     def test_mistakes(self) -> None:
         good = line("a", model(CPU))

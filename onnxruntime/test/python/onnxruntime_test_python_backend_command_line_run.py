@@ -71,7 +71,8 @@ class ReportTest(CommandTest):
         }
         self.assertEqual(one, expected)
         inputs, tolerance = [{"name": "X", "type": "float32", "shape": [2, 3]}], {"relative": 1e-3, "absolute": 1e-5}
-        rest = {"model": str(self.path), "inputs": inputs, "tolerance": tolerance}
+        rest = {"model": str(self.path), "inputs": inputs, "tolerance": tolerance, "interrupted": False}
+        rest |= {"onnxruntime": onnxruntime.__version__, "backend": onnxruntime.backend.__version__}
         self.assertEqual(result, rest | {"configurations": [one]})
 
         result |= {"model": "m.onnx", "inputs": [*inputs, {"name": "i", "type": "int64", "shape": []}]}
@@ -321,6 +322,7 @@ class MistakeTest(CommandTest):
             ([self.path, "--repeat", "1000001"], "--repeat 1000001"),
             ([self.path, "--provider-option", "NoSuch"], "NoSuch"),
             ([self.path, "--provider-option", f"{ABSENT}.enable_cann_graph=1"], ABSENT),
+            ([self.path, "--provider-option", "NvTensorRTRTX"], "use --plugin PACKAGE"),
             ([self.path, "--provider-option", "CPU.x"], "value 'CPU.x'. Expected EP.OPTION=VALUE\n"),
             ([self.path, "--provider-option", "CPU.x=1"], f"provider_options['{CPU}']['x']"),
             ([self.path, "--provider-option", ".x=1"], "--provider-option: invalid value '.x=1'. Expected EP."),
@@ -336,6 +338,11 @@ class MistakeTest(CommandTest):
             ([self.path, "--config", '{"x": {}}'], "'x'"),
             ([self.path, "--save", self.folder / "none" / "y.npz", "--repeat", "1"], "y.npz"),
             ([self.path, "--save", "y.npz", "--repeat", "0"], "--save requires outputs"),
+            ([self.path, "--html", self.folder / "none" / "y.html"], "y.html"),
+            ([self.path, "--rtol", "1e-2"], "--rtol has no effect without --compare"),
+            ([self.path, "--atol", "1e-5"], "--atol has no effect without --compare"),
+            ([self.path, "--shape", "Z=2x3", "--repeat", "0"], "'Z'"),
+            ([self.path, "--input", "X=no-such.npy", "--repeat", "0"], "no-such.npy"),
             (
                 [
                     self.put("none.onnx", parsed("() => (float Y) { Y = Constant <value_float = 1.0> () }")),

@@ -26,6 +26,27 @@ def values(
 
     :raises InputError: if a text is not a value of the input.
     """
+    by_name, sizes = specified(nodes, given, shapes)
+    _check_shapes(nodes, by_name.keys() | sizes.keys())
+
+    found = []
+    for index, node in enumerate(nodes):
+        if node.name in by_name:
+            value = by_name[node.name]
+        else:
+            shape = sizes.get(node.name, node.shape)
+            generator = np.random.default_rng([index, seed])
+            value = _random(node, shape, generator)
+        found.append(value)
+    return found
+
+
+def specified(
+    nodes: list,
+    given: list[str],
+    shapes: list[str],
+) -> tuple[dict[str, object], dict[str, tuple[int, ...]]]:
+    """Return the values, and the shapes of random values, by the name of the input."""
     texts = _texts(nodes, given)
     sizes = {}
     of_inputs = _by_name("--shape", "NAME=1x3x224x224", shapes, nodes)
@@ -34,18 +55,12 @@ def values(
         if name in texts:
             problem = f"--shape {name}: the input has a value"
             raise MistakeError(f"{problem}. Expected a shape of a random input only")
-    _check_shapes(nodes, texts.keys() | sizes.keys())
 
-    found = []
-    for index, node in enumerate(nodes):
+    found = {}
+    for node in nodes:
         if node.name in texts:
-            value = _value(node, texts[node.name])
-        else:
-            shape = sizes.get(node.name, node.shape)
-            generator = np.random.default_rng([index, seed])
-            value = _random(node, shape, generator)
-        found.append(value)
-    return found
+            found[node.name] = _value(node, texts[node.name])
+    return found, sizes
 
 
 def _texts(nodes: list, given: list[str]) -> dict[str, str]:
@@ -65,12 +80,12 @@ def _texts(nodes: list, given: list[str]) -> dict[str, str]:
     return texts
 
 
-def _check_shapes(nodes: list, specified: set[str]) -> None:
+def _check_shapes(nodes: list, known: set[str]) -> None:
     unspecified = []
     declarations = []
     for node in nodes:
         declarations.append(declaration(declared(node)))
-        if node.name not in specified:
+        if node.name not in known:
             unspecified.append(node)
     missing = free_shapes(unspecified)
     if not missing:
@@ -117,7 +132,7 @@ def free_shapes(nodes: list, size: int = 1, *, only_last: bool = True) -> list[s
             is_large = axis > 0
             if only_last:
                 is_large = axis == last
-            dimension = name or (node.name, axis)
+            dimension = tensors.dimension_name(name) or (node.name, axis)
             free_size = size if is_large else 1
             shape.append(sizes.setdefault(dimension, free_size))
         if shape != node.shape:

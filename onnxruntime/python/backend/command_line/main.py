@@ -64,13 +64,18 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             _preload()
             chosen.plugin = _register(chosen.plugin, chosen.name in _USING_ENVIRONMENT)
-            result, status = chosen.command.execute(chosen)
+            try:
+                result, status = chosen.command.execute(chosen)
+            finally:
+                output.progress.clear()
             if chosen.json:
                 out.write(json.dumps(result, indent=2, allow_nan=False) + "\n")
             else:
                 chosen.command.show(result, page)
                 out.write(str(page))
             out.flush()
+            if status == output.INTERRUPTED:
+                raise KeyboardInterrupt
             return status
         except OSError as error:  # such as a full disk
             if not isinstance(error, BrokenPipeError):  # such as `... | head`
@@ -80,7 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
             return 1
         except KeyboardInterrupt:
             print("error: interrupted", file=sys.stderr)
-            return 130
+            return output.INTERRUPTED
         except (MistakeError, InputError) as mistake:
             print(f"error: {one_line(mistake)}", file=sys.stderr)
             if chosen.json:
@@ -89,6 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _show_warning(message: object, *_: object, **__: object) -> None:
+    output.progress.clear()
     print(f"warning: {one_line(message)}", file=sys.stderr)
 
 

@@ -7,11 +7,17 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import shutil
 import sys
 import textwrap
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
+
+INTERRUPTED = 130  # the exit status
+_SECONDS_SHOWN = 0.2  # of a line of progress, at least
 
 
 class MistakeError(Exception):
@@ -31,6 +37,34 @@ def printable(text: str) -> str:
 def one_line(message: object) -> str:
     """Return a message without line breaks and control characters."""
     return printable(" ".join(str(message).split()))
+
+
+class Progress:
+    """A line on a terminal about the current step of a command, until the next line or output."""
+
+    def __init__(self) -> None:
+        self._shown = -math.inf
+        self._width = 0
+
+    def show(self, text: str) -> None:
+        now = time.monotonic()
+        if now - self._shown < _SECONDS_SHOWN or not sys.stderr.isatty():
+            return
+        self.clear()
+        self._shown = now
+        columns = shutil.get_terminal_size().columns - 1
+        line = one_line(text)[:columns]
+        self._width = len(line)
+        print(line, end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self._width:
+            blank = " " * self._width
+            print(f"\r{blank}\r", end="", file=sys.stderr, flush=True)
+            self._width = 0
+
+
+progress = Progress()
 
 
 class Page:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from onnxruntime.backend.command_line import report_page, report_tables, tables
-from onnxruntime.backend.command_line.output import MistakeError, Page
+from onnxruntime.backend.command_line.output import INTERRUPTED, MistakeError, Page, progress
 from onnxruntime.backend.command_line.report_tables import OF_PASSED, RESULTS, VERSIONS, place
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE
 
@@ -56,8 +56,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     configurations = []
     tests = {}
-    for text in chosen.files:
-        name, versions, found = _read(text)
+    interrupted = False
+    for number, text in enumerate(chosen.files, 1):
+        progress.show(f"reading report {number} of {len(chosen.files)}: {text}")
+        try:
+            name, versions, found = _read(text)
+        except KeyboardInterrupt:
+            if not configurations:
+                raise
+            interrupted = True
+            break
         configuration = {"name": name, **versions, **dict.fromkeys(RESULTS, 0)}
         configurations.append(configuration)
         for test, one in found.items():
@@ -67,7 +75,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
             by_name[name] = one
 
     names = {configuration["name"] for configuration in configurations}
-    if len(names) < len(chosen.files):
+    if len(names) < len(configurations):
         raise MistakeError("two reports have the same name. Use NAME=FILE")
 
     tests = _sorted(tests)
@@ -79,7 +87,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
         "tests": tests,
     }
     tables.write(chosen, _FORMS, result)
-    return result, 0
+    return result, INTERRUPTED if interrupted else 0
 
 
 def _of_operators(tests: dict) -> tuple[dict, dict]:

@@ -106,7 +106,7 @@ def _of_operator(nodes: dict[str, int], results: Counter | None) -> Cell:
         return Cell(share, "failed", "error")
     outcome = "failed" if failed else "passed"
     if nodes:
-        return Cell(f"{_counts(nodes)}; {share}", outcome, place(nodes))
+        return Cell(f"{on_eps(nodes)}; {share}", outcome, place(nodes))
     kind = "unknown" if results["unknown"] == passed else "none"
     return Cell(f"{_NODES[kind]}; {share}", outcome, kind)
 
@@ -153,14 +153,14 @@ def _nodes(one: dict) -> str:
     counts = {}
     for ep, of_ep in one["nodes"].items():
         counts[ep] = of_ep.total()
-    return _counts(counts)
+    return on_eps(counts)
 
 
 def _names(result: dict) -> list[str]:
     return [one["name"] for one in result["configurations"]]
 
 
-def _counts(counts: dict[str, int]) -> str:
+def on_eps(counts: dict[str, int]) -> str:
     """Return the number of nodes on each EP, the CPU EP last."""
     texts = []
     for ep in sorted(counts, key=CPU.__eq__):

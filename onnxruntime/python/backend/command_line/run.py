@@ -22,16 +22,17 @@ from pathlib import Path
 import numpy as np
 
 import onnxruntime
-from onnxruntime.backend import backend
+from onnxruntime.backend import __version__, backend
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.command_line import configurations, inputs, measure, run_results
-from onnxruntime.backend.command_line.output import MistakeError
+from onnxruntime.backend.command_line import configurations, inputs, measure, run_results, run_tables, tables
+from onnxruntime.backend.command_line.output import INTERRUPTED, MistakeError, progress
 from onnxruntime.backend.command_line.run_page import show  # noqa: F401 (of each command)
 from onnxruntime.backend.command_line.run_results import WARM_UP, Tried, described
 from onnxruntime.backend.environment.configuration import KEYWORDS, LIBRARIES
 from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 from onnxruntime.backend.provider_names import CPU
+from onnxruntime.backend.refusals.packages import REGISTER
 from onnxruntime.backend.refusals.suggestions import provider_named
 from onnxruntime.backend.session import presence
 
@@ -39,6 +40,7 @@ from onnxruntime.backend.session import presence
 _SECONDS = 2.0
 _FEWEST = 10
 _MOST = 1000
+_TOLERANCES = {"rtol": 1e-3, "atol": 1e-5}  # the defaults
 _BOOLS = {"true": True, "false": False}
 # Keyword argument to flag, metavariable, and help.
 _FLAGS = {
@@ -93,10 +95,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--compare", action="store_true", help=use)
     use = "write the outputs of the last run to a NumPy file"
     add("--save", metavar="FILE.npz", help=use)
-    use = "set the relative tolerance (default: 0.001)"
-    add("--rtol", metavar="X", type=_tolerance, default=1e-3, help=use)
-    use = "set the absolute tolerance (default: 1e-05)"
-    add("--atol", metavar="X", type=_tolerance, default=1e-5, help=use)
+    use = f"set the relative tolerance of --compare (default: {_TOLERANCES['rtol']})"
+    add("--rtol", metavar="X", type=_tolerance, help=use)
+    use = f"set the absolute tolerance of --compare (default: {_TOLERANCES['atol']})"
+    add("--atol", metavar="X", type=_tolerance, help=use)
+    tables.add_arguments(parser, run_tables.FORMS)
 
 
 def add_extension(parser: argparse.ArgumentParser) -> None:
@@ -125,28 +128,17 @@ def _seed(text: str) -> int:
 def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     _check_arguments(chosen)
     tried = []
-    opened = []
     for text in chosen.config or ["{}"]:
         one = _configured(chosen, text)
         tried.append(one)
-    for one in tried:
-        one.rep = one.attempt(
-            prepare,
-            chosen.model,
-            one.specified,
-            chosen.device,
-        )
-        if one.rep is not None:
-            opened.append(one)
-
-    nodes = []
-    feeds = []
-    if opened and chosen.repeat != 0:
-        nodes = opened[0].rep.session.get_inputs()
-        feeds = inputs.values(nodes, chosen.input, chosen.shape, chosen.seed)
-        _measure(chosen.repeat, opened, feeds)
-        if chosen.compare:
-            _compare(chosen, tried, opened, feeds)
+    described_inputs: list[dict] = []
+    interrupted = False
+    try:
+        _try(chosen, tried, described_inputs)
+    except KeyboardInterrupt:
+        interrupted = True
+        if not any(one.seconds for one in tried):
+            raise
 
     first = tried[0]
     if len(tried) == 1 and first.error:
@@ -161,17 +153,56 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
         if one.is_failure():
             status = 1
     tolerance = None
-    if chosen.compare:
+    if interrupted:
+        status = INTERRUPTED
+    elif chosen.compare:
         tolerance = {
             "relative": chosen.rtol,
             "absolute": chosen.atol,
         }
-    return {
+    result = {
         "model": chosen.model,
-        "inputs": list(map(described, nodes, feeds)),
+        "onnxruntime": onnxruntime.__version__,
+        "backend": __version__,
+        "inputs": described_inputs,
         "tolerance": tolerance,
+        "interrupted": interrupted,
         "configurations": results,
-    }, status
+    }
+    tables.write(chosen, run_tables.FORMS, result)
+    return result, status
+
+
+def _try(
+    chosen: argparse.Namespace,
+    tried: list[Tried],
+    described_inputs: list[dict],
+) -> None:
+    """Prepare, run and compare the configurations. Keep the results of each step, because an interrupt can end this."""
+    opened = []
+    for number, one in enumerate(tried, 1):
+        progress.show(f"preparing configuration {number} of {len(tried)}")
+        one.rep = one.attempt(
+            prepare,
+            chosen.model,
+            one.specified,
+            chosen.device,
+        )
+        if one.rep is not None:
+            opened.append(one)
+    if not opened:
+        return
+
+    nodes = opened[0].rep.session.get_inputs()
+    if chosen.repeat == 0:
+        inputs.specified(nodes, chosen.input, chosen.shape)
+        return
+    feeds = inputs.values(nodes, chosen.input, chosen.shape, chosen.seed)
+    described_inputs.extend(map(described, nodes, feeds))
+    _measure(chosen.repeat, opened, feeds)
+    if chosen.compare:
+        progress.show("comparing the outputs")
+        _compare(chosen, tried, opened, feeds)
 
 
 def _check_arguments(chosen: argparse.Namespace) -> None:
@@ -182,6 +213,15 @@ def _check_arguments(chosen: argparse.Namespace) -> None:
         if getattr(chosen, flag) and repeat == 0:
             advice = "Omit one of the two options"
             raise MistakeError(f"--{flag} requires outputs, and --repeat 0 computes none. {advice}")
+    for flag, default in _TOLERANCES.items():
+        if getattr(chosen, flag) is None:
+            setattr(chosen, flag, default)
+        elif not chosen.compare:
+            raise MistakeError(f"--{flag} has no effect without --compare. Add --compare, or omit --{flag}")
+    for flag in ("save", *run_tables.FORMS):  # before the runs
+        path = getattr(chosen, flag)
+        if path and not Path(path).parent.is_dir():
+            raise MistakeError(f"--{flag} {path}: the folder does not exist")
 
 
 def _configured(chosen: argparse.Namespace, config: str) -> Tried:
@@ -252,6 +292,8 @@ def prepare(
             text = text.removesuffix(FROM_ENVIRONMENT)
         if "is not a registered function/op" in text:
             text += ". Use --extension to register custom operators"
+        if REGISTER in text:
+            text += ". On the command line, use --plugin PACKAGE"
         raise MistakeError(text) from error
 
 
@@ -268,6 +310,7 @@ def _measure(repeat: int | None, opened: list[Tried], feeds: list) -> None:
             begun = time.perf_counter()
         elif index >= _FEWEST and time.perf_counter() - begun > enough:
             break
+        progress.show(f"run {max(index, 0) + 1} of at most {most}")
         for one in opened:
             started = time.perf_counter()
             one.outputs = one.attempt(one.rep.run, feeds)
@@ -325,7 +368,7 @@ def _save(path: str, tried: list[Tried]) -> None:
     """Write the outputs, each under its name, or ``2/NAME`` for the second of several configurations."""
     with zipfile.ZipFile(path, "w") as archive:
         for number, one in enumerate(tried, 1):
-            if one.error is not None:
+            if one.error is not None or not one.seconds:
                 continue
             prefix = f"{number}/" if len(tried) > 1 else ""
             nodes = one.rep.session.get_outputs()

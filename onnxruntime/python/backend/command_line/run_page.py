@@ -13,8 +13,8 @@ from onnxruntime.backend.command_line.output import Page
 from onnxruntime.backend.session.verification import most_frequent
 
 _COLUMN = 18  # of values, after their labels
-_FIGURES = ("p50", "p90", "p99")
-_REFERENCES = {"difference": "the CPU EP", "difference_to_first": "configuration 1"}
+FIGURES = ("p50", "p90", "p99")
+REFERENCES = {"difference": "the CPU EP", "difference_to_first": "configuration 1"}
 
 
 def show(result: dict, page: Page) -> None:
@@ -85,20 +85,25 @@ def _show_entries(
 def _show_outputs(outputs: list[dict], page: Page) -> None:
     for output in outputs:
         page.add(inputs.declaration(output), _COLUMN, "output")
-        for kind, reference in _REFERENCES.items():
+        for kind, reference in REFERENCES.items():
             if kind in output:
                 _show_difference(output[kind], reference, page)
 
 
-def _show_difference(difference: dict, reference: str, page: Page) -> None:
-    verdict = "DIFFERS from"
+def verdict(difference: dict, reference: str) -> str:
+    """Return the result of the comparison of an output with a reference."""
+    verb = "DIFFERS from"
     if difference["within"]:
-        verdict = "matches"
+        verb = "matches"
     reason = difference["note"]
     if not reason:
         absolute = f"max absolute difference {difference['absolute']:.2g}"
         reason = f"{absolute}, max relative difference {difference['relative']:.2g}"
-    page.add(f"{verdict} {reference} ({reason})", _COLUMN)
+    return f"{verb} {reference} ({reason})"
+
+
+def _show_difference(difference: dict, reference: str, page: Page) -> None:
+    page.add(verdict(difference, reference), _COLUMN)
     index = difference["index"]
     if index is not None:
         values = f"{difference['value']!r}, reference {difference['reference']!r}"
@@ -107,7 +112,7 @@ def _show_difference(difference: dict, reference: str, page: Page) -> None:
 
 
 def _show_latency(latency: dict, page: Page) -> None:
-    figures = [f"{name} {latency[name]:.3g}" for name in _FIGURES]
+    figures = [f"{name} {latency[name]:.3g}" for name in FIGURES]
     listed = ", ".join(figures)
     plural = "s" if latency["runs"] > 1 else ""
     runs = f"{latency['runs']} run{plural}, after {latency['warm_up']} warm-up runs"
@@ -133,14 +138,14 @@ def _show_table(result: dict, page: Page) -> None:
 
 def _cells(ran: dict) -> list[str]:
     latency = ran["latency_ms"]
-    cells = [f"{latency[name]:.3g}" for name in _FIGURES]
+    cells = [f"{latency[name]:.3g}" for name in FIGURES]
     ratio = latency["ratio_to_first"]
     cells.append("-" if ratio is None else f"{ratio:.2f}")
 
-    verdict = "match"
+    outputs = "match"
     for output in ran["outputs"]:
-        for kind in _REFERENCES:
+        for kind in REFERENCES:
             if kind in output and not output[kind]["within"]:
-                verdict = "DIFFER"
-    cells.append(verdict)
+                outputs = "DIFFER"
+    cells.append(outputs)
     return cells
