@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import decimal
+import enum
 import pathlib
 import pickle
 import reprlib
@@ -32,6 +33,25 @@ RAGGED = "a list of lists of different lengths"
 class Wrapped:
     def __array__(self, dtype=None, copy=None):
         return X
+
+
+class TextOfEnum(str, enum.Enum):  # noqa: UP042
+    A = "a"  # whose str() is "TextOfEnum.A"
+
+
+class Faulty(str):
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
+Misleading = type("Misleading", (), {"__str__": lambda self: 1})
+
+
+class Incomparable:
+    def __ne__(self, other: object) -> list:
+        return np.array([True, False])
 
 
 def frozen() -> np.ndarray:
@@ -90,10 +110,10 @@ ACCEPTED = (
     ("string", np.void(b"a\0b"), "a\0b"),
     ("string", np.array([b"a", b"bc"], "V2"), ["a\0", "bc"]),
     ("string", [np.array(1), np.array("a"), np.array(b"b")], ["1", "a", "b"]),
-    # ORT uses str() of other values, such as those in a table column with missing values.
-    ("string", ["a", 1, 1.5, None], ["a", "1", "1.5", "None"]),
+    ("string", ["a", 1, 1.5, True, np.str_("b")], ["a", "1", "1.5", "True", "b"]),
     ("string", [np.array(["a", "b"]), ["c", 1]], [["a", "b"], ["c", "1"]]),
-    ("string", np.array(["a", np.int64(1), np.float32(1.5), None], object), ["a", "1", "1.5", "None"]),
+    ("string", np.array(["a", np.int64(1), np.float32(1.5)], object), ["a", "1", "1.5"]),
+    ("string", [TextOfEnum.A], ["TextOfEnum.A"]),
     *(("string", [value, "text"], [str(value), "text"]) for value in OTHER_OBJECTS),
     *(("string", np.array([value, "text"], object), [str(value), "text"]) for value in OTHER_OBJECTS),
 )
@@ -199,6 +219,24 @@ REFUSED = (
     ("string", np.array(["a", {}], object), "text that contains a value of type dict"),
     *(("string", [value], f"text that contains a value of type {type(value).__name__}") for value in ({}, {1})),
     ("string", [b"\xff"], "bytes that are not UTF-8 text"),
+    # Missing values of a table column, whose str() is not a value of the column.
+    *(
+        ("string", container, f"text that contains {got}")
+        for missing, got in (
+            (None, "None"),
+            (float("nan"), "nan (float)"),
+            (np.float32("nan"), "float32[]"),
+            (np.datetime64("NaT"), "datetime64[]"),
+            (decimal.Decimal("nan"), "a value of type Decimal"),
+        )
+        for container in (["a", missing], np.array(["a", missing], object))
+    ),
+    # ORT terminates the process if str() of an object fails.
+    *(
+        ("string", container, f"text that contains a value of type {type(faulty).__name__}, which has no text")
+        for faulty in (Faulty("a"), Misleading(), Incomparable(), decimal.Decimal("snan"))
+        for container in ([faulty], ["a", faulty], np.array([faulty], object), np.array(faulty, object))
+    ),
     *((of, value, RAGGED) for value in ([[1], [2, 3]], [[1], 2]) for of in ("float", "string")),
     ("string", [["a"], ["b", "c"]], RAGGED),
     ("string", [["a"], Asked()], RAGGED),

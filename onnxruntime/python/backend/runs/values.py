@@ -142,20 +142,27 @@ def _contains_text(array: ndarray, has_type: bool) -> bool:
 
 
 def _decoded(array: ndarray) -> ndarray:
-    """Decode ``bytes``, and leave ``str()`` of all other values, such as numbers, ``None`` and dates, to ORT."""
+    """Convert the objects of an array to text: ``bytes`` are UTF-8, and all others are converted as ``str()`` does."""
     array = array.astype(object)  # a copy
-    for kind in set(map(type, array.flat)):
-        if issubclass(kind, (bytes, *_CONTAINERS)):
-            return nested_lists.each(array, _text)
-    return array
+    kinds = set(map(type, array.flat))
+    if kinds <= {str, np.str_}:
+        return array
+    return nested_lists.each(array, _text)
 
 
-def _text(item: object) -> object:
+def _text(item: object) -> str:
+    """Return the text of an object. ORT terminates the process if ``str()`` fails."""
     if isinstance(item, _CONTAINERS):
         raise ValueError(f"text that contains {describe(item)}")
-    if not isinstance(item, bytes):
-        return item
     try:
-        return item.decode()
+        if isinstance(item, bytes):
+            return item.decode()
+        is_missing = item is None or bool(item != item)  # as NaN
+        text = str.__str__(str(item))
     except UnicodeDecodeError:
         raise ValueError("bytes that are not UTF-8 text") from None
+    except Exception:  # of the caller's class
+        raise ValueError(f"text that contains {describe(item)}, which has no text") from None
+    if is_missing:
+        raise ValueError(f"text that contains {describe(item)}")
+    return text
