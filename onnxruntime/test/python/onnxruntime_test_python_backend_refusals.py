@@ -7,17 +7,21 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import pkgutil
 import unittest
 from collections.abc import Callable, Iterator
 from unittest import mock
 
 from backend_test_allowlist import permit, run_attributes, run_config, session_attributes, session_config
+from backend_test_refused_names import REFUSED, REFUSED_VALUES
 
 from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend import errors, optional_parts, refusals
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
+from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 
 
 def refused_names() -> Iterator[tuple[Callable, str, refusals.Refused, tuple[str, str, str]]]:
@@ -39,6 +43,75 @@ def refused_names() -> Iterator[tuple[Callable, str, refusals.Refused, tuple[str
 
             table = refusals.EVERY_PROVIDER | refusals.PROVIDERS.get(ep, {}).get(kind, {})
             yield from ((find, name, verdict, ("provider_options", ep, name)) for name, verdict in table.items())
+
+
+def find_in(title: str, name: str, value: object = "1") -> None:
+    """Look up a name of a section of the frozen list."""
+    of_callers = {
+        "session attributes": session_attributes,
+        "run attributes": run_attributes,
+        "session_config": session_config,
+        "session_config prefixes": lambda given: session_config({f"{name}x": value}),
+        "run_config": run_config,
+    }
+    if title in of_callers:
+        of_callers[title]({name: value})
+    else:
+        ep, kind = title.split(", ")
+        permit(kind=kind, provider_options={ep: {name: value}})
+
+
+class TestFrozenNames(unittest.TestCase):
+    """No table of the product defends a refusal: it could lose the name together with its reason."""
+
+    def test_each_name_is_refused_for_its_harm(self):
+        self.assertGreater(sum(len(names.split()) for kinds in REFUSED.values() for names in kinds.values()), 400)
+        for title, harms in REFUSED.items():
+            titles = [title]
+            if title == "every EP":
+                titles = [f"{ep}, {kind}" for ep, kinds in PROVIDERS.items() for kind in kinds]
+            for section, (harm, names) in itertools.product(titles, harms.items()):
+                for name in names.split():
+                    with self.subTest(section, name=name):
+                        with self.assertRaises(errors.NotPermittedError) as raised:
+                            find_in(section, name)
+                        self.assertIn(errors.NOT_PERMITTED, str(raised.exception))
+                        self.assertTrue(raised.exception.reason.startswith(f"{harm} ("), raised.exception.reason)
+
+    def test_each_value_is_refused(self):
+        for title, values in REFUSED_VALUES.items():
+            for name, value in values.items():
+                with self.subTest(title, name=name):
+                    with self.assertRaises(errors.NotPermittedError) as raised:
+                        find_in(title, name, value)
+                    self.assertIn(f"{errors.NOT_PERMITTED}: with the value {value}, ", str(raised.exception))
+
+    def test_each_refusal_is_in_the_list(self):
+        tables = {
+            "session attributes": refusals.SESSION_ATTRIBUTES,
+            "run attributes": refusals.RUN_ATTRIBUTES,
+            "session_config": refusals.SESSION_CONFIG,
+            "session_config prefixes": refusals.SESSION_FAMILIES,
+            "run_config": refusals.RUN_CONFIG,
+            "every EP": refusals.EVERY_PROVIDER,
+        }
+        for ep, kinds in refusals.PROVIDERS.items():
+            tables |= {f"{ep}, {kind}": table for kind, table in kinds.items() if table}
+        self.assertEqual(tables.keys(), REFUSED.keys())
+        for title, table in tables.items():
+            listed = " ".join(REFUSED[title].values()).split()
+            with self.subTest(title):
+                self.assertEqual(sorted(table), sorted(listed), "add a new refusal to backend_test_refused_names.py")
+
+    def test_each_refused_value_is_in_the_list(self):
+        tables = {"session attributes": SESSION_ATTRIBUTES, "run attributes": RUN_ATTRIBUTES}
+        tables |= {"session_config": SESSION_CONFIG, "run_config": RUN_CONFIG}
+        for ep, kinds in PROVIDERS.items():
+            tables |= {f"{ep}, {kind}": table for kind, table in kinds.items()}
+        for title, table in tables.items():
+            with self.subTest(title):
+                forbidding = {name for name, rule in table.items() if rule.kind.forbidden}
+                self.assertEqual(forbidding, {*REFUSED_VALUES.get(title, ())})
 
 
 class TestVerdicts(unittest.TestCase):
