@@ -115,12 +115,12 @@ class TestExpectedNames(unittest.TestCase):
             "from_1_30": kind._replace(since=(1, 30)),
             "before_1_30": kind._replace(until=(1, 30)),
         }
-        evidence = {"X": dict.fromkeys(rules, "run: onnxruntime 1.31.1; run: onnxruntime-ep-x 0.4.0")}
+        evidence = mock.Mock(return_value="run: onnxruntime 1.31.1; run: onnxruntime-ep-x 0.4.0")
         keys = {f"session.{name}": rule for name, rule in rules.items()}
         ort = drift.Library("onnxruntime_pybind11_state.so", "built-in", {}, [])
         plugin = drift.Library("libonnxruntime_x.so", "plugin", {}, [])
         with (
-            mock.patch.multiple(drift, SESSION_CONFIG=keys, RUN_CONFIG={}, EVIDENCE=evidence),
+            mock.patch.multiple(drift, SESSION_CONFIG=keys, RUN_CONFIG={}, evidence_of=evidence),
             mock.patch.object(drift, "PROVIDERS", {"X": {"built-in": rules}}),
         ):
             for name, version, library, names in (

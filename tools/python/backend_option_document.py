@@ -192,17 +192,18 @@ def _evidence_document() -> Iterator[str]:
     yield from ("# Evidence for the options", "", _GENERATED, "", _EVIDENCE)
     for title, _, rules in [*((title, *pair) for title, pair in _sections().items()), *_tables()]:
         yield from (f"## {title}", "")
+        found = {name: evidence_of(title, name, is_refused=type(rule) is Refused) for name, rule in rules.items()}
         # The most frequent evidence is in a sentence above the table.
-        ((usual, times),) = Counter(evidence_of(title, name) for name in rules).most_common(1)
+        ((usual, times),) = Counter(found.values()).most_common(1)
         if 2 * times > max(len(rules), 2) and usual:
             # The names show a reviewer which entries get this evidence without an own one.
-            names = ", ".join(_code(name) for name in rules if evidence_of(title, name) == usual)
+            names = ", ".join(_code(name) for name in rules if found[name] == usual)
             yield from (f"{times} entries have this evidence: *{_text(usual)}*. The entries are {names}.", "")
         else:
             usual = ""
         rows = []
         for name, rule in rules.items():
-            evidence, spelled = evidence_of(title, name), _sent(title, name, rule)
+            evidence, spelled = found[name], _sent(title, name, rule)
             if spelled or evidence not in ("", usual):
                 rows.append(_row(_code(name), spelled, "" if evidence == usual else _text(evidence)))
         if rows:

@@ -36,7 +36,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
-from backend_option_evidence import EVIDENCE, title_of
+from backend_option_evidence import evidence_of, title_of
 from backend_option_images import load
 from backend_option_names import Use, data_texts, is_glued, uses
 from backend_option_noise import NOISE
@@ -249,7 +249,8 @@ def expected(distribution: Distribution) -> set[str]:
         for ep, kinds in PROVIDERS.items()
         for kind, rules in kinds.items()
         for option, rule in rules.items()
-        if f"run: {distribution.name} " in EVIDENCE[title_of(ep, kind)][option] and known(rule)
+        if f"run: {distribution.name} " in evidence_of(title_of(ep, kind), option, is_refused=type(rule) is not Rule)
+        and known(rule)
     }
     if is_ort:
         keys = SESSION_CONFIG | RUN_CONFIG

@@ -155,19 +155,80 @@ REFUSED_KEYS = {
     "source": "disable_synchronize_execution_providers",
 }
 
-# Evidence to the options of each EP, permitted or refused, by their title in the document.
+# Evidence to the options of each EP, by their title in the document: how the effect of a permitted option is known, ...
 OPTIONS: dict[str, dict[str, str]] = {
+    "CUDAExecutionProvider": {
+        "parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries": """
+            device_id gpu_mem_limit arena_extend_strategy cudnn_conv_algo_search
+            cudnn_conv_use_max_workspace cudnn_conv1d_pad_to_nc1d do_copy_in_default_stream
+            enable_cuda_graph enable_cudnn enable_skip_layer_norm_strict_mode
+            external_data_loader_reading_threads fuse_conv_bias prefer_nhwc sdpa_kernel tunable_op_enable
+            tunable_op_tuning_enable tunable_op_max_tuning_duration_ms use_ep_level_unified_stream use_tf32
+        """,
+    },
+    "TensorrtExecutionProvider": {
+        "parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT libraries": """
+            device_id trt_max_partition_iterations trt_min_subgraph_size trt_max_workspace_size
+            trt_fp16_enable trt_bf16_enable trt_int8_enable trt_dla_enable trt_dla_core
+            trt_force_sequential_engine_build trt_context_memory_sharing_enable trt_layer_norm_fp32_fallback
+            trt_sparsity_enable trt_builder_optimization_level trt_auxiliary_streams trt_tactic_sources
+            trt_engine_hw_compatible trt_op_types_to_exclude trt_cuda_graph_enable
+        """,
+    },
+    "NvTensorRTRTXExecutionProvider, plugin": {
+        "backend: selects the device": "device_id",
+        "parser run: onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0 on stub libraries": """
+            enable_cuda_graph nv_max_workspace_size nv_max_shared_mem_size nv_weight_streaming_budget
+            nv_op_types_to_exclude nv_use_sync_gpu_allocator nv_persistent_context_memory
+        """,
+    },
+    "MIGraphXExecutionProvider": {
+        "parser run: onnxruntime-migraphx 1.27.1 on stub HIP and MIGraphX libraries": """
+            device_id migraphx_fp16_enable migraphx_bf16_enable migraphx_fp8_enable migraphx_int8_enable
+            migraphx_exhaustive_tune
+        """,
+    },
+    "CANNExecutionProvider": {
+        "parser run: onnxruntime-cann 1.24.4 on stub ACL libraries": """
+            device_id npu_mem_limit arena_extend_strategy enable_cann_graph enable_cann_subgraph
+            dump_om_model
+        """,
+    },
+    "OpenVINOExecutionProvider": {
+        "run: onnxruntime-openvino 1.24.1 on a CPU": "device_type precision num_of_threads num_streams",
+        "source: sent to OpenVINO only if device_type has no CPU; run: no effect on CPU": "model_priority",
+    },
+    "OpenVINOExecutionProvider, plugin": {
+        "backend: selects the device": "device_id",
+        "run: onnxruntime-ep-openvino 1.8.1 on a CPU": "num_of_threads num_streams precision",
+    },
+    "QNNExecutionProvider, plugin": {
+        "backend: selects the device": "device_id",
+        "run: onnxruntime-qnn 2.7.0 on its HTP simulator": """
+            backend_type htp_graph_finalization_optimization_mode htp_performance_mode
+            offload_graph_io_quantization qnn_context_priority rpc_control_latency vtcm_mb
+        """,
+    },
+    "WebGpuExecutionProvider": {
+        "run: onnxruntime-webgpu 1.27.0 on a software GPU": "preferredLayout enableInt64 enableGraphCapture",
+    },
+    "WebGpuExecutionProvider, plugin": {
+        "backend: selects the device": "device_id",
+        "run: onnxruntime-ep-webgpu 0.4.0 on a software GPU": "preferredLayout enableInt64 enableGraphCapture",
+    },
+    "MLXExecutionProvider, plugin": {
+        "backend: selects the device": "device_id",
+    },
+}
+# ... and how the harm of a refused option is known. This is no evidence for a permitted option.
+REFUSED_OPTIONS: dict[str, dict[str, str]] = {
     "Every EP": {
         "run: ORT 1.24.4 loads the library, 1.27.1 and 1.31.1 do not": "shared_lib_path provider_factory_entry_point",
     },
     "CUDAExecutionProvider": {
         "parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries": """
-            device_id gpu_mem_limit arena_extend_strategy cudnn_conv_algo_search cudnn_conv_use_max_workspace
-            cudnn_conv1d_pad_to_nc1d do_copy_in_default_stream enable_cuda_graph enable_cudnn
-            enable_skip_layer_norm_strict_mode external_data_loader_reading_threads fuse_conv_bias prefer_nhwc
-            sdpa_kernel tunable_op_enable tunable_op_tuning_enable tunable_op_max_tuning_duration_ms
-            use_ep_level_unified_stream use_tf32 user_compute_stream has_user_compute_stream
-            gpu_external_alloc gpu_external_free gpu_external_empty_cache
+            user_compute_stream has_user_compute_stream gpu_external_alloc gpu_external_free
+            gpu_external_empty_cache
         """,
         "source of a later ORT, parser run: unknown to 1.31.1": """
             external_data_loader_use_gds external_data_loader_use_directstorage
@@ -178,38 +239,31 @@ OPTIONS: dict[str, dict[str, str]] = {
         "source: CUDA plugin EP, April 2026": """
             min_num_runs_before_cuda_graph_capture prefer_nhwc_layout cudnn_conv_algo arena.use_cuda_mempool
             arena.cuda_mempool_release_threshold arena.cuda_mempool_bytes_to_keep_on_shrink
-            arena.extend_strategy arena.initial_chunk_size_bytes arena.max_dead_bytes_per_chunk arena.max_mem
+            arena.extend_strategy arena.initial_chunk_size_bytes arena.max_dead_bytes_per_chunk
+            arena.max_mem
         """,
         "strings: onnxruntime 1.32.0": """
             external_data_loader_reading_threads external_data_loader_pinned_memory_bytes
-            external_data_loader_chunk_bytes gpu_device_mem_limit
-            arena.initial_growth_chunk_size_bytes arena.max_power_of_two_extend_bytes
+            external_data_loader_chunk_bytes gpu_device_mem_limit arena.initial_growth_chunk_size_bytes
+            arena.max_power_of_two_extend_bytes
         """,
     },
     "TensorrtExecutionProvider": {
         "parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT libraries": """
-            device_id trt_max_partition_iterations trt_min_subgraph_size trt_max_workspace_size
-            trt_fp16_enable trt_bf16_enable trt_int8_enable trt_dla_enable trt_dla_core
-            trt_force_sequential_engine_build trt_context_memory_sharing_enable trt_layer_norm_fp32_fallback
-            trt_sparsity_enable trt_builder_optimization_level trt_auxiliary_streams trt_tactic_sources
-            trt_engine_hw_compatible trt_op_types_to_exclude trt_cuda_graph_enable trt_profile_min_shapes
-            trt_profile_max_shapes trt_profile_opt_shapes trt_extra_plugin_lib_paths
+            trt_profile_min_shapes trt_profile_max_shapes trt_profile_opt_shapes trt_extra_plugin_lib_paths
             trt_engine_decryption_enable trt_engine_decryption_lib_path trt_preview_features
             trt_engine_cache_enable trt_engine_cache_path trt_engine_cache_prefix trt_timing_cache_enable
             trt_timing_cache_path trt_force_timing_cache trt_dump_ep_context_model trt_ep_context_file_path
             trt_ep_context_embed_mode trt_dump_subgraphs trt_int8_calibration_table_name
-            trt_int8_use_native_calibration_table trt_weight_stripped_engine_enable trt_onnx_model_folder_path
-            trt_detailed_build_log user_compute_stream has_user_compute_stream trt_onnx_bytestream
-            trt_onnx_bytestream_size trt_external_data_bytestream trt_external_data_bytestream_size
-            trt_load_user_initializer
+            trt_int8_use_native_calibration_table trt_weight_stripped_engine_enable
+            trt_onnx_model_folder_path trt_detailed_build_log user_compute_stream has_user_compute_stream
+            trt_onnx_bytestream trt_onnx_bytestream_size trt_external_data_bytestream
+            trt_external_data_bytestream_size trt_load_user_initializer
         """,
         "source, parser run: accepted": "trt_build_heuristics_enable",
     },
     "NvTensorRTRTXExecutionProvider, plugin": {
-        "backend: selects the device": "device_id",
         "parser run: onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0 on stub libraries": """
-            enable_cuda_graph nv_max_workspace_size nv_max_shared_mem_size nv_weight_streaming_budget
-            nv_op_types_to_exclude nv_use_sync_gpu_allocator nv_persistent_context_memory
             nv_profile_min_shapes nv_profile_max_shapes nv_profile_opt_shapes nv_multi_profile_enable
             nv_use_external_data_initializer nv_multi_rotary_cache_concat_offset
             multi_rotary_cache_concat_offset nv_target_sm nv_runtime_cache_path nv_dump_subgraphs
@@ -230,11 +284,9 @@ OPTIONS: dict[str, dict[str, str]] = {
     },
     "MIGraphXExecutionProvider": {
         "parser run: onnxruntime-migraphx 1.27.1 on stub HIP and MIGraphX libraries": """
-            device_id migraphx_fp16_enable migraphx_bf16_enable migraphx_fp8_enable migraphx_int8_enable
-            migraphx_exhaustive_tune migraphx_mem_limit migraphx_arena_extend_strategy
-            migraphx_int8_calibration_table_name migraphx_int8_use_native_calibration_table
-            migraphx_model_cache_dir migraphx_external_alloc migraphx_external_free
-            migraphx_external_empty_cache
+            migraphx_mem_limit migraphx_arena_extend_strategy migraphx_int8_calibration_table_name
+            migraphx_int8_use_native_calibration_table migraphx_model_cache_dir migraphx_external_alloc
+            migraphx_external_free migraphx_external_empty_cache
         """,
         "source of older releases, strings: not in onnxruntime-migraphx 1.27.1": """
             migraphx_save_compiled_model migraphx_save_model_path migraphx_load_compiled_model
@@ -246,7 +298,6 @@ OPTIONS: dict[str, dict[str, str]] = {
     },
     "CANNExecutionProvider": {
         "parser run: onnxruntime-cann 1.24.4 on stub ACL libraries": """
-            device_id npu_mem_limit arena_extend_strategy enable_cann_graph enable_cann_subgraph dump_om_model
             dump_graphs precision_mode op_select_impl_mode optypelist_for_implmode
         """,
         "source, strings: not in onnxruntime-cann 1.24.4": """
@@ -255,20 +306,18 @@ OPTIONS: dict[str, dict[str, str]] = {
     },
     "OpenVINOExecutionProvider": {
         "run: onnxruntime-openvino 1.24.1 on a CPU": """
-            device_type precision num_of_threads num_streams disable_dynamic_shapes enable_causallm
-            reshape_input layout cache_dir load_config context device_id device_luid
+            disable_dynamic_shapes enable_causallm reshape_input layout cache_dir load_config context
+            device_id device_luid
         """,
-        "source: sent to OpenVINO only if device_type has no CPU; run: no effect on CPU": "model_priority",
         "source, run: no effect on CPU": "enable_opencl_throttling enable_qdq_optimizer",
     },
     "OpenVINOExecutionProvider, plugin": {
-        "backend: selects the device": "device_id",
         "run: onnxruntime-ep-openvino 1.8.1 on a CPU": """
-            num_of_threads num_streams precision load_config dump_subgraphs cache_dir reshape_input
-            enable_causallm hint_enable_gqa model_priority enable_opencl_throttling enable_qdq_optimizer
-            device_type device_luid arena.extend_strategy arena.initial_chunk_size_bytes
-            arena.initial_growth_chunk_size_bytes arena.max_dead_bytes_per_chunk arena.max_mem
-            arena.max_power_of_two_extend_bytes hardware_device_type
+            load_config dump_subgraphs cache_dir reshape_input enable_causallm hint_enable_gqa
+            model_priority enable_opencl_throttling enable_qdq_optimizer device_type device_luid
+            arena.extend_strategy arena.initial_chunk_size_bytes arena.initial_growth_chunk_size_bytes
+            arena.max_dead_bytes_per_chunk arena.max_mem arena.max_power_of_two_extend_bytes
+            hardware_device_type
         """,
         "strings: not in onnxruntime-ep-openvino 1.8.1": "disable_dynamic_shapes context layout",
     },
@@ -277,44 +326,41 @@ OPTIONS: dict[str, dict[str, str]] = {
             backend_type device_id htp_graph_finalization_optimization_mode htp_performance_mode
             offload_graph_io_quantization qnn_context_priority rpc_control_latency vtcm_mb backend_path
             qnn_saver_path qnn_ir_backend_path op_packages enable_htp_shared_memory_allocator
-            skip_qnn_version_check profiling_level profiling_file_path dump_json_qnn_graph json_qnn_graph_dir
-            dump_qnn_ir_dlc dump_qnn_ir_dlc_dir soc_model enable_htp_fp16_precision htp_bf16_enable htp_arch
-            enable_htp_spill_fill_buffer enable_vtcm_backup_buffer_sharing extended_udma
-            disable_file_mapped_weights
+            skip_qnn_version_check profiling_level profiling_file_path dump_json_qnn_graph
+            json_qnn_graph_dir dump_qnn_ir_dlc dump_qnn_ir_dlc_dir soc_model enable_htp_fp16_precision
+            htp_bf16_enable htp_arch enable_htp_spill_fill_buffer enable_vtcm_backup_buffer_sharing
+            extended_udma disable_file_mapped_weights
         """,
     },
     "QNNExecutionProvider, plugin": {
-        "backend: selects the device": "device_id",
         "run: onnxruntime-qnn 2.7.0 on its HTP simulator": """
-            backend_type htp_graph_finalization_optimization_mode htp_performance_mode
-            offload_graph_io_quantization qnn_context_priority rpc_control_latency vtcm_mb backend_path
-            qnn_saver_path qnn_ir_backend_path op_packages enable_htp_shared_memory_allocator
-            skip_qnn_version_check profiling_level profiling_file_path dump_json_qnn_graph json_qnn_graph_dir
-            dump_qnn_ir_dlc dump_qnn_ir_dlc_dir soc_model enable_htp_fp16_precision htp_bf16_enable htp_arch
-            enable_htp_spill_fill_buffer enable_vtcm_backup_buffer_sharing extended_udma
-            disable_file_mapped_weights op_affinity enable_framework_op_trace framework_op_trace_dir
-            dump_qnn_ep_input_graph dump_qnn_ep_input_graph_dir enable_htp_prepare_only
-            htp_share_resource_optimization skip_backend_op_validation enable_dx12_shared_memory_allocator
-            num_graph_prepare_threads enable_htp_graph_splitting htp_graph_splitting_num_prepare_threads
-            htp_reused_io_limit_mb enable_htp_monolithic_lstm enable_htp_fp16_clamp_overflow
-            enable_block_quant_weight_optimization enable_htp_prepare_and_load genie_log_level
+            backend_path qnn_saver_path qnn_ir_backend_path op_packages enable_htp_shared_memory_allocator
+            skip_qnn_version_check profiling_level profiling_file_path dump_json_qnn_graph
+            json_qnn_graph_dir dump_qnn_ir_dlc dump_qnn_ir_dlc_dir soc_model enable_htp_fp16_precision
+            htp_bf16_enable htp_arch enable_htp_spill_fill_buffer enable_vtcm_backup_buffer_sharing
+            extended_udma disable_file_mapped_weights op_affinity enable_framework_op_trace
+            framework_op_trace_dir dump_qnn_ep_input_graph dump_qnn_ep_input_graph_dir
+            enable_htp_prepare_only htp_share_resource_optimization skip_backend_op_validation
+            enable_dx12_shared_memory_allocator num_graph_prepare_threads enable_htp_graph_splitting
+            htp_graph_splitting_num_prepare_threads htp_reused_io_limit_mb enable_htp_monolithic_lstm
+            enable_htp_fp16_clamp_overflow enable_block_quant_weight_optimization
+            enable_htp_prepare_and_load genie_log_level
         """,
     },
     "WebGpuExecutionProvider": {
         "run: onnxruntime-webgpu 1.27.0 on a software GPU": """
-            preferredLayout enableInt64 enableGraphCapture forceCpuNodeNames multiRotaryCacheConcatOffset
-            enablePIXCapture deviceId webgpuInstance webgpuDevice dawnProcTable storageBufferCacheMode
-            uniformBufferCacheMode queryResolveBufferCacheMode defaultBufferCacheMode validationMode
-            preserveDevice maxStorageBufferBindingSize powerPreference dawnBackendType
+            forceCpuNodeNames multiRotaryCacheConcatOffset enablePIXCapture deviceId webgpuInstance
+            webgpuDevice dawnProcTable storageBufferCacheMode uniformBufferCacheMode
+            queryResolveBufferCacheMode defaultBufferCacheMode validationMode preserveDevice
+            maxStorageBufferBindingSize powerPreference dawnBackendType
         """,
     },
     "WebGpuExecutionProvider, plugin": {
-        "backend: selects the device": "device_id",
         "run: onnxruntime-ep-webgpu 0.4.0 on a software GPU": """
-            preferredLayout enableInt64 enableGraphCapture forceCpuNodeNames multiRotaryCacheConcatOffset
-            enablePIXCapture deviceId webgpuInstance webgpuDevice dawnProcTable storageBufferCacheMode
-            uniformBufferCacheMode queryResolveBufferCacheMode defaultBufferCacheMode validationMode
-            preserveDevice maxStorageBufferBindingSize powerPreference dawnBackendType enableRobustness
+            forceCpuNodeNames multiRotaryCacheConcatOffset enablePIXCapture deviceId webgpuInstance
+            webgpuDevice dawnProcTable storageBufferCacheMode uniformBufferCacheMode
+            queryResolveBufferCacheMode defaultBufferCacheMode validationMode preserveDevice
+            maxStorageBufferBindingSize powerPreference dawnBackendType enableRobustness
             maxNumPendingDispatches kvCacheQuantizationBits sessionBufferPoolGenerations
         """,
     },
@@ -354,24 +400,26 @@ OPTIONS: dict[str, dict[str, str]] = {
     "WebNNExecutionProvider": {
         "source": "deviceType",
     },
-    "MLXExecutionProvider, plugin": {
-        "backend: selects the device": "device_id",
-    },
 }
-OPTIONS["OpenVINOExecutionProvider.AUTO, plugin"] = OPTIONS["OpenVINOExecutionProvider, plugin"]
+for _options in (OPTIONS, REFUSED_OPTIONS):
+    _options["OpenVINOExecutionProvider.AUTO, plugin"] = _options["OpenVINOExecutionProvider, plugin"]
 
 
 def _by_name(names: Mapping[str, str]) -> dict[str, str]:
     return {name: evidence for evidence, listed in names.items() for name in listed.split()}
 
 
+def _by_title(
+    keys: Mapping[str, str],
+    options: Mapping[str, Mapping[str, str]],
+) -> dict[str, dict[str, str]]:
+    titles = {title: _by_name(names) for title, names in options.items()}
+    return {"Session config": dict(keys), "Run config": dict(keys), **titles}
+
+
 # By the title of a section of the document, and by name.
-_KEYS = CONFIG_KEYS | _by_name(REFUSED_KEYS)
-EVIDENCE: dict[str, dict[str, str]] = {
-    "Session config": _KEYS,
-    "Run config": _KEYS,
-    **{title: _by_name(names) for title, names in OPTIONS.items()},
-}
+OF_PERMITTED = _by_title(CONFIG_KEYS, OPTIONS)
+OF_REFUSED = _by_title(_by_name(REFUSED_KEYS), REFUSED_OPTIONS)
 # An attribute has the same evidence as all others: the class has a member of this name.
 OF_CLASS = {
     "Session attributes": "stored: a member of SessionOptions",
@@ -384,9 +432,15 @@ def title_of(ep: str, kind: str) -> str:
     return f"{ep}, plugin" if kind == "plugin" else ep
 
 
-def evidence_of(title: str, name: str) -> str:
-    """Return the evidence for an entry of a section.
+def evidence_of(
+    title: str,
+    name: str,
+    *,
+    is_refused: bool,
+) -> str:
+    """Return the evidence for an entry of a section. Evidence of harm is none for a permitted entry.
 
     :raises KeyError: if an option or a key has none.
     """
-    return OF_CLASS.get(title) or EVIDENCE[title][name]
+    evidence = OF_REFUSED if is_refused else OF_PERMITTED
+    return OF_CLASS.get(title) or evidence[title][name]

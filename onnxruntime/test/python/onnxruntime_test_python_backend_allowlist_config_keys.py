@@ -252,6 +252,12 @@ class TestConfigKeys(unittest.TestCase):
         advice = f"each permitted key is in OBSERVED, or in NOT_OBSERVED with the reason. Both are in {__file__}"
         self.assertEqual(sorted([*OBSERVED, *NOT_OBSERVED]), sorted(_PERMITTED), advice)
 
+    def test_a_key_that_is_not_observed_has_a_condition(self):
+        """Otherwise, it would silently have no effect in sessions such as those of this test."""
+        for key in NOT_OBSERVED:
+            with self.subTest(key):
+                self.assertTrue(_PERMITTED[key].needs, "add `needs` with the sessions in which the key has an effect")
+
     def test_each_observed_key_has_an_effect(self):
         for key, observation in OBSERVED.items():
             with self.subTest(key=key):
