@@ -225,6 +225,8 @@ task("campaign-cuda", "capture 120 random models on CUDA, in 12,000 runs", *(f"c
 task("captured-operators", "capture each operator on WebGPU", f"webgpu-plugin {TESTS}/backend_captured_operators.py")
 task("parallel-operators", "run each operator that OpenVINO may run in parallel with hostile values",
      *(f"{name} {TESTS}/backend_parallel_operators.py" for name in ("openvino", "plugins")))
+task("openvino-defects", "run each structure that is refused on OpenVINO, and similar ones, on each form of OpenVINO",
+     *(f"{name} {TESTS}/backend_openvino_known_defects.py" for name in ("openvino", "plugins")))
 task("openvino-graphs", 'run 5,000 random graphs on each form of OpenVINO; GRAPHS="--count 100 --seed 7"',
      *(f"{name} {TESTS}/backend_openvino_graphs.py {variable('GRAPHS', '')}" for name in ("openvino", "plugins")))
 ZOO = shlex.quote(variable("ZOO", "tests/zoo"))

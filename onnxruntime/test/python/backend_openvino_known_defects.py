@@ -14,14 +14,14 @@ than 30 models of a structure are refused, unless none is. The program requires 
 from __future__ import annotations
 
 import collections
-import json
 import os
-import signal
+import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
 import numpy as np
+from backend_test_children import in_children
 from backend_test_execution_providers import OPENVINO, register_openvino_plugin
 from onnx import ModelProto, helper, parser
 
@@ -29,8 +29,9 @@ import onnxruntime
 from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
 from onnxruntime.backend.openvino.known_defects import that_ends_the_process, that_is_wrong
 
+_DRAW = random.Random(0)
 # Of each run: the size of the dimension N, and the value of conditions.
-RUNS = [(1, 1), (64, 0), (64, 1), (8, 0), (8, 1), (64, 0), (1, 0), (8, 1), (8, 0), (2, 0), (64, 1), (64, 0), (3, 1)]
+RUNS = [(_DRAW.choice((1, 2, 3, 4, 8, 64)), _DRAW.randrange(2)) for _ in range(40)]
 VALUES = {"trips": 3, "lengths": [9, 6], "long_lengths": [9, 6]}  # of inputs
 RIGHT, LEAST = "right", 30
 NUMBERS = ("float", "int32", "int64")
@@ -53,10 +54,22 @@ def one_input() -> Iterator[Model]:
         *("y = OP(x) z = Abs(x)", "y = OP(x) a = Abs(x) z = Neg(a)", "a = Abs(x) y = OP(a) z = Neg(a)"),
         *("a = OP(x) y = Abs(a) z = Neg(a)", "y = OP(x, x) z = Abs(x)"),
     )
-    for operator, kind, shape, text in product(("Max", "Min", "Sum", "Mean"), NUMBERS, ("2,3", "5", "N,3"), nodes):
+    for operator, kind, shape, text in product(("Max", "Min", "Sum", "Mean"), NUMBERS, ("2,3", "5", "1", "N,3"), nodes):
         if kind == "float" or operator[2] in "xn":
             outputs = f"{kind}[{shape}] y, {kind}[{shape}] z"
             yield f"({kind}[{shape}] x) => ({outputs}) {{ {text.replace('OP', operator)} }}"
+
+
+def casts() -> Iterator[Model]:
+    nodes = (
+        *("y = Identity(x) z = Cast<to=K>(y)", "y = Identity(x) a = Cast<to=K>(y) z = Identity(a)"),
+        *("a = Identity(x) y = Identity(a) z = Cast<to=K>(y)", "y = Identity(x) z = Cast<to=K>(x)"),
+    )
+    kinds = [("bool", "uint8", 2), ("float16", "float", 1), ("int8", "int32", 6), ("double", "float", 1)]
+    kinds += [(kind, "int32", 6) for kind in ("int16", "int64", "uint16", "uint32")]
+    for (kind, to, number), shape, text in product(kinds, ("2,3", "5", "N,3"), nodes):
+        nodes_of_kind = text.replace("K", str(number))
+        yield f"({kind}[{shape}] x) => ({kind}[{shape}] y, {to}[{shape}] z) {{ {nodes_of_kind} }}"
 
 
 def tile() -> Iterator[Model]:
@@ -95,7 +108,7 @@ def _recurrent(operator: str, shape: str, outputs: str, lengths: str = "", both:
 
 
 def layout() -> Iterator[Model]:
-    shapes, outputs = ("5,2,3", "N,5,3", "N,C,3"), ("Y", ", Z", "Y, Z")
+    shapes, outputs = ("5,2,3", "2,5,3", "N,5,3", "N,C,3"), ("Y", ", Z", "Y, Z")
     for operator, shape, names, both, number in product(("GRU", "RNN"), shapes, outputs, (0, 1), (0, 1)):
         yield _recurrent(operator, shape, names, "", both, number)
 
@@ -157,32 +170,35 @@ def branches() -> Iterator[Model]:
 
 def clips() -> Iterator[Model]:
     nodes = ("y = Clip(xLIMITS)", "a = Neg(x) y = Clip(aLIMITS)", "a = Clip(xLIMITS) y = Neg(a)")
-    for kind, shape, limits, text in product(NUMBERS, ("2,3", "N,3", "5", "N"), ("", ", l", ", l, h", ", , h"), nodes):
+    limits = ("", ", l", ", m", ", l, h", ", , h")
+    for kind, shape, given, text in product(("float", "int64"), ("2,3", "N,3", "5", "N"), limits, nodes):
         constants = f"<{kind} l = {{-9}}, {kind} h = {{20}}>"
-        yield f"({kind}[{shape}] x) => ({kind}[{shape}] y) {constants} {{ {text.replace('LIMITS', limits)} }}"
+        yield f"({kind}[{shape}] x, {kind} m) => ({kind}[{shape}] y) {constants} {{ {text.replace('LIMITS', given)} }}"
 
 
-STRUCTURES = (unread, one_input, tile, layout, lengths, states, branches, clips)
+STRUCTURES = (unread, one_input, casts, tile, layout, lengths, states, branches, clips)
 
 
 def parsed(text: str) -> ModelProto:
     return parser.parse_model(f'<ir_version: 8, opset_import: ["": 18]> test {text}')
 
 
-def feeds(made: ModelProto, size: int, condition: int, random: np.random.Generator) -> dict[str, np.ndarray]:
+def feeds(made: ModelProto, size: int, condition: int, generator: np.random.Generator) -> dict[str, np.ndarray]:
     sizes, found = {"N": size, "T": 9, "B": 2}, {}
     for value in made.graph.input:
         kind = value.type.tensor_type
         shape = [sizes.get(one.dim_param, one.dim_value or 3) for one in kind.shape.dim]
         dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)
         if value.name == "r":
-            numbers = random.integers(1, 4, shape)
+            numbers = generator.integers(1, 4, shape)
         elif value.name in ("b", "condition"):
             numbers = np.full(shape, condition)
         elif value.name in VALUES:
             numbers = VALUES[value.name]
+        elif dtype.kind in "bu":
+            numbers = generator.integers(0, 2, shape)
         else:
-            numbers = random.integers(1, 50, shape) / (16 if dtype.kind == "f" else 1)
+            numbers = generator.integers(-50, 50, shape) / (16 if dtype.kind == "f" else 1)
         found[value.name] = np.asarray(numbers, dtype)
     return found
 
@@ -208,9 +224,9 @@ def attempt(made: ModelProto, same: ModelProto) -> tuple[str, str]:
     except Exception:  # ORT raises classes without a common base
         return "", "no session"
     refused = that_is_wrong(made, session)
-    random, kept = np.random.default_rng(0), []
+    generator, kept = np.random.default_rng(0), []
     for size, condition in RUNS:
-        kept.append(feeds(made, size, condition, random))
+        kept.append(feeds(made, size, condition, generator))
         expected = cpu.run(None, kept[-1])
         for _ in range(2):
             garbage = [np.full(4096, 77, np.float32) for _ in range(3)]
@@ -225,28 +241,11 @@ def attempt(made: ModelProto, same: ModelProto) -> tuple[str, str]:
     return refused, RIGHT
 
 
-def results(models: Sequence[Model]) -> Iterator[tuple[str, str, str]]:
-    """Return the text, the reason of a refusal, and the result of each model. A model can terminate its process."""
-    left = [(model, model) if isinstance(model, str) else model for model in models]
-    while left:
-        reader, writer = os.pipe()
-        child = os.fork()
-        if not child:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            for text, same in left:
-                signal.alarm(100)
-                os.write(writer, f"{json.dumps(attempt(parsed(text), parsed(same)))}\n".encode())
-            os._exit(0)
-        os.close(writer)
-        with os.fdopen(reader) as lines:
-            for line in lines:
-                text = left.pop(0)[0]
-                refused, result = json.loads(line)
-                yield text, that_ends_the_process(parsed(text)) or refused, result
-        _, status = os.waitpid(child, 0)
-        if status:
-            text = left.pop(0)[0]
-            yield text, that_ends_the_process(parsed(text)), f"status {status}"
+def verdict(model: Model) -> tuple[str, str]:
+    """Return the reason why the backend refuses a model, and the result of its runs without the backend."""
+    first, same = (model, model) if isinstance(model, str) else model
+    refused, result = attempt(parsed(first), parsed(same))
+    return that_ends_the_process(parsed(first)) or refused, result
 
 
 def main(names: Sequence[str]) -> int:
@@ -257,10 +256,12 @@ def main(names: Sequence[str]) -> int:
     failed = False
     for structure in chosen:
         found: dict[str, collections.Counter] = {"refused": collections.Counter(), "permitted": collections.Counter()}
-        for text, refused, result in results(list(structure())):
+        for model, answer in in_children(verdict, list(structure())):
+            text = model if isinstance(model, str) else model[0]
+            refused, result = answer or (that_ends_the_process(parsed(text)), "process terminated")
             found["refused" if refused else "permitted"][result] += 1
             if bool(refused) != (result != RIGHT):
-                print(result, refused, text, flush=True)
+                print(f"{result}: {refused}: {text[-300:]}", flush=True)
         print(structure.__name__, {name: dict(counts) for name, counts in found.items()}, flush=True)
         failed |= found["refused"][RIGHT] > 0 or 0 < found["refused"].total() < LEAST
     return int(failed)

@@ -7,111 +7,123 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import NamedTuple
 
 import numpy as np
-from backend_openvino_graph_builder import FLOATS, INTEGERS, NUMPY, UNSIGNED, Builder, T, Value, read_by, sizes_in_model
-from backend_openvino_graph_nodes import MAKE, identity, on_the_cpu
-from onnx import ModelProto, helper
+from onnx import ModelProto, TensorProto, helper, parser
 
-import onnxruntime
-from onnxruntime import InferenceSession, SessionOptions
+FLOATS = ("float", "double", "float16")
+NUMBERS = (*FLOATS, "int32", "int64")
+TYPES = (*NUMBERS, "bool", "int8", "uint8", "int16", "uint16", "uint32")
+_LARGEST = {"bool": 1, "float16": 50, "int8": 50, "uint8": 50}  # of random values, 1000 by default
+
+# Nodes in the syntax of onnx's parser. X and Z are values of the type T and the shape S, and so is Y, the new one. K is
+# the number of another type, N that of T, and @ a new number. Names of constants and further inputs are below.
+_ANY = """
+Y = Identity(X) | Y = Cast<to=N>(X) | Y = CastLike(X, Z) | c@ = CastLike(X, x1) Y = CastLike(c@, Z)
+c@ = Cast<to=K>(X) Y = Cast<to=N>(c@) | c@ = Cast<to=N>(X) d@ = Identity(c@) Y = Cast<to=N>(d@)
+Y = Reshape(X, zeros) | s@ = Shape(X) Y = Reshape(X, s@) | Y = Reshape(X, given_zeros)
+f@ = Reshape(X, minus) s@ = Shape(X) Y = Reshape(f@, s@) | u@ = Unsqueeze(X, zero) Y = Squeeze(u@, zero)
+Y = Slice(X, zero, most, zero) | Y = Slice(X, zero, given_most, zero) | Y = Concat<axis=0>(X)
+Y = Expand(X, ones) | Y = Expand(X, given_ones) | s@ = Shape(X) Y = Expand(X, s@) | Y = Tile(X, ones)
+Y = Transpose(X) | Y = Transpose(X) t@ = Transpose(Y) | t@ = Transpose(X) Y = Transpose(t@)
+Y = Where(yes, X, Z) | Y = Where(given_b, X, Z) | c@ = Concat<axis=0>(X, Z) Y = Slice(c@, zero, one, zero)
+n@ = Size(X) Y = Identity(X) | n@ = NonZero(X) Y = Identity(X)
+Y = If(given_b) <then_branch = t@ () => (T[S] a@) { a@ = COPY(X) }, else_branch = e@ () => (T[S] b@) { b@ = COPY(Z) }>
+Y = If(yes) <then_branch = t@ () => (T[S] a@) { a@ = COPY(X) }, else_branch = e@ () => (T[S] b@) { b@ = COPY(Z) }>
+Y = Loop(two, , X) <body = l@ (int64 i@, bool c@, T[S] h@) => (bool d@, T[S] k@) { d@ = COPY(c@) k@ = COPY(h@) }>
+""".replace("COPY", "Identity")
+_NUMBERS = """
+Y = Add(X, nought) | Y = Sub(X, nought) | Y = Mul(X, unit) | Y = Div(X, unit) | Y = Max(X) | Y = Min(X) | Y = Max(X, Z)
+Y = Neg(X) | n@ = Neg(X) Y = Neg(n@) | Y = Abs(X) | a@ = Abs(X) Y = Identity(X) | Y = Clip(X) | Y = Clip(X, low, high)
+Y = Add(X, Z) | g@ = Greater(X, Z) Y = Where(g@, X, Z) | r@ = ReduceMax<keepdims=1>(X, zero) Y = Max(X, r@)
+r@ = ReduceMin<keepdims=0>(X, zero) Y = Min(X, r@) | t@ = Tile(X, given_repeats) Y = Abs(X) | Y = Pad(X, pads)
+"""
+_FLOATS = """
+Y = Sum(X) | Y = Mean(X) | Y = Sum(X, Z) | Y = Relu(X) | Y = Dropout(X) | Y, m@ = Dropout(X) | Y = Celu(X)
+Y = ReduceSum<noop_with_empty_axes=1>(X) | Y = ai.onnx.ml.Scaler<offset=[0.0], scale=[1.0]>(X) | Y = Floor(X)
+Y = ai.onnx.ml.Scaler<offset=[0.0], scale=[1.0]>(X) | r@ = ReduceMean<keepdims=1>(X, zero) Y = Max(X, r@)
+"""
+_SHAPES = ("N", "N,4", "2,N", "N,M", "3", "2,3", "2,3,1", "1,1", "1000", "2,3,4,5", "N,3,4,5")
+# The further inputs, each with its type and value.
+GIVEN = {
+    "given_zeros": ("int64[R]", 0),
+    "given_ones": ("int64[R]", 1),
+    "given_repeats": ("int64[R]", 2),
+    "given_most": ("int64[1]", 2000),
+    "given_b": ("bool", None),
+}
 
 
 class Graph(NamedTuple):
     """A model, its configuration, and the sizes of its free dimensions in each run."""
 
-    seed: int
     model: ModelProto
-    inputs: list[Value]
     level: str
     overrides: dict[str, int]
     options: dict[str, str]
     sizes: list[dict[str, int]]
 
-    @property
-    def output_names(self) -> list[str]:
-        return [output.name for output in self.model.graph.output]
-
-    def session_of_the_oracle(self) -> InferenceSession:
-        options = SessionOptions()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        return InferenceSession(self.model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-
-    def arrays(self, sizes: dict[str, int], draw: random.Random) -> list[np.ndarray]:
-        """Return random values for each input."""
+    def arrays(self, draw: random.Random) -> dict[str, np.ndarray]:
+        """Return random values for each input, in the sizes of one run."""
         generator = np.random.default_rng(draw.randrange(2**32))
-        arrays = []
-        for value in self.inputs:
-            shape = [sizes.get(size, size) for size in value.shape]
-            numbers = generator.integers(int(value.low), int(value.high), shape, endpoint=True)
-            arrays.append(np.asarray(numbers, NUMPY[value.kind]))
-        return arrays
+        sizes, found = draw.choice(self.sizes), {}
+        for value in self.model.graph.input:
+            kind = value.type.tensor_type
+            name = TensorProto.DataType.Name(kind.elem_type).lower()
+            shape = [size.dim_value or sizes[size.dim_param] for size in kind.shape.dim]
+            largest = _LARGEST.get(name, 1000)
+            number = GIVEN.get(value.name, ("", None))[1]
+            if number is None:
+                number = generator.integers(0 if name[0] in "ub" else -largest, largest, shape, endpoint=True)
+            found[value.name] = np.full(shape, number, helper.tensor_dtype_to_np_dtype(kind.elem_type))
+        return found
 
 
 def random_graph(seed: int) -> Graph:
     """Return the graph of a seed: always the same one."""
     draw = random.Random(seed)
-    b = Builder(draw)
-    kinds = [T.FLOAT] * 6 + [*FLOATS, *INTEGERS, T.BOOL]
-    kind = draw.choice(kinds)
-    shape = draw.choice(
-        (("N",), ("N", 4), (2, "N"), ("N", "M"), (3,), (2, 3), (1, 2, 3), (2, 3, 1), (1, 1), (1000,), (2, 3, 4, 5), ())
+    kind, shape = draw.choice((*TYPES, *["float"] * 10)), draw.choice(_SHAPES)
+    rank = shape.count(",") + 1
+    templates = _ANY + _NUMBERS * 2 * (kind in NUMBERS) + _FLOATS * 2 * (kind in FLOATS)
+    choices = [choice.strip() for choice in re.split(r"[|\n]", templates) if choice.strip()]
+    values, nodes = draw.choice((["x0"], ["x0", "x2"])), ""
+    for number in range(draw.randint(1, 7)):
+        source = draw.choice(values[-3:] if draw.random() < 0.5 else values)
+        names = {"X": source, "Y": f"y{number}", "Z": draw.choice(values), "T": kind}
+        names["N"], names["K"] = (str(TensorProto.DataType.Value(one.upper())) for one in (kind, draw.choice(TYPES)))
+        text = re.sub(r"\b[XYZTNK]\b", lambda found, names=names: names[found[0]], draw.choice(choices))
+        nodes += f" {text.replace('@', str(number)).replace('[S]', f'[{shape}]')}"
+        values.append(names["Y"])
+
+    inputs = {"x0": f"{kind}[{shape}]", "x1": f"{draw.choice(TYPES)}[{draw.choice('N3')}]", "x2": f"{kind}[{shape}]"}
+    inputs |= {name: given.replace("R", str(rank)) for name, (given, _) in GIVEN.items()}
+    read = [name for name in inputs if re.search(rf"\b{name}\b", nodes) or (name in values and draw.random() < 0.1)]
+    if draw.random() < 0.2:
+        draw.shuffle(read)
+    constants = {
+        f"int64[{rank}] zeros": [0] * rank,
+        f"int64[{rank}] ones": [1] * rank,
+        f"int64[{2 * rank}] pads": [0] * 2 * rank,
+    }
+    constants |= {
+        f"int64[1] {name}": [value] for name, value in (("zero", 0), ("one", 1), ("minus", -1), ("most", 2**31 - 1))
+    }
+    constants |= {"int64 two": [2], "bool yes": [1]}
+    constants |= {f"{kind} {name}": [value] for name, value in (("nought", 0), ("unit", 1), ("low", 0), ("high", 40))}
+    used = [name for name in constants if re.search(rf"\b{name.split()[1]}\b", nodes)]
+    declared = ", ".join(f"{name} = {{{', '.join(map(str, constants[name]))}}}" for name in used)
+    model = parser.parse_model(
+        f'<ir_version: 9, opset_import: ["": {draw.choice((18, 20, 21))}, "ai.onnx.ml": 3]> g '
+        f"({', '.join(f'{inputs[name]} {name}' for name in read)}) => () <{declared}> {{{nodes} }}".replace("<>", "")
     )
-    for number in range(draw.choice((1, 1, 2, 2, 3))):
-        if number and draw.random() < 0.4:
-            kind = draw.choice(kinds)
-        if number and draw.random() < 0.3:
-            shape = draw.choice((("N",), ("M",), (3,), ("N", 4)))
-        low, high = (0, 1) if kind == T.BOOL else (0, 50) if kind in UNSIGNED else (-50, 50)
-        if draw.random() < 0.3:
-            low = 0
-        b.values.append(Value(f"x{number}", kind, shape, low, high))
-    b.inputs += b.values
-    mixed = draw.random() < 0.25
-    for _ in range(draw.randint(1, 7)):
-        recent = b.values[-3:] if draw.random() < 0.5 else b.values
-        draw.choice(MAKE)(b, draw.choice(recent))
-        if mixed and draw.random() < 0.5:
-            on_the_cpu(b, draw.choice(b.values))
-    computed = [value for value in b.values if not value.name.startswith("x")]
-    if not computed:
-        identity(b, b.values[0])
-        computed = b.values[-1:]
-    outputs = {value.name: value for value in draw.sample(computed, min(len(computed), draw.choice((1, 1, 2, 3))))}
-    outputs[computed[-1].name] = computed[-1]
-    if draw.random() < 0.15:  # computed and not used: ORT removes some of these nodes
-        identity(b, draw.choice(b.values))
-    if draw.random() < 0.8:  # most models read all their inputs
-        read = read_by(b.nodes)
-        b.inputs = [value for value in b.inputs if value.name in read] or b.inputs
-    if draw.random() < 0.15:
-        draw.shuffle(b.inputs)
-    if draw.random() < 0.8:
-        for number, node in enumerate(b.nodes):
-            node.name = f"{node.op_type}_{number}"
-    graph = helper.make_graph(
-        b.nodes,
-        f"seed_{seed}",
-        [helper.make_tensor_value_info(value.name, value.kind, value.shape) for value in b.inputs],
-        [
-            helper.make_tensor_value_info(value.name, value.kind, sizes_in_model(value.shape))
-            for value in outputs.values()
-        ],
-        b.initializers,
-        value_info=b.known,
-    )
-    imports = [helper.make_opsetid("", draw.choice((18, 20, 21)))]
-    imports += [helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("com.microsoft", 1)]
-    model = helper.make_model(graph, opset_imports=imports, ir_version=9)
-    free = sorted({size for value in b.inputs for size in value.shape if type(size) is str})
-    overrides = {name: 3 for name in free if draw.random() < 0.1}
-    runs = []
-    for _ in range(3):
-        sizes_of_run = {name: overrides.get(name) or draw.choice((1, 2, 3, 8, 64, 1000)) for name in free}
-        if len(free) > 1:
-            sizes_of_run = {name: min(size, 64) for name, size in sizes_of_run.items()}
-        runs.append(sizes_of_run)
-    level = draw.choice(("ORT_ENABLE_ALL",) * 3 + ("ORT_ENABLE_BASIC", "ORT_DISABLE_ALL"))
-    options = {"precision": "FP32"} if draw.random() < 0.7 else {}
-    return Graph(seed, model, b.inputs, level, overrides, options, runs)
+    computed = [name for node in model.graph.node for name in node.output]
+    outputs = {computed[-1], *draw.sample(computed, min(len(computed), draw.choice((0, 1, 2))))}
+    model.graph.output.extend(map(helper.make_empty_tensor_value_info, sorted(outputs)))
+    free = {size.dim_param for value in model.graph.input for size in value.type.tensor_type.shape.dim} - {""}
+    overrides = {name: 3 for name in sorted(free) if draw.random() < 0.1}
+    sizes = [{name: overrides.get(name, draw.choice((1, 2, 3, 8, 64))) for name in "NM"} for _ in range(4)]
+    level = draw.choice(("ORT_ENABLE_ALL", "ORT_ENABLE_ALL", "ORT_ENABLE_BASIC", "ORT_DISABLE_ALL"))
+    options = {"precision": "FP32"} | ({"num_of_threads": "4"} if seed % 2 else {})
+    return Graph(model, level, overrides, options, sizes)

@@ -10,21 +10,10 @@ sessions without the backend, and counts them. A structure that is wrong in some
 
 from __future__ import annotations
 
-from collections.abc import (
-    Callable,
-    Container,
-    Iterable,
-    Iterator,
-)
+from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 
-from onnx import (
-    GraphProto,
-    ModelProto,
-    NodeProto,
-    TensorProto,
-    ValueInfoProto,
-)
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 from onnx.inliner import inline_local_functions
 from onnx.shape_inference import infer_shapes
 
@@ -35,19 +24,25 @@ from onnxruntime.backend.session import presence
 
 _FIX = "Set the sizes of all free dimensions with free_dimension_overrides"
 _NOT_WRITTEN = f"{OPENVINO} returns memory that was not written"
+_TYPES = {number: name for name, number in TensorProto.DataType.items()}
+# By type, the type in which the EP computes it.
+_COMPUTED_IN = {
+    "BOOL": "UINT8",
+    "FLOAT16": "FLOAT",
+    "INT16": "INT32",
+    "INT64": "INT32",
+    "UINT16": "INT32",
+    "UINT32": "INT32",
+}
 # Operators that the built-in EP compiles in the body of a Scan. It leaves a Scan with others to the CPU EP.
 _IN_SCANS = {
-    "Abs",
     "Add",
-    "Div",
-    "Exp",
     "Identity",
     "MatMul",
     "Mul",
     "Neg",
     "Relu",
     "Sigmoid",
-    "Sub",
     "Tanh",
 }
 
@@ -76,19 +71,17 @@ def that_is_wrong(model: ModelProto, session: InferenceSession) -> str:
     rules = _OF_PLUGIN if _is_plugin() else _OF_BUILT_IN
     model = _inlined(model)
     parts = session.get_provider_graph_assignment_info()
-    compiled: set[str] = set()  # operators of which the EP has all nodes
-    others: set[str] = set()
+    compiled, others = set(), set()  # operators
     for part in parts:
         operators = compiled if part.ep_name in OF_OPENVINO else others
-        for node in part.get_nodes():
-            operators.add(node.op_type)
+        operators.update(node.op_type for node in part.get_nodes())
 
     if compiled and len(parts) == 1 and rules is _OF_BUILT_IN:
         unread = _unread(model.graph)
         if unread:
             effect = f"{OPENVINO} reads later inputs from the wrong arrays"
             return f"No node reads the input {show(unread)}. {effect}. Make it the last input, or use {CPU}"
-    compiled -= others
+    compiled -= others  # a node of such an operator can be on the CPU EP
     if compiled.isdisjoint(rules):
         return ""
     graph = _Graph(model, session)
@@ -115,28 +108,29 @@ class _Graph:
             fixed = infer_shapes(fixed)
         self.nodes = fixed.graph.node
         self.outputs = _names(fixed.graph.output)
-        self.from_shapes: set[str] = set()  # values that are computed from constants and shapes only
-        self.types: dict[str, int] = {}
-        self.shapes: dict[str, list[int]] = {}  # a size is 0 if it is free or not known
+        self.from_shapes = set()  # values that are computed from constants and shapes only
+        self.types = {}
+        self.shapes = {}
+        self.copies = set(self.inputs)
         self._add(fixed.graph)
 
     def _add(self, graph: GraphProto) -> None:
         self.from_shapes |= _names(graph.initializer)
         for values in (graph.input, graph.output, graph.value_info):
             for value in values:
-                tensor = value.type.tensor_type
-                self.types[value.name] = tensor.elem_type
-                if tensor.HasField("shape"):
-                    self.shapes[value.name] = [size.dim_value for size in tensor.shape.dim]
+                self.types[value.name] = _TYPES.get(value.type.tensor_type.elem_type)
+                self.shapes[value.name] = _sizes(value)
         for node in graph.node:
             if node.op_type in ("Shape", "Size") or self.from_shapes.issuperset(_names_in(node)):
                 self.from_shapes.update(node.output)
+            if node.op_type == "Identity" and node.input[0] in self.copies:
+                self.copies.add(node.output[0])
             for body in _subgraphs(node):
                 self._add(body)
 
     def is_free(self, name: str) -> bool:
         """Return whether the shape of a value can differ between runs."""
-        return 0 in self.shapes.get(name, ())
+        return 0 in self.shapes.get(name, [0])
 
 
 # Each rule returns the structure, its effect, and what to do, or "".
@@ -147,7 +141,7 @@ def _passes_state_on(node: NodeProto, constants: set[str]) -> str:
         own = _names(body.input)
         passes_on = own & _names(body.output)
         own |= _names(body.initializer)
-        read: set[str] = set()
+        read = set()
         operators = set()
         for inner in body.node:
             operators.add(inner.op_type)
@@ -183,6 +177,15 @@ def _one_input(node: NodeProto, graph: _Graph) -> str:
     return f"has one input. {_NOT_WRITTEN}. Use Identity"
 
 
+def _cast(node: NodeProto, graph: _Graph) -> str:
+    source = node.input[0]
+    is_computed = _COMPUTED_IN.get(graph.types.get(source), "") == graph.types.get(node.output[0])
+    is_copy = source in graph.copies and source in graph.outputs
+    if not is_copy or not is_computed or graph.is_free(source):
+        return ""
+    return f"is of an output that is a copy of an input. {_NOT_WRITTEN}. Cast the input itself"
+
+
 def _tile(node: NodeProto, graph: _Graph) -> str:
     sizes = graph.shapes.get(node.input[0], [])
     if node.input[1] not in graph.inputs or len(sizes) - sizes.count(1) < 4:
@@ -203,22 +206,21 @@ def _recurrent(node: NodeProto, graph: _Graph) -> str:
 def _if(node: NodeProto, graph: _Graph) -> str:
     if node.input[0] in graph.from_shapes:
         return ""
-    outputs = [body.output for body in _subgraphs(node)]
-    for values in zip(*outputs, strict=False):
-        if all(graph.is_free(value.name) for value in values):
+    for values in zip(*(body.output for body in _subgraphs(node)), strict=False):
+        if all(0 in _sizes(value) for value in values):
             return f"has an output of free size. {OPENVINO} returns values of earlier runs. {_FIX}"
     return ""
 
 
 def _clip(node: NodeProto, graph: _Graph) -> str:
+    is_constant = graph.from_shapes.issuperset(node.input[1:2])
     has_maximum = len(node.input) > 2 and node.input[2]
-    if has_maximum or graph.types.get(node.input[0]) != TensorProto.INT64:
+    if has_maximum or not is_constant or graph.types.get(node.input[0]) != "INT64":
         return ""
-    return f"is of int64, and has no maximum. {OPENVINO} returns zeros. Add a maximum"
+    return f"is of int64, and has no maximum. {OPENVINO} returns 0 for positive values. Add a maximum"
 
 
-_Rule = Callable[[NodeProto, _Graph], str]
-_OF_PLUGIN: dict[str, _Rule] = {
+_OF_PLUGIN = {
     "GRU": _recurrent,
     "LSTM": _recurrent,
     "RNN": _recurrent,
@@ -226,13 +228,19 @@ _OF_PLUGIN: dict[str, _Rule] = {
 }
 _OF_BUILT_IN = {
     **_OF_PLUGIN,
+    "Cast": _cast,
     "Clip": _clip,
     "If": _if,
     "Max": _one_input,
-    "Mean": _one_input,
     "Min": _one_input,
     "Sum": _one_input,
 }
+
+
+def _sizes(value: ValueInfoProto) -> list[int]:
+    """Return the shape of a value. A size is 0 if it is free or not known."""
+    tensor = value.type.tensor_type
+    return [size.dim_value for size in tensor.shape.dim] if tensor.HasField("shape") else [0]
 
 
 def _is_plugin() -> bool:
@@ -261,8 +269,7 @@ def _names_in(node: NodeProto) -> set[str]:
 
 
 def _sentence(node: NodeProto, problem: str) -> str:
-    name = next(filter(None, node.output), "")
-    return f"The {node.op_type} node with the output {show(name)} {problem}, or use {CPU}"
+    return f"The {node.op_type} node with the output {show(node.output[-1])} {problem}, or use {CPU}"
 
 
 def _subgraphs(node: NodeProto) -> list[GraphProto]:

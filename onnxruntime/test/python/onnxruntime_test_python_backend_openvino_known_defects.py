@@ -1,0 +1,172 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of the structures that are refused on OpenVINO, and of models that look similar and are right."""
+
+from __future__ import annotations
+
+import time
+import unittest
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+from backend_test_execution_providers import CPU, OPENVINO
+from backend_test_models import parsed
+from onnx import ModelProto, TensorProto, helper
+
+from onnxruntime.backend.openvino import known_defects
+
+BOTH, BUILT_IN = (False, True), (False,)
+WEIGHTS = "float[1,12,3] w = {WW}, float[1,12,4] r = {RR}".replace("WW", ", ".join("1" * 36))
+WEIGHTS = WEIGHTS.replace("RR", ", ".join("1" * 48))
+GRU = f"(float[T,2,3] x, int32[2] n) => (float[A,B,C,D] y) <{WEIGHTS}> {{ y = GRU<hidden_size=4>(x, w, r, , n) }}"
+IF = """(float[N] x, bool b) => (float[A] y) { z = Abs(x) y = If(b) <then_branch = t () => (float[N] v) { v = Neg(z) },
+    else_branch = e () => (float[M] w) { w = Exp(z) }> }"""
+CLIP_IN_IF = """(int64[2] x, bool b) => (int64[2] y) { y = If(b) <then_branch = t () => (int64[2] v) { v = Clip(x) },
+    else_branch = e () => (int64[2] w) { w = Abs(x) }> }"""
+READ_IN_IF = """(float[2] u, float[2] x, bool b) => (float[2] y) { y = If(b) <
+    then_branch = t () => (float[2] v) { v = Neg(u) }, else_branch = e () => (float[2] w) { w = Neg(x) }> }"""
+LOOP = """(float[2] x, float[2] o) => (float[2] y) <int64 n = {2}, float[2] k = {1, 2}> {
+    y, z = Loop(n, , x, x) <body = l (int64 i, bool c, float[2] s, float[2] p) => (bool d, float[2] t, float[2] p) {
+        d = Identity(c) t = Add(s, o) }> }"""
+SCAN = """(float[N,3] x, float[3] h, float[3] o) => (float[N,3] y) { e, f, y = Scan<num_scan_inputs=1, body = b
+    (float[3] s, float[3] p, float[3] r) => (float[3] t, float[3] p, float[3] u) {
+        a = Add(s, o) t = Add(a, r) u = Neg(t) }>(h, h, x) }"""
+# By model, a part of the sentence, and for which forms of the EP it is returned: whether it is the plugin.
+REFUSED = {
+    "(float[2] u, float[2] x) => (float[2] y) { y = Neg(x) }": ("reads later inputs from the wrong arrays", BUILT_IN),
+    "(float[2] x) => (float[2] y) { y = Max(x) }": ("has one input", BUILT_IN),
+    "(int64[2] x) => (int64[2] y, int32[2] z) { y = Identity(x) z = Cast<to=6>(y) }": ("copy of an input", BUILT_IN),
+    "(float[2,3,4,N] x, int64[4] r) => (float[A,B,C,D] y) { z = Neg(x) y = Tile(z, r) }": ("has repeats", BOTH),
+    GRU.replace("=4>(x, w, r, , n)", "=4, layout=1>(x, w, r)"): ("has layout 1", BOTH),
+    GRU: ("ignores them", BOTH),
+    IF: ("returns values of earlier runs", BUILT_IN),
+    "(int64[2] x) => (int64[2] y) <int64 l = {0}> { z = Neg(x) y = Clip(z, l) }": ("returns 0 for positive", BUILT_IN),
+    CLIP_IN_IF: ("returns 0 for positive", BUILT_IN),
+}
+RIGHT = (
+    "(float[2] x, float[2] u) => (float[2] y) { y = Neg(x) }",
+    "(float[2] u, float[2] x) => (float[2] y, float[2] z) { y = Neg(x) z = Identity(u) }",
+    READ_IN_IF,
+    "(float[N] x) => (float[N] y) { y = Max(x) }",
+    "(float[2] x) => (float[2] y) { y = Mean(x) }",
+    "(float[2] x) => (float[2] y) { y = Max(x, x) }",
+    "(float[2] x) => (float[2] y) { z = Neg(x) y = Max(z) }",
+    "(int64[2] x) => (int64[2] y, int32[2] z) { y = Identity(x) z = Cast<to=6>(x) }",
+    "(int64[2] x) => (int64[2] y, int32[2] z) { a = Neg(x) y = Identity(a) z = Cast<to=6>(y) }",
+    "(int64[2] x) => (int64[2] y, float[2] z) { y = Identity(x) z = Cast<to=1>(y) }",
+    "(float[1,3,4,5] x, int64[4] r) => (float[A,B,C,D] y) { y = Tile(x, r) }",
+    "(float[2,3,4,5] x) => (float[A,B,C,D] y) <int64[4] r = {1, 2, 1, 2}> { y = Tile(x, r) }",
+    "(float[2,3,4,N] x) => (float[A,B,C,D] y) { r = Shape(x) y = Tile(x, r) }",
+    GRU.replace("T,2,3", "5,2,3"),
+    GRU.replace(", int32[2] n", "").replace("<float", "<int32[2] n = {5, 5}, float"),
+    GRU.replace("(x, w, r, , n)", "(x, w, r)"),
+    IF.replace("float[N] x", "float[3] x"),
+    IF.replace("x, bool b", "x").replace("z = Abs(x)", "z = Abs(x) s = Size(x) b = Equal(s, s)"),
+    IF.replace("w = Exp(z)", "w = Constant<value = float[2] {1, 2}>()"),
+    "(int64[2] x) => (int64[2] y) <int64 l = {0}, int64 h = {9}> { y = Clip(x, l, h) }",
+    "(float[2] x) => (float[2] y) <float l = {0}> { y = Clip(x, l) }",
+)
+LOOPS_THAT_END = (LOOP, SCAN, LOOP.replace("t = Add(s, o)", "q = Add(s, p) t = Add(q, o)"))
+OTHER_LOOPS = (
+    LOOP.replace("o) }>", "s) }>"),
+    LOOP.replace("o) }>", "k) }>"),
+    LOOP.replace(", float[2] p) {", ", float[2] q) { q = Neg(p)"),
+    SCAN.replace("u = Neg(t)", "u = Hardmax(t)"),
+)
+
+
+def session_of(model: ModelProto, *on_cpu: str) -> SimpleNamespace:
+    """Return a session whose nodes are all on OpenVINO, except for these operators."""
+    nodes = {CPU: [], OPENVINO: []}
+    for node in model.graph.node:
+        nodes[CPU if node.op_type in on_cpu else OPENVINO].append(node)
+    parts = [SimpleNamespace(ep_name=ep, get_nodes=lambda ep=ep: nodes[ep]) for ep in nodes if nodes[ep]]
+    inputs = []
+    for value in model.graph.input:
+        shape = [size.dim_value or size.dim_param for size in value.type.tensor_type.shape.dim]
+        inputs.append(SimpleNamespace(name=value.name, shape=shape))
+    return SimpleNamespace(get_inputs=lambda: inputs, get_provider_graph_assignment_info=lambda: parts)
+
+
+def plugin(is_plugin: bool):
+    return mock.patch.object(known_defects, "_is_plugin", lambda: is_plugin)
+
+
+class KnownDefectsTest(unittest.TestCase):
+    def wrong(self, text: str | ModelProto, *on_cpu: str, is_plugin: bool = False) -> str:
+        model = parsed(text) if isinstance(text, str) else text
+        with plugin(is_plugin):
+            return known_defects.that_is_wrong(model, session_of(model, *on_cpu))
+
+    def test_refused(self) -> None:
+        for text, (part, forms) in REFUSED.items():
+            for is_plugin in BOTH:
+                with self.subTest(text, plugin=is_plugin):
+                    found = self.wrong(text, is_plugin=is_plugin)
+                    self.assertEqual(part in found, is_plugin in forms, found)
+                    self.assertEqual(f"or use {CPU}" in found, is_plugin in forms, found)
+
+    def test_right(self) -> None:
+        for text in RIGHT:
+            with self.subTest(text):
+                self.assertEqual(self.wrong(text), "")
+
+    def test_nodes_on_the_cpu_are_right(self) -> None:
+        self.assertEqual(self.wrong("(float[2] x) => (float[2] y) { y = Max(x) z = Neg(x) }", "Max"), "")
+        unread = "(float[2] u, float[2] x) => (float[2] y) { z = Neg(x) y = Abs(z) }"
+        self.assertEqual(self.wrong(unread, "Neg"), "")
+
+    def test_loops(self) -> None:
+        for texts, ends in ((LOOPS_THAT_END, True), (OTHER_LOOPS, False)):
+            for text in texts:
+                with self.subTest(text):
+                    with plugin(False):
+                        found = known_defects.that_ends_the_process(parsed(text))
+                    self.assertEqual("terminates the process" in found, ends, found)
+                    with plugin(True):
+                        self.assertEqual(known_defects.that_ends_the_process(parsed(text)), "")
+
+    def test_sizes_of_the_session(self) -> None:
+        """Those of free_dimension_overrides."""
+        model = parsed(IF)
+        session = session_of(model)
+        fixed = [SimpleNamespace(name=name, shape=shape) for name, shape in (("x", [3]), ("b", []))]
+        session.get_inputs = lambda: fixed
+        with plugin(False):
+            self.assertEqual(known_defects.that_is_wrong(model, session), "")
+
+    def test_functions_of_the_model(self) -> None:
+        text = """(int64[2] x) => (int64[2] y) { y = own.F(x) }
+            <domain: "own", opset_import: ["": 21]> F (x) => (y) { z = Neg(x) y = Clip(z) }"""
+        model = parsed(text, "own")
+        session = session_of(parsed("(int64[2] x) => (int64[2] y) { z = Neg(x) y = Clip(z) }"))
+        with plugin(False):
+            self.assertIn("returns 0 for positive", known_defects.that_is_wrong(model, session))
+
+    def test_a_model_without_a_graph(self) -> None:
+        """Such as one in ORT's own format, which cannot be examined."""
+        session = session_of(parsed("(float[2] x) => (float[2] y) { y = Neg(x) }"))
+        self.assertEqual(known_defects.that_ends_the_process(ModelProto()), "")
+        self.assertEqual(known_defects.that_is_wrong(ModelProto(), session), "")
+
+    def test_time_is_linear(self) -> None:
+        """Also for weights whose values are in a file that does not exist."""
+        model = parsed("(float[2] x) => (float[2] y) { y = Max(x, w) }", w=np.ones(2, np.float32))
+        session = session_of(model)
+        model.graph.initializer[0].ClearField("raw_data")
+        model.graph.initializer[0].data_location = TensorProto.EXTERNAL
+        nodes = [helper.make_node("Add", [f"v{number}", "x"], [f"v{number + 1}"]) for number in range(20000)]
+        nodes[0].input[0] = "x"
+        model.graph.node.extend(nodes)
+        started = time.process_time()
+        with plugin(False):
+            self.assertEqual(known_defects.that_is_wrong(model, session), "")
+            self.assertEqual(known_defects.that_ends_the_process(model), "")
+        self.assertLess(time.process_time() - started, 5)
+
+
+if __name__ == "__main__":
+    unittest.main()
