@@ -12,6 +12,7 @@ KEYWORDS = (
     "session_options",
     "free_dimension_overrides",
 )
+MOST_ENTRIES = 256  # of a mapping, and of a call. ORT has fewer keys
 # The lists of libraries, which are code: only the environment may contain them, each with the form of its entries.
 LIBRARIES = {"extensions": "absolute paths", "plugins": "EP=LIBRARY texts"}
 # The settings that callers may set, by keyword: True for each permitted value, or a list of values.

@@ -21,11 +21,10 @@ from onnxruntime.backend.errors import (
     reject_key,
     reject_type,
 )
-from onnxruntime.backend.keywords import ENVIRONMENT, FROM_ENVIRONMENT, KEYWORDS
+from onnxruntime.backend.keywords import ENVIRONMENT, FROM_ENVIRONMENT, KEYWORDS, MOST_ENTRIES
 from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
 
 _MOST_DIGITS = 2  # of the index of a device
-MOST_ENTRIES = 256  # more than ORT has keys
 
 
 @dataclass(eq=False, repr=False)

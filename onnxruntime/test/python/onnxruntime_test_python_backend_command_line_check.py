@@ -173,6 +173,25 @@ class CheckTest(CommandTest):
         found = self.problems({"provider_options": {"": 5, CUDA: 5}})
         self.assertEqual([provider for _, provider, _ in found], ["", CUDA])
 
+    def test_the_first_of_many_problems(self) -> None:
+        """The search for similar names takes time for each problem, and each file name is searched for."""
+        many = [f"unknown{number}" for number in range(2000)]
+        few = many[:200]  # a mapping has at most 256 entries
+        for config, further in (
+            (dict.fromkeys(many, 1), 1980),
+            ({"extensions": many}, 1),
+            ({"session_config": dict.fromkeys(few, 1)}, 1),
+            ({"provider_options": {name: {} for name in few}}, 1),
+            ({"permit": {"session_config": dict.fromkeys(few, True)}}, 1),
+            ({"unknown": 1, "session_config": dict.fromkeys(few, 1), "extensions": few}, 2),
+        ):
+            with self.subTest(str(config)[:80]):
+                problems = self.problems(config)
+                self.assertEqual((len(problems), problems[-1]), (21, ("", "", "")))
+                end = f"error: There are at least {further} further problems"
+                self.assertEqual(Ran("check", json.dumps(config)).err.splitlines()[-1], end)
+        self.assertEqual(len(self.problems(dict.fromkeys(many[:20], 1))), 20)
+
     def test_a_problem_as_data(self) -> None:
         for config, *setting in (
             ({"session_config": {WRITES: "x"}}, "session_config", "", WRITES, "x"),

@@ -10,6 +10,7 @@ import collections
 import itertools
 import os
 import unittest
+import warnings
 from functools import partial
 from unittest import mock
 
@@ -158,6 +159,28 @@ class BadInputTest(unittest.TestCase):
         self.assertEqual(given.reads, 1)
         self.assertFalse(os.path.exists("written"))
         self.refuse("session_config", Changing(harmful, harmless), "not permitted")
+
+    def test_many_keyword_arguments(self) -> None:
+        """Each name takes time. Up to 256 unknown names are ignored with a few warnings, as in the stock backend."""
+        few = dict.fromkeys((f"unknown{number}" for number in range(256)), 1)
+        many = few | {"one_more": 1}
+        model = two_nodes().SerializeToString()
+        session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+        rep = prepare()
+        for call in (
+            prepare,
+            partial(onnxruntime.backend.run, model, [X]),
+            partial(onnxruntime.backend.prepare, session),
+            partial(rep.run, [X]),
+            rep.run_options,
+        ):
+            with self.subTest(str(call)):
+                with warnings.catch_warnings(record=True) as given:
+                    warnings.simplefilter("always")
+                    call(**few)
+                self.assertTrue(given)
+                with self.assertRaisesRegex(NotPermittedError, "^keyword arguments: more than 256 in one call$"):
+                    call(**many)
 
     def test_endless_or_broken_mapping(self) -> None:
         for keyword in ("provider_options", "session_config", "run_config"):

@@ -136,6 +136,7 @@ def attributes(
     :param keyword_arguments: of a call. Names that no class of ORT has are left out, as in the stock backend.
     :param session_options: attributes only. Keyword arguments win over them.
     """
+    unknown_arguments.check_number(keyword_arguments)
     settings = _settings(table, Place("session_options"), session_options, facts)
     for name, value in keyword_arguments.items():
         if type(name) is not str:  # a subclass could be looked up as one name and set as another

@@ -13,10 +13,16 @@ from typing import NoReturn
 
 from onnxruntime.backend.allowlist.rules import Values
 from onnxruntime.backend.errors import from_refusals, nearest, reject, show, warn
-from onnxruntime.backend.keywords import LIKE_A_LIMIT, LIMITS
+from onnxruntime.backend.keywords import LIKE_A_LIMIT, LIMITS, MOST_ENTRIES
 
 _MOST_WARNINGS = 8  # about the keyword arguments of a call: each one searches for similar names
 _LONGEST_NAME = 100  # of a limit
+
+
+def check_number(keyword_arguments: Values) -> None:
+    """Reject a call with very many keyword arguments, whose names take time."""
+    if len(keyword_arguments) > MOST_ENTRIES:
+        reject(f"more than {MOST_ENTRIES} in one call", "keyword arguments")
 
 
 def warn_or_reject(keyword_arguments: Values, acting: Container[str]) -> tuple[str, ...]:
@@ -24,6 +30,7 @@ def warn_or_reject(keyword_arguments: Values, acting: Container[str]) -> tuple[s
 
     A keyword argument that is a limit of a run, or looks like one, is an error.
     """
+    check_number(keyword_arguments)
     ignored = {}
     for name, value in keyword_arguments.items():
         name_itself = str.__str__(name)  # a subclass of str can have its own methods

@@ -5,8 +5,8 @@
 """Validate a configuration without a model, for this ORT version and this machine.
 
 The EPs do not have to be available. The command does not import or load packages and libraries that the configuration
-contains. It prints each problem on one line. If there are problems, the exit status is 1. To validate the environment
-variable, run: check "$ORT_ONNX_BACKEND_CONFIG".
+contains. It prints the first 20 problems, each on one line. If there are problems, the exit status is 1. To validate
+the environment variable, run: check "$ORT_ONNX_BACKEND_CONFIG".
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 
 import onnxruntime
 from onnxruntime.backend import request
@@ -24,6 +25,8 @@ from onnxruntime.backend.keywords import ENVIRONMENT, KEYWORDS, LIBRARIES, PERMI
 from onnxruntime.backend.libraries import extensions, plugins
 from onnxruntime.backend.session import presence
 from onnxruntime.backend.session.attaching import option_texts
+
+_MOST_PROBLEMS = 20  # the search for similar names takes time for each
 
 
 def read(text: str, convert: Callable[[str], dict] = configuration.parse) -> dict:
@@ -50,7 +53,7 @@ def read(text: str, convert: Callable[[str], dict] = configuration.parse) -> dic
 
 
 def validate(text: str) -> tuple[dict, list[dict]]:
-    """Return the settings that ORT would receive for a configuration, by keyword, with warnings; and all problems.
+    """Return the settings that ORT would receive for a configuration, by keyword, with warnings; and problems.
 
     The environment's configuration does not count. Empty text is an empty configuration, as in the environment.
     """
@@ -60,14 +63,19 @@ def validate(text: str) -> tuple[dict, list[dict]]:
         return {}, [problem(mistake)]
 
     problems = _faults(config)
+    problems += islice(_faults_of_libraries(config), _MOST_PROBLEMS + 1)
     facts = presence.facts(onnxruntime.get_available_providers())
     permitted = config.get(PERMIT, {})
-    for fault in narrowing.faults_of_permit(permitted, facts):
+    for fault in islice(narrowing.faults_of_permit(permitted, facts), _MOST_PROBLEMS + 1):
         problems.append(_problem(fault, {}, PERMIT, reason=fault))
 
     specified = {keyword: config.get(keyword) for keyword in KEYWORDS}
     permit = None
     while permit is None:
+        if len(problems) > _MOST_PROBLEMS:
+            further = len(problems) - _MOST_PROBLEMS
+            problems[_MOST_PROBLEMS:] = [_problem(f"There are at least {further} further problems", None)]
+            break
         try:
             requested = request.of_call(specified, environment=())
             permit = look_up.permit(requested, facts)
@@ -95,7 +103,7 @@ def validate(text: str) -> tuple[dict, list[dict]]:
 
 
 def _faults(config: dict) -> list[dict]:
-    """Remove settings of a wrong form, and return them and libraries that are not available as problems."""
+    """Remove settings of a wrong form, and return them as problems."""
     faults = list(configuration.faults(config))
     problems = []
     for keyword, provider, text in faults:
@@ -106,15 +114,18 @@ def _faults(config: dict) -> list[dict]:
             by_provider.pop(provider, None)
         else:
             config.pop(keyword, None)
+    return problems
 
+
+def _faults_of_libraries(config: dict) -> Iterator[dict]:
+    """Return libraries that are not available as problems."""
     for keyword, module in (
         ("extensions", extensions),
         ("plugins", plugins),
     ):
         for name in config.get(keyword, ()):
             for text in module.check([name]):
-                problems.append(_problem(text, config, keyword, key=name, reason=text))
-    return problems
+                yield _problem(text, config, keyword, key=name, reason=text)
 
 
 def _missing_defaults(config: Mapping, permitted: Mapping) -> Iterator[str]:

@@ -23,8 +23,7 @@ from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG, SESSION
 from onnxruntime.backend.allowlist.tables import FREE_DIMENSION
 from onnxruntime.backend.command_line.options import conditions
 from onnxruntime.backend.command_line.value_schemas import schema_of
-from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES, PERMIT
-from onnxruntime.backend.request import MOST_ENTRIES
+from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES, MOST_ENTRIES, PERMIT
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict, int]:

@@ -17,8 +17,7 @@ from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.conditions import Circumstances
 from onnxruntime.backend.allowlist.rules import NOTHING, Texts
 from onnxruntime.backend.errors import without_frames
-from onnxruntime.backend.keywords import ENVIRONMENT
-from onnxruntime.backend.request import MOST_ENTRIES
+from onnxruntime.backend.keywords import ENVIRONMENT, MOST_ENTRIES
 from onnxruntime.backend.runs import fast_path, tensors
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.runs.run_options import RunSettings
