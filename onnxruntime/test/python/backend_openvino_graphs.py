@@ -27,8 +27,8 @@ import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from backend_openvino_children import in_children
 from backend_openvino_random_graphs import Graph, random_graph
-from backend_test_children import in_children
 from backend_test_execution_providers import OPENVINO, register_openvino_plugin
 
 import onnxruntime

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
 import numpy as np
-from backend_test_children import in_children
+from backend_openvino_children import in_children
 from backend_test_execution_providers import OPENVINO, register_openvino_plugin
 from onnx import ModelProto, helper, parser
 
