@@ -100,6 +100,8 @@ class ChildTest(CommandTest):
         # The environment's configuration concerns all EPs, so it does not count.
         with mock.patch.dict(os.environ, {VARIABLE: "{broken"}):
             found = {one["name"]: one["works"] for one in json.loads(self.show("info", "--json"))["providers"]}
+            _, error = info.in_child(["run", str(self.path), "--repeat", "0"], [], configured=True)
+            self.assertIn(VARIABLE, error)
         self.assertEqual([*found], onnxruntime.get_available_providers())
         self.assertTrue(found[CPU])
         self.assertIn(ABSENT, info.in_child(["run", str(self.path), "--provider-option", ABSENT], [])[1])

@@ -37,8 +37,8 @@ def _earlier_form(device: str) -> str:
     """Return what replaces a device of earlier releases of the EP, or ``""``."""
     if device in ("AUTO", "HETERO", "MULTI"):
         return f"specify the devices, as in {device}:GPU,CPU"
-    name, _, precision = device.rpartition("_")
-    if name and precision in ("FP32", "FP16"):
+    precision = device.rpartition("_")[2]
+    if precision in ("FP32", "FP16"):
         return f"a form of earlier releases: specify the device alone, and '{precision}' in the option precision"
     return ""
 
