@@ -126,7 +126,7 @@ STEPS = (
         is similar. Safety does not depend on this part: without it, the same names are refused.
         """,
         ("refusals/*",),
-        ("allowlist_properties*.py", "refusals*.py"),
+        ("allowlist_properties*.py", "backend_test_refused_names.py", "exploits_kinds.py", "refusals*.py"),
     ),
     Step(
         "Backend API: a configuration in an environment variable",

@@ -20,6 +20,7 @@ from onnxruntime.backend.errors import (
     reject,
     reject_key,
     reject_type,
+    show,
 )
 from onnxruntime.backend.keywords import ENVIRONMENT, FROM_ENVIRONMENT, KEYWORDS, MOST_ENTRIES
 from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
@@ -51,7 +52,9 @@ class Request:
                     texts[key] += FROM_ENVIRONMENT
 
     def with_origin(self, refusal: NotPermittedError) -> RuntimeError:
-        """Return a refusal, or a plain error in its place if the caller did not specify the refused setting."""
+        """Return a refusal with its value, or a plain error if the caller did not specify the refused setting."""
+        if not refusal.value:
+            refusal.value = self._value_of(refusal)
         place = (refusal.keyword, refusal.provider, refusal.key)
         places = {place}
         if refusal.keyword not in self.attributes:
@@ -62,6 +65,18 @@ class Request:
         if places.isdisjoint(self.from_environment):
             return refusal
         return RuntimeError(f"{refusal}{FROM_ENVIRONMENT}")
+
+    def _value_of(self, refusal: NotPermittedError) -> str:
+        values = self.settings.get(refusal.keyword, NOTHING)
+        name = refusal.key
+        if refusal.provider:
+            values = values.get(refusal.provider, NOTHING)
+        elif not name:
+            name = refusal.keyword
+            values = {**self.settings.get("session_options", NOTHING), **self.attributes}
+        if name in values:
+            return show(values[name])
+        return ""
 
 
 def of_call(

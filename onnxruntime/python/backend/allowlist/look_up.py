@@ -416,7 +416,7 @@ def reject_device(
     """Raise the error for a device that is not one of the devices that this ORT supports."""
     near = from_refusals("device", device, supported)
     listed = f"This ORT build supports: {', '.join(supported)}"
-    reject(f"{show(device)} is not supported. {near}{listed}{advice}", "device")
+    reject(f"{show(device)} is not supported. {near}{listed}{advice}", "device", value=show(device))
 
 
 def refuse_while_model_configures(keywords: Iterable[str]) -> None:
