@@ -7,12 +7,19 @@
 from __future__ import annotations
 
 import gc
+import json
 import pickle
+import shlex
+import subprocess
+import sys
+import tempfile
 import threading
 import warnings
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
+import onnx
 from backend_test_capture import (
     Checks,
     Expected,
@@ -44,6 +51,9 @@ class CaptureBehaviour(Checks):
 
     # Whether each thread has its own graphs.
     by_thread = False
+
+    # Of the command line, to register a plugin EP.
+    flags = ()
 
     # The lock of the EP's sessions.
     lock: locks.SessionLock
@@ -226,6 +236,24 @@ class CaptureBehaviour(Checks):
             for size, rep in zip(sizes, reps, strict=True):
                 x = self.data(i, size, 4)
                 self.check(rep.run([x]), expected(x))
+
+    def test_inspect(self) -> None:
+        """The command line proposes the sizes, and a command that works."""
+        with self.assertRaises(onnxruntime.backend.NotPermittedError) as raised:
+            self.prepare(shapes_on_the_cpu())
+        error = raised.exception
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "model.onnx")
+            onnx.save(shapes_on_the_cpu(), path)
+            command = [sys.executable, "-m", "onnxruntime.backend", "inspect", path, "--json", *self.flags]
+            command += ["--provider-option", f"{error.provider}.{error.key}=1"]
+            ran = subprocess.run(command, capture_output=True, check=True)
+            found = json.loads(ran.stdout)
+            providers = {one["name"]: one for one in found["providers"]}
+            self.assertIs(providers[error.provider]["captures"], True)
+            self.assertEqual(found["run"]["free_dimensions"], {"batch": 1})
+            words = shlex.split(found["run"]["command"])
+            subprocess.run([sys.executable, *words[1:], "--compare"], capture_output=True, check=True)
 
     def test_scalars_and_no_elements(self) -> None:
         rep = self.prepare(parsed("(float X) => (float Y) { Y = Neg (X) }"))

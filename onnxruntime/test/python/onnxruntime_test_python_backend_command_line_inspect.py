@@ -20,12 +20,19 @@ from backend_test_processes import AZURE
 
 import onnxruntime
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.command_line import info, inspect, main
+from onnxruntime.backend.command_line import info, main, run_proposal
 from onnxruntime.backend.command_line.output import MistakeError
-from onnxruntime.backend.provider_names import OPENVINO
+from onnxruntime.backend.provider_names import CUDA, OPENVINO
 from onnxruntime.backend.session import presence
 
-ALONE = {"operators_on_cpu": {}, "runs_alone": None, "error": ""}  # an EP beside which no node is on the CPU EP
+# An EP beside which no node is on the CPU EP, and a command that works.
+ALONE = {
+    "operators_on_cpu": {},
+    "runs_alone": None,
+    "captures": None,
+    "error": "",
+}  # an EP beside which no node is on the CPU EP
+WORKS = {"free_dimensions": {}, "error": "", "first_flags": "", "first_error": ""}
 
 
 @mock.patch.object(info, "in_child", execute_here)
@@ -79,11 +86,12 @@ class InspectTest(CommandTest):
                     "nodes": 1000,
                     "operators_on_cpu": on_cpu,
                     "runs_alone": "",
+                    "captures": None,
                     "error": "",
                 },
                 ALONE | {"name": "C", "kind": "plugin", "nodes": None, "error": "no device"},
             ],
-            "run": {"command": command, "error": "", "error_on_default_eps": ""},
+            "run": WORKS | {"command": command},
         }
         self.assertEqual(found, expected)
         lines = [
@@ -133,12 +141,12 @@ class InspectTest(CommandTest):
         sizes = (1, 2, 16, 32, 64, 128, 224, 256, 512, 640, 1024)
         self.assertEqual([call.args[0][0].shape for call in run.call_args_list], [(1, size) for size in sizes])
         self.assertTrue(all(0.1 <= call.kwargs["timeout"] <= 20 for call in run.call_args_list))
-        with mock.patch.object(inspect, "_SECONDS", -1), mock.patch.object(OnnxRuntimeBackendRep, "run") as run:
+        with mock.patch.object(run_proposal, "_SECONDS", -1), mock.patch.object(OnnxRuntimeBackendRep, "run") as run:
             run.side_effect = RuntimeError
             self.show("inspect", path)
             run.assert_called_once_with(mock.ANY, timeout=0.1)
         # Other shapes do not help if an input cannot be random.
-        with mock.patch.object(inspect.inputs, "values", side_effect=MistakeError("m")) as values:
+        with mock.patch.object(run_proposal.inputs, "values", side_effect=MistakeError("m")) as values:
             self.assertEqual(json.loads(self.show("inspect", path, "--json"))["run"]["error"], "m")
             values.assert_called_once()
 
@@ -165,7 +173,56 @@ class InspectTest(CommandTest):
             self.assertEqual(got, ([*expected, "--repeat", "1"], {"configured": True}))
         with mock.patch.object(info, "in_child", lambda *_, **__: ({}, "no")):
             found = json.loads(self.show("inspect", self.path, "--json"))["run"]
-        self.assertEqual((found["error"], found["error_on_default_eps"]), ("no", "no"))
+        self.assertEqual((found["error"], found["first_error"]), ("no", "no"))
+
+    @mock.patch.object(presence, "kinds", lambda: dict.fromkeys((CPU, CUDA), "built-in"))
+    def test_graph_capture(self) -> None:
+        """The command is tried as requested, with sizes, and without options. The EP has the flags that work."""
+        path = self.put(
+            "model.onnx", self.made("float[batch, 3, ?] X, float[batch, 3, 2] U", "Concat <axis = 2> (X, U)")
+        )
+        option, sizes = ["--provider-option", "CUDA.enable_cuda_graph=1"], ["--free-dimension", "batch=1"]
+        shapes, of_x = ["--shape", "X=1x3x1", "--shape", "U=1x3x2"], ["--shape", "X=1x3x1"]
+        without = ["--provider-option", CUDA]
+        choices = [
+            [*shapes, *option],
+            [*of_x, *option, *sizes],
+            [*shapes, *without],
+            [*shapes, "--provider-option", CPU],
+        ]
+        for works, captures, of_ep, line in (
+            (0, True, option, "graphs are captured"),
+            (1, True, [*option, *sizes], "graphs are captured with batch=1"),
+            (2, False, without, "graphs are not captured"),
+            (3, False, without, "cannot run this model: no"),
+            (4, False, without, "cannot run this model: no"),
+        ):
+            tried, rows = [], []
+
+            def in_child(words: list[str], _: list[str], *, works=works, tried=tried, rows=rows, configured=False):
+                (tried if configured else rows).append(words)
+                fails = len(tried) <= works if configured else works > 2
+                return {"configurations": [ALONE | {"nodes": {CUDA: 1}}]}, "no" * fails
+
+            with (
+                self.subTest(works),
+                mock.patch.object(info, "in_child", in_child),
+                mock.patch.object(OnnxRuntimeBackendRep, "run"),
+            ):
+                found = json.loads(self.show("inspect", path, "--json", *option))
+                words = [["run", str(path), *choice, "--repeat", "1"] for choice in choices]
+                self.assertEqual(tried, words[: works + 1])
+                self.assertEqual(rows, [["run", str(path), "--repeat", "0", *of_ep]])
+                self.assertIs(found["providers"][1]["captures"], captures)
+                proposal = found["run"]
+                self.assertEqual(shlex.split(proposal["command"])[4:], words[min(works, 3)][1:-2])
+                self.assertEqual(proposal["free_dimensions"], {"batch": 1} if works == 1 else {})
+                first = (shlex.join(option), "no") if works else ("", "")
+                self.assertEqual((proposal["first_flags"], proposal["first_error"]), first)
+                tried.clear()
+                page = self.show("inspect", path, *option)
+                self.assertIn(f" {line}\n", page)
+                self.assertEqual(f"With {first[0]}, the command fails: no" in " ".join(page.split()), works > 0)
 
     def test_flags_of_the_run_command(self) -> None:
         path = self.put("a model.onnx", two_nodes())

@@ -358,6 +358,9 @@ class Kernels(Variants):
         self.add("LayerNormalization", ((2, 3, 8),), self.floats(3, 8), self.floats(3, 8), axis=1)
         nodes = node("Add", "X", "Z", output="A"), node("LayerNormalization", "A", "S", "B", axis=-1)
         self.fused(*nodes, inputs="X1x3x8 Z1x3x8", S=self.floats(8), B=self.floats(8))
+        for bias in ("1x1x4x4", "2x1x4x4", "2x1x1x4", "2x3x4x4"):
+            nodes = node("Add", "X", "Z", output="A"), node("Softmax", "A", axis=-1)
+            self.fused(*nodes, inputs=f"X2x3x4x4 Z{bias}")
         self.add("LpNormalization", ((2, 8),), p=1)
         for operator in ("Mean", "Sum", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSum"):
             for sizes, axes in rows("3x4 -1, 3x4 0, 2x3x4 1, 2x3x4 0x2, 3x4 0x1"):

@@ -49,6 +49,7 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
     """The backend on the real EP."""
 
     lock = locks.WEBGPU
+    flags = ("--plugin", "onnxruntime_ep_webgpu")
 
     def ordinary(self, made: ModelProto):
         return prepare(made, capture=False)

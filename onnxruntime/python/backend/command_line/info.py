@@ -16,9 +16,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
 
 from onnx import parser
 
@@ -33,6 +34,7 @@ from onnxruntime.backend.session import presence
 
 _COLUMN = 13  # of values, after their labels
 _SECONDS = 120  # enough to load an EP's libraries from a slow disk
+_NO_FLAGS: Mapping = MappingProxyType({})
 _VARIABLES = (
     ENVIRONMENT,
     "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS",
@@ -106,11 +108,13 @@ def on_each(
     eps: Iterable[str],
     arguments: list[str],
     plugins: list[str],
+    flags: Mapping[str, list[str]] = _NO_FLAGS,
 ) -> dict[str, tuple[dict, str]]:
-    """Return the result of ``run`` on each EP, and the reason if it fails."""
+    """Return the result of ``run`` on each EP, and the reason if it fails. An EP can have flags of its own."""
 
     def try_ep(ep: str) -> tuple[dict, str]:
-        return in_child(["run", *arguments, "--provider-option", ep], plugins)
+        of_ep = flags.get(ep, ["--provider-option", ep])
+        return in_child(["run", *arguments, *of_ep], plugins)
 
     with ThreadPoolExecutor(max_workers=4) as workers:
         return dict(zip(eps, workers.map(try_ep, eps), strict=True))

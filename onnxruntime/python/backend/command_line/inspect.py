@@ -4,7 +4,8 @@
 # --------------------------------------------------------------------------
 """Show a model's inputs, outputs, nodes on each execution provider, and a run command for it.
 
-To find valid input shapes, the command tries shapes on the CPU EP for at most 20 s. It then tries the run command.
+To find valid input shapes, the command tries shapes on the CPU EP for at most 20 s. It then tries the run command. If
+--provider-option enables graph capture, the command shows whether the model can be captured.
 """
 
 from __future__ import annotations
@@ -12,28 +13,26 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
-import shlex
-import time
 from pathlib import Path
 
 import onnx
 
+from onnxruntime.backend.allowlist.value_kinds import is_on
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.command_line import info, inputs, run
-from onnxruntime.backend.command_line.output import MistakeError, Page, one_line
-from onnxruntime.backend.provider_names import CPU
+from onnxruntime.backend.command_line import info, inputs, run, run_proposal
+from onnxruntime.backend.command_line.output import Page
+from onnxruntime.backend.command_line.run_proposal import Proposal
+from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CPU
 from onnxruntime.backend.request import of_environment
 from onnxruntime.backend.session import presence
 from onnxruntime.backend.session.verification import most_frequent
 
-# Sizes to try for free dimensions, and the time for all tries in seconds.
-_SIZES = (1, 2, 16, 32, 64, 128, 224, 256, 512, 640, 1024)
-_SECONDS = 20.0
 _COLUMN = 10  # of values, after their labels
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="an ONNX or ORT file")
+    run.add_setting(parser, "provider_options")
     run.add_extension(parser)
 
 
@@ -45,13 +44,23 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     result |= _of_file(Path(chosen.model))
     result["inputs"] = list(map(inputs.declared, session.get_inputs()))
     result["outputs"] = list(map(inputs.declared, session.get_outputs()))
-    result["providers"] = _providers(chosen, rep)
-    result["run"] = _proposal(chosen, rep)
+    requested = run.settings_of("provider_options", chosen.provider_options)
+    proposal = run_proposal.find(chosen, rep)
+    result["providers"] = _providers(chosen, rep, requested, proposal)
+    result["run"] = proposal.as_data(chosen)
     return result, 0
 
 
-def _providers(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> list[dict]:
-    """Return the nodes of each EP. Each EP except the CPU EP runs in a separate process."""
+def _providers(
+    chosen: argparse.Namespace,
+    rep: OnnxRuntimeBackendRep,
+    requested: dict[str, dict],
+    proposal: Proposal,
+) -> list[dict]:
+    """Return the nodes of each EP. Each EP except the CPU EP runs in a separate process.
+
+    The requested EPs run with the flags of the proposed command if the command works on these EPs.
+    """
     words = [chosen.model, "--repeat", "0"]
     for name in itertools.chain(chosen.extension, of_environment().settings.get("extensions", [])):
         words += ["--extension", name]
@@ -61,10 +70,17 @@ def _providers(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> list[d
     cpu["nodes"] = nodes.get(CPU)
 
     providers = [cpu]
-    results = info.on_each(kinds, words, chosen.plugin)
+    as_requested = not proposal.error and proposal.options == chosen.provider_options
+    flags = {}
+    if as_requested:
+        flags = dict.fromkeys(requested, proposal.flags)
+    results = info.on_each(kinds, words, chosen.plugin, flags)
     for name, (result, error) in results.items():
         provider = _provider(name, kinds[name])
         providers.append(provider)
+        switch = requested.get(name, {}).get(CAPTURE_SWITCHES.get(name), "")
+        if is_on(str(switch)):
+            provider["captures"] = as_requested
         if error:
             provider["error"] = error
             continue
@@ -83,6 +99,7 @@ def _provider(name: str, kind: str) -> dict:
         "nodes": None,
         "operators_on_cpu": {},
         "runs_alone": None,
+        "captures": None,
         "error": "",
     }
 
@@ -113,62 +130,6 @@ def _of_file(path: Path) -> dict:
     return facts
 
 
-def _proposal(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> dict[str, str]:
-    """Return a run command, its error if it fails, and the error of the same command on the default EPs.
-
-    The command runs in a separate process, on the EPs that it uses. If it fails, the CPU EP is proposed.
-    """
-    shapes, error = _working_shapes(rep)
-    words = [chosen.model]
-    for flag, values in (("--shape", shapes), ("--extension", chosen.extension)):
-        for value in values:
-            words += [flag, value]
-
-    by_default = ""
-    if not error:
-        by_default = _error_of(chosen, words)
-    if by_default:
-        words += ["--provider-option", CPU]
-        error = _error_of(chosen, words)
-    for value in chosen.plugin:
-        words += ["--plugin", value]
-    return {
-        "command": f"python -m onnxruntime.backend run {shlex.join(words)}",
-        "error": error,
-        "error_on_default_eps": by_default,
-    }
-
-
-def _error_of(chosen: argparse.Namespace, words: list[str]) -> str:
-    arguments = ["run", *words, "--repeat", "1"]
-    _, error = info.in_child(arguments, chosen.plugin, configured=True)
-    return error
-
-
-def _working_shapes(rep: OnnxRuntimeBackendRep) -> tuple[list[str], str]:
-    """Return the first shapes that work. If none work, return the first shapes, and the error of their run."""
-    nodes = rep.session.get_inputs()
-    until = time.monotonic() + _SECONDS
-    tries = []
-    for size, only_last in itertools.product(_SIZES, (True, False)):
-        shapes = inputs.free_shapes(nodes, size, only_last=only_last)
-        if shapes not in tries:
-            tries.append(shapes)
-
-    error = ""
-    for shapes in tries:
-        try:
-            values = inputs.values(nodes, [], shapes)
-            left = until - time.monotonic()
-            rep.run(values, timeout=max(left, 0.1))
-            return shapes, ""
-        except Exception as failed:  # ORT raises classes without a common base
-            error = error or one_line(failed) or type(failed).__name__
-            if isinstance(failed, MistakeError) or time.monotonic() > until:
-                break
-    return tries[0], error
-
-
 def show(result: dict, page: Page) -> None:
     page.add(result["model"], _COLUMN, "model")
     size = f"{result['bytes']:,} bytes"
@@ -179,11 +140,11 @@ def show(result: dict, page: Page) -> None:
     for title in ("inputs", "outputs"):
         declarations = map(inputs.declaration, result[title])
         page.rows(title, declarations, _COLUMN)
+    proposal = result["run"]
     for provider in result["providers"]:
-        _show_provider(provider, page)
+        _show_provider(provider, proposal["free_dimensions"], page)
 
     page.add()
-    proposal = result["run"]
     error = proposal["error"]
     if error:
         page.add("This command fails. Change the shapes, or specify values with --input:")
@@ -192,9 +153,11 @@ def show(result: dict, page: Page) -> None:
     page.add(proposal["command"], 2, wrap=False)  # a shell cannot run a command that is wrapped
     if error:
         page.add(f"Its error: {error}", 2)
-    by_default = proposal["error_on_default_eps"]
-    if by_default:
-        page.add(f"Without --provider-option, the command fails: {by_default}")
+    first_error = proposal["first_error"]
+    if first_error:
+        flags = proposal["first_flags"]
+        place = f"With {flags}" if flags else "Without --provider-option"
+        page.add(f"{place}, the command fails: {first_error}")
 
 
 def _show_opsets(result: dict, page: Page) -> None:
@@ -207,7 +170,11 @@ def _show_opsets(result: dict, page: Page) -> None:
     page.add(f"{listed} (IR version {result['ir_version']})", _COLUMN, "opsets")
 
 
-def _show_provider(provider: dict, page: Page) -> None:
+def _show_provider(
+    provider: dict,
+    sizes: dict[str, int],
+    page: Page,
+) -> None:
     nodes = provider["nodes"]
     on_cpu = provider["operators_on_cpu"]
     if provider["error"]:
@@ -229,3 +196,9 @@ def _show_provider(provider: dict, page: Page) -> None:
         page.add(f"runs are not parallel: {runs_alone}", _COLUMN + 2)
     elif runs_alone is not None:
         page.add("runs of several threads are parallel", _COLUMN + 2)
+    if provider["captures"]:
+        fixed = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        suffix = f" with {fixed}" if fixed else ""
+        page.add(f"graphs are captured{suffix}", _COLUMN + 2)
+    elif provider["captures"] is not None and not provider["error"]:
+        page.add("graphs are not captured", _COLUMN + 2)

@@ -78,8 +78,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("model", metavar="MODEL", help="an ONNX or ORT file")
     use = "request DEVICE, such as CPU or CUDA:1 (default: the device of the wheel)"
     add("--device", metavar="DEVICE", help=use)
-    for keyword, (flag, form, use) in _FLAGS.items():
-        add(flag, metavar=form, dest=keyword, help=use, **several)
+    for keyword in _FLAGS:
+        add_setting(parser, keyword)
     add_extension(parser)
     use = "use a configuration, in a form that check accepts; repeat the option to compare configurations"
     add("--config", metavar="FILE|JSON|-", help=use, **several)
@@ -100,6 +100,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     use = f"set the absolute tolerance of --compare (default: {_TOLERANCES['atol']})"
     add("--atol", metavar="X", type=_tolerance, help=use)
     tables.add_arguments(parser, run_tables.FORMS)
+
+
+def add_setting(parser: argparse.ArgumentParser, keyword: str) -> None:
+    flag, form, use = _FLAGS[keyword]
+    parser.add_argument(flag, metavar=form, dest=keyword, help=use, action="append", default=[])
 
 
 def add_extension(parser: argparse.ArgumentParser) -> None:
@@ -234,6 +239,14 @@ def _configured(chosen: argparse.Namespace, config: str) -> Tried:
             settings = specified.setdefault(keyword, {})
             _add(settings, keyword, text)
     return Tried(config, specified)
+
+
+def settings_of(keyword: str, texts: list[str]) -> dict:
+    """Return the settings that the options of the command line specify for a keyword argument."""
+    settings = {}
+    for text in texts:
+        _add(settings, keyword, text)
+    return settings
 
 
 def _add(settings: dict, keyword: str, text: str) -> None:

@@ -39,6 +39,19 @@ static void softmax_large(const soft_call *call) {
     softmax_row(PARAMETER(call, float *, 0) + i * soft_integer(call, 4),
                 PARAMETER(call, float *, 1) + i * soft_integer(call, 3), soft_integer(call, 2), logarithm);
 }
+// BiasSoftmaxWarpForward<X, Y, sum, log2 of the size, whether following rows share a bias>(y, x, bias, size, rows,
+// rows that share one, or rows of the bias)
+static void bias_softmax(const soft_call *call) {
+  int size = PARAMETER(call, int, 3), divisor = PARAMETER(call, divmod, 5).divisor;
+  int inside = is_true(call->kernel->types[4]);
+  float sum[1024];  // the largest size of the kernel
+  for (int64_t i = 0; i < PARAMETER(call, int, 4); i++) {
+    const float *x = PARAMETER(call, float *, 1) + i * size;
+    const float *bias = PARAMETER(call, float *, 2) + (inside ? i / divisor : i % divisor) * size;
+    for (int j = 0; j < size; j++) sum[j] = x[j] + bias[j];
+    softmax_row(PARAMETER(call, float *, 0) + i * size, sum, size, 0);
+  }
+}
 
 // ---- normalizations ----
 
@@ -176,6 +189,7 @@ static void running_sum(const soft_call *call) {
 const soft_entry soft_reductions[] = {
     {"cuda::softmax_warp_forward", softmax_small, only_float},
     {"cuda::softmax_block_forward", softmax_large, only_float},
+    {"contrib::cuda::BiasSoftmaxWarpForward", bias_softmax, only_float},
     {"cuda::cuApplyLayerNorm", layer_norm, only_float},
     {"cuda::LpNormKernel", lp_norm, only_float},
     {"cuda::detail::reduce_matrix_rows_kernel", sum_of_rows, only_float},
