@@ -136,6 +136,14 @@ class WithGpuTest(unittest.TestCase):
         with self.assertRaisesRegex(Exception, "memory"):
             rep.run([array])
 
+    def test_a_device_that_does_not_exist(self) -> None:
+        for keywords in ({"provider_options": {EP: {"device_id": 63}}}, {"device": "CUDA:63"}):
+            with self.subTest(keywords), self.assertRaises(onnxruntime.backend.NotPermittedError) as refused:
+                onnxruntime.backend.prepare(convolutions(), **keywords)
+            self.assertEqual(refused.exception.key, "device_id")
+            self.assertRegex(refused.exception.reason, "this machine, which has [1-9] devices")
+            self.assertNotIn("Install", str(refused.exception))
+
     def test_the_device_of_a_call_is_the_device_of_the_ep(self) -> None:
         for options in (None, {EP: {}}, {EP: {"device_id": 0}}):
             rep = prepare(options, "CUDA:0")

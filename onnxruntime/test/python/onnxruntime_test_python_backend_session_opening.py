@@ -112,30 +112,41 @@ class AttachTest(unittest.TestCase):
         ):
             opening.create(b"", permit({QNN: {}}), (), opening.SessionOptions())
 
-    def test_an_absent_device_of_openvino(self) -> None:
-        """Only an error that concerns the device is the caller's: another one concerns the machine."""
-        for attached, options, blamed in (
-            (("CPU",), {"device_type": "GPU"}, True),
-            (("CPU",), {"device_type": "HETERO:GPU,CPU", "precision": "ACCURACY"}, True),
-            (("CPU",), {}, False),
-            ((), {"device_type": "GPU"}, False),
-            ((), {"device_type": "CPU"}, False),
+    def test_options_that_only_the_ep_rejects(self) -> None:
+        """The error is the caller's if ORT attaches the EP without options. Otherwise, it concerns the machine."""
+        accepted = {"device_type": "CPU", "device_id": "1", "precision": "FP32", "use_tf32": "0"}
+        for ep, options, blamed in (
+            (OPENVINO, {"device_type": "GPU"}, "device_type"),
+            (OPENVINO, {"precision": "FP32", "device_type": "HETERO:GPU,CPU"}, "device_type"),
+            (OPENVINO, {"device_type": "CPU", "precision": "FP32"}, ""),  # both together
+            (CUDA, {"use_tf32": True, "device_id": 1}, "use_tf32"),
+            (CUDA, {"use_tf32": False, "device_id": 2}, "device_id"),
+            (TENSORRT, {"device_id": 2}, "device_id"),
+            (OPENVINO, {}, None),
         ):
+            for attaches in (True, False):
 
-            def add_provider(name: str, texts: dict[str, str], attached: tuple[str, ...] = attached) -> None:
-                if texts.get("device_type") not in attached:
-                    raise InvalidArgument("the configuration is not supported")
+                def add_provider(name: str, texts: dict[str, str], attaches: bool = attaches) -> None:
+                    accepts = all(texts[option] <= accepted[option] for option in texts)
+                    if not attaches or not accepts or len(texts) > 1:
+                        raise InvalidArgument("the configuration is not supported")
 
-            made = mock.Mock(add_provider=add_provider)
-            with self.subTest(options, attached=attached):
+                made = mock.Mock(add_provider=add_provider)
+                if not options:
+                    made.add_provider = mock.Mock(side_effect=InvalidArgument)
                 with (
-                    process_with(bundled=(OPENVINO,)),
+                    self.subTest(options, attaches=attaches),
+                    process_with(bundled=(ep,)),
+                    mock.patch.object(opening, "InferenceSession", side_effect=RuntimeError("invalid option")),
                     mock.patch.object(failures, "SessionOptions", lambda made=made: made),
-                    self.assertRaises(RuntimeError) as caught,
                 ):
-                    opening.create(b"", permit({OPENVINO: options}), (), made)
-                refusal = tuple(getattr(caught.exception, name, None) for name in ("keyword", "provider", "key"))
-                self.assertEqual(refusal, ("provider_options", OPENVINO, "device_type") if blamed else (None,) * 3)
+                    with self.assertRaises(RuntimeError) as caught:
+                        opening.create(b"", permit({ep: options}), (), made)
+                    refusal = tuple(getattr(caught.exception, name, None) for name in ("keyword", "provider", "key"))
+                    expected = ("provider_options", ep, blamed) if attaches and options else (None,) * 3
+                    self.assertEqual(refusal, expected)
+                    if expected[2] == "device_id":
+                        self.assertIn("has 2 devices", str(caught.exception))
 
 
 class AvailableTest(unittest.TestCase):

@@ -79,7 +79,8 @@ def attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] | 
         try:
             add()
         except Exception as error:
-            failures.reject_absent_device(name, texts, error)
+            if name not in plugins:
+                failures.reject_options(name, texts, error)
             advice = failures.missing([name])
             raise RuntimeError(f"{name} could not be attached. {advice} ORT error: {error}") from None
     return None

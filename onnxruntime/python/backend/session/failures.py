@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from itertools import count
 
 from onnx import ModelProto, helper
 
@@ -180,17 +181,31 @@ def reject_setting(error: Exception, entries: Iterable[str]) -> None:
         )
 
 
-def reject_absent_device(name: str, texts: Mapping[str, str], error: Exception) -> None:
-    """Reject OpenVINO's ``device_type`` if ORT attaches the EP for its CPU device, so that its libraries are present.
+def reject_options(name: str, texts: Mapping[str, str], error: Exception) -> None:
+    """Reject the options because of which ORT cannot attach a built-in EP, if ORT can attach the EP without options.
 
-    ORT writes the device that is absent into its log and not into the exception.
+    Each EP parses its options itself, and knows the devices. Not each error contains the option.
     """
-    device = texts.get("device_type", "CPU")
-    if name != OPENVINO or device == "CPU":
+    if not texts or not _attaches(name, {}):
         return
+    for option, text in texts.items():
+        if not _attaches(name, {option: text}):
+            break
+    else:
+        reject(f"the EP rejects this combination of options. ORT error: {error}", "provider_options", name)
+    problem = f"the EP rejects the value {text!r}"
+    if option == "device_type":
+        problem = f"the device {text!r} is not available on this machine, or its driver is missing"
+    if option == "device_id":
+        number = next(index for index in count() if not _attaches(name, {option: str(index)}))
+        problem = f"the device {text} is not available on this machine, which has {number} devices of this EP"
+    reject(f"{problem}. ORT error: {error}", "provider_options", name, option)
+
+
+def _attaches(name: str, texts: Mapping[str, str]) -> bool:
+    """Return whether ORT attaches a built-in EP with these options to the options of a session."""
     try:
-        SessionOptions().add_provider(name, {"device_type": "CPU"})
+        SessionOptions().add_provider(name, texts)
     except Exception:  # ORT raises classes without a common base
-        return
-    problem = f"the device {device!r} is not available on this machine, or its driver is missing"
-    reject(f"{problem}. ORT error: {error}", "provider_options", name, "device_type")
+        return False
+    return True

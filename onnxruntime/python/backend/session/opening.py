@@ -13,7 +13,7 @@ from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
-from onnxruntime.backend.errors import reworded
+from onnxruntime.backend.errors import NotPermittedError, reworded
 from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 from onnxruntime.backend.provider_names import TENSORRT
 from onnxruntime.backend.session import attaching, failures, model_file, parts, presence, verification
@@ -41,6 +41,8 @@ def create(
     registered, shapes = _configure(options, permit, *source)
     try:
         session = _open(model, options, permit)
+    except NotPermittedError:
+        raise
     except Exception as error:
         failures.reject_setting(error, permit.session_config)
         for part in parts.of_permit(permit):
@@ -152,6 +154,8 @@ def _create_with_specified(
         of_plugin = "PluginExecutionProviderFactory::CreateProvider" in str(error)
         if not of_plugin and not isinstance(error, (RuntimeError, ValueError)):
             raise
+        for name, texts in providers or ():
+            failures.reject_options(name, texts, error)
         advice = f"{failures.missing(specified)} ORT error: {error}"
         raise RuntimeError(f"ORT could not create a session with {names or 'the CPU EP'}. {advice}") from None
     providers_of_session = session.get_providers()
