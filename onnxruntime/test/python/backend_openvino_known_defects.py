@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import collections
 import os
-import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
@@ -29,11 +28,25 @@ import onnxruntime
 from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
 from onnxruntime.backend.openvino.known_defects import that_ends_the_process, that_is_wrong
 
-_DRAW = random.Random(0)
 # Of each run: the size of the dimension N, and the value of conditions.
-RUNS = [(_DRAW.choice((1, 2, 3, 4, 8, 64)), _DRAW.randrange(2)) for _ in range(40)]
+RUNS = [
+    (1, 1),
+    (4, 0),
+    (8, 1),
+    (1, 1),
+    (64, 0),
+    (64, 1),
+    (3, 0),
+    (2, 1),
+    (2, 0),
+    (1, 0),
+    (8, 0),
+    (8, 1),
+    (3, 1),
+    (1, 1),
+]
 VALUES = {"trips": 3, "lengths": [9, 6], "long_lengths": [9, 6]}  # of inputs
-RIGHT, LEAST = "right", 30
+RIGHT, NO_SESSION, LEAST = "right", "no session", 30
 NUMBERS = ("float", "int32", "int64")
 Model = str | tuple[str, str]  # in the syntax of onnx's parser, with another one that the CPU EP can compute
 
@@ -222,7 +235,7 @@ def attempt(made: ModelProto, same: ModelProto) -> tuple[str, str]:
     try:
         session = session_of(made)
     except Exception:  # ORT raises classes without a common base
-        return "", "no session"
+        return "", NO_SESSION
     refused = that_is_wrong(made, session)
     generator, kept = np.random.default_rng(0), []
     for size, condition in RUNS:
@@ -260,7 +273,7 @@ def main(names: Sequence[str]) -> int:
             text = model if isinstance(model, str) else model[0]
             refused, result = answer or (that_ends_the_process(parsed(text)), "process terminated")
             found["refused" if refused else "permitted"][result] += 1
-            if bool(refused) != (result != RIGHT):
+            if result != NO_SESSION and bool(refused) == (result == RIGHT):
                 print(f"{result}: {refused}: {text[-300:]}", flush=True)
         print(structure.__name__, {name: dict(counts) for name, counts in found.items()}, flush=True)
         failed |= found["refused"][RIGHT] > 0 or 0 < found["refused"].total() < LEAST

@@ -119,7 +119,8 @@ def random_graph(seed: int) -> Graph:
         f"({', '.join(f'{inputs[name]} {name}' for name in read)}) => () <{declared}> {{{nodes} }}".replace("<>", "")
     )
     computed = [name for node in model.graph.node for name in node.output]
-    outputs = {computed[-1], *draw.sample(computed, min(len(computed), draw.choice((0, 1, 2))))}
+    unread = [name for name in computed if len(re.findall(rf"\b{name}\b", nodes)) == 1]
+    outputs = {*unread, *draw.sample(computed, min(len(computed), draw.choice((0, 1, 2))))}
     model.graph.output.extend(map(helper.make_empty_tensor_value_info, sorted(outputs)))
     free = {size.dim_param for value in model.graph.input for size in value.type.tensor_type.shape.dim} - {""}
     overrides = {name: 3 for name in sorted(free) if draw.random() < 0.1}
