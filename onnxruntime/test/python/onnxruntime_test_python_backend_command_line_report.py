@@ -232,6 +232,27 @@ class ReportTest(CommandTest):
         self.assertFalse(any(line.startswith("| T::b |") for line in lines))  # failed nowhere
         self.assertTrue(any(line.startswith("| Relu | CPU 2; ") for line in lines))
 
+    def test_texts_that_act_on_a_program(self) -> None:
+        """A lone surrogate has no UTF-8, a terminal obeys control characters, and a spreadsheet computes formulas."""
+        formulas = ["=HYPERLINK(1)", "+1", "-1", "@x"]
+        reason = "\ud800 \x1b[31m \x07 \N{RIGHT-TO-LEFT OVERRIDE}"
+        lines = [line(test, outcome="failed", reason=reason) for test in formulas]
+        lines.append(line("test", outcome="skipped", reason="=1"))
+        path = self.put("of.jsonl", "\n".join(lines))
+        for flag in ("--csv", "--html", "--markdown"):
+            with self.subTest(flag):
+                file = self.folder / "file"
+                self.show("report", f"@\ud800={path}", flag, file)
+                text = file.read_text(encoding="utf-8")
+                self.assertIn(r"\ud800 \x1b[31m \x07 \u202e", text)
+                self.assertTrue(text.translate({ord("\n"): None, 0xA0: None}).isprintable())
+                if flag == "--csv":
+                    rows = list(csv.DictReader(text.splitlines()))
+                    found = [(row["test"], row["configuration"], row["reason"][:2]) for row in rows]
+                    expected = [(f"'{test}", r"'@\ud800", r"\u") for test in sorted(formulas)]
+                    self.assertEqual(found, [*expected, ("test", r"'@\ud800", "'=")])
+        self.assertNotIn("\x1b", self.show("report", path))
+
     def test_an_interrupt_prints_the_reports_that_were_read(self) -> None:
         first, second = (
             self.put(f"{name}.jsonl", line("t", model(CPU, cpu={"Abs": 1}))) for name in ("first", "second")

@@ -20,15 +20,18 @@ INTERRUPTED = 130  # the exit status
 _SECONDS_SHOWN = 0.2  # of a line of progress, at least
 
 
+_KEPT = "\n\N{NO-BREAK SPACE}"
+
+
 class MistakeError(Exception):
     """An error that the command line reports in one line, without a traceback."""
 
 
 def printable(text: str) -> str:
-    """Return text with line breaks, and with an escape sequence for each other character that acts on a terminal."""
+    """Return text with an escape sequence for each character, except a line break, that acts on a terminal."""
     characters = []
     for character in text:
-        if character != "\n" and not character.isprintable():
+        if character not in _KEPT and not character.isprintable():
             character = ascii(character)[1:-1]  # noqa: PLW2901
         characters.append(character)
     return "".join(characters)

@@ -14,6 +14,8 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
+from onnxruntime.backend.command_line.output import printable
+
 Forms = Mapping[str, tuple[Callable[[dict], str], str]]
 
 # The colors let the background of a light or a dark page through.
@@ -66,15 +68,23 @@ def write(
     for name, (text_of, _) in forms.items():
         path = getattr(chosen, name)
         if path:
-            text = text_of(result)
+            text = printable(text_of(result))  # reports contain texts of models and errors
             Path(path).write_text(text, encoding="utf-8", newline="")
 
 
-def csv_text(rows: Iterable[Iterable[object]]) -> str:
+def csv_text(rows: Iterable[Iterable[str]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerows(rows)
+    for row in rows:
+        writer.writerow(map(_without_formula, row))
     return text.getvalue()
+
+
+def _without_formula(cell: str) -> str:
+    """Return a cell that a spreadsheet shows, and does not compute."""
+    if cell.startswith(("=", "+", "-", "@")):
+        return f"'{cell}"
+    return cell
 
 
 def markdown(table: Table) -> str:
