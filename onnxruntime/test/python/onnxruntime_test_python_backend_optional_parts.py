@@ -194,7 +194,7 @@ class WithoutPartsTest(unittest.TestCase):
     def test_modules(self) -> None:
         for part in optional_parts.PARTS:
             is_absent = not self.deleted.isdisjoint({part.name, *part.imports})
-            functions = filter(None, (part.creates, part.guards, part.routes, part.why_serial))
+            functions = filter(None, (part.creates, part.explains, part.guards, part.routes, part.why_serial))
             for module in (part.name, *(text.partition(":")[0] for text in functions), *part.keywords.values()):
                 self.assertEqual(optional_parts.load(module) is None, is_absent, module)
         self.assertIsNone(optional_parts.load("command_line.absent"))
@@ -203,7 +203,7 @@ class WithoutPartsTest(unittest.TestCase):
 class OptionalPartsTest(unittest.TestCase):
     def test_each_function_of_the_table_exists(self) -> None:
         for part in optional_parts.PARTS:
-            for text in filter(None, (part.creates, part.guards, part.routes, part.why_serial)):
+            for text in filter(None, (part.creates, part.explains, part.guards, part.routes, part.why_serial)):
                 self.assertTrue(callable(optional_parts.function(text)), text)
 
     def test_a_folder_without_files_is_no_part(self) -> None:

@@ -95,8 +95,10 @@ def _reason_and_advice(
         if not _is_refusal(failure):  # such as a size that the model does not have
             return reason, f"Fix the sizes of the free dimensions, as in {setting}. {_OTHERWISE}"
         traceback.clear_frames(failure.__traceback__)
-        fixed = _opened(open_again, replace(without, sizes=sizes))
-        return f"{_reason(failure, fixed)}, also with {setting}", WITHOUT
+        fixed = None
+        if OF_ORT in str(failure):
+            fixed = _opened(open_again, replace(without, sizes=sizes))
+        return _reason(failure, fixed), f"The same applies with {setting}. {WITHOUT}"
     return reason, f"With {setting}, the model can be captured. For several sizes, prepare the model once for each"
 
 
