@@ -67,7 +67,9 @@ class NamesInProseTest(unittest.TestCase):
         found = [
             f"{path.relative_to(ROOT)}:{line}: {name}"
             for path in tracked()
-            if any(problems(path.read_text(encoding="utf-8")))  # to find the prose of a program takes longer
+            if any(
+                problems(path.read_text(encoding="utf-8", errors="replace"))
+            )  # to find the prose of a program takes longer
             for line, text in prose(path)
             for name in problems(text)
         ]

@@ -228,6 +228,7 @@ class CaptureBehaviour(Checks):
         self.assertIsInstance(error, Fail)
         self.assertEqual(pickle.loads(pickle.dumps(error)).reason, error.reason)
         self.assertEqual(CAPTURE_SWITCHES[error.provider], error.key)
+        self.assertIn(error.value, ("True", "'1'"))
         self.assertRegex(str(error), r"Equal 1, Where 1.*With free_dimension_overrides=\{'batch': 1\}.*ORT error")
         sizes = (1, 3)
         reps = [self.prepare(made, free_dimension_overrides={"batch": size}) for size in sizes]

@@ -53,6 +53,7 @@ def explain(
         keyword=_KEYWORD,
         provider=ep,
         key=key,
+        value="",  # prepare adds it
         reason=problem,
     ) from None
 
