@@ -94,6 +94,13 @@ under(CONFIG, {"permit": {"session_options": {"intra_op_num_threads": [1, 2]}}},
 under(CONFIG, {"permit": {"session_options": {"intra_op_num_threads": [1, 2, 3, 4]}}}, intra_op_num_threads="5")
     intra_op_num_threads: "permit" in the environment variable ORT_ONNX_BACKEND_CONFIG does not contain the value 5.
     Permitted in session_options['intra_op_num_threads']: an integer from 1 to 4
+under(CONFIG, {"permit": {"session_options": {"execution_mode": ["ORT_SEQUENTIAL"]}}}, execution_mode="ORT_PARALLEL")
+    execution_mode: ... does not contain the value 'ORT_PARALLEL'. Permitted in session_options['execution_mode']:
+    'ORT_SEQUENTIAL'
+under(CONFIG, {"permit": {"session_options": {"intra_op_num_threads": [1, 2, 9]}}}, intra_op_num_threads=4)
+    intra_op_num_threads: ... the value 4. Permitted in session_options['intra_op_num_threads']: 1, 2, 9
+under(CONFIG, {"permit": {"session_options": {"logid": [f"id{number}" for number in range(40)]}}}, logid="a")
+    logid: ... the value 'a'. Permitted in session_options['logid']: 'id0', ..., 'id31', and 8 more
 under(CONFIG, {"permit": {"session_options": {"logid": ["a"]}}}, intra_op_num_threads=None)
     intra_op_num_threads: "permit" in the environment variable ORT_ONNX_BACKEND_CONFIG does not contain this setting.
     Permitted in session_options: 'logid'
@@ -231,6 +238,8 @@ prepare().run([X], timeout_ms=100)
     timeout_ms: only timeout limits a run, in seconds. Pass timeout=0.1 to rep.run or run
 onnxruntime.backend.run(MODEL, [X], timeoutMillis=250.0)
     timeoutMillis: only timeout limits a run, in seconds. Pass timeout=0.25 to rep.run or run
+prepare().run([X], timeout_ms=-100)
+    timeout_ms: only timeout limits a run, in seconds. Pass timeout=SECONDS to rep.run or run
 prepare().run([X], time_limit_minutes=2)
     time_limit_minutes: only timeout limits a run, in seconds. Pass timeout=120 to rep.run or run
 prepare().run([X], timout=5)
@@ -253,6 +262,8 @@ under("ORT_LOAD_CONFIG_FROM_MODEL", "1", session_config={SPINNING: 0})
 IGNORED = r"""
 prepare(foo=1)
     Keyword argument 'foo' is unknown and is ignored
+prepare().run([X], timout=None)
+    Keyword argument 'timout' is unknown and is ignored
 prepare(intra_op_num_thread=2)
     Keyword argument 'intra_op_num_thread' is unknown and is ignored. Did you mean intra_op_num_threads=2?
 prepare(threads=2)

@@ -144,6 +144,7 @@ class SentErrorsTest(unittest.TestCase):
             "'NPU'": lambda: prepare(device="NPU"),
             "7": lambda: prepare(free_dimension_overrides={"no_such_dimension": 7}),
             "False": lambda: prepare(use_per_session_threads=False),
+            "0": lambda: prepare(session_options={"use_per_session_threads": 0}),
             "'no'": lambda: prepare(extensions="no"),
             "": lambda: prepare(provider_options={"no EP": {}}),
         }
