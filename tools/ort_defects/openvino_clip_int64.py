@@ -2,11 +2,11 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""OpenVINO's Clip returns zeros for int64 without a minimum or a maximum.
+"""OpenVINO's Clip returns 0 for positive values of int64 if it has no maximum.
 
 onnxruntime-openvino 1.24.1.
 
-In this backend: prepare refuses such a model on OpenVINO, see openvino/unsafe_models.py.
+In this backend: prepare refuses such a model on OpenVINO, see openvino/known_defects.py.
 """
 
 import numpy as np

@@ -9,7 +9,7 @@ to the type of the input is between them. A run writes its values into the input
 has released this array. Two threads return values of each other. With the plugin EP, the process can terminate. On
 1.24.1, a Tile of bool or float16 next to an Identity has the same effect.
 
-In this backend: prepare refuses such a model on OpenVINO, see openvino/unsafe_models.py.
+In this backend: inputs are copied into memory of the session, see openvino/run_order.py.
 """
 
 import numpy as np

@@ -7,7 +7,7 @@
 onnxruntime-openvino 1.24.1, in about one of 100 of the first parallel runs of a session. The shapes are dynamic. With
 onnxruntime-ep-openvino 1.8.1 on 1.32.0, the process can terminate.
 
-In this backend: the runs of such a model follow one another, see openvino/unsafe_models.py.
+In this backend: the runs of a session with free dimensions follow one another.
 """
 
 import threading

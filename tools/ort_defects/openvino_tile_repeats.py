@@ -4,9 +4,10 @@
 # --------------------------------------------------------------------------
 """OpenVINO's Tile returns memory that was not written if the repeats are not constant.
 
-onnxruntime-openvino 1.24.1, and onnxruntime-ep-openvino 1.8.1 on 1.32.0. The input has four or more dimensions.
+onnxruntime-openvino 1.24.1, and onnxruntime-ep-openvino 1.8.1 on 1.32.0. The input has four or more dimensions
+that are not 1.
 
-In this backend: prepare refuses such a model on OpenVINO, see openvino/unsafe_models.py.
+In this backend: prepare refuses such a model on OpenVINO, see openvino/known_defects.py.
 """
 
 import numpy as np

@@ -6,10 +6,10 @@
 
     python backend_openvino_graphs.py [--count 5000] [--seed 0] [--threads 4] [--runs 10]
 
-No run may change an input, an earlier output, or memory that the caller released, or terminate the process. A model
-that the backend refuses must not be right without the backend. Otherwise, the exit status is 1. Wrong values are
-counted, and listed with the operators of the model. So are models that terminate the process when the EP compiles them.
-The program requires Linux, and the EP, built-in or plugin.
+No run may change an input, an earlier output, or memory that the caller released, or terminate the process. Otherwise,
+the exit status is 1. The program also lists wrong values with the operators of the model, models that terminate the
+process when the EP compiles them, and models that the backend refuses, but whose few runs without it are right. It
+requires Linux, and the EP, built-in or plugin.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def main() -> int:
     print(
         f"{given.count} graphs: {dict(found)}; operators of models with wrong values: {dict(operators.most_common())}"
     )
-    return int(found[MEMORY] + found[REFUSED_RIGHT] + found[IN_A_RUN] > 0)
+    return int(found[MEMORY] + found[IN_A_RUN] > 0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,26 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""OpenVINO's GRU and RNN ignore the attribute layout.
+
+onnxruntime-openvino 1.24.1, and onnxruntime-ep-openvino 1.8.1 on 1.32.0.
+
+In this backend: prepare refuses such a model on OpenVINO, see openvino/known_defects.py.
+"""
+
+import numpy as np
+import onnx.parser
+
+import onnxruntime
+
+W = ", ".join(str(number % 7 / 10) for number in range(36))
+R = ", ".join(str(number % 5 / 10) for number in range(48))
+text = f"""<ir_version: 9, opset_import: ["": 20]> test (float[5,2,3] x) => (float[A,B,C,D] y)
+    <float[1,12,3] w = {{{W}}}, float[1,12,4] r = {{{R}}}> {{ y = GRU<hidden_size=4, layout=1>(x, w, r) }}"""
+session = onnxruntime.InferenceSession(
+    onnx.parser.parse_model(text).SerializeToString(), providers=["OpenVINOExecutionProvider"]
+)
+(y,) = session.run(None, {"x": np.ones((5, 2, 3), np.float32)})
+print(y.shape)
+raise SystemExit(y.shape != (5, 2, 1, 4))
