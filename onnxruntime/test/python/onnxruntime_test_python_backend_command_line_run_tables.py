@@ -15,6 +15,7 @@ import unittest
 import xml.etree.ElementTree
 from unittest import mock
 
+import numpy as np
 from backend_test_command_line import CPU, PREPACKING, CommandTest, Ran
 
 import onnxruntime
@@ -128,12 +129,15 @@ class InterruptTest(CommandTest):
 
     def test_an_interrupt_among_several_configurations(self) -> None:
         with mock.patch.object(OnnxRuntimeBackendRep, "run", interrupted_run(3 * 2 + 1)):
-            done = Ran("run", self.path, "--compare", "--config", "{}", "--config", "{}", "--json")
+            words = ["--compare", "--config", "{}", "--config", "{}", "--save", self.folder / "y.npz"]
+            done = Ran("run", self.path, *words, "--json")
         result = json.loads(done.out)
         self.assertTrue(result["interrupted"])
         self.assertIsNone(result["tolerance"])
         first, second = result["configurations"]
         self.assertEqual((first["latency_ms"]["runs"], second["latency_ms"]), (1, None))
+        with np.load(self.folder / "y.npz") as saved:
+            self.assertEqual(list(saved), ["1/Y"])
         self.assertEqual(done.status, output.INTERRUPTED)
 
 
