@@ -229,6 +229,7 @@ STEPS = (
             "command_line/measure.py",
             "command_line/report*.py",
             "command_line/run*.py",
+            "command_line/tables.py",
         ),
         (
             "architecture.py",
