@@ -47,8 +47,8 @@ def patterns(title: str, cases: dict[str, Callable[[], object]]) -> None:
         PATTERNS[f"{title}: {name}"] = function
 
 
-def session(**keywords) -> onnxruntime.InferenceSession:
-    return onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU], **keywords)
+def session(providers: list[str] | None = None, **keywords) -> onnxruntime.InferenceSession:
+    return onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=providers or [CPU], **keywords)
 
 
 REP = prepare(two_nodes())
@@ -92,6 +92,7 @@ patterns(
         "rep with options": lambda: prepare(REP, "CPU", intra_op_num_threads=1) is REP,
         "session, options that it cannot take any more": lambda: prepare(session(), intra_op_num_threads=1).run([X]),
         "session, another device": lambda: prepare(session(), "CUDA").run([X]),
+        "session on all EPs": lambda: prepare(session(onnxruntime.get_available_providers())).run([X]),
         "None": lambda: prepare(None),
         "a number": lambda: prepare(3),
         "bytearray": lambda: prepare(bytearray(two_nodes().SerializeToString())),
