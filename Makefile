@@ -1,10 +1,10 @@
 # make NAME runs the session NAME of noxfile.py, and make list lists the sessions. The variables of a session are variables
 # of make, as in make try FILE=locks. This requires Python 3.11 or newer, make and git.
 PYTHON ?= python3
-SESSIONS := test test-openvino test-plugins test-webgpu test-webgpu-plugin test-cuda test-python environment-python \
+SESSIONS := test test-first-step test-openvino test-plugins test-webgpu test-webgpu-plugin test-cuda test-python environment-python \
 	environments try lint demo scale-out conformance conformance-openvino conformance-webgpu conformance-keys \
 	conformance-numbers bench bench-openvino bench-capture campaign-cuda captured-operators parallel-operators \
-	openvino-defects openvino-graphs zoo fuzz mutants document drift new-release patch scoreboard upstream-tests
+	openvino-defects openvino-graphs zoo fuzz mutants document drift new-release patch first-step scoreboard upstream-tests
 
 .PHONY: $(SESSIONS) test-cpu conformance-cpu list clean
 

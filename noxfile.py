@@ -173,12 +173,22 @@ def try_files(session: nox.Session) -> None:
     run(session, f"{ENV} PYTHONPATH={shlex.quote(str(overlay))} -m pytest {TEST} {' '.join(files)}")
 
 
+STOCK_FILES = f"--stock {shlex.quote(str(site_packages('stock') / 'onnxruntime/backend'))}"
+FIRST_STEP = "tools/python/backend_first_step.py"
+
+
 @nox.session(python=False, requires=["cpu", "stock"])
 def patch(session: nox.Session) -> None:
-    """write the patches for an ORT source tree, CHECKOUT=FOLDER, into build/patch; PATCH=--test runs the tests"""
-    stock = f"--stock {shlex.quote(str(site_packages('stock') / 'onnxruntime/backend'))}"
-    source = f"--checkout {CHECKOUT}" if variable("CHECKOUT") else stock
-    run(session, f"cpu ORT_STOCK_PYTHON=@stock tools/python/backend_patch.py {variable('PATCH', '')} {source}")
+    """write the patches for an ORT source tree, CHECKOUT=FOLDER, into build/patch"""
+    source = f"--checkout {CHECKOUT}" if variable("CHECKOUT") else STOCK_FILES
+    run(session, f"cpu tools/python/backend_patch.py {source}")
+
+
+@nox.session(name="first-step", python=False, requires=["cpu", "stock"])
+def first_step(session: nox.Session) -> None:
+    """open the first upstream step in build/first_step for edits, and write the edits back with SAVE=1"""
+    command = "save" if variable("SAVE") else "open"
+    run(session, f"cpu {FIRST_STEP} {command} {STOCK_FILES}")
 
 
 @nox.session(python=False, requires=["cpu"])
@@ -203,6 +213,8 @@ files = " ".join(all_tests("cpu", [*ORDER["once"], "option_drift", "option_docum
 task("test-python", 'run the CPU tests on PYTHON=python3.13, or WITH="numpy==1.24.4 onnx==1.17.0"',
      f"{OTHER} ORT_BACKEND_EXAMPLES=100 {PARALLEL} {files}")
 task("lint", "check the code with ruff", "cpu -m ruff check", "cpu -m ruff format --check")
+task("test-first-step", "test the first upstream step on four stock wheels", "stock --version",
+     *(f"{name} {FIRST_STEP} test {STOCK_FILES}" for name in ("cpu", "openvino", "webgpu", "cuda")))
 task("scale-out", "run the Dask example: two local workers, then a scheduler and two workers on 127.0.0.1",
      "dask tests/scale_out.py", "dask -m pytest tests/test_documents.py -k services_and_scale_out")
 task("conformance", "run ONNX's backend tests on the default base", f"cpu {SERIES} -n auto")
@@ -239,8 +251,7 @@ files = " ".join(file for file in all_tests("cpu", []) if file.startswith(TESTS)
 task("mutants", "change the backend in 200 small ways, and list changes that no test detects (an hour)",
      f"cpu {PIP} coverage", "cpu ORT_BACKEND_EXAMPLES=100 tools/python/backend_mutants.py --sample 200 "
      f"--json build/mutants.json {variable('MUTANTS', '')} {files}")
-task("document", "write the documents of options, and the table of patches",
-     "cpu tools/python/backend_option_document.py", "cpu tools/python/backend_patch.py --document")
+task("document", "write the documents of options", "cpu tools/python/backend_option_document.py")
 task("drift", "list option names of RELEASES=onnxruntime==1.31.1 that the allowlist does not contain",
      f"cpu tools/python/backend_option_drift.py {variable('RELEASES', ' '.join(RELEASES['drift']))}")
 task("new-release", "test RELEASE=onnxruntime==1.33.0, and print one page of things to review",
@@ -250,5 +261,6 @@ task("scoreboard", "run onnx/backend-scoreboard, CHECKOUT=FOLDER, on several EPs
      *(f"{name} {PIP} tabulate jinja2" for name in BOARD),
      f"cpu tests/scoreboard.py {CHECKOUT} {' '.join(f'{name}=@{name}' for name in BOARD)} {TEST}")
 name = f"onnx-{RELEASES['onnx-of-ort']}"
-task("upstream-tests", "run ORT's own backend tests, CHECKOUT=FOLDER, and compare the results with the stock wheel",
-     f"{name} tests/upstream_tests.py {CHECKOUT} @{name}-stock")
+task("upstream-tests", "run ORT's own backend tests, CHECKOUT=FOLDER, and compare the results; FIRST_STEP=1",
+     "stock --version", f"{name} {FIRST_STEP} upstream {CHECKOUT} {STOCK_FILES} --stock-python @{name}-stock"
+     if variable("FIRST_STEP") else f"{name} tests/upstream_tests.py {CHECKOUT} @{name}-stock")

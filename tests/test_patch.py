@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The patches for an ORT source tree contain every file, replace only the stock files of ORT, and apply."""
+"""The patches for an ORT source tree apply, and the first one is small: the request of issue 28209 alone."""
 
 from __future__ import annotations
 
@@ -19,15 +19,23 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python"))
 
+import backend_first_step as first_step
 import backend_patch as patch
+from test_density import Density, density_of
 
 STOCK = os.environ.get("ORT_STOCK_PYTHON", "")
+HAS_GIT = shutil.which("git") and (patch.ROOT / ".git").exists()
 # The other files of ORT in the two folders.
-ORTS_TESTS = {"helper.py", "onnx_backend_test_series.py", "requirements.txt", "onnxruntime_test_python_backend.py"}
-ORTS_TESTS |= {"onnxruntime_test_python.py", "onnxruntime_test_python_backend_mlops.py"}
-
-# The lines of ORT's build files that the patches replace, between others.
+ORTS_TESTS = {
+    "helper.py",
+    "onnx_backend_test_series.py",
+    "onnxruntime_test_python.py",
+    "onnxruntime_test_python_backend.py",
+    "onnxruntime_test_python_backend_mlops.py",
+    "requirements.txt",
+}
 REPLACED = [f"{patch.BACKEND}/{name}.py" for name in ("__init__", "backend", "backend_rep")]
+# The lines of ORT's build files that the patches replace, between others.
 CMAKE = f"""\
 if (onnxruntime_ENABLE_TRAINING)
 endif()
@@ -48,28 +56,16 @@ package_data = {"onnxruntime.tools": ["*.md"]}
 """
 
 
-def build_and_check(tree: Path, out: Path) -> None:
-    with contextlib.redirect_stdout(io.StringIO()):
-        patch.build(tree, out, tests=False)
-    patch.check(tree, out)
+def stock_files() -> Path:
+    """Return the folder of the stock backend."""
+    code = "import onnxruntime; print(onnxruntime.__path__[0])"
+    environment = {**os.environ, "PYTHONPATH": ""}  # which make try sets for this backend
+    done = subprocess.run([STOCK, "-c", code], check=True, capture_output=True, text=True, env=environment)
+    return Path(done.stdout.strip(), "backend")
 
 
-def changed(tree: Path) -> list[str]:
-    return patch.git(tree, "diff", "--name-only", "--diff-filter=M", "stock", "main").split()
-
-
-@unittest.skipUnless(shutil.which("git") and (patch.ROOT / ".git").exists(), "needs git and a checkout")
-class PatchTest(unittest.TestCase):
-    def test_every_file_is_in_one_step(self) -> None:
-        files = patch.upstream_files()
-        assigned = patch.assign(files)
-        self.assertEqual(sorted(file for step in assigned.values() for file in step), sorted(files))
-        self.assertEqual([step.title for step, given in assigned.items() if not given], [])
-
-    def test_the_document_has_the_current_table(self) -> None:
-        text = patch.DOCUMENT.read_text(encoding="utf-8")
-        self.assertEqual(text, patch.documented(text), "run: make document")
-
+@unittest.skipUnless(HAS_GIT, "needs git and a checkout")
+class FilesTest(unittest.TestCase):
     def test_a_deleted_file_is_an_error_with_its_name(self) -> None:
         listed = f"{patch.BACKEND}/no.py\n{patch.BACKEND}/backend.py\n"
         with (
@@ -79,64 +75,123 @@ class PatchTest(unittest.TestCase):
             patch.upstream_files()
 
     def test_no_test_of_ort_is_replaced(self) -> None:
-        names = {Path(file).name for file in patch.upstream_files() if not file.startswith(patch.BACKEND)}
+        files = [*patch.upstream_files(), *first_step.tests()]
+        names = {Path(file).name for file in files if patch.BACKEND not in str(file)}
+        self.assertIn("onnxruntime_test_python_backend_configuration.py", names)
         self.assertEqual(names & ORTS_TESTS, set())
 
-    def test_a_file_that_no_step_or_two_steps_specify_is_an_error(self) -> None:
-        last = patch.STEPS[-1]
-        for product in ((), (*last.product, "backend.py")):
-            steps = (*patch.STEPS[:-1], last._replace(product=product))
-            with mock.patch.object(patch, "STEPS", steps), self.assertRaisesRegex(SystemExit, "expected one step"):
-                patch.assign(patch.upstream_files())
 
-    def test_a_step_that_needs_a_later_step_is_an_error(self) -> None:
-        steps = (*patch.STEPS[1:], patch.STEPS[0])
-        with mock.patch.object(patch, "STEPS", steps), self.assertRaisesRegex(SystemExit, "imports .* of a later step"):
-            patch.assign(patch.upstream_files())
+@unittest.skipUnless(HAS_GIT and STOCK, "needs git, a checkout, and ORT_STOCK_PYTHON, a Python with the stock wheel")
+class FirstStepTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.stock = stock_files()
+        cls.folder = Path(tempfile.mkdtemp())
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.applies = first_step.derive(cls.folder, cls.stock)
+
+    def density(self, folder: str) -> Density:
+        """Return the density of the files in a folder together."""
+        found = []
+        for path in (self.folder / folder).rglob("*.py"):
+            source = path.read_text(encoding="utf-8")
+            found.append(density_of(source))
+        return Density(*map(sum, zip(*found, strict=True)))
+
+    def test_the_diff_applies(self) -> None:
+        self.assertTrue(self.applies, "run: make first-step")
+
+    def test_the_backend_is_small(self) -> None:
+        self.assertLessEqual(self.density(patch.BACKEND).tokens, 4200)
+
+    def test_its_tests_are_small_and_easy_to_read(self) -> None:
+        density = self.density(patch.TESTS)
+        self.assertLessEqual(density.tokens, 5000)
+        self.assertLessEqual(density.tokens_per_line, 7.5)
+        self.assertLessEqual(density.compact_per_hundred, 3)
+
+    def test_a_saved_diff_derives_the_same_files(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            upstream, again = Path(name, "upstream"), Path(name, "again")
+            upstream.mkdir()
+            again.mkdir()
+            diff = upstream / "first_step.diff"
+            with (
+                mock.patch.object(first_step, "UPSTREAM", upstream),
+                mock.patch.object(first_step, "DIFF", diff),
+            ):
+                first_step.save(self.folder, self.stock)
+                self.assertTrue(first_step.derive(again, self.stock))
+            for path in self.folder.rglob("*.py"):
+                self.assertEqual(path.read_bytes(), (again / path.relative_to(self.folder)).read_bytes())
+            self.assertEqual(diff.read_text(encoding="utf-8"), first_step.DIFF.read_text(encoding="utf-8"), "save it")
+
+    def test_a_tree_that_the_diff_does_not_fit(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            stock, folder = Path(name, "stock"), Path(name, "folder")
+            shutil.copytree(self.stock, stock)
+            folder.mkdir()
+            (stock / "backend_rep.py").write_text("other = 1\n", encoding="utf-8")
+            self.assertFalse(first_step.derive(folder, stock, "--quiet", "--reject"))
+            with self.assertRaisesRegex(SystemExit, "backend_rep.py.rej"):
+                first_step.save(folder, self.stock)
 
 
-@unittest.skipUnless(shutil.which("git") and (patch.ROOT / ".git").exists(), "needs git and a checkout")
-class CheckoutTest(unittest.TestCase):
-    """The patches for a checkout with small build files."""
+@unittest.skipUnless(HAS_GIT and STOCK, "needs git, a checkout, and ORT_STOCK_PYTHON, a Python with the stock wheel")
+class PatchTest(unittest.TestCase):
+    """The patches for a checkout with the stock backend and small build files."""
 
     @classmethod
     def setUpClass(cls) -> None:
+        cls.stock = stock_files()
         cls.folder = Path(tempfile.mkdtemp())
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         cls.tree = cls.make("right")
 
     @classmethod
-    def make(cls, name: str, cmake: str = CMAKE, setup: str = SETUP) -> Path:
-        """Write and check the patches for a checkout, and return the tree in which they are made."""
+    def make(
+        cls,
+        name: str,
+        cmake: str = CMAKE,
+        setup: str = SETUP,
+    ) -> Path:
+        """Write and check the patches for a checkout, and return the repository in which they are made."""
         checkout, tree, out = (cls.folder / name / part for part in ("checkout", "tree", "out"))
         tree.mkdir(parents=True)
-        for file, content in {patch.CMAKE: cmake, patch.SETUP: setup, **dict.fromkeys(REPLACED, "stock\n")}.items():
+        shutil.copytree(cls.stock, checkout / patch.BACKEND, ignore=shutil.ignore_patterns("__pycache__"))
+        for file, content in {patch.CMAKE: cmake, patch.SETUP: setup}.items():
             (checkout / file).parent.mkdir(parents=True, exist_ok=True)
-            (checkout / file).write_text(content)
+            (checkout / file).write_text(content, encoding="utf-8")
         patch.start(tree, checkout / patch.BACKEND, checkout)
-        build_and_check(tree, out)
+        with contextlib.redirect_stdout(io.StringIO()):
+            patch.build(tree, out)
+        patch.check(tree, out)
         return tree
 
-    def test_five_files_are_replaced(self) -> None:
-        self.assertEqual(changed(self.tree), [patch.CMAKE, *REPLACED, patch.SETUP])
-        self.assertEqual(len(list((self.tree.parent / "out" / "series").iterdir())), len(patch.STEPS))
+    def test_two_patches(self) -> None:
+        names = sorted(path.name for path in (self.tree.parent / "out").iterdir())
+        self.assertEqual([name[:5] for name in names], ["0001-", "backe"])
 
-    def test_each_step_lists_its_folders_as_packages(self) -> None:
-        for number, step in enumerate(patch.STEPS, 1):
-            commit = f"main~{len(patch.STEPS) - number}"
-            files = patch.git(self.tree, "ls-tree", "-r", "--name-only", commit, patch.BACKEND).split()
+    def test_five_files_of_ort_change(self) -> None:
+        for branch in ("first_step", "tree"):
+            changed = patch.git(self.tree, "diff", "--name-only", "--diff-filter=M", "stock", branch).split()
+            self.assertEqual(changed, [patch.CMAKE, *REPLACED, patch.SETUP], branch)
+
+    def test_the_build_contains_each_folder(self) -> None:
+        for branch in ("first_step", "tree"):
+            files = patch.git(self.tree, "ls-tree", "-r", "--name-only", branch, patch.BACKEND).split()
             folders = {Path(file).parent.relative_to("onnxruntime/python").parts for file in files}
-            exec(patch.git(self.tree, "show", f"{commit}:{patch.SETUP}"), setup := {})
-            cmake = patch.git(self.tree, "show", f"{commit}:{patch.CMAKE}")
-            with self.subTest(step.title):
+            exec(patch.git(self.tree, "show", f"{branch}:{patch.SETUP}"), setup := {})
+            cmake = patch.git(self.tree, "show", f"{branch}:{patch.CMAKE}")
+            with self.subTest(branch):
                 ours = sorted(".".join(("onnxruntime", *parts)) for parts in folders)
                 self.assertEqual(setup["packages"], ["onnxruntime", *ours, "onnxruntime.capi"])
-                marked = f"{patch.BACKEND}/py.typed" in files
-                data = {"onnxruntime.backend": ["py.typed"]} if marked else {}
-                self.assertEqual(setup["package_data"], data | {"onnxruntime.tools": ["*.md"]})
+                data = {"onnxruntime.tools": ["*.md"]}
+                if branch == "tree":
+                    data["onnxruntime.backend"] = ["py.typed"]
+                self.assertEqual(setup["package_data"], data)
                 self.assertIn("copy_directory\n      ${ONNXRUNTIME_ROOT}/python/backend\n", cmake)
                 self.assertNotIn("onnxruntime_backend_srcs", cmake)
-        self.assertTrue(marked)
 
     def test_other_build_files_are_an_error(self) -> None:
         other = CMAKE.replace("python/backend", "python/other")
@@ -144,19 +199,6 @@ class CheckoutTest(unittest.TestCase):
         for name, files in ((patch.CMAKE, {"cmake": other}), (patch.SETUP, {"setup": no_package})):
             with self.subTest(name), self.assertRaisesRegex(SystemExit, f"^{name}: "):
                 self.make(f"without {Path(name).name}", **files)
-
-
-@unittest.skipUnless(STOCK, "ORT_STOCK_PYTHON does not specify the Python of an environment with the stock wheel")
-class StockTest(unittest.TestCase):
-    def test_the_patches_apply_to_the_files_of_the_stock_wheel(self) -> None:
-        code = "import onnxruntime; print(onnxruntime.__path__[0])"
-        package = subprocess.run([STOCK, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
-        with tempfile.TemporaryDirectory() as folder:
-            tree, out = Path(folder, "tree"), Path(folder, "out")
-            tree.mkdir()
-            patch.start(tree, Path(package, "backend"))
-            build_and_check(tree, out)
-            self.assertEqual(changed(tree), REPLACED)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ The first step consists of the stock backend, of modules of this tree, and of ``
 changes both. The first lines of the diff list these modules. The tests of the first step are in ``upstream/``.
 
 ``open FOLDER`` writes the first step into a folder. After an edit, ``save FOLDER`` writes the diff and the tests back.
-``test`` runs the tests of the first step with this Python, and compares the first step with the stock backend. The
-option ``--stock`` is the folder ``onnxruntime/backend`` of a stock wheel.
+``test`` runs the tests of the first step with this Python, and compares the first step with the stock backend.
+``upstream CHECKOUT`` runs ORT's own tests. The option ``--stock`` is the folder ``onnxruntime/backend`` of a
+stock wheel.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ DIFF = UPSTREAM / "first_step.diff"
 BACKEND = "onnxruntime/python/backend"
 TESTS = "onnxruntime/test/python"
 OUTCOMES = ROOT / "tests" / "stock_outcomes.py"
+UPSTREAM_TESTS = ROOT / "tests" / "upstream_tests.py"
 SEQUENCES = "40"
 _FROM_TREE = "from the tree: "
 _IDENTITY = ("-c", "user.name=onnxruntime-backend", "-c", "user.email=backend@localhost")
@@ -180,8 +182,9 @@ def _is_same(there: dict, here: dict) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("command", choices=("open", "save", "test"))
+    parser.add_argument("command", choices=("open", "save", "test", "upstream"))
     parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "build" / "first_step")
+    parser.add_argument("--stock-python", help="for upstream: the Python of an environment with the stock wheel")
     parser.add_argument("--stock", type=Path, required=True, help="onnxruntime/backend of a stock wheel")
     chosen = parser.parse_args()
     if chosen.command == "save":
@@ -197,7 +200,12 @@ def main() -> None:
             first.mkdir()
             if not derive(first, chosen.stock):
                 raise SystemExit("The diff does not apply to this tree. Run: make first-step")
-            run_tests(first, chosen.stock, Path(name))
+            if chosen.command == "test":
+                run_tests(first, chosen.stock, Path(name))
+            else:
+                path = with_backend(first / BACKEND, Path(name, "here"))["PYTHONPATH"]
+                command = [sys.executable, str(UPSTREAM_TESTS), str(chosen.folder), chosen.stock_python]
+                sys.exit(subprocess.run([*command, "--path", path], check=False).returncode)
 
 
 if __name__ == "__main__":
