@@ -25,13 +25,15 @@ ELSEWHERE = {
     *("on_dask.py", "pool.py", "app.py", "gunicorn.conf.py", "conftest.py"),
     *("test_backend.py", "generator.py"),  # of the ONNX Backend Scoreboard
 }
+_BINARY = {".onnx", ".txz", ".xz"}
 _FILE = re.compile(r"(?<![\w*%<>{.-])([\w./-]*[\w-]+\.(?:py|sh|md))(?![\w*])")
 
 
 @cache
 def tracked() -> list[Path]:
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    return [ROOT / name for name in listed.split("\0")[:-1] if (ROOT / name).exists()]
+    paths = [ROOT / name for name in listed.split("\0")[:-1]]
+    return [path for path in paths if path.exists() and path.suffix not in _BINARY]
 
 
 @cache
