@@ -29,14 +29,17 @@ def in_children(call: Callable[[_Item], object], items: Sequence[_Item]) -> Iter
                 for item in left[:_BATCH]:
                     signal.alarm(_SECONDS)
                     os.write(writer, f"{json.dumps(call(item))}\n".encode())
-            finally:
                 os._exit(0)
+            finally:
+                os._exit(1)
         os.close(writer)
         called = 0
         with os.fdopen(reader) as lines:
             for called, line in enumerate(lines, 1):
                 yield left[called - 1], json.loads(line)
-        os.waitpid(child, 0)
+        _, status = os.waitpid(child, 0)
+        if os.waitstatus_to_exitcode(status) > 0:
+            raise RuntimeError(f"{left[called]}: the call raised an exception")
         if called < min(_BATCH, len(left)):
             yield left[called], None
             called += 1

@@ -75,7 +75,7 @@ def check(threads: int, runs: int, seed: int) -> str:
         session = session_without_backend(graph)
         result = problem(functools.partial(session.run, None), oracle, graph, seed, runs)
         return REFUSED_RIGHT if result == RIGHT else f"refused, {result}"
-    if not rep.node_assignment[OPENVINO]:
+    if not rep.node_assignment or not rep.node_assignment[OPENVINO]:
         return NO_SESSION
     return problem(rep.run, oracle, graph, seed, runs, threads)
 
