@@ -323,7 +323,8 @@ def _measure(repeat: int | None, opened: list[Tried], feeds: list) -> None:
             begun = time.perf_counter()
         elif index >= _FEWEST and time.perf_counter() - begun > enough:
             break
-        progress.show(f"run {max(index, 0) + 1} of at most {most}")
+        number = f"{index + 1} of at most {most}" if index >= 0 else "to warm up"
+        progress.show(f"run {number}")
         for one in opened:
             started = time.perf_counter()
             one.outputs = one.attempt(one.rep.run, feeds)
