@@ -39,6 +39,8 @@ DIFFERENCES = {
     "values: bytes for text": "**`bytes` in a string input",
     "values: np.void that is not UTF-8 for text": "**Text that UTF-8",
     "values: np.void of fields for text": "**A container in a string input",
+    "values: objects for text": "**A missing value in a string input",
+    "a list: [1, 2.5, None] for text": "**A missing value in a string input",
     **{
         f"a list: {value} for {kind}": "**Items of a list of numbers"
         for kind, values in (
