@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, NoReturn
 
@@ -17,8 +18,8 @@ from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist.rules import NOTHING, plain_copy
 from onnxruntime.backend.errors import from_refusals
-from onnxruntime.backend.session import parts, verification
-from onnxruntime.backend.session.routes import NOT_READY, Runs
+from onnxruntime.backend.session import parts, state, verification
+from onnxruntime.backend.session.routes import NOT_READY, Runs, is_ort
 from onnxruntime.backend.session.verification import NOTHING_APPLIED, Applied
 from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
 
@@ -144,8 +145,17 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     def close(self) -> None:
         """Release the session. Another prepared model on the same session, or a run that has not ended, keeps it."""
+        session = self._session
         self._session = None
         self._runs = NOT_READY
+        owned = state.of(session).owned if is_ort(session) else None
+        del session
+        if owned is not None:  # the session shares a device
+            owned.lock.release_ended()
+
+    def __del__(self, is_finalizing: Callable = sys.is_finalizing) -> None:
+        if not is_finalizing():
+            self.close()
 
     def __enter__(self):
         return self

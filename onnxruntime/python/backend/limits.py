@@ -9,7 +9,7 @@ Both set ``RunOptions.terminate``, which ORT checks before each node
 
 One thread keeps the deadlines of all runs. An exception such as ``KeyboardInterrupt`` can leave a function between any
 two instructions. So this thread and each ``Cancellation`` have only weak references to the :class:`Limited` object of a
-run. No step takes a lock of Python code. So a signal handler can cancel runs, and can have limited runs itself.
+run. No step waits for a lock of Python code. So a signal handler can cancel runs, and can have limited runs itself.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from __future__ import annotations
 import math
 import os
 import weakref
-from _thread import get_ident, start_new_thread  # an interrupt of threading.Thread.start leaves a lock taken
+from _thread import start_new_thread  # an interrupt of threading.Thread.start leaves a lock taken
 from contextlib import suppress
-from queue import Empty, SimpleQueue
+from threading import Lock, local
 from time import monotonic
 
 from onnxruntime import RunOptions
@@ -98,7 +98,7 @@ class Limited:
             self.terminate()
         if self._timeout is not None:
             self.deadline = monotonic() + self._timeout
-            _keep_deadline(weakref.ref(self))
+            _keep_deadline(self)
 
     def __exit__(
         self,
@@ -115,50 +115,67 @@ class Limited:
         raise RunCancelledError("The run was canceled") from error
 
 
-_started: SimpleQueue[weakref.ref[Limited]] = SimpleQueue()  # the runs whose deadlines no thread knows yet
-_keepers: list[int] = []  # the thread that keeps deadlines
+_with_deadlines: set[weakref.ref[Limited]] = set()  # the runs that have not reached their deadlines
+_changed = Lock()  # released when the thread that keeps deadlines must compute the next one again
+_changed.acquire()
+_alive = Lock()  # the thread that keeps deadlines holds it as long as the thread exists
+_here = local()  # the lock that the current thread holds
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_keepers.clear)
 
-
-def _keep_deadline(run: weakref.ref[Limited]) -> None:
+def _keep_deadline(run: Limited) -> None:
     """Pass a run to the thread that keeps deadlines."""
-    _started.put(run)
+    _with_deadlines.update(map(weakref.ref, (run,), (_with_deadlines.discard,)))
+    _wake()
+
+
+def _wake() -> None:
+    """Wake the thread that keeps deadlines, or start one if an exception has ended it."""
+    global _alive  # noqa: PLW0603
+    with suppress(RuntimeError):  # it is released already
+        _changed.release()
     # The garbage collector can call a finalizer with a limited run in the thread that keeps deadlines.
-    if not _keepers or _keepers[-1] == get_ident():
-        # One C call starts and records the thread. If several threads do this, each may get runs from the queue.
-        _keepers.extend(map(start_new_thread, (_keep_deadlines,), ((),)))
+    if getattr(_here, "alive", None) is _alive:
+        _alive = Lock()
+    if not _alive.locked():
+        start_new_thread(_keep_deadlines, (_alive,))
 
 
-def _keep_deadlines() -> None:
-    """Terminate each run at its deadline, as long as the process exists."""
-    runs: list[weakref.ref[Limited]] = []
+def _keep_deadlines(alive: Lock) -> None:
+    """Terminate each run at its deadline, as long as the process exists, unless another thread does."""
+    taken: list[bool] = []
     try:
-        while True:
-            with suppress(Empty, MemoryError):
-                runs = [run for run in runs if _seconds_left(run)]
-                seconds = min(map(_seconds_left, runs), default=_LONGEST)
-                # The first get acquires the lock of the queue. In Python 3.11 and 3.12, a get that acquires it after
-                # its timeout waits indefinitely (Modules/_queuemodule.c). Therefore, the first get does not wait.
-                with suppress(Empty):
-                    runs.append(_started.get(block=False))
-                    continue
-                runs.append(_started.get(timeout=seconds))
+        taken.extend(map(alive.acquire, (False,)))  # one C call takes the lock and records it
+        _here.alive = alive
+        while True in taken and alive is _alive:
+            with suppress(MemoryError):
+                seconds = min(map(_seconds_left, _with_deadlines.copy()), default=_LONGEST)
+                _changed.acquire(timeout=seconds)
     finally:
-        # Another thread can end this one (PyThreadState_SetAsyncExc). The next limited run starts a new one.
-        _keepers.clear()
-        for run in runs:
-            _started.put(run)
+        # Another thread can end this one (PyThreadState_SetAsyncExc).
+        _here.alive = None
+        if True in taken:
+            alive.release()
+            _wake()
 
 
 def _seconds_left(run: weakref.ref[Limited]) -> float:
-    """Return the seconds until the deadline of a run. 0 if the run has ended, or is terminated at its deadline."""
+    """Return the seconds until the deadline of a run. Terminate the run at its deadline, and forget it."""
     limited = run()
     if limited is None:
-        return 0
+        return _LONGEST
     seconds = limited.deadline - monotonic()
-    if seconds <= 0:
-        limited.terminate()
-        return 0
-    return seconds
+    if seconds > 0:
+        return seconds
+    limited.terminate()
+    _with_deadlines.discard(run)
+    return _LONGEST
+
+
+def _forget_threads() -> None:
+    """Forget the threads of the parent process."""
+    global _alive  # noqa: PLW0603
+    _alive = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)

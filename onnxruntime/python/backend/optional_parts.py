@@ -13,6 +13,7 @@ To add a part, add a row to :data:`PARTS`.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Container, Iterable, Mapping
 from functools import cache
 from importlib.util import find_spec
@@ -34,10 +35,12 @@ class Part(NamedTuple):
 
     name: str
     imports: tuple[str, ...] = ()  # the other parts that it imports
+    needs_global_lock: bool = False  # whether it relies on Python's global interpreter lock
     providers: frozenset[str] = frozenset()  # the EPs that need it
     also_for: frozenset[str] = frozenset()  # the EPs whose sessions use it, but do not need it
     keywords: Mapping[str, str] = _NOTHING  # by keyword argument or part of the environment that needs it, its module
     switches: Mapping[str, str] = _NOTHING  # by EP, the option that needs it if the option is on
+    constructs: str = ""  # calls the constructor of a session: (construct, permit, **arguments) -> session
     creates: str = ""  # creates a session: (create_session, model, options, permit) -> session
     explains: str = ""  # may raise a clearer error if the creation fails: (error, permit, open_again) -> None
     # Decides when a run may begin: (session) -> an object with the method run(options, function, *arguments).
@@ -59,8 +62,10 @@ PARTS = (
     ),
     Part(
         "locks",
+        needs_global_lock=True,
         providers=frozenset({WEBGPU}),
         also_for=frozenset(THROUGH_CUDA),
+        constructs="locks:construct",
         creates="locks:create",
         guards="locks:lock_of",
         locks_device=True,
@@ -175,9 +180,16 @@ def of_session(providers: Iterable[str], switched_on: Iterable[str]) -> list[Par
 
 @cache
 def absence_of_part(part: str) -> str:
-    """Return a sentence if this build does not contain a part, or a part that it imports; ``""`` if it contains all."""
+    """Return why a part, or a part that it imports, is absent from this build or Python; ``""`` if it is not."""
     for name in (part, *_BY_NAME[part].imports):
         spec = find_spec(f"{_PACKAGE}.{name}")
         if spec is None or spec.origin is None:  # a folder without a file, such as __pycache__ of a deleted part
             return f"this build of the backend does not contain {_PACKAGE}.{name}"
+        if _BY_NAME[name].needs_global_lock and not _has_global_lock():
+            return f"free-threaded Python has no global interpreter lock, on which {_PACKAGE}.{name} relies"
     return ""
+
+
+def _has_global_lock() -> bool:
+    is_enabled = getattr(sys, "_is_gil_enabled", None)  # from Python 3.13 on
+    return is_enabled is None or is_enabled()

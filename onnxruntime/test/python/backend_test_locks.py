@@ -99,9 +99,10 @@ class Interrupter:
 
     JUMPS = frozenset(code for name, code in dis.opmap.items() if name.startswith("JUMP_BACKWARD"))
 
-    def __init__(self, moment: int) -> None:
-        self._moment, self._steps = moment, 0
-        self.interrupted = False
+    def __init__(self, moment: int, again: bool = False) -> None:
+        """If ``again``, also raise it at each later step."""
+        self._moment, self._again, self._steps = moment, again, 0
+        self.interrupted = self.reached_the_program = False
 
     def __enter__(self) -> Self:
         sys.settrace(self._trace)
@@ -111,10 +112,11 @@ class Interrupter:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
         sys.setprofile(None)
         sys.settrace(None)
-        return kind is KeyboardInterrupt
+        self.reached_the_program = kind is KeyboardInterrupt
+        return self.reached_the_program
 
     def _step(self) -> None:
-        if self.interrupted:
+        if self.interrupted and not self._again:
             return
         self._steps += 1
         if self._steps > self._moment:

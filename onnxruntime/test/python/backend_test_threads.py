@@ -9,10 +9,14 @@ from __future__ import annotations
 import sys
 import threading
 import time
+import unittest
 from collections.abc import Callable
 from types import FrameType
 
 FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
+needs_global_lock = unittest.skipIf(
+    FREE_THREADED, "requires Python's global interpreter lock, as the locks of sessions do"
+)
 LATE = 60  # seconds after which a thread hangs
 
 
@@ -23,19 +27,6 @@ def in_threads(*functions: Callable) -> None:
     for thread in threads:
         thread.join(LATE)
         assert not thread.is_alive(), "the threads wait for each other"
-
-
-def is_held(lock: threading.RLock) -> bool:
-    """Return whether this thread holds a lock; without a global lock, whether any thread holds it.
-
-    Without a global lock, an object can end in another thread than the one that releases it under a lock.
-    """
-    if lock._is_owned():
-        return True
-    free = lock.acquire(blocking=False)
-    if free:
-        lock.release()
-    return FREE_THREADED and not free
 
 
 def wait_for_release(is_released: Callable[[], object]) -> None:

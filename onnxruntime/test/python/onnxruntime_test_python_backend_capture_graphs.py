@@ -11,7 +11,6 @@ The tests run on a GPU, or on the software CUDA of ``make test-cuda``. Its setti
 
 from __future__ import annotations
 
-import gc
 import textwrap
 import unittest
 import weakref
@@ -24,7 +23,6 @@ from backend_test_capture_behaviour import CaptureBehaviour
 from backend_test_capture_cuda import CPU, CUDA, ORDINARY, OnCuda, needs_cuda, open_session
 from backend_test_children import run_code
 from backend_test_models import parsed
-from backend_test_threads import is_held, wait_for_release
 from onnx import ModelProto
 
 import onnxruntime
@@ -134,7 +132,7 @@ class SetProvidersTest(OnCuda):
         owned = []
 
         def note() -> None:
-            owned.append(is_held(locks.CUDA._alone))
+            owned.append(locks.CUDA._alone._is_owned())
 
         for providers in ([(CUDA, {})], [CPU]):
             rep = self.prepare(chain())
@@ -147,8 +145,8 @@ class SetProvidersTest(OnCuda):
                 rep.session.set_providers(providers)
             self.assertEqual(owned, [])
             rep.run([self.data(0, 3, 4)])
-            gc.collect()
-            wait_for_release(lambda: owned)
+            self.assertEqual(owned, [])
+            locks.CUDA.release_ended()
             self.assertEqual(owned, [True])
             owned.clear()
 

@@ -11,6 +11,7 @@ The tests run on a GPU, or on the software CUDA of ``make test-cuda``. Its setti
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import signal
 import sys
@@ -122,18 +123,43 @@ class ThreadTest(OnCuda):
             rep = self.prepare(chain())
             rep.run([self.data(0, 3, 4)])
         worker, lock, threads = rep._ready().route._threads._worker, locks.CUDA, []
+        session = onnxruntime.backend.prepare(chain(), provider_options={}).session
+        lock.own(session)
+        weakref.finalize(session._sess, lambda: threads.append(threading.get_ident()))
 
-        class Inner:
-            def __del__(self) -> None:
-                threads.append(threading.get_ident())
-
-        def put_aside() -> int:
-            lock.put_aside({"inner": Inner()})
+        def end(_: dict) -> int:
+            sessions.clear()
+            lock.run_alone(None, lock.release_ended)
             self.assertEqual(threads, [])
             return threading.get_ident()
 
-        self.assertNotEqual(worker.call(put_aside), threading.get_ident())
+        sessions = [session]
+        del session
+        self.assertNotEqual(worker.call(None, end), threading.get_ident())
         self.assertEqual(threads, [threading.get_ident()])
+
+    def test_a_finalizer_in_the_common_thread(self) -> None:
+        """It gets an error. Otherwise, it would wait for itself, or change CUDA's current device."""
+        plain, errors, execute = self.ordinary(chain()), [], graph_keys._Work.execute
+        with mock.patch.object(graph_keys, "MOST_THREADS", 0):
+            rep, expected, x = self.prepare(chain()), Expected(chain()), self.data(0, 3, 4)
+
+        def finalize() -> None:
+            for run in (plain.run, rep.run, plain.device_lock().__enter__):
+                try:
+                    run(*[[x]][: run.__name__ == "run"])
+                except RuntimeError as error:
+                    errors.append(str(error))
+
+        def after_finalizer(*arguments: object) -> None:
+            finalize()
+            execute(*arguments)
+
+        with mock.patch.object(graph_keys._Work, "execute", after_finalizer):
+            for _ in range(2):
+                self.check(rep.run([x]), expected(x))
+        self.assertEqual(set(errors), {locks._IN_A_CALL})
+        self.assertGreaterEqual(len(errors), 6)
 
     def test_whoever_holds_the_lock_can_run(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
@@ -166,6 +192,14 @@ class WorkerTest(unittest.TestCase):
         self.lock = locks.SessionLock(side_by_side=True)
         self.worker = graph_keys.Worker(self.lock, 0)
 
+    def call(self, function: Callable, *arguments: object) -> object:
+        """Call a function in the worker, without the graphs."""
+        return self.worker.call(None, lambda _: function(*arguments))
+
+    def alone(self, function: Callable) -> object:
+        """Call a function in the worker, as a call that is alone."""
+        return self.call(self.lock.run_alone, None, function)
+
     def signal_after(self, seconds: float, number: int, handler: Callable) -> threading.Timer:
         """Send a signal to this thread after a time. Return the thread that sends it."""
         previous = signal.signal(number, handler)
@@ -176,10 +210,10 @@ class WorkerTest(unittest.TestCase):
         return timer
 
     def test_results_and_errors(self) -> None:
-        self.assertEqual(self.worker.call(divmod, 7, 2), (3, 1))
+        self.assertEqual(self.call(divmod, 7, 2), (3, 1))
         with self.assertRaises(ZeroDivisionError):
-            self.worker.call(divmod, 7, 0)
-        self.assertEqual(self.worker.call(divmod, 7, 2), (3, 1))
+            self.call(divmod, 7, 0)
+        self.assertEqual(self.call(divmod, 7, 2), (3, 1))
 
     @unittest.skipUnless(hasattr(signal, "pthread_kill"), "requires signal.pthread_kill")
     def test_interrupts_do_not_leave_the_worker_without_the_lock(self) -> None:
@@ -193,44 +227,86 @@ class WorkerTest(unittest.TestCase):
 
         timers = [self.signal_after(moment, signal.SIGINT, signal.default_int_handler) for moment in (0.1, 0.2, 0.3)]
         with self.assertRaises(KeyboardInterrupt), self.lock.alone():
-            self.worker.call(work)
-        self.assertEqual(ended, [1])
+            self.alone(work)
+        self.lock.run_alone(None, lambda: self.assertEqual(ended, [1]))
 
     @unittest.skipUnless(hasattr(signal, "pthread_kill"), "requires signal.pthread_kill")
-    def test_a_signal_handler_does_not_wait_for_the_worker(self) -> None:
-        for call in (self.lock.run_alone, self.lock.run_unnested):
-            handled = []
+    def test_a_signal_handler_while_the_worker_works(self) -> None:
+        """It waits for the worker, which does not wait for the interrupted thread."""
+        handled, working = [], []
 
-            def handle(*_, handled=handled) -> None:
-                with self.assertRaisesRegex(RuntimeError, "in the middle of a call"), self.lock.alone():
-                    pass
-                handled.append(1)
+        def handle(*_: object) -> None:
+            with self.lock.alone():
+                handled.append([*working])
 
-            timer = self.signal_after(0.1, signal.SIGUSR1, handle)
-            call(None, self.worker.call, lambda timer=timer: (timer.join(), time.sleep(0.3)))
-            self.assertEqual(handled, [1])
+        def work() -> None:
+            working.append(1)
+            timer.join()
+            time.sleep(0.3)
+            working.clear()
 
-    def test_an_interrupt_at_each_step(self) -> None:
-        """The locks stay taken until the worker has ended a work that was sent."""
+        timer = self.signal_after(0.1, signal.SIGUSR1, handle)
+        self.alone(work)
+        self.assertEqual(handled, [[]])
+
+    def test_interrupts_at_each_step(self) -> None:
+        """However many follow each other, the lock is taken until a work that has begun has ended."""
         if sys.gettrace() is not None:
             self.skipTest("a tracer such as a coverage tool is in use")
-        self.worker.call(int)
-        for moment in range(400):
-            working = []
+        self.call(int)
+        for again in (False, True):
+            for moment in range(400):
+                working = []
 
-            def work(working=working) -> None:
-                working.append(1)
-                time.sleep(0.01)
-                working.pop()
+                def work(working=working) -> None:
+                    working.append(1)
+                    time.sleep(0.01)
+                    working.clear()
 
-            with Interrupter(moment) as interrupter:
-                self.lock.run_alone(None, self.worker.call, work)
-            time.sleep(0.002)
-            self.assertEqual(working, [], moment)
-            if not interrupter.interrupted:
-                break
-        self.assertFalse(interrupter.interrupted)
-        self.assertGreater(moment, 10)
+                with (
+                    Interrupter(moment, again) as interrupter,
+                    self.lock.alone() if moment % 2 else contextlib.nullcontext(),
+                ):
+                    self.alone(work)
+                for call in (self.lock.run, self.lock.run_alone):
+                    call(None, lambda working=working, moment=moment: self.assertEqual(working, [], moment))
+                if not interrupter.interrupted:
+                    break
+            self.assertFalse(interrupter.interrupted)
+            self.assertGreater(moment, 10)
+
+    def end(self, thread: int) -> None:
+        """Send an exception to a thread, which ends it at its next step of Python."""
+        sent = ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(SystemExit))
+        self.assertEqual(sent, 1)
+
+    def test_a_worker_that_has_ended_is_replaced(self) -> None:
+        for _ in range(5):
+            thread = self.call(threading.get_ident)
+            self.end(thread)
+            self.assertEqual(self.call(divmod, 7, 2), (3, 1))
+
+    def test_a_worker_that_ends_in_a_work(self) -> None:
+        def work() -> None:
+            self.end(threading.get_ident())
+            for _ in range(1000):
+                time.sleep(0.001)
+
+        for _ in range(3):
+            with self.assertRaises((SystemExit, RuntimeError)):
+                self.alone(work)
+            self.assertEqual(self.alone(lambda: 7), 7)
+
+    def test_a_time_limit_while_another_work_goes_on(self) -> None:
+        options, go_on = onnxruntime.RunOptions(), threading.Event()
+        other = threading.Thread(target=self.call, args=(go_on.wait, 30))
+        other.start()
+        threading.Timer(0.1, setattr, (options, "terminate", True)).start()
+        with self.assertRaisesRegex(RuntimeError, "terminated while it waited"):
+            self.worker.call(options, lambda _: self.fail("executed"))
+        go_on.set()
+        other.join()
+        self.call(int)
 
     def test_an_interrupt_at_each_step_of_the_first_run_of_a_thread(self) -> None:
         if sys.gettrace() is not None:
@@ -238,8 +314,8 @@ class WorkerTest(unittest.TestCase):
         for moment in range(100):
             threads = graph_keys.Threads(self.lock, 0, common=False, worker=False)
             with Interrupter(moment) as interrupter:
-                threads.of_a_run()
-            check_free(lambda function, threads=threads: (threads.of_a_run(), function()))
+                threads.graphs_of_this()
+            check_free(lambda function, threads=threads: (threads.graphs_of_this(), function()))
             if not interrupter.interrupted:
                 break
         self.assertFalse(interrupter.interrupted)
@@ -262,9 +338,9 @@ class WorkerTest(unittest.TestCase):
                     mock.patch.object(graph_keys, "start_new_thread", interrupted),
                     self.assertRaises(KeyboardInterrupt),
                 ):
-                    self.worker._serving.locked() or self.worker.call(contextlib.nullcontext)
+                    self.worker._serving.locked() or self.call(int)
                     raise KeyboardInterrupt
-            threads = {self.worker.call(threading.get_ident) for _ in range(20)}
+            threads = {self.call(threading.get_ident) for _ in range(20)}
         self.assertEqual([*threads], serving)
 
 

@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import _thread
+import ctypes
 import gc
 import os
+import sys
 import threading
 import time
 import unittest
@@ -157,8 +159,8 @@ class MomentTest(unittest.TestCase):
     def test_interrupts_leave_nothing(self) -> None:
         runs, keep_deadline = [], limits._keep_deadline
 
-        def recorded(run: weakref.ref) -> None:
-            runs.append(run)
+        def recorded(run: limits.Limited) -> None:
+            runs.append(weakref.ref(run))
             keep_deadline(run)
 
         def interrupt() -> NoReturn:
@@ -226,43 +228,67 @@ class DeadlineTest(unittest.TestCase):
             self.assertGreaterEqual(time.monotonic() - started, timeout)
         self.assertFalse(runs[0][0].terminate or runs[3][0].terminate)
 
+    def keep(self, run: Callable) -> None:
+        """Pass a function to the thread that keeps deadlines, in place of a weak reference to a run."""
+        limits._with_deadlines.add(run)
+        self.addCleanup(limits._with_deadlines.discard, run)
+        limits._keep_deadline(limits.Limited(onnxruntime.RunOptions(), 3600, None))
+
+    def end_thread(self) -> None:
+        """Send an exception to the thread that keeps deadlines. It ends at the next step of Python."""
+        for thread, frame in sys._current_frames().items():
+            if frame.f_code is limits._keep_deadlines.__code__:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(SystemExit))
+                return
+        self.fail("no such thread")
+
     def test_an_error_in_the_thread(self) -> None:
         calls = []
 
-        def failing() -> None:  # in place of a weak reference
+        def failing() -> None:
             calls.append(1)
             if len(calls) < 3:
                 raise MemoryError
 
-        limits._keep_deadline(failing)
+        self.keep(failing)
         self.wait_for(lambda: len(calls) > 2)
         self.run_late()
-        self.assertEqual(len(calls), 3)  # a run that has ended is forgotten
 
     def test_an_exception_that_ends_the_thread(self) -> None:
         calls = []
 
-        def ending() -> None:  # in place of a weak reference
+        def ending() -> None:
             calls.append(1)
             if len(calls) == 1:
                 raise SystemExit
 
         options = onnxruntime.RunOptions()
         with self.assertRaises(TimeoutError), limits.Limited(options, 0.1, None):
-            limits._keep_deadline(ending)
-            self.wait_for(lambda: calls and not limits._keepers)
+            self.keep(ending)
+            self.wait_for(lambda: len(calls) > 1)  # in a new thread
+            self.wait_for(lambda: options.terminate)
+        self.run_late()
+
+    def test_an_exception_while_the_thread_sleeps(self) -> None:
+        """It ends the thread when the next run has a deadline, or when a deadline comes."""
+        for _ in range(5):
             self.run_late()
+            self.end_thread()
+            self.run_late()
+        options = onnxruntime.RunOptions()
+        with self.assertRaises(TimeoutError), limits.Limited(options, 0.3, None):
+            self.end_thread()
             self.wait_for(lambda: options.terminate)
 
     def test_a_finalizer_in_the_thread(self) -> None:
         ended = []
 
-        def finalize() -> None:  # in place of a weak reference
+        def finalize() -> None:
             if not ended:
                 self.run_late()
                 ended.append(1)
 
-        limits._keep_deadline(finalize)
+        self.keep(finalize)
         self.wait_for(lambda: ended)
         self.run_late()
 

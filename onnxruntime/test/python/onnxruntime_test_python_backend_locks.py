@@ -7,15 +7,19 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 import threading
 import time
 import unittest
+import weakref
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 from unittest import mock
 
+import numpy as np
+from backend_test_children import run_code
 from backend_test_locks import (
     LATE,
     SOON,
@@ -29,14 +33,16 @@ from backend_test_locks import (
     nothing,
 )
 from backend_test_models import two_nodes
-from backend_test_threads import in_threads
+from backend_test_threads import in_threads, needs_global_lock
 
 import onnxruntime.backend
 from onnxruntime import RunOptions
 from onnxruntime.backend import locks
 from onnxruntime.backend.locks import SessionLock
+from onnxruntime.backend.session import state
 
 
+@needs_global_lock
 class WaitingTest(unittest.TestCase):
     def test_side_by_side(self) -> None:
         lock = SessionLock(side_by_side=True)
@@ -98,8 +104,18 @@ class WaitingTest(unittest.TestCase):
         for call in (lock.run, lock.run_unnested, lock.run_alone):
             with self.assertRaisesRegex(RuntimeError, "CUDA is broken"):
                 call(None, nothing)
-        with lock.alone():
+        with self.assertRaisesRegex(RuntimeError, "CUDA is broken"), lock.alone():
             pass
+
+    def test_a_thread_that_is_alone_waits_for_another_one(self) -> None:
+        """The other thread can be alone meanwhile. Afterwards, the first one is alone again."""
+        lock = SessionLock(side_by_side=True)
+        with lock.alone(), lock.alone():
+            lock.wait_for_worker(lambda: check_free(in_alone(lock), in_run(lock)))
+            other = Held(in_run(lock))
+            self.assertFalse(other.entered.wait(SOON))
+        with other:
+            lock.wait_for_worker(nothing)
 
     def test_threads_that_ended_leave_nothing(self) -> None:
         lock = SessionLock(side_by_side=True)
@@ -132,6 +148,7 @@ class WaitingTest(unittest.TestCase):
             self.assertEqual(wrong, [])
 
 
+@needs_global_lock
 class MiddleTest(unittest.TestCase):
     """Code in the middle of a call, such as a signal handler, uses sessions itself."""
 
@@ -185,31 +202,86 @@ class MiddleTest(unittest.TestCase):
                 in_threads(partial(self.goes_on, outer, inner), partial(self.goes_on, other_outer, other_inner))
 
     def test_in_a_worker(self) -> None:
-        """Code in a worker cannot wait for the thread that waits for the worker."""
-        for kind in ("run", "replay", "alone", "block"):
-            kinds, got = self.kinds(side_by_side=True), []
-            lock = kinds["run"].func.__self__
+        """A finalizer cannot use sessions in a worker, whose own calls are replays and calls that are alone."""
+        kinds, got = self.kinds(side_by_side=True), []
+        lock = kinds["run"].func.__self__
 
-            def work(kinds=kinds, kind=kind, got=got) -> None:
-                got.append(self.goes_on(partial(lock.run_for_other_thread), kinds[kind]))  # noqa: B023
+        def work() -> None:
+            lock.workers.add(threading.get_ident())
+            try:
+                for call in (lambda function: function(), kinds["replay"], kinds["alone"]):
+                    got.extend(self.goes_on(call, kinds[inner]) for inner in ("run", "block"))
+            finally:
+                lock.workers.clear()
 
-            for outer in (in_alone(lock), in_run(lock)):
-                outer(partial(in_threads, work))
-            self.assertEqual(got, [False, False])
+        in_threads(work)
+        self.assertEqual(got, [False] * 6)
 
 
+class Session:
+    """A stub of a session on a device."""
+
+    def __init__(self, providers: list[str]) -> None:
+        self._sess = np.empty(0)
+        self.get_providers = lambda: providers
+
+    def get_provider_options(self) -> dict:
+        return {}
+
+
+@unittest.skipUnless(hasattr(os, "fork"), "this system does not fork")
+@needs_global_lock
+class ForkTest(unittest.TestCase):
+    def test_a_forked_process(self) -> None:
+        """It has no thread of its parent, and cannot use the device of its parent's sessions."""
+        ran = run_code("""
+import os, signal
+from backend_test_locks import Held, in_alone, in_run
+from onnxruntime_test_python_backend_locks import Session
+from onnxruntime.backend import locks
+def in_child():
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    signal.alarm(20)
+    try:
+        for call in (locks.CUDA.run, locks.CUDA.run_alone):
+            call(None, bool)
+    except RuntimeError as error:
+        os._exit(1 if "forked" in str(error) else 2)
+    os._exit(0)
+results = [in_child()]
+with Held(in_run(locks.CUDA)):
+    results.append(in_child())
+with Held(in_alone(locks.CUDA)):
+    results.append(in_child())
+locks.CUDA._owner = 0
+results.append(in_child())
+session = Session(["CUDAExecutionProvider"])
+locks.lock_of(session)
+results.append(in_child())
+print(results)
+""")
+        self.assertEqual(ran.stdout, "[0, 1, 1, 0, 1]\n", ran.stderr)
+
+
+@needs_global_lock
 class WhichTest(unittest.TestCase):
     """The lock of each session."""
 
-    def create(self, providers: list[str], function: Callable[[], object]) -> None:
+    def create(self, providers: list[str], function: Callable[[], object], device_id: str = "0") -> Session:
         """Call a function that creates a session with these EPs."""
-        session = SimpleNamespace(get_providers=list)
+        session = Session(providers)
 
-        def create_session() -> SimpleNamespace:
+        def constructor() -> Session:
             function()
             return session
 
-        self.assertIs(locks.create(create_session, None, None, SimpleNamespace(providers=providers)), session)
+        settings = {"device_id": SimpleNamespace(text=device_id)}
+        permit = SimpleNamespace(providers=dict.fromkeys(providers, settings))
+        create_session = partial(locks.construct, constructor, permit)
+        self.assertIs(locks.create(create_session, None, None, permit), session)
+        return session
 
     def test_providers(self) -> None:
         for providers, lock in (
@@ -224,6 +296,50 @@ class WhichTest(unittest.TestCase):
                 self.assertIs(locks.of(providers), lock)
                 if lock is not None:
                     check(partial(self.create, providers), in_alone(lock), waits=True)
+
+    def test_the_device_of_a_thread_is_known_before_the_creation(self) -> None:
+        """A creation that fails can leave another device current in its thread."""
+        lock = SessionLock(side_by_side=True)
+        with mock.patch.object(locks, "of", return_value=lock):
+            for device_id in ("0", "1"):
+                with self.assertRaises(ZeroDivisionError):
+                    self.create(["CUDAExecutionProvider"], lambda: divmod(1, 0), device_id)
+                self.assertEqual(lock.other_devices, device_id == "1")
+
+    def test_a_new_session_belongs_to_the_lock(self) -> None:
+        lock = SessionLock(side_by_side=True)
+        with mock.patch.object(locks, "of", return_value=lock):
+            session = self.create(["CUDAExecutionProvider"], nothing)
+        self.assertIs(state.of(session).owned, *lock._owned.values())
+
+    def test_a_failed_creation_leaves_nothing_in_its_frames(self) -> None:
+        """The program can keep the error. ORT's second attempt has the error of the first as its cause."""
+        ended = []
+
+        def attempt(lock: SessionLock) -> None:
+            inner = np.empty(0)
+            weakref.finalize(inner, lambda: ended.append(lock.calls()))
+            raise ValueError
+
+        def both(lock: SessionLock) -> None:
+            try:
+                attempt(lock)
+            except ValueError as first:
+                try:
+                    attempt(lock)
+                except ValueError as second:
+                    raise second from first
+
+        for side_by_side in (True, False):
+            lock = SessionLock(side_by_side)
+            with mock.patch.object(locks, "of", return_value=lock):
+                try:
+                    self.create(["CUDAExecutionProvider"], partial(both, lock))
+                except ValueError as error:
+                    kept = error
+            self.assertEqual(ended, [1, 1])
+            ended.clear()
+            del kept
 
     def test_of_a_prepared_model(self) -> None:
         with onnxruntime.backend.prepare(two_nodes(), provider_options={}) as rep:

@@ -17,6 +17,7 @@ import threading
 import unittest
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 
 from backend_test_locks import (
     SOON,
@@ -29,6 +30,7 @@ from backend_test_locks import (
     in_run,
     nothing,
 )
+from backend_test_threads import needs_global_lock
 
 from onnxruntime import RunOptions
 from onnxruntime.backend import locks
@@ -39,6 +41,7 @@ def deep(levels: int, function: Callable) -> object:
     return deep(levels - 1, function) if levels else function()
 
 
+@needs_global_lock
 class ErrorTest(unittest.TestCase):
     """No error leaves a lock taken."""
 
@@ -101,6 +104,11 @@ class ErrorTest(unittest.TestCase):
             self.assertGreater(raised, 0)
 
 
+class Session(SimpleNamespace):
+    """A stub of a session, which supports weak references."""
+
+
+@needs_global_lock
 class InterruptTest(unittest.TestCase):
     """Ctrl-C at any moment leaves no lock taken."""
 
@@ -124,8 +132,8 @@ class InterruptTest(unittest.TestCase):
                     lambda f, g, function: f(partial(g, function)), in_block(lock), in_alone(lock)
                 ),
                 "one": partial(locks.call_holding, lock_of_one, None),
-                # Without the items that interrupted calls left, of which each would add steps to the next call.
-                "release": lambda _, lock=lock: (lock._dead.clear(), lock.put_aside({"x": []}, {"y": []})),
+                "release": partial(self.release, lock),
+                "wait for a worker": partial(self.wait_for_worker, lock),
             }
             free = calls["run"], calls["alone"], calls["block"], calls["one"]
             for name, call in calls.items():
@@ -141,6 +149,18 @@ class InterruptTest(unittest.TestCase):
                 self.assertGreater(moment, 2)
                 self.assertFalse(interrupter.interrupted)
                 check_free(*free)
+
+    def release(self, lock: SessionLock, _: Callable) -> None:
+        lock.ended.clear()  # what interrupted calls left would add steps to the next call
+        for _ in range(2):
+            session = Session(_sess=object())
+            lock.own(session)
+            del session
+        lock.release_ended()
+
+    def wait_for_worker(self, lock: SessionLock, function: Callable) -> None:
+        with lock.alone():
+            lock.wait_for_worker(function)
 
     def test_at_random_moments(self) -> None:
         if sys.gettrace() is not None:

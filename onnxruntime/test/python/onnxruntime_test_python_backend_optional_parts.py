@@ -28,10 +28,11 @@ from unittest import mock
 import numpy as np
 from backend_test_children import run_code
 from backend_test_models import open_session, parsed, two_nodes
+from backend_test_threads import needs_global_lock
 
 import onnxruntime.backend
 from onnxruntime.backend import NotPermittedError, backend, optional_parts
-from onnxruntime.backend.session import presence
+from onnxruntime.backend.session import parts, presence
 
 CPU, CUDA, OPENVINO = "CPUExecutionProvider", "CUDAExecutionProvider", "OpenVINOExecutionProvider"
 TENSORRT, WEBGPU = "TensorrtExecutionProvider", "WebGpuExecutionProvider"
@@ -75,6 +76,7 @@ def session_on(*eps: str, **options: dict[str, str]) -> onnxruntime.InferenceSes
     return session
 
 
+@needs_global_lock
 class WithoutPartsTest(unittest.TestCase):
     """Runs in the other process. ``deleted`` contains the names of the deleted parts."""
 
@@ -201,6 +203,7 @@ class WithoutPartsTest(unittest.TestCase):
 
 
 class OptionalPartsTest(unittest.TestCase):
+    @needs_global_lock
     def test_each_function_of_the_table_exists(self) -> None:
         for part in optional_parts.PARTS:
             for text in filter(None, (part.creates, part.explains, part.guards, part.routes, part.why_serial)):
@@ -217,6 +220,26 @@ class OptionalPartsTest(unittest.TestCase):
                 sys.modules.pop("onnxruntime.backend.openvino", None)
                 self.assertEqual(absence_of("openvino"), f"{ABSENT}openvino")
 
+    def test_without_a_global_lock(self) -> None:
+        """The locks of sessions count as absent. A session on CUDA that does not capture needs none."""
+        reason = "free-threaded Python has no global interpreter lock, on which onnxruntime.backend.locks relies"
+        for is_enabled in (False, True):
+            with mock.patch.object(sys, "_is_gil_enabled", lambda is_enabled=is_enabled: is_enabled, create=True):
+                optional_parts.absence_of_part.cache_clear()
+                self.addCleanup(optional_parts.absence_of_part.cache_clear)
+                for part in optional_parts.PARTS:
+                    needs = part.name == "locks" or "locks" in part.imports
+                    absence = optional_parts.absence_of_part(part.name)
+                    self.assertEqual(absence, reason if needs and not is_enabled else "", part.name)
+                for session, needs in (
+                    (session_on(WEBGPU), True),
+                    (session_on(OPENVINO), True),
+                    (session_on(CUDA), False),
+                    (session_on(CUDA, **{CUDA: {"enable_cuda_graph": "1"}}), True),
+                ):
+                    error = error_of(parts.of_session, session)
+                    self.assertEqual(reason in str(error), needs and not is_enabled)
+
     def test_a_broken_part_is_no_absent_part(self) -> None:
         for code, kind in (("(", SyntaxError), ("import no_such_module", ModuleNotFoundError)):
             with (
@@ -231,6 +254,7 @@ class OptionalPartsTest(unittest.TestCase):
                 with self.assertRaises(kind):
                     optional_parts.load.__wrapped__("limits")
 
+    @needs_global_lock
     def test_without_each_part(self) -> None:
         names = [part.name for part in optional_parts.PARTS]
         with ThreadPoolExecutor(2) as pool:

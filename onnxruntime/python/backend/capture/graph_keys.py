@@ -6,18 +6,16 @@
 
 from __future__ import annotations
 
-import operator
 import threading
 import weakref
 from _thread import start_new_thread  # Thread.start waits for an Event, whose lock an interrupt leaves taken
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import cache, partial
 from queue import SimpleQueue
 
 from onnx import parser
 
-from onnxruntime import InferenceSession
+from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import locks
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import CUDA, TENSORRT
@@ -40,6 +38,7 @@ ONE_GRAPH = (
     f"{TENSORRT} keeps one graph for a session, of one set of input shapes, and {GRAPH_ID} has no effect. Prepare the "
     "model once more for other runs"
 )
+_ENDED = "an exception has ended the thread that executes the runs of this session. Run the model again"
 _OVERWRITTEN = (
     f"run_options({{'{GRAPH_ID}': {ORDINARY}}}) and captures exclude each other: on CUDA, a replay overwrites outputs "
     "that ORT allocated for runs with your own binding. Bind allocated values and use a graph id that rep.run does not "
@@ -138,25 +137,23 @@ class Threads:
     ) -> None:
         """If ``common``, all threads share graphs, as on WebGPU. If ``worker``, it makes all runs, as on TensorRT."""
         self._lock = lock
-        self._common = common
+        self._common: dict[tuple, object] | None = {} if common else None
         self._own = threading.local()
         # An item for each thread that can still have its own graphs. An interrupt leaves the lock of a Semaphore taken.
         self._left: list[None] = [] if worker else [None] * MOST_THREADS
-        # The graphs of the worker, or of all threads.
-        self._shared: dict[tuple, object] = {}
         self._worker = Worker(lock, device_id)
 
-    def of_a_run(self) -> tuple[dict[tuple, object], Callable]:
-        """Return the graphs of the calling thread by key, and a function that calls another for the run."""
-        if self._common:
-            return self._shared, operator.call
+    def graphs_of_this(self) -> dict[tuple, object] | None:
+        """Return the graphs of the calling thread by key, ``None`` if the worker runs for it."""
+        if self._common is not None:
+            return self._common
         if not hasattr(self._own, "graphs"):
             self._own.graphs = self._first_graphs()
         # ORT 1.31.1 sets CUDA's current device in the thread that creates or releases a session, but not for the run of
         # a session that captures (``cuda_execution_provider.cc``).
-        if self._own.graphs is None or self._lock.other_devices:
-            return self._shared, self._worker.call
-        return self._own.graphs, operator.call
+        if self._lock.other_devices:
+            return None
+        return self._own.graphs
 
     def _first_graphs(self) -> dict[tuple, object] | None:
         try:
@@ -165,9 +162,16 @@ class Threads:
             return None
         return {}
 
+    def call(self, options: RunOptions | None, function: Callable, *arguments: object) -> object:
+        """Call a function with the graphs of a thread, in that thread. The run options can end the wait."""
+        graphs = self.graphs_of_this()
+        if graphs is None:
+            return self._worker.call(options, function, *arguments)
+        return function(graphs, *arguments)
+
 
 class Worker:
-    """A thread that calls functions for other threads, which hold the locks for it.
+    """A thread with graphs, which calls functions for other threads. The functions take the locks in this thread.
 
     It begins with the first call, and ends with this object.
     """
@@ -176,54 +180,68 @@ class Worker:
         self._lock = lock
         self._device_id = device_id
         self._works: SimpleQueue[object] = SimpleQueue()
+        # The thread holds this lock as long as it works.
         self._serving = threading.Lock()
 
-    def call(self, function: Callable, *arguments: object) -> object:
-        """Call a function in the worker, under the locks of the calling thread. The first call must be alone."""
+    def call(self, options: RunOptions | None, function: Callable, *arguments: object) -> object:
+        """Call a function with the graphs of the worker."""
+        work = _Work(function, arguments)
+        try:
+            self._lock.wait_for_worker(self._wait, work, options)
+        finally:
+            self._lock.release_ended()
+        return work.result()
+
+    def _wait(self, work: _Work, options: RunOptions | None) -> None:
+        try:
+            self._works.put(work)
+            while not work.has_ended:
+                if not work.has_begun:
+                    locks.check_terminated(options)
+                self._wait_a_moment(work)
+        finally:
+            # After an interrupt, too, unless another interrupt follows: the inputs are the worker's until then.
+            work.is_wanted = False
+            while work.has_begun and not work.has_ended:
+                self._wait_a_moment(work)
+
+    def _wait_a_moment(self, work: _Work) -> None:
         if not self._serving.locked():
+            if work.has_begun:
+                raise RuntimeError(_ENDED)
+            self._works.put(work)  # an ended thread can have taken it
             end = weakref.ref(self, self._works.put)
             start_new_thread(_serve, (end, self._works, self._serving, self._lock, self._device_id))
-        work = _Work(partial(function, *arguments))
-        sent: list[None] = []
-        try:
-            sent.extend(map(self._works.put, (work,)))  # one C call sends the work and records it
-            work.wait()
-        finally:
-            if sent:
-                work.wait_in_spite_of_interrupts()  # the locks and the caller's arrays are the worker's until then
-            self._lock.release_dead()
-        return work.result()
+        work.ended.acquire(timeout=0.05)
 
 
 class _Work:
     """One call of a function by a worker."""
 
-    def __init__(self, function: Callable) -> None:
+    def __init__(self, function: Callable, arguments: tuple) -> None:
         self._function = function
+        self._arguments = arguments
         self._outputs: object = None
-        self._error: BaseException | None = None
-        self._ended = threading.Lock()
-        self._ended.acquire()
+        self._error: BaseException | None = RuntimeError(_ENDED)
+        self.is_wanted = True
+        self.has_begun = False
+        self.has_ended = False
+        self.ended = threading.Lock()
+        self.ended.acquire()
 
-    def execute(self, before: Callable) -> None:
+    def execute(self, before: Callable, graphs: dict[tuple, object]) -> None:
+        if self.has_begun or not self.is_wanted:
+            return
+        self.has_begun = True
         try:
             before()
-            self._outputs = self._function()
+            self._outputs = self._function(graphs, *self._arguments)
+            self._error = None
         except BaseException as error:
             self._error = error
         finally:
-            self._ended.release()
-
-    def wait(self) -> None:
-        locks.pass_through(self._ended)
-
-    def wait_in_spite_of_interrupts(self) -> None:
-        try:
-            while self._ended.locked():
-                with suppress(BaseException):
-                    self.wait()
-        finally:
-            self.wait()  # for an interrupt between two steps of the loop
+            self.has_ended = True
+            self.ended.release()
 
     def result(self) -> object:
         error, self._error = self._error, None  # the traceback of the error refers to this object
@@ -236,21 +254,35 @@ class _Work:
 
 
 def _serve(
-    end: weakref.ref[Worker], works: SimpleQueue, serving: threading.Lock, lock: locks.SessionLock, device_id: int
+    end: weakref.ref[Worker],
+    works: SimpleQueue,
+    serving: threading.Lock,
+    lock: locks.SessionLock,
+    device_id: int,
 ) -> None:
     """Do works in their order until the worker ends, unless another thread of the same worker does."""
-    if not serving.acquire(blocking=False):  # after an interrupt, or beside another first call
-        return
-    on_device = cache(partial(_set_device, device_id))
-    while (work := works.get()) is not end:
-        with suppress(BaseException):
-            lock.run_for_other_thread(work.execute, on_device)
-        del work  # keep nothing of a caller until the next work
+    taken: list[bool] = []
+    thread = threading.get_ident()
+    try:
+        if not locks.take(serving, taken, 0):
+            return
+        lock.workers.add(thread)
+        graphs: dict[tuple, object] = {}
+        on_device = cache(partial(lock.run_unnested, None, _set_device, device_id))
+        while (work := works.get()) is not end:
+            work.execute(on_device, graphs)
+            del work  # keep nothing of a caller until the next work
+    finally:
+        if True in taken:
+            serving.release()
+        graphs = None
+        lock.workers.discard(thread)
+        lock.release_ended()  # the graphs are those of this thread
 
 
 def _set_device(device_id: int) -> None:
     """Set CUDA's current device of the calling thread: ORT sets it permanently in the thread that creates a session."""
     if device_id:
-        copy = '<ir_version: 8, opset_import: ["": 13]> copy (float[1] X) => (float[1] Y) { Y = Identity (X) }'
+        copy = '<ir_version: 8, opset_import: ["": 17]> copy (float[1] X) => (float[1] Y) { Y = Identity (X) }'
         model = parser.parse_model(copy)
         InferenceSession(model.SerializeToString(), providers=[(CUDA, {"device_id": device_id})])

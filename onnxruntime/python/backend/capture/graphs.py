@@ -22,8 +22,6 @@ that memory.
 
 from __future__ import annotations
 
-import operator
-import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -64,10 +62,9 @@ def _with_id(call: RunSettings, graph_id: str) -> RunSettings:
 
 
 class Graph:
-    """A captured graph. When it ends, its attributes are released under the lock. Nothing else may own its binding."""
+    """A captured graph. The lock of the session releases it. So it may not refer to the session."""
 
-    def __init__(self, graph_id: str, session: InferenceSession, lock: locks.SessionLock) -> None:
-        self._lock = lock
+    def __init__(self, graph_id: str, session: InferenceSession) -> None:
         # The inner session that captured the graph, which set_providers replaces.
         self.inner = session._sess
         #: Returns the options of a run of this graph, and keeps the last.
@@ -76,11 +73,6 @@ class Graph:
         self.binding = session.io_binding()
         self.inner_binding = self.binding._iobinding
         self.inputs: list[tuple[str, OrtValue]] = []
-
-    def __del__(self, is_finalizing: Callable = sys.is_finalizing) -> None:
-        if not is_finalizing():
-            last = {"inner": self.inner}
-            self._lock.put_aside(vars(self), last)
 
 
 class Capture:
@@ -127,7 +119,8 @@ class Capture:
         self._ids = GraphIds(self._once, self._on_webgpu)
         self._threads = Threads(lock, self._device_id, common=self._on_webgpu, worker=self._once)
         # Every graph ever begun: ORT may have captured it and may replay into its buffers as long as the session lives.
-        self._begun: list[Graph] = []
+        # The lock releases them, and then the inner session.
+        self._begun: list[Graph] = lock.own(session).graphs
         # The graphs share an arena, so one replay follows another. If one thread has captured all of them, its replays
         # do not take this lock, which takes a tenth of their time.
         self._turn = threading.Lock()
@@ -156,10 +149,9 @@ class Capture:
 
     def run(self, feeds: _Feeds, call: RunSettings) -> _Outputs:
         """Return the outputs. The options of :meth:`limited` settings can end the run."""
-        graphs, call_on_thread = self._threads.of_a_run()
         if not self._replays(call):
             # Alone: ORT may give the run memory into which graphs replay.
-            return self._lock.run_alone(call.options, call_on_thread, self._ordinary, feeds, call)
+            return self._threads.call(call.options, self._ordinary_alone, feeds, call)
         if self.problem:
             raise RuntimeError(f"{self.problem}: {self._way_out}")
 
@@ -167,11 +159,23 @@ class Capture:
         graph_id = call.entries.get(GRAPH_ID)
         shapes = map(_shape, feeds.values())
         key = (graph_id, *shapes)
+        return self._threads.call(None, self._capture_or_replay, key, feeds, call)
+
+    def _ordinary_alone(self, _: object, feeds: _Feeds, call: RunSettings) -> _Outputs:
+        return self._lock.run_alone(call.options, self._ordinary, feeds, call)
+
+    def _capture_or_replay(
+        self,
+        graphs: dict[tuple, Graph],
+        key: tuple,
+        feeds: _Feeds,
+        call: RunSettings,
+    ) -> _Outputs:
         graph = graphs.get(key)
         if graph is None:
-            return self._lock.run_alone(None, call_on_thread, self._capture, graphs, key, feeds, call)
+            return self._lock.run_alone(None, self._capture, graphs, key, feeds, call)
         in_turn = partial(locks.call_holding, self._turn, None, self._replay)
-        return self._lock.run_unnested(None, call_on_thread, in_turn, graph, feeds, call)
+        return self._lock.run_unnested(None, in_turn, graph, feeds, call)
 
     def fast_path(self, prepared: RunSettings) -> _FastRun:
         """Return a function of inputs and run options, which returns the outputs, or ``None`` for :meth:`run`.
@@ -222,8 +226,8 @@ class Capture:
 
     def _graph_of(self, graph_id: str | None, inputs: Sequence[object]) -> Graph | None:
         """Return the graph that the calling thread, and not the worker, can replay for these inputs."""
-        graphs, call_on_thread = self._threads.of_a_run()
-        if call_on_thread is not operator.call:
+        graphs = self._threads.graphs_of_this()
+        if graphs is None:
             return None
         # Without the shape of each input, no key is equal.
         shapes = [value.shape for value in inputs if type(value) is np.ndarray]
@@ -235,7 +239,7 @@ class Capture:
         Call it with :meth:`SessionLock.run_unnested`.
         """
         # Local names and indices: an attribute or a ``zip`` takes a hundredth of the time of a replay.
-        attributes = vars(self._session)
+        session = self._session
         lock = self._lock
         turn = self._turn
         other_threads = self._other_threads
@@ -252,7 +256,7 @@ class Capture:
         copy = binding.copy_outputs_to_cpu
 
         def upload_and_replay(inputs: Sequence[object], options: RunOptions) -> _Outputs | None:
-            if attributes["_sess"] is not inner or lock.other_devices:
+            if session._sess is not inner or lock.other_devices:
                 return None
             if len(inputs) != count:
                 return None
@@ -367,7 +371,7 @@ class Capture:
         outputs: Sequence[np.ndarray],
     ) -> Graph:
         """Return a graph that is not captured yet, with buffers for such inputs and outputs."""
-        graph = Graph(graph_id, self._session, self._lock)
+        graph = Graph(graph_id, self._session)
         self._begun.append(graph)
         for name, array in inputs.items():
             buffer = self._buffer(name, array)

@@ -31,7 +31,7 @@ class Declarations:
         initializers = getattr(session, "get_overridable_initializers", list)()
         if initializers and not OF_OPENVINO.isdisjoint(session.get_providers()):
             initializers = []  # OpenVINO ignores feeds for initializers
-        self._initializers = {node.name: node for node in initializers}
+        self._initializers = {node.name: _with_type(node) for node in initializers}
 
     def find(self, name: object) -> NodeArg | None:
         """Return the input or the initializer of this name."""
@@ -108,16 +108,16 @@ class Declarations:
         return signature
 
 
-def _with_type(node: object) -> object:
-    """Return the declaration of an input. A mock can lack a type: its input accepts any value."""
+def _with_type(node: object) -> SimpleNamespace:
+    """Return the declaration of an input, which keeps no session, unlike ORT's object.
+
+    A mock can lack a type: its input accepts any value.
+    """
     value_type = getattr(node, "type", None)
-    if isinstance(value_type, str) and hasattr(node, "shape"):
-        return node
-    return SimpleNamespace(
-        name=node.name,
-        type="optional()",
-        shape=(),
-    )
+    shape = getattr(node, "shape", None)
+    if not isinstance(value_type, str) or shape is None:
+        value_type, shape = "optional()", ()
+    return SimpleNamespace(name=node.name, type=value_type, shape=shape)
 
 
 def _listed(nodes: Iterable[NodeArg]) -> str:

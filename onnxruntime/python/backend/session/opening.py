@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from onnxruntime import InferenceSession, SessionOptions
@@ -101,23 +101,24 @@ def _open_again(source: tuple, permit: Permit) -> InferenceSession:
 
 def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
     """Create a session. The optional parts that it uses do this in their own way, one inside the other."""
+    used = parts.of_permit(permit)
+    construct = partial(InferenceSession, model, options)
+    for part in used:
+        if part.constructs:
+            construct = partial(optional_parts.function(part.constructs), construct, permit)
     if permit.explicit:
         providers = attaching.attach(options, permit)
-        create_session = partial(_create_with_specified, model, options, permit, providers)
+        create_session = partial(_create_with_specified, construct, permit, providers)
     else:
-        create_session = partial(_create_with_available, model, options, permit)
-    for part in parts.of_permit(permit):
+        create_session = partial(_create_with_available, construct, permit)
+    for part in used:
         if part.creates:
             create = optional_parts.function(part.creates)
             create_session = partial(create, create_session, model, options, permit)
     return create_session()
 
 
-def _create_with_available(
-    model: str | bytes,
-    options: SessionOptions,
-    permit: Permit,
-) -> InferenceSession:
+def _create_with_available(construct: Callable[..., InferenceSession], permit: Permit) -> InferenceSession:
     """Create a session with all available EPs, or with fewer if ORT cannot use them."""
     # A build with TensorRT's EP lists it on a machine without TensorRT, too.
     without_tensorrt = [name for name in permit.providers if name != TENSORRT]
@@ -126,20 +127,19 @@ def _create_with_available(
         attempts.append(without_tensorrt)
     for providers in attempts:
         try:
-            session = InferenceSession(model, options, providers=providers, enable_fallback=0)
+            session = construct(providers=providers, enable_fallback=0)
             break
         except (RuntimeError, ValueError) as error:
             failures.reject_setting(error, permit.session_config)
     else:  # ORT's own fallback prints a banner
-        session = InferenceSession(model, options, providers=without_tensorrt, enable_fallback=1)
+        session = construct(providers=without_tensorrt, enable_fallback=1)
     # A run that fails must fail, not run on another EP: the API's first use is testing.
     session.disable_fallback()
     return session
 
 
 def _create_with_specified(
-    model: str | bytes,
-    options: SessionOptions,
+    construct: Callable[..., InferenceSession],
     permit: Permit,
     providers: list[tuple[str, dict]] | None,
     **arguments: object,
@@ -148,7 +148,7 @@ def _create_with_specified(
     specified = list(permit.providers)
     names = ", ".join(specified)
     try:
-        session = InferenceSession(model, options, providers=providers, enable_fallback=0, **arguments)
+        session = construct(providers=providers, enable_fallback=0, **arguments)
     except Exception as error:
         # ORT's own exceptions are neither class, and describe a fault of the model, or from 1.32 on of a plugin EP.
         of_plugin = "PluginExecutionProviderFactory::CreateProvider" in str(error)

@@ -227,7 +227,9 @@ def _parts_of(session: object) -> list[optional_parts.Part]:
     used = parts.of_session(session)
     # set_providers can have changed the EPs of the session.
     names = [part.name for part in used]
-    state.of(session).keep_only(names)
+    kept = state.of(session)
+    kept.keep_only(names)
+    kept.let_go(session._sess)
     return used
 
 

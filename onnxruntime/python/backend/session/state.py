@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Container
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from onnxruntime import InferenceSession
 
@@ -20,21 +20,54 @@ if TYPE_CHECKING:
 ATTRIBUTE = "_state_of_backend"
 
 
+class Owned(weakref.ref):
+    """A weak reference to a session, with the objects that its lock releases after the session has ended.
+
+    The lock keeps it. So none of these objects may refer to the session, which would never end.
+    """
+
+    __slots__ = ("graphs", "inner", "lock")
+
+    def __new__(cls, session: InferenceSession, lock: object) -> Self:
+        # The callback is a C function: no interrupt can prevent it, or is lost in it.
+        owned = super().__new__(cls, session, lock.ended.append)
+        owned.lock = lock
+        owned.inner = [session._sess]
+        owned.graphs = []
+        return owned
+
+    def __init__(self, session: InferenceSession, lock: object) -> None:
+        """Initialize it with a session that has just been created, or that a caller prepares."""
+
+    def release(self) -> bool:
+        """Release the objects under the lock. Return ``False`` if something else still refers to one of them.
+
+        That can be an error that the program keeps, or a list of ORT's such as that of the inputs.
+        """
+        for objects in (self.graphs, self.inner):
+            while objects:
+                if sys.getrefcount(objects[-1]) > _ONLY:
+                    return False
+                objects.pop()
+        return True
+
+
+_ONE = [object()]
+_ONLY = sys.getrefcount(_ONE[0])  # of the item of a list that nothing else refers to
+
+
 class SessionState:
     """The state of one session, which all prepared models on the session share.
 
-    Nothing but the session may refer to this object, because it refers to the attributes of the session.
-
-    If the session shares a device with others, a lock releases it (:meth:`release_under`). When the session ends, this
-    object passes all attributes of the session to the lock. The thread that is alone, now or next, releases them.
+    Nothing but the session may refer to this object, because it can refer to the session.
     """
 
     def __init__(self) -> None:
         #: The settings of ``prepare``, until its prepared model takes them.
         self.applied: Applied | None = None
+        #: What the lock of the device releases after the session has ended (``locks.py``).
+        self.owned: Owned | None = None
         self._of_parts: dict[str, object] = {}
-        self._lock: object = None
-        self._session_attributes: dict | None = None
 
     def take_applied(self) -> Applied | None:
         """Return :attr:`applied` once."""
@@ -56,24 +89,12 @@ class SessionState:
             if part not in parts:
                 self._of_parts.pop(part, None)
 
-    def release_under(self, lock: object, session: InferenceSession) -> None:
-        """Let a lock release the session: its method ``put_aside`` gets all attributes of the session at its end."""
-        if self._session_attributes is None:
-            self._lock = lock
-            self._session_attributes = vars(session)
-            # Called when the last reference ends. The garbage collector, which ends cycles, calls __del__ instead.
-            # weakref.finalize would keep the attributes, and with them a session that refers to itself.
-            self._ended = weakref.ref(session, self._end)
-
-    def _end(self, _: object = None, is_finalizing: Callable = sys.is_finalizing) -> None:
-        if self._session_attributes is not None and not is_finalizing():
-            if self._of_parts:  # they end under the lock, too, and not with this object
-                self._session_attributes[ATTRIBUTE], self._of_parts = self._of_parts, {}
-            # First: after an interrupt, the garbage collector calls this method again.
-            self._lock.put_aside(self._session_attributes)
-        self._session_attributes = None
-
-    __del__ = _end
+    def let_go(self, inner: object) -> None:
+        """Let the lock release what it owns, unless that is this inner session, which ``set_providers`` can replace."""
+        owned = self.owned
+        if owned is not None and owned.inner[0] is not inner:
+            self.owned = None
+            owned.lock.ended.append(owned)
 
 
 def of(session: InferenceSession) -> SessionState:
