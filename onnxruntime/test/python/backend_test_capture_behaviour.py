@@ -14,7 +14,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+import unittest
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -36,11 +38,16 @@ from onnx import numpy_helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import OrtValue
-from onnxruntime.backend import locks
+from onnxruntime.backend import locks, optional_parts
 from onnxruntime.backend.capture import graph_keys, graphs
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 from onnxruntime.backend.runs.run_options import RunSettings
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
+
+
+def needs(part: str) -> Callable:
+    """Return a decorator that skips a test if this build does not contain an optional part."""
+    return unittest.skipIf(optional_parts.absence_of_part(part), f"this build does not contain {part}")
 
 
 class CaptureBehaviour(Checks):
@@ -219,6 +226,7 @@ class CaptureBehaviour(Checks):
         with self.assertRaisesRegex(RuntimeError, "'Y' is an input, or is listed twice"):
             self.prepare(made)
 
+    @needs("free_dimensions")
     def test_sizes_of_free_dimensions(self) -> None:
         """ORT does not capture the model with a free dimension. Two sizes have one prepared model each."""
         made = shapes_on_the_cpu()
@@ -238,6 +246,8 @@ class CaptureBehaviour(Checks):
                 x = self.data(i, size, 4)
                 self.check(rep.run([x]), expected(x))
 
+    @needs("command_line")
+    @needs("free_dimensions")
     def test_inspect(self) -> None:
         """The command line proposes the sizes, and a command that works."""
         with self.assertRaises(onnxruntime.backend.NotPermittedError) as raised:
