@@ -237,6 +237,8 @@ task("campaign-cuda", "capture 120 random models on CUDA, in 12,000 runs", *(f"c
 task("captured-operators", "capture each operator on WebGPU", f"webgpu-plugin {TESTS}/backend_captured_operators.py")
 task("parallel-operators", "run each operator that OpenVINO may run in parallel with hostile values",
      *(f"{name} {TESTS}/backend_parallel_operators.py" for name in ("openvino", "plugins")))
+task("unwritten-outputs", "search the CPU EP of each base for operators that do not write their outputs",
+     *(f"{name} {TESTS}/backend_unwritten_outputs.py" for name in ("cpu", "openvino", "webgpu", "cuda")))
 task("openvino-defects", "run each structure that is refused on OpenVINO, and similar ones, on each form of OpenVINO",
      *(f"{name} {TESTS}/backend_openvino_known_defects.py" for name in ("openvino", "plugins")))
 task("openvino-graphs", 'run 5,000 random graphs on each form of OpenVINO; GRAPHS="--count 100 --seed 7"',

@@ -16,7 +16,7 @@ from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.errors import NotPermittedError, reworded
 from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 from onnxruntime.backend.provider_names import TENSORRT
-from onnxruntime.backend.session import attaching, failures, model_file, parts, presence, verification
+from onnxruntime.backend.session import attaching, failures, model_file, parts, presence, unwritten, verification
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidProtobuf
 
 _RELEASED_OPSETS = "session.allow_released_opsets_only"  # ORT before 1.32 ignores it
@@ -56,6 +56,7 @@ def create(
                 raise
             reason = f"{problem}. ORT error: {error}"
         raise reworded(type(error), reason) from None
+    unwritten.check(model, session)
     if permit.sizes:
         free_dimensions = optional_parts.for_keyword("free_dimension_overrides")
         free_dimensions.verify(session, shapes, permit.sizes)
