@@ -115,7 +115,12 @@ def declaration(value: dict) -> str:
     return text
 
 
-def free_shapes(nodes: list, size: int = 1, *, only_last: bool = True) -> list[str]:
+def free_shapes(
+    nodes: list,
+    size: int = 1,
+    *,
+    only_last: bool = True,
+) -> list[str]:
     """Return a ``--shape`` value for each input with free dimensions; equal names have equal sizes.
 
     The last free dimension has ``size``, or without ``only_last``, all but the first. The others have the size 1.

@@ -109,7 +109,11 @@ def _reject(parser: _Parser, unknown: list[str]) -> NoReturn:
     parser.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
 
 
-def _instead_of(option: str, value: str, known: Mapping[str, argparse.Action]) -> str:
+def _instead_of(
+    option: str,
+    value: str,
+    known: Mapping[str, argparse.Action],
+) -> str:
     """Return the option of this command for an option of another program, or with a similar name, or ``""``."""
     if option in _SELECT_PROVIDER and "--provider-option" in known:
         return f"--provider-option {value or 'EP'}"

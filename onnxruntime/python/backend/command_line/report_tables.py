@@ -69,7 +69,11 @@ def _failures(result: dict, name: str) -> Counter[str]:
     return counts
 
 
-def _number(count: int, outcome: str, kind: str) -> Cell:
+def _number(
+    count: int,
+    outcome: str,
+    kind: str,
+) -> Cell:
     if not count:
         return Cell("0")
     return Cell(str(count), outcome, kind)

@@ -249,7 +249,11 @@ def settings_of(keyword: str, texts: list[str]) -> dict:
     return settings
 
 
-def _add(settings: dict, keyword: str, text: str) -> None:
+def _add(
+    settings: dict,
+    keyword: str,
+    text: str,
+) -> None:
     """Add a setting of the command line to the settings of its keyword argument."""
     flag, form, _ = _FLAGS[keyword]
     invalid = MistakeError(f"{flag}: invalid value {text!a}. Expected {form}")
@@ -310,7 +314,11 @@ def prepare(
         raise MistakeError(text) from error
 
 
-def _measure(repeat: int | None, opened: list[Tried], feeds: list) -> None:
+def _measure(
+    repeat: int | None,
+    opened: list[Tried],
+    feeds: list,
+) -> None:
     """Run the configurations in turns. The default is two seconds for each, but not fewer or more runs than allowed."""
     most = repeat
     enough = math.inf
@@ -390,7 +398,11 @@ def _save(path: str, tried: list[Tried]) -> None:
                 _write(archive, prefix + node.name, output)
 
 
-def _write(archive: zipfile.ZipFile, name: str, output: object) -> None:
+def _write(
+    archive: zipfile.ZipFile,
+    name: str,
+    output: object,
+) -> None:
     """Write the arrays of an output. ``numpy.savez`` would not accept the name ``file``."""
     for place, array in measure.leaves(output):
         file = name

@@ -102,7 +102,11 @@ def verdict(difference: dict, reference: str) -> str:
     return f"{verb} {reference} ({reason})"
 
 
-def _show_difference(difference: dict, reference: str, page: Page) -> None:
+def _show_difference(
+    difference: dict,
+    reference: str,
+    page: Page,
+) -> None:
     page.add(verdict(difference, reference), _COLUMN)
     index = difference["index"]
     if index is not None:

@@ -14,7 +14,13 @@ from onnxruntime.backend.command_line import inputs, run_page, tables
 from onnxruntime.backend.command_line.report_tables import on_eps, place
 from onnxruntime.backend.command_line.tables import Cell, Table
 
-_SETTINGS = ("provider_options", "session_options", "session_config", "run_config", "unconfirmed")
+_SETTINGS = (
+    "provider_options",
+    "session_options",
+    "session_config",
+    "run_config",
+    "unconfirmed",
+)
 _STYLE = """td div{max-height:none}
 svg{max-width:60em;width:100%}svg text{font:13px system-ui,sans-serif;fill:currentColor}
 svg .p50{fill:#2a6}svg .p90{fill:#2a66}svg .p99{stroke:currentColor}"""
@@ -31,12 +37,21 @@ def html(result: dict) -> str:
         sentences.append(f"Inputs: {listed}.")
     if result["interrupted"]:
         sentences.append("The command was interrupted.")
-    body = f"<p>{escape(' '.join(sentences))}</p>{_picture(result)}{tables.html(_table(result))}"
+    introduction = escape(" ".join(sentences))
+    table = _table(result)
+    body = "".join(
+        [
+            f"<p>{introduction}</p>",
+            _picture(result),
+            tables.html(table),
+        ]
+    )
     return tables.html_page(_model(result), body, _STYLE)
 
 
 def markdown(result: dict) -> str:
-    return tables.markdown(_table(result))
+    table = _table(result)
+    return tables.markdown(table)
 
 
 def csv_text(result: dict) -> str:
@@ -44,15 +59,26 @@ def csv_text(result: dict) -> str:
     table = _table(result)
     rows = [("configuration", *table.rows)]
     for column, name in enumerate(table.names):
-        texts = [cells[column].text for cells in table.rows.values()]
-        rows.append((name, *texts))
+        row = [name]
+        for cells in table.rows.values():
+            row.append(cells[column].text)
+        rows.append(row)
     return tables.csv_text(rows)
 
 
 FORMS = {
-    "html": (html, "write an HTML page with the latencies as a picture, the nodes, and the outputs"),
-    "csv": (csv_text, "write a CSV file with one row for each configuration"),
-    "markdown": (markdown, "write a Markdown table with one column for each configuration"),
+    "html": (
+        html,
+        "write an HTML page with the latencies as a picture, the nodes, and the outputs",
+    ),
+    "csv": (
+        csv_text,
+        "write a CSV file with one row for each configuration",
+    ),
+    "markdown": (
+        markdown,
+        "write a Markdown table with one column for each configuration",
+    ),
 }
 
 
@@ -98,7 +124,8 @@ def _cells(ran: dict) -> dict[str, Cell]:
     latency = ran["latency_ms"]
     if latency:
         for name in run_page.FIGURES:
-            cells[f"{name} ms"] = Cell(f"{latency[name]:.3g}")
+            figure = f"{latency[name]:.3g}"
+            cells[f"{name} ms"] = Cell(figure)
         ratio = latency["ratio_to_first"]
         if ratio is not None:
             cells["ratio to the first"] = Cell(f"{ratio:.2f}")
@@ -106,15 +133,27 @@ def _cells(ran: dict) -> dict[str, Cell]:
 
     cells["EPs"] = _text(provider["name"] for provider in ran["providers"])
     if ran["nodes"] is not None:
-        taken = {name for name, count in ran["nodes"].items() if count}
-        cells["nodes"] = Cell(on_eps(ran["nodes"]), "passed", place(taken))
-    cells["operators on the CPU EP"] = Cell(run_page.most_frequent(ran["operators_on_cpu"]))
+        cells["nodes"] = _nodes(ran["nodes"])
+    on_cpu = run_page.most_frequent(ran["operators_on_cpu"])
+    cells["operators on the CPU EP"] = Cell(on_cpu)
     for output in ran["outputs"]:
         cells[f"output {output['name']}"] = _output(output)
     for keyword in _SETTINGS:
-        cells[keyword] = _text(_entries(ran[keyword]))
-    cells["warnings"] = Cell(" ".join(ran["warnings"]))
+        entries = _entries(ran[keyword])
+        cells[keyword] = _text(entries)
+    warnings = " ".join(ran["warnings"])
+    cells["warnings"] = Cell(warnings)
     return cells
+
+
+def _nodes(nodes: dict[str, int]) -> Cell:
+    taken = set()
+    for name, count in nodes.items():
+        if count:
+            taken.add(name)
+    kind = place(taken)
+    text = on_eps(nodes)
+    return Cell(text, "passed", kind)
 
 
 def _entries(settings: Mapping, prefix: str = "") -> Iterable[str]:
@@ -174,12 +213,19 @@ def _bar(
     longest: float,
     top: int,
 ) -> str:
-    figures = [f"{figure} {latency[figure]:.3g}" for figure in run_page.FIGURES]
     label = name
     if len(name) > _LABEL:
         label = f"{name[: _LABEL - 3]}..."
-    text = f"{label} — {', '.join(figures)} ms"
-    p50, p90, p99 = (min(1.0, latency[figure] / longest) * _WIDTH for figure in run_page.FIGURES)
+    texts = []
+    widths = []
+    for figure in run_page.FIGURES:
+        milliseconds = latency[figure]
+        texts.append(f"{figure} {milliseconds:.3g}")
+        share = min(1.0, milliseconds / longest)
+        widths.append(share * _WIDTH)
+    listed = ", ".join(texts)
+    text = f"{label} — {listed} ms"
+    p50, p90, p99 = widths
     middle = top + 29
     return (
         f'<text x="0" y="{top + 16}">{escape(text)}</text>'

@@ -102,11 +102,17 @@ def _markdown_row(texts: list[str]) -> str:
     cells = []
     for text in texts:
         # Markdown accepts HTML, and a bar ends a cell.
-        cells.append(escape(text, quote=False).replace("|", "\\|"))
-    return f"| {' | '.join(cells)} |\n"
+        escaped = escape(text, quote=False)
+        cells.append(escaped.replace("|", "\\|"))
+    row = " | ".join(cells)
+    return f"| {row} |\n"
 
 
-def html_page(title: str, body: str, style: str = "") -> str:
+def html_page(
+    title: str,
+    body: str,
+    style: str = "",
+) -> str:
     """Return a page that loads nothing."""
     return f"""<!DOCTYPE html>
 <html lang="en"><meta charset="utf-8">
@@ -117,7 +123,8 @@ def html_page(title: str, body: str, style: str = "") -> str:
 
 
 def html(table: Table) -> str:
-    head = "".join(map(_title, [table.title, *table.names]))
+    titles = map(_title, [table.title, *table.names])
+    head = "".join(titles)
     lines = [
         '<div class="scroll"><table>',
         f"<thead><tr>{head}</tr></thead><tbody>",
@@ -135,4 +142,5 @@ def _title(text: str) -> str:
 
 def _cell(cell: Cell) -> str:
     classes = f"{cell.outcome} {cell.kind}".strip()
-    return f'<td class="{classes}"><div>{escape(cell.text)}</div></td>'
+    text = escape(cell.text)
+    return f'<td class="{classes}"><div>{text}</div></td>'
