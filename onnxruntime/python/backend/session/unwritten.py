@@ -14,6 +14,7 @@ import mmap
 from contextlib import suppress
 
 from onnx import GraphProto, ModelProto, TensorProto, load, load_from_string, numpy_helper
+from onnx.inliner import inline_local_functions
 
 from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.conditions import Circumstances
@@ -63,10 +64,10 @@ def _read(model: str | bytes) -> ModelProto:
 def _first(model: ModelProto) -> str:
     """Return the name of the first node whose lengths depend on data, or contain 0."""
     with suppress(Exception):  # such as a model in ORT format, which ORT itself reads
-        for function in model.functions:
-            if any(node.op_type == _OPERATOR for node in function.node):
-                return function.name
-        return _first_of(model.graph, set(), model.ir_version >= 4)
+        if model.functions:
+            model = inline_local_functions(model)
+        inputs_win = model.ir_version >= 4
+        return _first_of(model.graph, set(), inputs_win)
     return ""
 
 
@@ -85,18 +86,15 @@ def _first_of(graph: GraphProto, data: set[str], inputs_win: bool) -> str:
             lengths = node.input[1]
             if lengths in data or _has_zero(constants.get(lengths)):
                 return node.name or node.output[0]
-        bodies = []
+        reads_data = not data.isdisjoint(node.input)
         for attribute in node.attribute:
-            bodies += attribute.graphs
-            if attribute.HasField("g"):
-                bodies.append(attribute.g)
             if node.op_type == "Constant":
                 constants[node.output[0]] = attribute.t
-        for body in bodies:
-            name = _first_of(body, set(data), inputs_win)
-            if name:
-                return name
-        reads_data = bool(bodies) or not data.isdisjoint(node.input)
+            for body in (attribute.g, *attribute.graphs):
+                reads_data |= len(body.node) > 0
+                name = _first_of(body, set(data), inputs_win)
+                if name:
+                    return name
         if reads_data and node.op_type not in _OF_SHAPES:
             data.update(node.output)
     return ""
