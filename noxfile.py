@@ -235,8 +235,6 @@ task("bench-capture", "measure graph capture and other runs on CUDA and on the W
 task("campaign-cuda", "capture 120 random models on CUDA, in 12,000 runs", *(f"cuda SOFTCUDA_LAZY={lazy} "
      f"ORT_BACKEND_MODELS=120 -m pytest {' '.join(ending(['cuda_models']))}" for lazy in (0, 1)))
 task("captured-operators", "capture each operator on WebGPU", f"webgpu-plugin {TESTS}/backend_captured_operators.py")
-task("parallel-operators", "run each operator that OpenVINO may run in parallel with hostile values",
-     *(f"{name} {TESTS}/backend_parallel_operators.py" for name in ("openvino", "plugins")))
 task("unwritten-outputs", "search the CPU EP of each base for operators that do not write their outputs",
      *(f"{name} {TESTS}/backend_unwritten_outputs.py" for name in ("cpu", "openvino", "webgpu", "cuda")))
 task("openvino-defects", "run each structure that is refused on OpenVINO, and similar ones, on each form of OpenVINO",

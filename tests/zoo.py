@@ -44,12 +44,7 @@ from onnxruntime import InferenceSession, SessionOptions
 CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"
 # Models that the backend may refuse although a bare session is right: (EP, name of the model) to the reason.
-EXPECTED = {
-    (OPENVINO, "embedding_bag-static"): "its Clip has one limit, and this structure can terminate the process",
-    (OPENVINO, "stft_like-static"): "its Clip has one limit, and this structure can terminate the process",
-    (OPENVINO, "stft_like-dynamic"): "its Clip has one limit, and this structure can terminate the process",
-    (OPENVINO, "Albert-dynamic"): "a run with a copied value can write into arrays of earlier runs",
-}
+EXPECTED: dict[tuple[str, str], str] = {}
 TOLERANCE = 0.01  # of the largest output: EPs can compute in TF32 or bfloat16
 _SECONDS = 600  # for a model in one process
 _TYPES = {

@@ -9,8 +9,7 @@ If all infer requests are in use, a run creates another one (InferRequestPool in
 the descriptions of the outputs without a lock (SyncInferRequest::init_tensor in infer_request.cpp). At the same time, a
 parallel run with other shapes can replace them.
 
-In this backend: if shapes can differ, not more runs are parallel than the session has requests from the beginning, see
-openvino/parallel_models.py.
+In this backend: if shapes can differ, runs follow one another, see openvino/run_order.py.
 """
 
 import threading

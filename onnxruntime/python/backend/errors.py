@@ -14,9 +14,14 @@ from types import FrameType
 from typing import NoReturn, ParamSpec, TypeVar
 
 from onnxruntime.backend import optional_parts
+from onnxruntime.capi import onnxruntime_pybind11_state
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 NOT_PERMITTED = "is not permitted via the backend API"
+#: The classes of ORT's errors. They derive from ``Exception`` alone.
+ORT_ERRORS = tuple(
+    kind for kind in vars(onnxruntime_pybind11_state).values() if isinstance(kind, type) and issubclass(kind, Exception)
+)
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")

@@ -20,13 +20,18 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 import onnxruntime
+from onnxruntime.backend.errors import ORT_ERRORS
 from onnxruntime.backend.openvino.run_order import RunOrder
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
-INPUTS, OTHER = ({"x": np.zeros(shape, np.float32)} for shape in ((2, 3), (4, 3)))
+INPUTS = {"x": np.zeros((2, 3), np.float32)}
 # Messages of errors that ORT raises outside of the EP.
 INVALID_SHAPE = "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions for input: x"
 TERMINATED = "[ONNXRuntimeError] : 1 : FAIL : Exiting due to terminate flag being set to true."
-OUTSIDE_EP = (INVALID_SHAPE, TERMINATED)
+
+
+class AlarmError(Exception):
+    """An error of the program's own signal handler."""
 
 
 class FakeSession(onnxruntime.InferenceSession):
@@ -39,71 +44,69 @@ class FakeSession(onnxruntime.InferenceSession):
         self._providers = [object()]
 
 
-class OneThreadTest(unittest.TestCase):
-    """A session that one thread uses, of a model whose values decide whether a run fails."""
-
-    most, two_threads = 1, False
-
+class OrderTest(unittest.TestCase):
     def setUp(self) -> None:
         self.session = FakeSession()
         self.first = self.session._providers
-        self.order = self.order_with(FakeSession.set_providers)
+        self.order_with(FakeSession.set_providers)
 
-    def order_with(self, renew: Callable[[FakeSession], None]) -> RunOrder:
-        """Return an order for which runs with the shapes of ``INPUTS`` have succeeded."""
-        self.order = RunOrder(weakref.ref(self.session), renew, lambda session: (self.most, ""))
+    def order_with(self, renew: Callable[[FakeSession], None]) -> None:
+        self.order = RunOrder(weakref.ref(self.session), renew, "", copies=False)
         self.run_one(self.computed_by)
-        if self.two_threads:
-            with ThreadPoolExecutor(1) as pool:
-                pool.submit(self.run_one, self.computed_by).result(20)
-            self.run_one(self.computed_by)
-        return self.order
 
-    def run_one(self, compute, options=None, feeds=INPUTS) -> object:
-        """Return the outputs of ``compute``, a function of the inner session."""
-        return self.order.run(options, lambda *_: compute(self.session._providers), feeds, options)
+    def run_one(self, compute: Callable, options: onnxruntime.RunOptions | None = None) -> object:
+        """Return the output of ``compute``, a function of the inner session."""
+        return self.order.run(options, lambda *_: [compute(self.session._providers)], INPUTS, options)[0]
 
     def computed_by(self, inner: object) -> object:
-        return inner
+        return tuple(inner)
 
-    def fail_inside(self, inner: object) -> None:
-        raise ValueError("failed")
+    def fail(self, inner: object) -> None:
+        raise RuntimeException("failed")
 
-    def assert_replaced(self) -> None:
-        inner = self.run_one(self.computed_by)
-        self.assertIsNot(inner, self.first)
-        self.assertIs(inner, self.session._providers)
-        self.assertIs(self.run_one(self.computed_by), inner)
+    def assert_replaced(self, expected: bool = True) -> None:
+        new = self.run_one(self.computed_by)
+        self.assertEqual(new != tuple(self.first), expected)
+        self.assertEqual(new, tuple(self.session._providers))
 
     def test_errors_that_replace_the_inner_session(self) -> None:
-        """Only errors outside of the EP do not, and after these, the same runs as before are parallel."""
-        after_an_error = KeyboardInterrupt(TERMINATED)
-        after_an_error.__context__ = RuntimeError(TERMINATED)
-        for error, replaces in (
-            (ValueError("failed"), True),
-            (after_an_error, True),
-            *((RuntimeError(f"Non-zero status code returned while running {text}"), True) for text in OUTSIDE_EP),
-            *((RuntimeError(text), False) for text in OUTSIDE_EP),
-            (KeyboardInterrupt(), False),
+        """Only errors of ORT from inside the EP do, also if a signal handler raises another error after one."""
+        for error, context, replaces in (
+            *((kind("failed"), None, True) for kind in ORT_ERRORS),
+            (Fail(f"Non-zero status code returned while running {TERMINATED}"), None, True),
+            (KeyboardInterrupt(), Fail("failed"), True),
+            (AlarmError(), Fail("failed"), True),
+            (KeyboardInterrupt(), Fail(TERMINATED), False),
+            (InvalidArgument(INVALID_SHAPE), None, False),
+            (Fail(TERMINATED), None, False),
+            (KeyboardInterrupt(), None, False),
+            (AlarmError(), ValueError(), False),
+            *((kind("failed"), None, False) for kind in (MemoryError, RuntimeError, ValueError)),
         ):
 
-            def fail(inner: object, error=error) -> None:
+            def raise_it(inner: object, error=error, context=context) -> None:
+                error.__context__ = context
                 raise error
 
-            self.setUp()
-            with self.subTest(repr(error)):
-                for _ in range(2):
-                    self.first = self.session._providers
-                    with self.assertRaises(type(error)):
-                        self.run_one(fail)
-                    if replaces:
-                        self.assert_replaced()
-                    else:
-                        self.assertIs(self.run_one(self.computed_by), self.first)
-                        self.assertEqual(self.most_at_once() > 1, self.most > 1)
+            with self.subTest(repr(error), context=context):
+                self.setUp()
+                with self.assertRaises(type(error)):
+                    self.run_one(raise_it)
+                self.assert_replaced(replaces)
+
+    def test_an_interrupt_while_the_caller_handles_an_error_of_ort(self) -> None:
+        def interrupt(inner: object) -> None:
+            raise KeyboardInterrupt
+
+        try:
+            raise Fail("an error of another session")
+        except Fail:
+            with self.assertRaises(KeyboardInterrupt):
+                self.run_one(interrupt)
+        self.assert_replaced(False)
 
     def test_an_interrupt_hides_no_failed_run(self) -> None:
-        for moment in range(200):
+        for moment in range(400):
             self.setUp()
             failed, calls = [], itertools.count()
 
@@ -111,58 +114,44 @@ class OneThreadTest(unittest.TestCase):
                 frame: object, event: str, function: object, failed=failed, calls=calls, moment=moment
             ) -> None:
                 if event == "c_exception" and function is operator.index:
-                    failed.append(self.first)
+                    failed.append(tuple(self.first))
                 # Python calls a signal handler after a call and at the start of a function. A generator that continues
                 # could catch the handler's error, but not this error.
                 elif event == "c_return" or (event == "call" and not frame.f_code.co_flags & inspect.CO_GENERATOR):
                     if next(calls) == moment:
                         raise KeyboardInterrupt
 
+            class Index:
+                def __index__(_) -> int:  # noqa: N805
+                    raise Fail("failed")
+
             sys.setprofile(interrupt)
             ended = False
             try:
-                self.run_one(operator.index)  # a TypeError
+                self.order.run(None, lambda *_: operator.index(Index()), INPUTS, None)
             except KeyboardInterrupt:
                 pass
-            except TypeError:
+            except Fail:
                 ended = True
             sys.setprofile(None)
             with ThreadPoolExecutor(1) as pool:  # another thread, for which the lock must be free
-                for feeds in (INPUTS, OTHER):  # the run with other shapes waits until no thread runs
-                    inner = pool.submit(self.run_one, self.computed_by, feeds=feeds).result(20)
-                    self.assertNotIn(inner, failed)
+                self.assertNotIn(pool.submit(self.run_one, self.computed_by).result(20), failed)
             if ended:
                 return
-        self.fail("200 moments were not enough")
+        self.fail("400 moments were not enough")
 
-    def test_another_thread_waits(self) -> None:
-        new = {"x": np.zeros(9)}
-        for feeds in (new, INPUTS):
-            self.setUp()
-            beside = []
-            with self.subTest(feeds), ThreadPoolExecutor(1) as pool:
-
-                def compute(inner: object, beside=beside, pool=pool) -> object:
-                    beside.append(pool.submit(self.run_one, self.computed_by, feeds=new))
-                    time.sleep(0.05)
-                    self.assertFalse(beside[0].done())
-                    return inner
-
-                self.assertIs(self.run_one(compute, feeds=feeds), self.first)
-                self.assertIs(beside[0].result(20), self.first)
-
-    def most_at_once(self, feeds: dict[str, np.ndarray] = INPUTS) -> int:
-        computing, most = [], []
+    def test_one_run_after_another(self) -> None:
+        running, most = [], []
 
         def compute(inner: object) -> None:
-            computing.append(inner)
-            most.append(len(computing))
+            running.append(inner)
+            most.append(len(running))
             time.sleep(0.001)
-            computing.pop()
+            running.pop()
 
         with ThreadPoolExecutor(4) as pool:
-            list(pool.map(lambda _: self.run_one(compute, feeds=feeds), range(40)))
-        return max(most)
+            list(pool.map(lambda _: self.run_one(compute), range(20)))
+        self.assertEqual(max(most), 1)
 
     def test_a_run_that_waits_can_be_canceled(self) -> None:
         begun, may_end, options = threading.Event(), threading.Event(), onnxruntime.RunOptions()
@@ -172,49 +161,30 @@ class OneThreadTest(unittest.TestCase):
             return may_end.wait(20)
 
         with ThreadPoolExecutor(2) as pool:
-            other = pool.submit(self.run_one, compute, feeds=OTHER)
+            other = pool.submit(self.run_one, compute)
             self.assertTrue(begun.wait(20))
             waiting = pool.submit(self.run_one, self.computed_by, options)
             options.terminate = True
             self.assertIsInstance(waiting.exception(20), RuntimeError)
             may_end.set()
             self.assertTrue(other.result(20))
-        self.assertIs(self.run_one(self.computed_by), self.first)
+        self.assert_replaced(False)
 
     def test_a_run_inside_a_run(self) -> None:
         """A signal handler or a finalizer that runs the session in the middle of a run gets an error."""
-        for feeds, other in itertools.product((INPUTS, OTHER), repeat=2):
 
-            def nested(inner: object, feeds=other) -> object:
-                with self.assertRaisesRegex(RuntimeError, "in the middle of a call"):
-                    self.run_one(self.fail_inside, feeds=feeds)
-                return inner
+        def nested(inner: object) -> object:
+            with self.assertRaisesRegex(RuntimeError, "in the middle of a call"):
+                self.run_one(self.fail)
+            return self.computed_by(inner)
 
-            self.assertIs(self.run_one(nested, feeds=feeds), self.first)
-            self.assertIs(self.run_one(self.computed_by, feeds=other), self.first)
-
-    def test_a_run_in_the_middle_of_the_check_of_an_error(self) -> None:
-        class RefusedError(RuntimeError):
-            def __str__(_) -> str:  # noqa: N805
-                try:
-                    self.run_one(self.computed_by)  # as a signal handler does
-                except RuntimeError as error:
-                    errors.append(error)
-                return INVALID_SHAPE
-
-        def refuse(inner: object) -> None:
-            raise RefusedError
-
-        errors = []
-        with self.assertRaises(RefusedError):
-            self.run_one(refuse)
-        self.assertTrue(errors)
-        self.assertIs(self.run_one(self.computed_by), self.first)
+        self.assertEqual(self.run_one(nested), tuple(self.first))
+        self.assert_replaced(False)
 
     def test_a_session_that_cannot_be_replaced_raises_until_the_caller_changes_it(self) -> None:
-        self.order_with(self.fail_inside)
-        for compute in (self.fail_inside, self.fail_inside, self.computed_by, self.computed_by):
-            with self.assertRaises(ValueError):
+        self.order_with(self.fail)
+        for compute in (self.fail, self.fail, self.computed_by, self.computed_by):
+            with self.assertRaises(RuntimeException):
                 self.run_one(compute)
         self.session.set_providers()
         self.assert_replaced()
@@ -224,109 +194,22 @@ class OneThreadTest(unittest.TestCase):
 
         def fail_once(session: FakeSession) -> None:
             if next(calls) == 0:
-                raise RuntimeError("no file")
+                raise AlarmError
             session.set_providers()
 
         self.order_with(fail_once)
-        # A parallel run that fails runs again alone, which replaces the inner session first.
-        serial = ((self.fail_inside, ValueError), (self.computed_by, RuntimeError))
-        for compute, error in [(self.fail_inside, RuntimeError)] if self.most > 1 else serial:
+        for compute, error in ((self.fail, RuntimeException), (self.computed_by, AlarmError)):
             with self.assertRaises(error):
                 self.run_one(compute)
         self.assert_replaced()
 
-
-class SerialTest(OneThreadTest):
-    """A session that two threads use."""
-
-    two_threads = True
-
-
-class ParallelTest(SerialTest):
-    """Runs of a model whose shapes alone decide whether a run fails. A failure of known shapes shows a wrong list."""
-
-    most = 9
-
-    def test_the_number_of_parallel_runs(self) -> None:
-        for self.most in (2, 3):
-            self.setUp()
-            self.assertEqual(self.most_at_once(), self.most)
-
-    def test_runs_with_other_shapes_are_alone_at_first(self) -> None:
-        self.assertEqual(self.most_at_once({"x": onnxruntime.OrtValue.ortvalue_from_numpy(INPUTS["x"])}), 1)
-        self.run_one(self.computed_by, feeds=OTHER)
-        self.assertGreater(self.most_at_once(OTHER), 1)
-
-    def test_a_failure_of_known_shapes(self) -> None:
-        """The run fails again alone, the runs beside it run again, and no runs are parallel from then on."""
-        begun, failed = threading.Event(), threading.Event()
-
-        def slow(inner: object) -> object:
-            begun.set()
-            failed.wait(20)
-            return inner
-
-        def fail(inner: object) -> None:
-            failing.append(inner)
-            threading.Timer(0.05, failed.set).start()
-            raise MemoryError
-
-        failing = []
-        with ThreadPoolExecutor(2) as pool:
-            beside = pool.submit(self.run_one, slow)
-            self.assertTrue(begun.wait(20))
-            self.assertIsInstance(pool.submit(self.run_one, fail).exception(20), MemoryError)
-            self.assertNotIn(id(beside.result(20)), map(id, failing))
-        self.assertEqual(len({id(inner) for inner in failing}), 2)
-        self.assertEqual(self.most_at_once(), 1)
-        self.assertEqual(self.most_at_once(OTHER), 1)
-
-    def test_a_run_that_is_alone_waits_for_the_parallel_ones_only(self) -> None:
-        """It does not wait until no other thread wants to run."""
-        ended = threading.Event()
-
-        def keep_running() -> None:
-            while not ended.is_set():
-                self.run_one(lambda inner: time.sleep(0.0002))
-
-        with ThreadPoolExecutor(6) as pool:
-            busy = [pool.submit(keep_running) for _ in range(6)]
-            for number in range(50):
-                self.run_one(self.computed_by, feeds={"x": np.zeros(10 + number)})
-            self.assertFalse(any(one.done() for one in busy))
-            ended.set()
-
-    def test_the_number_of_combinations_is_limited(self) -> None:
-        for number in range(3000):
-            self.run_one(self.computed_by, feeds={"x": np.zeros(number)})
-        for number, expected in ((2999, True), (0, False)):
-            begun, may_end = threading.Event(), threading.Event()
-
-            def stay(inner: object, begun=begun, may_end=may_end) -> None:
-                begun.set()
-                may_end.wait(20)
-
-            with ThreadPoolExecutor(2) as pool:
-                pool.submit(self.run_one, stay, feeds={"x": np.zeros(2999)})
-                self.assertTrue(begun.wait(20))
-                beside = pool.submit(self.run_one, self.computed_by, feeds={"x": np.zeros(number)})
-                time.sleep(0.1)
-                self.assertIs(beside.done(), expected)
-                may_end.set()
-
-    def test_the_model_is_checked_once_and_not_for_a_single_run(self) -> None:
-        for self.most, threads in itertools.product((9, 1), (1, 2)):
-            asked = []
-            self.order = RunOrder(
-                weakref.ref(self.session),
-                FakeSession.set_providers,
-                lambda _, asked=asked: asked.append(1) or (self.most, ""),
-            )
-            self.run_one(self.computed_by)
-            self.assertEqual(asked, [])
-            with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(lambda _: self.run_one(self.computed_by), range(8)))
-            self.assertEqual(len(asked), 1)
+    def test_the_first_run_of_each_inner_session_is_computed_twice(self) -> None:
+        computed = []
+        for inner in range(2):
+            self.session.set_providers()
+            for run in range(2):
+                self.run_one(lambda _, run=(inner, run): computed.append(run))
+        self.assertEqual(computed, [(0, 0), (0, 0), (0, 1), (1, 0), (1, 0), (1, 1)])
 
 
 if __name__ == "__main__":

@@ -189,8 +189,8 @@ class MessagesTest(unittest.TestCase):
             with self.subTest(name):
                 error = self.error_of(provoke)
                 session, renewed = SimpleNamespace(_providers=[]), []
-                order = RunOrder(lambda session=session: session, renewed.append, str)
-                compute = mock.Mock(side_effect=[error, []])
+                order = RunOrder(lambda session=session: session, renewed.append, "", copies=False)
+                compute = mock.Mock(side_effect=[error, [], []])
                 with contextlib.suppress(type(error)):
                     order.run(None, compute, {}, None)
                 self.assertEqual(order.run(None, compute, {}, None), [])

@@ -9,7 +9,14 @@ from __future__ import annotations
 from functools import partial
 
 from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
-from onnxruntime.backend.allowlist.needs import OWN_POOLS, PARALLEL, PATTERN, SEVERAL, THREADS
+from onnxruntime.backend.allowlist.needs import (
+    OWN_POOLS,
+    PARALLEL,
+    PATTERN,
+    SEVERAL,
+    THREADS,
+    folds_text,
+)
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.allowlist.special_kinds import Fixed, Member
 from onnxruntime.backend.allowlist.threads import Threads
@@ -43,6 +50,7 @@ _NO_END = Fixed(
 
 _false = partial(Rule, Flag(), "False")
 _true = partial(Rule, Flag(), "True")
+_FOLDS_TEXT = folds_text(lambda text: "DISABLE_ALL" not in text, "ORT_DISABLE_ALL")
 
 SESSION_ATTRIBUTES = {
     "enable_cpu_mem_arena": _true("Whether the CPU EP allocates from an arena."),
@@ -51,7 +59,9 @@ SESSION_ATTRIBUTES = {
     "enable_profiling": Rule(_NO_TRACE, "False", "Whether ORT writes a trace of every run."),
     "execution_mode": Rule(_MODE, "ORT_SEQUENTIAL", "Whether operators run in parallel.", needs=(SEVERAL,)),
     "execution_order": Rule(_ORDER, "DEFAULT", "Order in which ready nodes run."),
-    "graph_optimization_level": Rule(_LEVEL, "ORT_ENABLE_ALL", "How much ORT rewrites the graph."),
+    "graph_optimization_level": Rule(
+        _LEVEL, "ORT_ENABLE_ALL", "How much ORT rewrites the graph.", needs=(_FOLDS_TEXT,)
+    ),
     "inter_op_num_threads": Rule(
         Threads(),
         "0",

@@ -69,9 +69,12 @@ def permit(request: Request, facts: Circumstances) -> Permit:
 
     specified = request.settings.get("provider_options")
     permitted = Permit(request.device, specified is not None, kinds=facts.kinds)
+    expected = facts
+    if specified is not None:
+        expected = facts._replace(providers=tuple(specified))
     session_options = request.settings.get("session_options", NOTHING)
     permitted.attributes, permitted.without_effect["session_options"] = attributes(
-        SESSION_ATTRIBUTES, request.attributes, facts, session_options
+        SESSION_ATTRIBUTES, request.attributes, expected, session_options
     )
     for keyword, values in request.settings.items():
         if values:  # an empty mapping needs nothing

@@ -7,13 +7,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from onnxruntime import ExecutionMode
 from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.conditions import Circumstances, only_warns
 from onnxruntime.backend.allowlist.rules import NOTHING, Need
 from onnxruntime.backend.allowlist.value_kinds import is_on
-from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CPU, GPU, NPU, ON_CUDA_DEVICE
+from onnxruntime.backend.provider_names import (
+    CAPTURE_SWITCHES,
+    CPU,
+    GPU,
+    NPU,
+    OF_OPENVINO,
+    ON_CUDA_DEVICE,
+)
 
 # Threads.
 
@@ -133,3 +141,19 @@ NO_GRAPHS = Need(
     lambda facts, text: text == "cpu:0" or not _captures(facts),
     without="a replay uses memory that the arena has released",
 )
+
+# OpenVINO.
+
+
+def folds_text(is_folded: Callable[[str], bool], value: str) -> Need:
+    """Return the need of a setting with which ORT does not fold constant text if it has a value."""
+
+    def is_met(facts: Circumstances, text: str) -> bool:
+        plugins = [ep for ep in OF_OPENVINO if facts.kinds.get(ep) == "plugin"]
+        return is_folded(text) or not facts.has(*plugins)
+
+    return Need(
+        f"a session without OpenVINO's plugin EP for {value}",
+        is_met,
+        without="the EP gets operators on constant text, and terminates the process",
+    )

@@ -24,6 +24,7 @@ from onnxruntime.backend.allowlist.needs import (
     OWN_POOLS,
     PARALLEL,
     X86_64,
+    folds_text,
     may_spin,
 )
 from onnxruntime.backend.allowlist.optimizers import LISTED, OPTIMIZERS
@@ -64,6 +65,7 @@ _OVERRIDES_APPLIED = Need(
     lambda facts, text: not facts.sizes or _OVERRIDES_PASS not in text.split(";"),
     without="ORT ignores the overrides",
 )
+_FOLDS_TEXT = folds_text(lambda text: "ConstantFolding" not in text.split(";"), "ConstantFolding")
 
 
 def _enabled(*optimizers: str) -> Need:
@@ -88,13 +90,13 @@ SESSION_CONFIG: dict[str, Rule] = {
         "1073741824",
         f"Maximum size of a folded constant. With free_dimension_overrides, the backend sets {MOST_FOLDED} by default.",
         since=(1, 27),
-        needs=(_CAPS_SIZES,),
+        needs=(_CAPS_SIZES, folds_text(lambda text: text == "1073741824", "a lower value")),
     ),
     _DISABLED: Rule(
         Names(lambda: OPTIMIZERS, f"names from these lists, joined by ';'. {LISTED}", empty=True),
         "",
         "Disables these graph optimizers. ORT itself silently ignores unknown names.",
-        needs=(_KNOWN_OPTIMIZERS, _OVERRIDES_APPLIED),
+        needs=(_KNOWN_OPTIMIZERS, _OVERRIDES_APPLIED, _FOLDS_TEXT),
     ),
     # ORT's third value, 'save', is for saving a model.
     _MINIMAL: Rule(Choice("", "apply"), "", "Restricts optimization to the passes of a minimal build."),

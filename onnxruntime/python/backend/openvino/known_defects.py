@@ -214,8 +214,9 @@ def _if(node: NodeProto, graph: _Graph) -> str:
 
 def _clip(node: NodeProto, graph: _Graph) -> str:
     is_constant = graph.from_shapes.issuperset(node.input[1:2])
+    is_direct = node.input[0] in graph.inputs  # after a Cast or ReduceSum, the EP is right
     has_maximum = len(node.input) > 2 and node.input[2]
-    if has_maximum or not is_constant or graph.types.get(node.input[0]) != "INT64":
+    if has_maximum or not is_constant or not is_direct or graph.types.get(node.input[0]) != "INT64":
         return ""
     return f"is of int64, and has no maximum. {OPENVINO} returns 0 for positive values. Add a maximum"
 

@@ -9,15 +9,18 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import NoReturn
 
+from google.protobuf.message import DecodeError
+from onnx import ModelProto
+
 from onnxruntime import InferenceSession
-from onnxruntime.backend.openvino import model_outline, parallel_models, unsafe_models
-from onnxruntime.backend.openvino.model_graph import Graph, Parts
+from onnxruntime.backend.errors import ORT_ERRORS
+from onnxruntime.backend.openvino import model_outline
 from onnxruntime.backend.provider_names import OPENVINO
-from onnxruntime.backend.session import failures, state
+from onnxruntime.backend.session import state
 
 
 def cannot_renew(_: InferenceSession) -> NoReturn:
@@ -34,12 +37,10 @@ class Origin:
         self,
         model: str | bytes,
         create: Callable,
-        sizes: Mapping[str, int] | None = None,
     ) -> None:
-        """Initialize it with a model, a function that creates a session, and the sizes of free dimensions by name."""
+        """Initialize it with a model, and a function that creates a session."""
         self._model = model
         self._create = create
-        self._sizes = sizes
         self._files = _files_of(model)
         self.created: object = None  # the inner session that the backend created last
 
@@ -59,38 +60,22 @@ class Origin:
             # Python calls no signal handler between these two steps, because an interrupt would prevent replacements.
             self.created = fresh._providers
             session_attributes.update(attributes)  # one operation of the dict: other threads read the session
-        except Exception as error:
+        except (*ORT_ERRORS, RuntimeError, ValueError) as error:  # and no error of a signal handler
             problem = f"A run failed inside {OPENVINO}, and the session could not be replaced: {error}"
             raise RuntimeError(f"{problem}. Prepare the model again") from error
 
-    def parallel_runs(self, session: InferenceSession) -> tuple[int, str]:
-        """Return how many runs of a session of the model can be parallel, and why only one can be, otherwise ``""``."""
-        if not parallel_models.is_known(session):
-            return 1, "the operators are not examined for this release or device of the EP"
-        try:
-            graph = self.graph()
-        except Exception:  # such as a model in ORT's own format
-            return 1, "the model is not in ONNX's format, or its files have changed"
-        if not parallel_models.only_shapes_decide(graph):
-            return 1, "in this model, not only the shapes of the inputs decide whether a run fails"
-        concat = unsafe_models.joined(graph, Parts(graph, session))
-        if concat:
-            return 1, f"parallel runs would share memory of inputs of the Concat with the output '{concat}'"
-        most = parallel_models.most_parallel(session, graph)
-        if most == 1:
-            advice = failures.advice_on_shapes(session) or "Give the model fixed shapes"
-            return 1, f"parallel runs with different shapes can terminate the process. {advice}"
-        return most, ""
+    def outline(self) -> ModelProto:
+        """Return the model without its weights, an empty one if it cannot be read, such as one in ORT's own format."""
+        with suppress(DecodeError, IndexError, OSError, ValueError), _content_of(self._model) as content:
+            return model_outline.outline(content)
+        return ModelProto()
 
-    def graph(self) -> Graph:
-        """Return the graph of the model."""
-        with _content_of(self._model) as content:
-            model = model_outline.outline(content)
-        self._check_files()
-        return Graph(model, self._sizes)
+    def has_changed(self) -> bool:
+        """Return whether a file of the model has changed."""
+        return _files_of(self._model) != self._files
 
     def _check_files(self) -> None:
-        if _files_of(self._model) != self._files:
+        if self.has_changed():
             raise RuntimeError("the model's file or its external data has changed")
 
 

@@ -2,15 +2,17 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Decides which runs of an OpenVINO session may be parallel, and when its inner session is replaced.
+"""Runs an OpenVINO session in an inner session without failed runs: one run after another, on memory of the session.
 
-After a run failed inside the OpenVINO EP, the inner session returns wrong values, and fails right runs (built-in
-1.24.1, plugin 1.8.1). A run in parallel to a failing run can also terminate the process. Therefore, a failed run makes
-the next run replace the inner session, and a run is alone unless it cannot fail. In some models, only the shapes of the
-inputs decide whether a run fails. A run of such a model cannot fail if a run with the same shapes has succeeded. If it
-fails nevertheless, it runs again alone, as do all runs in parallel to it, and all later runs.
+**Memory.** If a shape is free, OpenVINO reads an input from the memory of the caller (``SyncInferRequest`` in
+``infer_request.cpp``). If an output is equal to the input, OpenVINO may not copy it. Then one of the two buffers of the
+output is the memory of the input, and later runs write into it. So each run gets copies of its inputs, at addresses
+that belong to the inner session (:mod:`.input_memory`). If the graph has several parts, the buffers can also be memory
+of ORT's arena, with which outputs share it: they are copied, too. The first run of an inner session is computed twice,
+so that both buffers have memory. Otherwise, a smaller second run returns memory that was not written.
 
-The number of parallel runs can be limited (:mod:`.parallel_models`). A run that would exceed it is alone.
+**Failures.** After a run failed inside the EP, the inner session returns wrong values, and fails right runs. So the
+next run replaces it. A run in parallel to a failing run can terminate the process. So no runs are parallel.
 """
 
 from __future__ import annotations
@@ -18,48 +20,56 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from threading import get_ident
+from contextlib import suppress
+from weakref import ref
 
-import numpy as np
-
-from onnxruntime import RunOptions
+from onnxruntime import InferenceSession, RunOptions
+from onnxruntime.backend.errors import ORT_ERRORS, refuse
 from onnxruntime.backend.locks import SessionLock
+from onnxruntime.backend.openvino.input_memory import InputMemory
+from onnxruntime.backend.runs import tensors
 
-# Errors that ORT and its Python API raise outside of the EP: before the first node runs
-# (``InferenceSession::ValidateInputsOutputs``), or between two nodes (``ExecuteThePlan``).
+# Errors that ORT raises outside of the EP: before the first node runs (``InferenceSession::ValidateInputsOutputs``), or
+# between two nodes (``ExecuteThePlan``).
 _OUTSIDE_EP = (
-    r"Required inputs \(|\[ONNXRuntimeError\] : (?:2 : INVALID_ARGUMENT : "
+    r"\[ONNXRuntimeError\] : (?:2 : INVALID_ARGUMENT : "
     r"(?:Got invalid dimensions for input|Invalid rank for input|Unexpected input data type|Invalid input name)"
     r"|1 : FAIL : Exiting due to terminate flag being set to true)"
 )
+SHRINKAGE = "memory.enable_memory_arena_shrinkage"
+RELEASES_MEMORY = (
+    "ORT gives OpenVINO several parts of this graph, which write into memory of earlier runs. It must not be released. "
+    "Leave the setting out, or specify CPUExecutionProvider"
+)
 _Feeds = dict[str, object]
-_MUST_BE_ALONE = object()
-_MOST_COMBINATIONS = 1024  # of input shapes. Each takes a hundred bytes for each input
 
 
 class RunOrder:
-    """The order of the runs of one OpenVINO session.
-
-    Parallel runs only read the attributes of this object, except for a run that fails. A run that is alone changes
-    them.
-    """
+    """The runs of one OpenVINO session."""
 
     def __init__(
         self,
-        session: Callable,
+        session: ref[InferenceSession],
         renew: Callable,
-        parallel_runs: Callable,
+        why: str,
+        copies: bool = True,
     ) -> None:
-        """Initialize it with functions that return the session, replace its inner session, and check the model."""
-        self._session = session
-        self.renew = renew
-        #: Returns how many runs of a session can be parallel, and why only one can be, otherwise ``""``.
-        self.parallel_runs = parallel_runs
-        self._lock = SessionLock(side_by_side=True)
-        self._only: int | None = None  # the thread of all runs; 0 after the first run of another thread
-        self._parallel: set[tuple] | None = None  # the combinations of shapes of runs that may be parallel
-        self._most = 1  # runs that may be parallel, sys.maxsize if their number is not limited
-        self._failed: dict[object, object] = {}  # for each failed run, the ``_providers`` of its inner session
+        """Initialize it with a function that replaces the inner session, and the reason why the runs have an order.
+
+        :param copies: whether outputs are copied, because the inner session can have their memory.
+        """
+        self.why = why
+        #: The inner session whose runs need no order.
+        self.not_for: object = None
+        self.session = session
+        self._renew = renew
+        self.copies = copies
+        self._lock = SessionLock(side_by_side=False)
+        # Each is an attribute ``_providers``, of which each inner session has another.
+        self._failed: object = None
+        self._begun: object = None
+        self._computed_twice: object = None
+        self._inputs = InputMemory()
 
     def run(
         self,
@@ -68,105 +78,54 @@ class RunOrder:
         feeds: _Feeds,
         options: RunOptions,
     ) -> list:
-        """Return the outputs of ``compute`` in an inner session without failed runs. ``waiting`` can end the wait."""
-        outputs = _MUST_BE_ALONE
-        if self._parallel or self._only == get_ident():
-            outputs = self._lock.run_unnested(waiting, self._run_beside, compute, feeds, options)
-        if outputs is _MUST_BE_ALONE:
-            outputs = self._lock.run_alone(waiting, self._run_alone, compute, feeds, options)
-        return outputs
+        """Return the outputs of ``compute``. ``waiting`` can end the wait for other runs."""
+        return self._lock.run_alone(waiting, self._run, compute, feeds, options)
 
-    def _run_beside(
-        self,
-        compute: Callable,
-        feeds: _Feeds,
-        options: RunOptions,
-    ) -> object:
-        """Return the outputs of a parallel run, ``_MUST_BE_ALONE`` if it must run again alone."""
-        inner = self._session()._providers
-        if self._failed and self._has_failed(inner):
-            return _MUST_BE_ALONE
-        is_only = self._only == get_ident()
-        if not is_only:
-            parallel = self._parallel
-            # No run with these shapes has succeeded, or a run that may be parallel has failed.
-            if not parallel or _shapes(feeds) not in parallel:
-                return _MUST_BE_ALONE
-            is_limited = self._most != sys.maxsize
-            if is_limited and self._lock.calls() > self._most:
-                return _MUST_BE_ALONE
-
-        try:
-            outputs = self._compute(inner, compute, feeds, options)
-        except Exception as error:
-            if is_only or _is_outside_ep(error):
-                raise
-            self._parallel = None
-            return _MUST_BE_ALONE
-        if self._failed and self._has_failed(inner):
-            return _MUST_BE_ALONE
-        return outputs
-
-    def _run_alone(
+    def _run(
         self,
         compute: Callable,
         feeds: _Feeds,
         options: RunOptions,
     ) -> list:
-        session = self._session()
-        if self._only is None:
-            self._only = get_ident()
-        elif self._only not in (0, get_ident()):
-            self._most, _ = self.parallel_runs(session)
-            self._parallel = set() if self._most > 1 else None
-            self._only = 0
+        if self.copies and _shrinks(options):
+            refuse(RELEASES_MEMORY, "run_config", "", SHRINKAGE)
+        session = self.session()
+        if self._failed is session._providers:
+            self._renew(session)
+        inner = session._providers
+        if self._begun is not inner:
+            self._inputs = InputMemory()
+            self._begun = inner
+        own = {}
+        for name, value in feeds.items():
+            own[name] = self._inputs.copy(name, value)
 
-        if self._has_failed(session._providers):
-            self.renew(session)
-            self._failed.clear()
-        outputs = self._compute(session._providers, compute, feeds, options)
-
-        shapes = _shapes(feeds)
-        if self._parallel is not None and shapes is not None:
-            if len(self._parallel) >= _MOST_COMBINATIONS:
-                self._parallel.clear()
-            self._parallel.add(shapes)
-        return outputs
-
-    def _compute(
-        self,
-        inner: object,
-        compute: Callable,
-        feeds: _Feeds,
-        options: RunOptions,
-    ) -> list:
-        """Return the outputs. Record a failed run before any other step, which an interrupt could end."""
-        run = object()
+        before = sys.exception()  # the caller can handle an error of another run
         try:
-            return compute(feeds, options)
+            if self._computed_twice is not inner:
+                compute(own, options)
+                self._computed_twice = inner
+            outputs = compute(own, options)
         except BaseException as error:
-            self._failed[run] = inner
-            if _is_outside_ep(error):
-                del self._failed[run]
+            self._failed = inner  # first: an interrupt can end the next step
+            if not _is_of_ep(error, before):
+                self._failed = None
             raise
-
-    def _has_failed(self, inner: object) -> bool:
-        return any(failed is inner for failed in list(self._failed.values()))
-
-
-def _shapes(feeds: _Feeds) -> tuple | None:
-    """Return the names and shapes of the inputs, ``None`` if a value is not an array."""
-    shapes: list[object] = []
-    for name, value in feeds.items():
-        if type(value) is not np.ndarray:
-            return None
-        shapes += name, value.shape
-    return tuple(shapes)
+        if self.copies:
+            outputs = list(map(tensors.owned, outputs))
+        return outputs
 
 
-def _is_outside_ep(error: BaseException) -> bool:
-    if isinstance(error, Exception):
-        return bool(re.match(_OUTSIDE_EP, str(error)))
-    # Ctrl-C before or after the run. Python calls no signal handler between an error and its ``except`` clause, so that
-    # Ctrl-C after a failed run has the error of the run as its context.
-    return error.__context__ is None
+def _shrinks(options: RunOptions) -> bool:
+    with suppress(RuntimeError):  # no such entry
+        return options.get_run_config_entry(SHRINKAGE) != ""
+    return False
+
+
+def _is_of_ep(error: BaseException | None, before: BaseException | None) -> bool:
+    """Return whether an error is one of the EP, or was raised while Python handled one, as by a signal handler."""
+    while error is not None and error is not before:
+        if isinstance(error, ORT_ERRORS):
+            return re.match(_OUTSIDE_EP, str(error)) is None
+        error = error.__context__
+    return False

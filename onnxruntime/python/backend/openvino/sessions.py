@@ -14,15 +14,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
 
+from onnx import ModelProto
+
 from onnxruntime import InferenceSession, IOBinding, SessionOptions
 from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
-from onnxruntime.backend.errors import reject, warn
-from onnxruntime.backend.openvino import parallel_models, unsafe_models
-from onnxruntime.backend.openvino.model_graph import Parts
+from onnxruntime.backend.errors import refuse, reject, warn
+from onnxruntime.backend.openvino import fixed_shapes, known_defects
 from onnxruntime.backend.openvino.replacement import Origin, cannot_renew
-from onnxruntime.backend.openvino.run_order import RunOrder
-from onnxruntime.backend.openvino.structures import FORMS
+from onnxruntime.backend.openvino.run_order import RELEASES_MEMORY, SHRINKAGE, RunOrder
 from onnxruntime.backend.provider_names import OF_OPENVINO, OPENVINO
 from onnxruntime.backend.session import parts, state
 
@@ -32,7 +32,7 @@ _PART = "openvino"
 def create(
     create_session: Callable[[], InferenceSession], model: str | bytes, options: SessionOptions, permit: Permit
 ) -> InferenceSession:
-    """Create a session whose inner session can be replaced, if the EP is right for the model."""
+    """Create a session whose inner session can be replaced, if the EP has no known defect with the model."""
     if RECORD_ASSIGNMENT not in permit.session_config:
         if parts.config_entry(options, RECORD_ASSIGNMENT) != "1":  # ORT would log a warning
             options.add_session_config_entry(RECORD_ASSIGNMENT, "1")
@@ -41,24 +41,44 @@ def create(
         reject(problem, "session_config", "", RECORD_ASSIGNMENT)
     if permit.kinds.get(OPENVINO) == "built-in":
         _keep_loaded()
-    origin = Origin(model, create_session, permit.sizes)  # before ORT reads the files
-    session, problem = _create_checked(create_session, origin, permit)
+    origin = Origin(model, create_session)  # before ORT reads the files
+    outline = origin.outline()
+    problem = known_defects.that_ends_the_process(outline)
+    if not problem:
+        session = create_session()
+        problem = known_defects.that_is_wrong(outline, session)
     if problem:
-        problem = f"would return wrong results for this model: {problem}, or use CPUExecutionProvider"
         if permit.explicit:
-            raise RuntimeError(f"{OPENVINO} {problem}")
-        warning = f"{OPENVINO} is left out, because it {problem}"
+            raise RuntimeError(problem)
+        warning = f"{OPENVINO} is left out: {problem}"
         warn(warning)
         permit.warnings += (warning,)
         del permit.providers[OPENVINO]
         return create_session()
+    if origin.has_changed():  # ORT may have read another model
+        outline = ModelProto()
     origin.created = session._providers
-    reference = weakref.ref(session)
-    order = RunOrder(reference, origin.renew, origin.parallel_runs)
+    order = _order_of_new(session, origin, fixed_shapes.why_serial(outline, session))
+    if order.copies:
+        if permit.attributes.get("enable_cpu_mem_arena") is False:
+            refuse(RELEASES_MEMORY, "enable_cpu_mem_arena")
+        if SHRINKAGE in permit.run_config:
+            refuse(RELEASES_MEMORY, "run_config", "", SHRINKAGE)
     state.of(session).keep(_PART, lambda: order)
     # A binding before ORT 1.31 does not keep the inner session, which a replacement releases.
-    session.io_binding = partial(_io_binding, reference)
+    session.io_binding = partial(_io_binding, order.session)
     return session
+
+
+def _order_of_new(session: InferenceSession, origin: Origin, why: str) -> RunOrder:
+    # An output that is an input has its memory.
+    inputs = {node.name for node in session.get_inputs()}
+    outputs = {node.name for node in session.get_outputs()}
+    is_apart = fixed_shapes.is_whole(session) and inputs.isdisjoint(outputs)
+    order = RunOrder(weakref.ref(session), origin.renew, why, copies=not is_apart)
+    if not why:
+        order.not_for = session._providers
+    return order
 
 
 @cache
@@ -74,48 +94,24 @@ def _keep_loaded() -> SessionOptions:
     return options
 
 
-def _create_checked(
-    create_session: Callable[[], InferenceSession], origin: Origin, permit: Permit
-) -> tuple[InferenceSession | None, str]:
-    """Create a session, and return it with the reason why the EP is not right for the model, ``""`` if it is right."""
-    names = OF_OPENVINO.intersection(permit.providers)
-    kind = permit.kinds[min(names)]
-    form = FORMS[kind]
-    try:
-        graph = origin.graph()
-        problem = unsafe_models.problem(unsafe_models.OF_MODELS, form, True, graph)
-    except Exception:
-        session = create_session()  # ORT's error is better if the model is not valid
-        return session, f"the backend cannot check a model that is not in ONNX format ({form}). Pass one that is"
-    if problem:
-        return None, problem
-    session = create_session()
-    compiled = Parts(graph, session)
-    if compiled.are_none:
-        return session, ""
-    is_known = parallel_models.is_known(session)
-    return session, unsafe_models.problem(unsafe_models.OF_PARTS, form, is_known, graph, compiled)
-
-
-def order_of(session: InferenceSession) -> RunOrder:
-    """Return the order of the runs of a session. A session of the caller is not replaced."""
+def order_of(session: InferenceSession) -> RunOrder | None:
+    """Return the order of the runs of a session, ``None`` if they need none."""
 
     def make() -> RunOrder:
-        return RunOrder(weakref.ref(session), cannot_renew, _of_the_caller)
+        return RunOrder(weakref.ref(session), cannot_renew, "the application created the session")
 
-    return state.of(session).keep(_PART, make)
+    order = state.of(session).keep(_PART, make)
+    return None if order.not_for is session._providers else order
 
 
 def why_serial(session: InferenceSession) -> str:
     """Return why no runs of a session are parallel, ``""`` if runs may be. Always ``""`` on other EPs."""
     if OF_OPENVINO.isdisjoint(session.get_providers()):
         return ""
-    _, why = order_of(session).parallel_runs(session)
-    return why
-
-
-def _of_the_caller(_: InferenceSession) -> tuple[int, str]:
-    return 1, "the application created the session"
+    order = order_of(session)
+    if order is None:
+        return ""
+    return order.why or "the application changed the session"
 
 
 def _io_binding(session: weakref.ref[InferenceSession]) -> IOBinding:

@@ -133,11 +133,16 @@ def to_array(value: OrtValue) -> ndarray | None:
         return numpy_helper.to_array(packed)
     array = np.empty(value.shape(), dtype)
     if device == "cpu":
-        ctypes.memmove(array.ctypes.data, value.data_ptr(), array.nbytes)
+        copy_bytes(value, array)
     else:
         shared = OrtValue.ortvalue_from_numpy(array)
         copy_tensors([value], [shared])
     return array
+
+
+def copy_bytes(value: OrtValue, array: ndarray) -> None:
+    """Copy a tensor on the CPU to the start of an array's memory."""
+    ctypes.memmove(array.ctypes.data, value.data_ptr(), value.tensor_size_in_bytes())
 
 
 def describe(value: object) -> str:
