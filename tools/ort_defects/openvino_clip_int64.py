@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """OpenVINO's Clip returns 0 for positive values of int64 if it has no maximum.
 
-onnxruntime-openvino 1.24.1.
+onnxruntime-openvino 1.24.1. If the input of Clip is not that of the model, some models are right.
 
 In this backend: prepare refuses such a model on OpenVINO, see openvino/known_defects.py.
 """
