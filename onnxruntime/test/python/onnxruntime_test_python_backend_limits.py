@@ -176,6 +176,7 @@ class MomentTest(unittest.TestCase):
         with mock.patch.object(limits, "_keep_deadline", recorded):
             at_every_moment(interrupt, self.run_limited, check)
         self.assertGreater(len(runs), 10)
+        wait_for_release(lambda: all(run() is None for run in runs))
         self.assertEqual([run() for run in runs if run() is not None], [])
         self.assertEqual(self.rep.run([X], timeout=60, cancellation=self.cancellation)[0].tolist(), X.tolist())
 
