@@ -71,7 +71,7 @@ class InputMemoryTest(unittest.TestCase):
         memory = InputMemory()
         for size in range(1, 2000):
             memory.copy("x", np.ones(size, np.int8))
-        kept = [*memory._outgrown, *memory._current.values()]
+        kept = [*memory._outgrown, memory._current["x"].base]
         self.assertLessEqual(sum(array.nbytes for array in kept), 4 * size)
 
 
@@ -101,6 +101,8 @@ class OpenVinoTest(unittest.TestCase):
                     for got, expected in zip(outputs, cpu.run([given]), strict=True):
                         same_array(got, expected)
                 kept += [(array, array.copy()) for array in (given, *outputs)]
+                if run == 0:  # the second run is smaller than the first
+                    continue
                 # numpy gives a new array the memory of one that ended.
                 ended = given.copy()
                 rep.run([ended])

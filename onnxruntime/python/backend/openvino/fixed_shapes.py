@@ -19,9 +19,9 @@ from onnxruntime import InferenceSession
 from onnxruntime.backend.provider_names import OF_OPENVINO, OPENVINO
 from onnxruntime.backend.session import failures, parts, presence
 
-# The examined releases of ORT with a built-in EP, and of the plugin EP. Both on the CPU only.
-_BUILT_IN = {"1.24.1"}
-_PLUGIN = {"1.8.1"}
+# The examined release of ORT with a built-in EP, and of the plugin EP. Both on the CPU only.
+_BUILT_IN = "1.24.1"
+_PLUGIN = "1.8.1"
 _ONNX = ("", "ai.onnx")  # the names of its domain
 # Operators of which the values of all inputs, or of the inputs after the first, decide the shapes of the outputs.
 _ALL = """
@@ -101,11 +101,11 @@ def _is_examined(session: InferenceSession) -> bool:
         if device.ep_name in OF_OPENVINO:
             is_plugin = True
             version, _, _ = device.ep_metadata.get("version", "").partition("+")
-            if version not in _PLUGIN or device.device.type.name != "CPU":
+            if version != _PLUGIN or device.device.type.name != "CPU":
                 return False
     if is_plugin:
         return True
     options = session.get_session_options()
     device_type = parts.config_entry(options, f"ep.{OPENVINO.lower()}.device_type") or "CPU"
     is_cpu = re.fullmatch("((AUTO|HETERO|MULTI):)?CPU(,CPU)*", device_type)
-    return onnxruntime.__version__ in _BUILT_IN and is_cpu is not None
+    return onnxruntime.__version__ == _BUILT_IN and is_cpu is not None

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from onnx import TensorProto
@@ -17,7 +16,7 @@ from onnxruntime.backend.runs import tensors
 
 _NUMBERS = "biuf"  # the kinds of their dtypes
 _BYTES = np.dtype(np.uint8)
-_NO_MEMORY = np.empty(0, _BYTES)
+_NOTHING = np.empty(0, _BYTES)[:]
 
 
 class InputMemory:
@@ -28,7 +27,7 @@ class InputMemory:
     """
 
     def __init__(self) -> None:
-        self._current: dict[str, np.ndarray] = {}  # by input
+        self._current: dict[str, np.ndarray] = {}  # by input, each in its memory
         self._outgrown: list[np.ndarray] = []  # the EP can write into it
 
     def copy(self, name: str, value: object) -> object:
@@ -45,29 +44,30 @@ class InputMemory:
         dtype = tensors.dtype_of(element)
         if dtype.itemsize == 1:
             dtype = _BYTES  # ORT reads packed elements from the start of the array
-        own = self._array(name, value.shape(), dtype)
+        own = self._array(name, tuple(value.shape()), dtype)
         tensors.copy_bytes(value, own)
         return OrtValue.ortvalue_from_numpy_with_onnx_type(own, element)
 
     def _array(
         self,
         name: str,
-        shape: Sequence[int],
+        shape: tuple[int, ...],
         dtype: np.dtype,
     ) -> np.ndarray:
+        own = self._current.get(name, _NOTHING)
+        if own.shape == shape and own.dtype == dtype:
+            return own
         size = dtype.itemsize * math.prod(shape)
-        memory = self._current.get(name, _NO_MEMORY)
+        memory = own.base
         if memory.size < size:
             self._outgrown.append(memory)
             size = max(size, 2 * memory.size)
             memory = np.empty(size, _BYTES)
-            self._current[name] = memory
-        return np.ndarray(shape, dtype, memory)
+        own = self._current[name] = np.ndarray(shape, dtype, memory)
+        return own
 
 
 def _has_numbers(value: object) -> bool:
     if not isinstance(value, OrtValue) or not value.is_tensor():
         return False
-    if value.device_name() != "cpu":
-        return False
-    return value.element_type() != TensorProto.STRING
+    return value.device_name() == "cpu" and value.element_type() != TensorProto.STRING

@@ -96,9 +96,7 @@ class RunOrder:
         if self._begun is not inner:
             self._inputs = InputMemory()
             self._begun = inner
-        own = {}
-        for name, value in feeds.items():
-            own[name] = self._inputs.copy(name, value)
+        own = {name: self._inputs.copy(name, value) for name, value in feeds.items()}
 
         before = sys.exception()  # the caller can handle an error of another run
         try:
@@ -111,15 +109,13 @@ class RunOrder:
             if not _is_of_ep(error, before):
                 self._failed = None
             raise
-        if self.copies:
-            outputs = list(map(tensors.owned, outputs))
-        return outputs
+        return list(map(tensors.owned, outputs)) if self.copies else outputs
 
 
-def _shrinks(options: RunOptions) -> bool:
+def _shrinks(options: RunOptions) -> str:
     with suppress(RuntimeError):  # no such entry
-        return options.get_run_config_entry(SHRINKAGE) != ""
-    return False
+        return options.get_run_config_entry(SHRINKAGE)
+    return ""
 
 
 def _is_of_ep(error: BaseException | None, before: BaseException | None) -> bool:

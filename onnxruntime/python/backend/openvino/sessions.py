@@ -73,8 +73,7 @@ def create(
 def _order_of_new(session: InferenceSession, origin: Origin, why: str) -> RunOrder:
     # An output that is an input has its memory.
     inputs = {node.name for node in session.get_inputs()}
-    outputs = {node.name for node in session.get_outputs()}
-    is_apart = fixed_shapes.is_whole(session) and inputs.isdisjoint(outputs)
+    is_apart = fixed_shapes.is_whole(session) and inputs.isdisjoint(node.name for node in session.get_outputs())
     order = RunOrder(weakref.ref(session), origin.renew, why, copies=not is_apart)
     if not why:
         order.not_for = session._providers
