@@ -49,13 +49,13 @@ def why_serial(model: ModelProto, session: InferenceSession) -> str:
     assigned = session.get_provider_graph_assignment_info()
     if OF_OPENVINO.isdisjoint(part.ep_name for part in assigned):
         return ""
+    advice = failures.advice_on_shapes(session)
+    if advice:
+        return f"with free dimensions, a run uses memory of earlier runs. {advice}"
     if not is_whole(session):
         return "the EP does not have the whole graph"
     if not model.graph.node:
         return "the model is not in ONNX's format, or its files have changed"
-    advice = failures.advice_on_shapes(session)
-    if advice:
-        return f"with free dimensions, a run uses memory of earlier runs. {advice}"
     if not are_fixed(model):
         return "in this model, not only the shapes of the inputs decide the shapes of other values"
     return ""
