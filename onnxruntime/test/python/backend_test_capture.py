@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import threading
+import unittest
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,9 +20,15 @@ from onnx import ModelProto, helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession
+from onnxruntime.backend import optional_parts
 from onnxruntime.backend.capture import graphs, sessions
 
 _OPERATORS = ("Sigmoid", "Relu", "Tanh", "Neg", "Abs")
+
+
+def needs(part: str) -> Callable:
+    """Return a decorator that skips a test if this build does not contain an optional part."""
+    return unittest.skipIf(optional_parts.absence_of_part(part), f"this build does not contain {part}")
 
 
 def chain(nodes: int = 6, shape: tuple = ("N", 4)) -> ModelProto:

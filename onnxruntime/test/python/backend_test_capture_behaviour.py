@@ -14,9 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-import unittest
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -29,6 +27,7 @@ from backend_test_capture import (
     captured_ids,
     chain,
     in_threads,
+    needs,
     shapes_on_the_cpu,
     two_inputs,
 )
@@ -38,16 +37,11 @@ from onnx import numpy_helper
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import OrtValue
-from onnxruntime.backend import locks, optional_parts
+from onnxruntime.backend import locks
 from onnxruntime.backend.capture import graph_keys, graphs
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 from onnxruntime.backend.runs.run_options import RunSettings
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
-
-
-def needs(part: str) -> Callable:
-    """Return a decorator that skips a test if this build does not contain an optional part."""
-    return unittest.skipIf(optional_parts.absence_of_part(part), f"this build does not contain {part}")
 
 
 class CaptureBehaviour(Checks):
