@@ -237,11 +237,15 @@ class DeadlineTest(unittest.TestCase):
 
     def end_thread(self) -> None:
         """Send an exception to the thread that keeps deadlines. It ends at the next step of Python."""
-        for thread, frame in sys._current_frames().items():
-            if frame.f_code is limits._keep_deadlines.__code__:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(SystemExit))
-                return
-        self.fail("no such thread")
+        code, found = limits._keep_deadlines.__code__, []
+
+        def find() -> bool:  # it can be starting, or in a function
+            frames = sys._current_frames().items()
+            found.extend(thread for thread, frame in frames if frame.f_code is code)
+            return bool(found)
+
+        self.wait_for(find)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(found[0]), ctypes.py_object(SystemExit))
 
     def test_an_error_in_the_thread(self) -> None:
         calls = []
