@@ -120,8 +120,7 @@ class OnnxRuntimeBackend(Backend):
             ORT lacks one of its operators. Not if ``allowReleasedOpsetsOnly`` is false: see :meth:`is_opset_supported`.
         """
         values = (provider_options, session_config, run_config, session_options, free_dimension_overrides)
-        keywords = dict(zip(KEYWORDS, values, strict=True))
-        keywords = _taken(keywords, KEYWORDS)
+        keywords = _taken(dict(zip(KEYWORDS, values, strict=True)), KEYWORDS)
         if isinstance(model, InferenceSession):
             applied = state.of(model).take_applied()
             if applied is not None:
@@ -135,7 +134,7 @@ class OnnxRuntimeBackend(Backend):
 
     @classmethod
     @without_frames
-    def run_model(
+    def run_model(  # type: ignore[override]  # a list, as from the stock backend
         cls,
         model,
         inputs,
@@ -155,7 +154,7 @@ class OnnxRuntimeBackend(Backend):
         limits_of_run = _taken(kwargs, LIMITS)
         for keyword in limits_of_run:
             look_up.check_part_of(keyword)
-            optional_parts.for_keyword(keyword).check(**limits_of_run)
+            optional_parts.require(keyword, keyword).check(**limits_of_run)
         keywords = _taken(kwargs, KEYWORDS)
         narrowing = request.of_environment().narrowing
         facts = Circumstances.expected((), narrowing=narrowing)
@@ -184,7 +183,7 @@ class OnnxRuntimeBackend(Backend):
         raise NotImplementedError("Running single nodes is not implemented. Run a model that contains the node")
 
 
-def _taken(arguments: dict[str, object], names: Iterable[str]) -> dict[str, object]:
+def _taken(arguments: dict, names: Iterable[str]) -> dict:
     """Take these keyword arguments, and return those that are not ``None``: a subclass may not accept the others."""
     specified = {}
     for name in names:
@@ -211,7 +210,9 @@ def _prepare_proto(
             raise  # its text contains names of the caller, which could read like ORT's error
         except Exception as error:
             # As the stock backend, which skips models of domains that are not ONNX's.
-            reason = backend.allowReleasedOpsetsOnly and failures.missing_operator(error)
+            if not backend.allowReleasedOpsetsOnly:
+                raise
+            reason = failures.missing_operator(error)
             if not reason:
                 raise
     from unittest import SkipTest  # long to import, and rarely needed  # noqa: PLC0415
@@ -317,9 +318,9 @@ def _prepare_open(
     unknown_arguments.warn_or_reject(attributes, ())
     if isinstance(model, OnnxRuntimeBackendRep):
         # It has the environment's entries already, and its caller's own entries win over them.
-        rep, from_environment = model, ()
+        rep, from_environment = model, []
     else:
-        rep, from_environment = OnnxRuntimeBackendRep(model), ("run_config",)
+        rep, from_environment = OnnxRuntimeBackendRep(model), ["run_config"]
     requested = request.of_call(keywords, environment=from_environment)
 
     # An empty mapping specifies nothing, except for provider_options: it specifies that the session has no EP.

@@ -254,7 +254,7 @@ class OnnxRuntimeBackendRep(BackendRep):
             rep._applied = self._applied.with_run_config(settings.entries, without_effect)
         return rep
 
-    def run(
+    def run(  # type: ignore[override]  # a list, as from the stock backend
         self,
         inputs,
         *surplus,

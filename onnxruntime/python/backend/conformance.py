@@ -45,8 +45,9 @@ def pytest_configure(config) -> None:
         prepare(rep, *arguments, **keywords)
         _models.append(_described(rep))
 
-    OnnxRuntimeBackendRep.__init__ = prepare_and_record
-    is_supported = OnnxRuntimeBackend.is_opset_supported.__func__
+    # mypy permits no replacement of a method.
+    OnnxRuntimeBackendRep.__init__ = prepare_and_record  # type: ignore[method-assign, assignment]
+    is_supported = vars(OnnxRuntimeBackend)["is_opset_supported"].__func__
 
     def record_and_check(cls, model) -> tuple[bool, str]:
         # prepare calls this method first. So the record also contains the operators of a model that ORT rejects.
@@ -54,12 +55,12 @@ def pytest_configure(config) -> None:
             _operators.update(map(_operator, model.graph.node))
         return is_supported(cls, model)
 
-    OnnxRuntimeBackend.is_opset_supported = classmethod(record_and_check)
+    OnnxRuntimeBackend.is_opset_supported = classmethod(record_and_check)  # type: ignore[method-assign, assignment]
     # pytest leaves out the frames of these modules, which are between the backend's API and ORT.
     of_parts = map(optional_parts.load, ("locks", "capture.eligibility", "openvino.run_order"))
     for module in (opening, routes, *of_parts):
         if module is not None:
-            module.__tracebackhide__ = True
+            vars(module)["__tracebackhide__"] = True
     if not hasattr(config, "workerinput"):  # of a worker of pytest-xdist
         path = os.environ.get("ORT_ONNX_BACKEND_REPORT", "conformance.jsonl")
         config.pluginmanager.register(_Writer(path))
@@ -155,6 +156,7 @@ def _end_of_function(text: str, position: int) -> int:
     """Return the end of a C++ function's signature in a message, from the position after its first parenthesis."""
     end = _closing(text, position)
     template = _TEMPLATE.match(text, end)
+    assert template is not None  # each part is optional
     if template[0].endswith("with "):
         return _closing(text, template.end())
     return template.end()

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from functools import cache, wraps
 from types import FrameType
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from onnxruntime.backend import optional_parts
 from onnxruntime.capi import onnxruntime_pybind11_state
@@ -68,7 +68,7 @@ class RunCancelledError(_DetailedError, RuntimeError):
 
 
 @cache
-def _also_ort(base: type[Exception], kind: type[Exception]) -> type[Exception]:
+def _also_ort(base: type, kind: type) -> type[Exception]:
     """Return a class derived from ``base`` and from ORT's class ``kind``, with the name of the public class."""
     public = kind if base is RuntimeError else base
 
@@ -82,9 +82,9 @@ def _also_ort(base: type[Exception], kind: type[Exception]) -> type[Exception]:
 
 
 def reworded(
-    kind: type[Exception],
+    kind: type,
     message: str,
-    base: type[Exception] = RuntimeError,
+    base: type = RuntimeError,
     **attributes: object,
 ) -> Exception:
     """Return an exception of class ``base`` that is also one of ``kind``, if ``kind`` is a class of ORT.
@@ -216,7 +216,7 @@ def name_of(
     return expression
 
 
-def show(value: object) -> str:
+def show(value: Any) -> str:
     """Describe a caller's value in at most 80 ASCII characters, without running any code of the caller's."""
     kind = type(value)
     if kind is int and value.bit_length() > 128:

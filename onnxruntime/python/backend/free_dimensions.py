@@ -141,7 +141,7 @@ def _reads_shapes(graph: GraphProto) -> bool:
 
 
 def _inner_reads_shapes(node: NodeProto) -> bool:
-    graphs = []
+    graphs: list[GraphProto] = []
     for attribute in node.attribute:
         graphs += (attribute.g, *attribute.graphs)
     return any(map(_reads_shapes, graphs))
@@ -162,9 +162,9 @@ class _Values:
         for opset in model.opset_import:
             self._opsets[opset.domain] = opset.version
         self._types = {}
-        self._small = {}  # tensors
+        self._small: dict[str, TensorProto] = {}
         self._constant = {""}  # the values that do not depend on data
-        self._sized = set()  # those of them that depend on sizes
+        self._sized: set[str] = set()  # those of them that depend on sizes
         for value in chain(model.graph.input, model.graph.value_info):
             for dimension in value.type.tensor_type.shape.dim:
                 if dimension.dim_param in sizes:
@@ -255,6 +255,8 @@ class _Values:
         for name in filter(None, node.input):
             if node.op_type in _OF_SHAPES:
                 dimensions = self._dimensions(name)
+                if dimensions is None:
+                    return
                 zero = np.int8(0)
                 feeds[name] = np.broadcast_to(zero, dimensions)  # without memory of this size
             else:

@@ -89,7 +89,7 @@ PARTS = (
 SUGGESTIONS = "refusals.suggestions"  # the module for errors and warnings
 _BY_NAME = {part.name: part for part in PARTS}
 # The module of each keyword argument, or part of the environment, that needs an optional part.
-_MODULES = {}
+_MODULES: dict[str, str] = {}
 # The EPs whose sessions can use optional parts.
 _PROVIDERS: set[str] = set()
 for _part in PARTS:
@@ -122,7 +122,7 @@ def require(keyword: str, purpose: str) -> ModuleType:
     absence = absence_for_keyword(keyword)
     if absence:
         raise RuntimeError(f"{purpose}: {absence}")
-    return for_keyword(keyword)
+    return importlib.import_module(f"{_PACKAGE}.{_MODULES[keyword]}")
 
 
 def function(text: str) -> Callable:
@@ -162,7 +162,7 @@ def of_session(providers: Iterable[str], switched_on: Iterable[str]) -> list[Par
     :param providers: the EPs of the session.
     :param switched_on: those with an option on that needs a part.
     """
-    used = []
+    used: list[Part] = []
     if _PROVIDERS.isdisjoint(providers):
         return used
     for part in PARTS:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist.rules import ANYTHING, NOTHING, Narrowing, Values
@@ -32,7 +32,7 @@ _MOST_DIGITS = 2  # of the index of a device
 class Request:
     """The settings that a call requests, with exact ``str`` as names."""
 
-    settings: dict[str, dict[str, object]]  # by keyword
+    settings: dict[str, dict[str, Any]]  # by keyword
     attributes: Values  # all other keyword arguments of the call
     device: str  # ONNX's name of the device, or ""
     device_index: int | None
@@ -41,7 +41,7 @@ class Request:
     plugins: Iterable[str] = ()
     narrowing: Narrowing = ANYTHING  # the settings that callers may set
     # The settings that only the environment specifies, as (keyword, provider, key).
-    from_environment: set[tuple[str, str, str]] = field(default_factory=set)
+    from_environment: set[tuple[str, ...]] = field(default_factory=set)
 
     def add_origin(self, sentences: Mapping[str, dict[str, str]]) -> None:
         """Add the name of the environment variable to the sentences about its settings, by keyword and key."""
@@ -67,7 +67,7 @@ class Request:
         return RuntimeError(f"{refusal}{FROM_ENVIRONMENT}")
 
     def _value_of(self, refusal: NotPermittedError) -> str:
-        values = self.settings.get(refusal.keyword, NOTHING)
+        values: Values = self.settings.get(refusal.keyword, NOTHING)
         name = refusal.key
         if refusal.provider:
             values = values.get(refusal.provider, NOTHING)
@@ -87,7 +87,7 @@ def of_call(
     environment: Sequence[str] = KEYWORDS,
 ) -> Request:
     """Read a call's arguments once, and add the environment's settings of the keywords in ``environment``."""
-    settings = {}
+    settings: dict[str, dict[str, Any]] = {}
     for keyword, mapping in keywords.items():
         if mapping is not None:
             settings[keyword] = read(keyword, mapping, beside=attributes)
@@ -164,7 +164,7 @@ def _add_missing(
 
 def read(
     keyword: str,
-    mapping: object,
+    mapping: Any,
     provider: str = "",
     beside: Values = NOTHING,
 ) -> dict[str, object]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import unittest
@@ -30,7 +31,8 @@ class TextTest(unittest.TestCase):
         self.assertEqual(output.one_line("a\n  b\x07"), "a b\\x07")
 
     def test_open_streams(self) -> None:
-        with mock.patch.multiple(sys, stdout=mock.Mock(), stderr=mock.Mock()):
+        out, err = mock.Mock(io.TextIOWrapper), mock.Mock(io.TextIOWrapper)
+        with mock.patch.multiple(sys, stdout=out, stderr=err):
             output.replace_closed()
             for stream in (sys.stdout, sys.stderr):
                 stream.reconfigure.assert_called_once_with(errors="backslashreplace")

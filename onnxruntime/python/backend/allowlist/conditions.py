@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import onnxruntime
 from onnxruntime import GraphOptimizationLevel
@@ -17,7 +17,7 @@ from onnxruntime.backend.allowlist.rules import ANYTHING, NOTHING, Narrowing, Ne
 from onnxruntime.backend.errors import show
 
 _NUMBERS = onnxruntime.__version__.split(".")
-_RELEASE = tuple(map(int, _NUMBERS[:2]))
+_RELEASE = (int(_NUMBERS[0]), int(_NUMBERS[1]))
 _MACHINE = platform.machine()
 _SYSTEM = platform.system()
 
@@ -44,7 +44,7 @@ class Circumstances(NamedTuple):
     def expected(
         cls,
         providers: Iterable[str],
-        **known: object,
+        **known: Any,
     ) -> Circumstances:
         """Describe a session with these EPs on this machine that has not been created yet, and other known facts."""
         return cls(_RELEASE, _MACHINE, _SYSTEM, tuple(providers), **known)
@@ -89,7 +89,7 @@ def has(*eps: str) -> Need:
     return Need(what, lambda facts, _: facts.has(*eps))
 
 
-def beside(key: str, *refused: str, what: str) -> Need:
+def beside(key: str, *refused: str | None, what: str) -> Need:
     """Return the need that another entry does not have one of these values. Otherwise, the entry has no effect."""
     return only_warns(what, lambda facts, _: facts.beside.get(key) not in refused)
 

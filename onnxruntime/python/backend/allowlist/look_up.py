@@ -31,7 +31,6 @@ from onnxruntime.backend.allowlist.rules import (
     Setting,
     Settings,
     Table,
-    Texts,
     Values,
     texts_of,
 )
@@ -133,7 +132,7 @@ def attributes(
     keyword_arguments: Values,
     facts: Circumstances,
     session_options: Values = NOTHING,
-) -> tuple[Values, Texts]:
+) -> tuple[Values, dict[str, str]]:
     """Return the value of each attribute, and a sentence about each attribute that has no effect in this session.
 
     :param keyword_arguments: of a call. Names that no class of ORT has are left out, as in the stock backend.
@@ -270,7 +269,7 @@ def _check_parts(ep: str, options: Settings) -> None:
         reject(absence, "provider_options", ep, option)
 
 
-def _check_device(request: Request, providers: Iterable[str]) -> None:
+def _check_device(request: Request, providers: Mapping[str, Settings]) -> None:
     """Check that the requested device and the specified EPs do not contradict each other."""
     if request.device not in CUDA_DEVICE:
         return
@@ -301,7 +300,7 @@ def entries(
     keyword: str,
     requested: Values,
     facts: Circumstances,
-) -> tuple[Texts, Texts]:
+) -> tuple[dict[str, str], dict[str, str]]:
     """Return the text of each entry, and a sentence about each entry that has no effect in this session."""
     table = BY_KEYWORD[keyword]
     settings = _settings(table, Place(keyword), requested, facts)
@@ -318,11 +317,11 @@ def _check_members(
     without_effect: dict[str, str],
 ) -> None:
     """Reject entries of a family if they are too many, and add a sentence about each."""
-    places = [setting.place for setting in settings.values() if setting.rule is family.rule]
-    for place in places[family.most :]:
+    places = {key: setting.place for key, setting in settings.items() if setting.rule is family.rule}
+    for place in [*places.values()][family.most :]:
         reject(f"more than {family.most} keys of {family.prefix}*", *place.named)
-    for place in places:
-        without_effect[place.key] = (
+    for key, place in places.items():
+        without_effect[key] = (
             f"{place.name} is permitted only as one of {family.prefix}*. ORT stores any such key, "
             "so the backend cannot confirm that it has an effect"
         )
@@ -348,9 +347,10 @@ def rule_of(
     facts: Circumstances,
 ) -> Rule:
     """Return the rule of one name, or refuse the name."""
-    rule = table.get(place.key)
+    name = place.key or ""
+    rule = table.get(name)
     if rule is None and table is SESSION_CONFIG:
-        rule = _rule_of_family(place.key)
+        rule = _rule_of_family(name)
     if rule is None:
         kind = facts.kinds.get(place.provider, "")
         reason = from_refusals("why_unknown", table, place, kind)

@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from onnxruntime.backend.allowlist.value_kinds import Kind
 from onnxruntime.backend.errors import name_of, nearest, refuse, reject_value
 
 NOTHING: Mapping = MappingProxyType({})
-Values = Mapping[str, object]  # of settings, by name
+Values = Mapping[str, Any]  # of settings, by name. Each kind has another type
 Texts = Mapping[str, str]
 
 
@@ -33,7 +33,7 @@ class Place(NamedTuple):
     def named(self) -> tuple[str, str, str | None]:
         """The keyword argument, the EP and the key, as errors name them."""
         if self.is_keyword_argument:
-            return self.key, "", None
+            return self.key or "", "", None
         return self.keyword, self.provider, self.key
 
     @property
@@ -49,7 +49,7 @@ class Place(NamedTuple):
 class Narrowing:
     """Narrows the allowlist for callers. This class permits all that the allowlist permits."""
 
-    def check_itself(self, facts: object) -> None:
+    def check_itself(self, facts: Any) -> None:
         """Raise ``RuntimeError`` if it contains a setting that the allowlist does not permit."""
 
     def check_providers(self, names: Iterable[str]) -> None:
@@ -135,7 +135,7 @@ class Setting(NamedTuple):
     """A permitted option with its value."""
 
     rule: Rule
-    value: object  # as parsed
+    value: Any  # as parsed
     text: str  # as ORT receives it
     place: Place
 
@@ -167,7 +167,7 @@ class Permit:
     stops_spinning: Texts = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     # By keyword argument, each key that has no effect in this session, with a sentence about it.
-    without_effect: dict[str, Texts] = field(default_factory=dict)
+    without_effect: dict[str, dict[str, str]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()  # those given while the settings were looked up
 
     def configuration(self) -> dict[str, dict]:

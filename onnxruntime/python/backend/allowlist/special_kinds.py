@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from onnxruntime.backend.allowlist.value_kinds import Flag, Kind, text_of
 
@@ -36,12 +37,12 @@ class Fixed(Flag):
 class Member(Kind):
     """A member of one of ORT's enums, or its exact name."""
 
-    def __init__(self, *members: object) -> None:
+    def __init__(self, *members: Any) -> None:
         self.enum = type(members[0])
         self.by_name = {member.name: member for member in members}
         self.accepts = f"a member of {self.enum.__name__} or its name: {', '.join(self.by_name)}"
 
-    def parse(self, value: object) -> object:
+    def parse(self, value: Any) -> object:
         # ORT's enums create an object from any number, such as ExecutionMode(77). Its name is "???".
         name = value
         if type(value) is self.enum:
@@ -81,5 +82,5 @@ class Names(Kind):
             raise ValueError("it contains a name that is not permitted")
         return tuple(names)
 
-    def render(self, parsed: object) -> str:
+    def render(self, parsed: tuple[str, ...]) -> str:
         return self.separator.join(parsed)

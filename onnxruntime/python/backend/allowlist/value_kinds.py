@@ -11,14 +11,15 @@ subclass can return a different value on each read. The string is always rendere
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 _NUMPY_SCALARS = frozenset({*(np.dtype(code).type for code in "?bhilqBHILQefd"), np.str_})
 
 
-def plain(value: object) -> bool | int | float | str:
+def plain(value: Any) -> bool | int | float | str:
     """Convert a value to its exact builtin type, or raise ``ValueError`` for a value of another type."""
     kind = type(value)
     if kind is str or kind is int or kind is bool or kind is float:
@@ -54,12 +55,13 @@ class Kind:
     forbidden = ""
     # Whether the backend sends the only permitted value even if no caller specifies it.
     always = False
+    value: Any  # the only permitted one, if always
 
     def parse(self, value: object) -> object:
         """Convert a caller's value to a parsed value, or raise ``ValueError`` with the reason."""
         raise NotImplementedError
 
-    def render(self, parsed: object) -> str:
+    def render(self, parsed: Any) -> str:
         """Convert a parsed value to the string that ORT receives."""
         return str(parsed)
 
@@ -86,7 +88,7 @@ class Flag(Kind):
             raise ValueError("not a flag")
         return bool(int(value))
 
-    def render(self, parsed: object) -> str:
+    def render(self, parsed: bool) -> str:
         return self.spelling[parsed]
 
     def read(self, text: str) -> bool:
@@ -109,8 +111,8 @@ class Integer(Kind):
         flags: bool = False,
     ) -> None:
         self.flags = flags
+        self.values: Sequence[int] = among
         if among:
-            self.values = among
             self.accepts = f"one of {', '.join(map(str, among))}"
         else:
             self.values = range(low, high + 1)
@@ -120,7 +122,7 @@ class Integer(Kind):
 
     def parse(self, value: object) -> int:
         if self.flags and type(value) in (bool, np.bool_):
-            return int(value)
+            return int(bool(value))
         number = whole(value)
         if number not in self.values:
             raise ValueError("out of range")
@@ -140,7 +142,7 @@ class Choice(Kind):
             raise ValueError("not one of the accepted names")
         return value
 
-    def render(self, parsed: object) -> str:
+    def render(self, parsed: str) -> str:
         return self.spelling[parsed]
 
 

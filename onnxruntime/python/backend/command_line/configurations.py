@@ -82,17 +82,17 @@ def validate(text: str) -> tuple[dict, list[dict]]:
         except NotPermittedError as refusal:
             problems.append(problem(refusal, specified))
             _remove(specified, refusal)
-    if problems:
+    if problems or permit is None:
         return {}, problems
 
-    warnings = []
+    warnings: list[str] = []
     for texts in (permit.stops_spinning, *permit.without_effect.values()):
         warnings += texts.values()
     warnings += _missing_defaults(config, permitted)
     for warning in warnings:
         warn(warning)
 
-    result = {keyword: {} for keyword in KEYWORDS}
+    result: dict[str, object] = {keyword: {} for keyword in KEYWORDS}
     result |= permit.configuration()
     result["provider_options"] = _providers(permit)
     for keyword in LIBRARIES:

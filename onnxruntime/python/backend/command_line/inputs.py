@@ -125,7 +125,7 @@ def free_shapes(
 
     The last free dimension has ``size``, or without ``only_last``, all but the first. The others have the size 1.
     """
-    sizes = {}
+    sizes: dict[object, int] = {}
     texts = []
     for node in nodes:
         shape = []

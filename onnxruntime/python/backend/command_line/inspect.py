@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import onnx
@@ -65,7 +66,7 @@ def _providers(
     for name in itertools.chain(chosen.extension, of_environment().settings.get("extensions", [])):
         words += ["--extension", name]
     kinds = presence.kinds()
-    nodes = rep.node_assignment or {}
+    nodes: Mapping[str, int] = rep.node_assignment or {}
     cpu = _provider(CPU, kinds.pop(CPU))
     cpu["nodes"] = nodes.get(CPU)
 
@@ -106,7 +107,7 @@ def _provider(name: str, kind: str) -> dict:
 
 def _of_file(path: Path) -> dict:
     """Return the facts that the file of an ONNX model contains; of an ORT file, the size alone."""
-    facts = {
+    facts: dict[str, object] = {
         "bytes": path.stat().st_size,
         "ir_version": None,
         "opsets": None,

@@ -162,7 +162,7 @@ def _parser() -> _Parser:
         words = ["%(prog)s"]
         for action in command._actions:
             if not action.option_strings:
-                words.append(action.metavar)
+                words.append(str(action.metavar))
         command.usage = " ".join([*words, "..."])
         command.set_defaults(command=module, name=name, parser=command)
         use = "register a plugin EP: PACKAGE, such as onnxruntime_ep_openvino, or LIBRARY under the name EP"

@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -61,7 +62,7 @@ class _Difference:
         self._absolute = 0.0  # infinite if it is not defined
         self._relative = 0.0
         self._note = ""
-        self._worst = {
+        self._worst: dict[str, Any] = {
             "index": None,
             "value": None,
             "reference": None,
@@ -132,7 +133,7 @@ class _Difference:
         return result | self._worst
 
 
-def _plain(value: object) -> object:
+def _plain(value: Any) -> object:
     """Return a value as JSON can contain it: text for a number that is complex or not finite."""
     kind = np.asarray(value).dtype.kind
     if kind in "biu":
@@ -158,6 +159,7 @@ def _undefined(note: str) -> dict:
 
 def leaves(value: object, place: tuple = ()) -> Iterator[tuple[tuple, np.ndarray]]:
     """Return the arrays in an output, each with its place in sequences and maps."""
+    items: Iterable[tuple]
     if isinstance(value, dict):
         items = value.items()
     elif isinstance(value, list):

@@ -111,7 +111,9 @@ def _of_session_and_run() -> list[_Table]:
             refusals.RUN_ATTRIBUTES,
         ),
     ):
-        tables.append(_Table(scope, title, "", rules | refused))
+        entries: dict[str, Rule | refusals.Refused] = dict(rules)
+        entries |= refused
+        tables.append(_Table(scope, title, "", entries))
     return tables
 
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import math
 import os
 import shutil
@@ -133,7 +134,8 @@ def replace_closed() -> None:
             stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115 (until the process ends)
             setattr(sys, name, stream)
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # file names and models may contain any character
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # file names and models may contain any character
 
 
 @contextlib.contextmanager
@@ -145,7 +147,8 @@ def result_stream() -> Iterator[TextIO]:
     """
     out = sys.stdout
     out.flush()
-    if out is sys.__stdout__:
+    is_of_process = out is sys.__stdout__
+    if is_of_process:
         kept = os.dup(out.fileno())
         os.dup2(2, out.fileno())
         out = os.fdopen(

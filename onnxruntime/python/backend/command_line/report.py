@@ -54,8 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
-    configurations = []
-    tests = {}
+    configurations: list[dict] = []
+    tests: dict[str, dict] = {}
     interrupted = False
     for number, text in enumerate(chosen.files, 1):
         progress.show(f"reading report {number} of {len(chosen.files)}: {text}")
@@ -92,8 +92,8 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
 
 def _of_operators(tests: dict) -> tuple[dict, dict]:
     """Return, by operator and configuration, the nodes on each EP in passed tests, and the results of all tests."""
-    nodes = defaultdict(_by_name)
-    results = defaultdict(_by_name)
+    nodes: dict[str, dict] = defaultdict(_by_name)
+    results: dict[str, dict] = defaultdict(_by_name)
     for by_name in tests.values():
         of_model = set()
         for one in by_name.values():
@@ -161,7 +161,7 @@ def _lines(path: str) -> Iterator[dict]:
 
 def _result(line: dict) -> dict:
     """Return the result of a test, with its nodes on each EP and the operators of its models."""
-    nodes = defaultdict(Counter)
+    nodes: dict[str, Counter] = defaultdict(Counter)
     eps = set()
     for model in line["models"]:
         for ep, counts in model["operators"].items():
@@ -229,7 +229,7 @@ def show(result: dict, page: Page) -> None:
 
 def _common_reason(result: dict, name: str) -> tuple[str, int]:
     """Return the reason for which many tests of a configuration fail, and their number, or ``("", 0)``."""
-    reasons = Counter()
+    reasons: Counter[str] = Counter()
     for by_name in result["tests"].values():
         one = by_name.get(name)
         if one and one["result"] == "failed":

@@ -61,7 +61,7 @@ def totals(result: dict) -> Table:
 
 def _failures(result: dict, name: str) -> Counter[str]:
     """Return the number of failures of each kind in a configuration."""
-    counts = Counter()
+    counts: Counter[str] = Counter()
     for by_name in result["tests"].values():
         if name in by_name:
             failure = by_name[name]["failure"]

@@ -18,6 +18,7 @@ import time
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -74,7 +75,7 @@ _FLAGS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    several = {"action": "append", "default": []}
+    several: dict[str, Any] = {"action": "append", "default": []}
     add("model", metavar="MODEL", help="an ONNX or ORT file")
     use = "request DEVICE, such as CPU or CUDA:1 (default: the device of the wheel)"
     add("--device", metavar="DEVICE", help=use)
@@ -187,13 +188,14 @@ def _try(
     opened = []
     for number, one in enumerate(tried, 1):
         progress.show(f"preparing configuration {number} of {len(tried)}")
-        one.rep = one.attempt(
+        rep = one.attempt(
             prepare,
             chosen.model,
             one.specified,
             chosen.device,
         )
-        if one.rep is not None:
+        if rep is not None:
+            one.rep = rep
             opened.append(one)
     if not opened:
         return
@@ -243,7 +245,7 @@ def _configured(chosen: argparse.Namespace, config: str) -> Tried:
 
 def settings_of(keyword: str, texts: list[str]) -> dict:
     """Return the settings that the options of the command line specify for a keyword argument."""
-    settings = {}
+    settings: dict = {}
     for text in texts:
         _add(settings, keyword, text)
     return settings
@@ -320,11 +322,12 @@ def _measure(
     feeds: list,
 ) -> None:
     """Run the configurations in turns. The default is two seconds for each, but not fewer or more runs than allowed."""
-    most = repeat
-    enough = math.inf
     if repeat is None:
         most = _MOST
         enough = _SECONDS * len(opened)
+    else:
+        most = repeat
+        enough = math.inf
 
     for index in range(-WARM_UP, most):
         if index <= 0:
@@ -335,7 +338,7 @@ def _measure(
         progress.show(f"run {number}")
         for one in opened:
             started = time.perf_counter()
-            one.outputs = one.attempt(one.rep.run, feeds)
+            one.outputs = one.attempt(one.rep.run, feeds) or []
             if index >= 0:
                 one.seconds.append(time.perf_counter() - started)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
@@ -17,22 +18,23 @@ from onnxruntime.backend.provider_names import CPU, OF_OPENVINO
 from onnxruntime.backend.session import presence, verification
 
 WARM_UP = 3  # runs
+_Result = TypeVar("_Result")
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Tried:
     """A configuration, and the results of its runs."""
 
     label: str
     specified: dict
-    rep: OnnxRuntimeBackendRep | None = None
+    rep: OnnxRuntimeBackendRep = field(init=False)  # without an error
     outputs: list = field(default_factory=list)
     seconds: list = field(default_factory=list)
     # By field of an output: its comparison with the CPU EP, and with the first configuration.
     differences: dict = field(default_factory=dict)
     error: Exception | None = None
 
-    def attempt(self, call: Callable, *arguments: object) -> object:
+    def attempt(self, call: Callable[..., _Result], *arguments: object) -> _Result | None:
         """Call a function that uses ORT, and keep its error. After an error, do nothing."""
         if self.error is None:
             try:
@@ -115,11 +117,12 @@ def _outputs(one: Tried) -> list[dict]:
 def _latency(one: Tried, first: Tried) -> dict | None:
     if not one.seconds:
         return None
-    latency = measure.percentiles(one.seconds)
+    of_one = measure.percentiles(one.seconds)
+    latency: dict[str, float | None] = dict(of_one)
     latency["runs"] = len(one.seconds)
     latency["warm_up"] = WARM_UP
     latency["ratio_to_first"] = None
     if first.error is None:
         of_first = measure.percentiles(first.seconds)
-        latency["ratio_to_first"] = latency["p50"] / of_first["p50"]
+        latency["ratio_to_first"] = of_one["p50"] / of_first["p50"]
     return latency

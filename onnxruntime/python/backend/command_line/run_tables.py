@@ -57,7 +57,7 @@ def markdown(result: dict) -> str:
 def csv_text(result: dict) -> str:
     """Return one row for each configuration."""
     table = _table(result)
-    rows = [("configuration", *table.rows)]
+    rows = [["configuration", *table.rows]]
     for column, name in enumerate(table.names):
         row = [name]
         for cells in table.rows.values():
@@ -94,7 +94,7 @@ def _names(result: dict) -> list[str]:
 
 def _table(result: dict) -> Table:
     columns = list(map(_cells, result["configurations"]))
-    labels = {}
+    labels: dict = {}
     for column in columns:
         labels |= column
     rows = {}

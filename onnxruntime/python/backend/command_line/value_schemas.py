@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from onnxruntime.backend.allowlist.special_kinds import (
     Fixed,
     Member,
@@ -19,8 +21,7 @@ def schema_of(kind: Kind) -> dict[str, object]:
     if isinstance(kind, Fixed):
         return {"enum": [kind.value, int(kind.value), f"{kind.value:d}"]}
     if isinstance(kind, Flag):
-        values = [True, False, 1, 0, "1", "0"]
-        return {"enum": values}
+        return {"enum": [True, False, 1, 0, "1", "0"]}
     if isinstance(kind, Integer):
         return _schema_of_integer(kind)
     if isinstance(kind, Threads):
@@ -40,7 +41,7 @@ def schema_of(kind: Kind) -> dict[str, object]:
 
 def _schema_of_integer(kind: Integer) -> dict[str, object]:
     if type(kind.values) is not range:
-        values = list(kind.values)
+        values: list[object] = list(kind.values)
         values += map(str, kind.values)
         return {"enum": values}
     schema = _digits(minimum=kind.values[0], maximum=kind.values[-1])
@@ -49,9 +50,9 @@ def _schema_of_integer(kind: Integer) -> dict[str, object]:
     return schema
 
 
-def _digits(**bounds: int) -> dict[str, list[object]]:
+def _digits(**bounds: int) -> dict[str, Any]:
     """Return the schema of an integer within bounds, or of its digits."""
-    number = {"type": "integer"}
+    number: dict[str, object] = {"type": "integer"}
     number.update(bounds)
     digits = {
         "type": "string",

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from onnxruntime.backend.errors import name_of, nearest, show
 from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES, PERMIT
@@ -28,7 +29,7 @@ def parse(text: str) -> dict[str, dict]:
     return config
 
 
-def load(text: str) -> dict[str, object]:
+def load(text: str) -> dict[str, Any]:
     """Read a JSON object whose keys are unique and whose numbers are finite, or raise ``ValueError``."""
     try:
         config = json.loads(text, object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
@@ -44,7 +45,7 @@ def load(text: str) -> dict[str, object]:
     return config
 
 
-def faults(config: dict[str, object]) -> Iterator[tuple[str, str, str]]:
+def faults(config: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Return the keyword, the EP (or ``""``) and the problem of each part that a configuration cannot have."""
     for keyword, value in config.items():
         problem = _fault_of_part(keyword, value)
@@ -90,7 +91,7 @@ def _fault_of_name(keyword: str) -> str:
     return f"{show(keyword)} is not a part of a configuration. {advice}"
 
 
-def _fault_of_permit(part: object) -> str:
+def _fault_of_permit(part: Any) -> str:
     """Return the first problem with the form of a part PERMIT, or ``""``."""
     problem = _fault_of_object(f"{PERMIT}:", part)
     if problem:
@@ -108,7 +109,7 @@ def _fault_of_permit(part: object) -> str:
     return ""
 
 
-def tables(part: dict[str, dict]) -> Iterator[tuple[str, str, dict]]:
+def tables(part: Mapping[str, dict]) -> Iterator[tuple[str, str, dict]]:
     """Return the keyword, the EP (or ``""``) and the names of each table in a part PERMIT."""
     for keyword, names in part.items():
         if keyword != "provider_options":

@@ -11,7 +11,7 @@ so it needs no permission: ``prepare(model, **rep.configuration())`` works under
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NoReturn
+from typing import Any, Literal, NoReturn
 
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.conditions import Circumstances
@@ -59,7 +59,8 @@ class NarrowedToPermit(Narrowing):
         if values is True or setting.rule.kind.always or _contains(values, setting):
             return
         defaults = _table(self._defaults, place)
-        if place.key in defaults and _contains([defaults[place.key]], setting):
+        key = place.key or ""
+        if key in defaults and _contains([defaults[key]], setting):
             return
         if values:
             _refuse(place, place, values, f"the value {show(setting.plain)}")
@@ -79,9 +80,9 @@ class NarrowedToPermit(Narrowing):
             reject_value(value, _listed(values), *place.named)
         self._refuse_setting(place)
 
-    def _values(self, place: Place) -> list | bool:
+    def _values(self, place: Place) -> list | Literal[True]:
         """Return the values of a setting that callers may set: a list, or ``True`` for all permitted values."""
-        return _table(self._permit, place).get(place.key, [])
+        return _table(self._permit, place).get(place.key or "", [])
 
     def _refuse_setting(self, place: Place) -> NoReturn:
         _refuse(place, place._replace(key=None), _table(self._permit, place))
@@ -129,7 +130,7 @@ def _tables_of(
 def _check_values(
     table: Table,
     place: Place,
-    values: object,
+    values: Iterable[object] | Literal[True],
     facts: Circumstances,
 ) -> None:
     """Check that a table of the allowlist contains a name, and permits its values."""
@@ -171,7 +172,7 @@ def _refuse(
     )
 
 
-def _listed(permitted: Iterable[object]) -> str:
+def _listed(permitted: Iterable[Any]) -> str:
     """Return names or values for an error. Successive integers are a range."""
     permitted = list(permitted)
     if len(permitted) > 2 and all(type(value) is int for value in permitted):

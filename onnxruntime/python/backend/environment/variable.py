@@ -12,7 +12,7 @@ from onnxruntime.backend.environment.narrowing import NarrowedToPermit
 from onnxruntime.backend.keywords import ENVIRONMENT, PERMIT
 
 
-def read(text: str) -> tuple[dict[str, object], Narrowing]:
+def read(text: str) -> tuple[dict[str, dict], Narrowing]:
     """Read the value of the variable: JSON text, or ``@`` and the path of a JSON file."""
     try:
         json_text = text

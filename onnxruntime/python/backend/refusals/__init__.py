@@ -59,7 +59,7 @@ _TABLES = {
 
 def provider_tables() -> dict[str, dict[str, dict[str, Rule | Refused]]]:
     """Return all reviewed options by EP name and kind: the permitted ones, then the refused ones."""
-    reviewed = {}
+    reviewed: dict = {}
     for name, kinds in providers.PROVIDERS.items():
         refused = PROVIDERS.get(name, {})
         reviewed[name] = {}

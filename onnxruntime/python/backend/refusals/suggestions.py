@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from itertools import chain
+from typing import Any
 
 import onnxruntime
 from onnxruntime import RunOptions, SessionOptions
@@ -130,7 +131,7 @@ def _device_named(requested: str, supported: list[str]) -> str:
     return ""
 
 
-def provider_options(names: object, options: object = None) -> str:
+def provider_options(names: Any, options: Any = None) -> str:
     """Return ``provider_options={...}`` for the arguments of ``InferenceSession``, with known options, or ``""``."""
     if type(names) is str or _is_name_with_options(names):
         names = [names]
@@ -190,7 +191,7 @@ def instead_of_container(keyword: str, container: object, others: Mapping[str, o
     return ""
 
 
-def _named_options(options: object) -> str:
+def _named_options(options: Any) -> str:
     """Return ``provider_options={...}`` for one mapping of options in a list, without the name of their EP."""
     if type(options) not in (list, tuple) or len(options) != 1:
         return ""
@@ -219,7 +220,7 @@ def ignored_keyword(name: str, value: object) -> str:
     return f"{keyword} is unknown and is ignored{advice}"
 
 
-def seconds(name: str, value: object) -> str:
+def seconds(name: str, value: Any) -> str:
     """Return the seconds of a limit such as ``timeout_ms=100``, or ``""`` if the value is not a positive number."""
     if type(value) not in (int, float) or not 0 < value < _LONGEST_LIMIT:
         return ""
@@ -229,7 +230,7 @@ def seconds(name: str, value: object) -> str:
     return f"{value:g}"
 
 
-def _instead_of_keyword(name: str, value: object) -> str:
+def _instead_of_keyword(name: str, value: Any) -> str:
     """Return the sentence that suggests the replacement of a keyword argument of another API, or ``""``."""
     if name in ("providers", "provider", "execution_providers", "eps"):
         return f"Use {provider_options(value) or 'provider_options={EP: {...}}'}"
@@ -301,7 +302,9 @@ def absent_provider(name: str) -> str:
 
 def why_unknown(known: Table, place: Place, kind: str) -> str:
     """Return the most specific reason for the refusal of a name that no table contains."""
-    keyword, provider, key = place.named
+    keyword = place.keyword
+    provider = place.provider
+    key = place.key or ""
     reason = why_refused(keyword, provider, key, kind)
     if reason:
         return reason

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import SimpleNamespace
+from typing import Any
 
 from onnxruntime import InferenceSession, NodeArg
 from onnxruntime.backend.errors import InputError, nearest, reworded, show
@@ -23,17 +24,17 @@ class Declarations:
     """The inputs of a session's model, and the initializers that a run can override."""
 
     def __init__(self, session: InferenceSession) -> None:
-        self.inputs = {node.name: _with_type(node) for node in session.get_inputs()}
+        self.inputs: dict[str, NodeArg] = {node.name: _with_type(node) for node in session.get_inputs()}
         self.only_input = None
         if len(self.inputs) == 1:
             (self.only_input,) = self.inputs.values()
 
-        initializers = getattr(session, "get_overridable_initializers", list)()
+        initializers: list[NodeArg] = getattr(session, "get_overridable_initializers", list)()
         if initializers and not OF_OPENVINO.isdisjoint(session.get_providers()):
             initializers = []  # OpenVINO ignores feeds for initializers
         self._initializers = {node.name: _with_type(node) for node in initializers}
 
-    def find(self, name: object) -> NodeArg | None:
+    def find(self, name: Any) -> NodeArg | None:
         """Return the input or the initializer of this name."""
         return self.inputs.get(name) or self._initializers.get(name)
 
@@ -48,7 +49,7 @@ class Declarations:
             message += f". {_LIST_AS_INPUT}"
         return message
 
-    def unknown(self, name: object, value: object) -> InputError:
+    def unknown(self, name: object, value: object) -> Exception:
         """Return the error for a value with a name that no input has."""
         message = f"Unknown input {show(name)}."
         known = name if type(name) is str else None
@@ -74,7 +75,7 @@ class Declarations:
         wrong: list[tuple[NodeArg, str]],
         kind: type,
         lacks_dimension: bool = False,
-    ) -> InputError:
+    ) -> Exception:
         """Return the error for values that do not fit: for each, its input and a description of the value."""
         listed = wrong[:_MOST_LISTED]
         sentences = [f"Input {_printable(node.name)!r} expects {_type(node)}, got {got}" for node, got in listed]
@@ -108,7 +109,7 @@ class Declarations:
         return signature
 
 
-def _with_type(node: object) -> SimpleNamespace:
+def _with_type(node: NodeArg) -> SimpleNamespace:
     """Return the declaration of an input, which keeps no session, unlike ORT's object.
 
     A mock can lack a type: its input accepts any value.

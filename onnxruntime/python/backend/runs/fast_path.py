@@ -10,6 +10,7 @@ If a tracer, a mock or a subclass replaces ``run``, it receives every run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from numpy import ndarray
 
@@ -18,6 +19,13 @@ from onnxruntime.backend.runs import tensors
 
 _RUN = InferenceSession.run
 _RUN_WITH_ORT_VALUES = InferenceSession.run_with_ort_values
+
+
+class Guard(Protocol):
+    """Decides when a run may begin."""
+
+    def run(self, waiting: RunOptions | None, compute: Callable, feeds: dict, options: RunOptions, /) -> list:
+        """Return the outputs of ``compute``. ``waiting`` can end the wait."""
 
 
 def inner_of(session: object) -> object:
@@ -31,7 +39,7 @@ def of(
     session: InferenceSession,
     slots: list[tuple],
     outputs: list[str],
-    lock: object,
+    lock: Guard | None,
 ) -> Callable:
     """Return a function of the inputs and the run options. It returns the outputs, or ``None`` if it cannot run them.
 
@@ -45,7 +53,7 @@ def of(
     array = ndarray
     ort_value = OrtValue
 
-    def run(inputs: object, options: RunOptions) -> list | None:
+    def run(inputs: Any, options: RunOptions) -> list | None:
         kind = type(inputs)
         if kind is not list and kind is not tuple:
             if kind is not dict:

@@ -28,7 +28,7 @@ class ModelInputs:
     def __init__(self, session: InferenceSession) -> None:
         self._declared = Declarations(session)
         #: The index and name of each input, and the dtype of arrays that ORT accepts without conversion, if any.
-        self.slots = []
+        self.slots: list[tuple] = []
         for name, node in self._declared.inputs.items():
             value_type = values.required(node.type)
             dtype = tensors.number_dtype(value_type)
@@ -96,7 +96,7 @@ class ModelInputs:
             got = _misfit(node, value)
             if kind is UnicodeEncodeError and not got and not _is_utf8(value):
                 got = "text that UTF-8 cannot represent"
-            if got:
+            if node and got:
                 wrong.append((node, got))
                 rank = len(node.shape)
                 if isinstance(value, ndarray) and value.ndim == rank - 1:

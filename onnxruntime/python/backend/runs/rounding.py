@@ -49,7 +49,7 @@ def _number_type(dtype: np.dtype, in_list: bool) -> _NumberType:
     # numpy rounds large integers of different types, and counts durations among the integers.
     kinds = "biuf" if integers is None else "biu"
     within = ""
-    fitting = (*_NUMBERS, dtype.type)
+    fitting: tuple[type, ...] = (*_NUMBERS, dtype.type)
     if in_list:
         within = "a list that contains "
         # A text can be a number, as in the stock backend. numpy reads it as the bool True if it is not empty.
@@ -125,7 +125,7 @@ def _rounded(numbers: ndarray, target: _NumberType) -> ndarray:
     return array.astype(target.dtype, copy=False)
 
 
-def _floats(numbers: ndarray, dtype: np.dtype) -> tuple[ndarray, object]:
+def _floats(numbers: ndarray, dtype: np.dtype) -> tuple[ndarray, ndarray | bool]:
     """Round numbers to a type without integers. Return for each number whether it is out of range."""
     if numbers.dtype == object:
         try:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
@@ -43,7 +44,7 @@ _CONTAINERS = (
     ndarray,
 )
 # By the element type of a map, a function that converts a number or a text to a builtin type, or raises an error.
-_ITEMS = {
+_ITEMS: dict[str, Callable] = {
     "string": str.__str__,
     "int64": lambda number: int(np.int64(operator.index(number))),
     "float": lambda number: math.ldexp(number, 0),  # unlike float, not of a text
@@ -80,13 +81,13 @@ def required(value_type: str) -> str:
     return value_type
 
 
-def _map(value_type: str, value: object) -> dict:
+def _map(value_type: str, value: Any) -> dict:
     """Convert a map to builtin types. ORT 1.24 releases a map that it cannot convert once too often, and crashes."""
     with suppress(Exception):  # a caller's class can raise any
         types = re.fullmatch(r"map\((\w+),tensor\((\w+)\)\)", value_type)
-        to_key = _ITEMS[types[1]]
-        to_number = _ITEMS[types[2]]
-        if value:  # ORT refuses an empty map
+        if types and value:  # ORT refuses an empty map
+            to_key = _ITEMS[types[1]]
+            to_number = _ITEMS[types[2]]
             return {to_key(key): to_number(number) for key, number in value.items()}
     raise ValueError(describe(value))
 
@@ -125,7 +126,7 @@ def as_array(value: object, dtype: np.dtype) -> ndarray:
 
 def _texts_of(value: object) -> ndarray:
     """Convert a text, or nested lists of texts and other objects, to an array of objects."""
-    fitting = (str, bytes)
+    fitting: tuple[type, ...] = (str, bytes)
     if isinstance(value, _LISTS):
         fitting = (object,)
     nested_lists.kinds_in(value, fitting)

@@ -113,9 +113,10 @@ def missing(names: Iterable[str]) -> str:
             )
     for name in needing:
         path = _library(name)
-        error = os.path.isfile(path) and _load_error(path)
-        if error:
-            return _broken_library(name, error)
+        if os.path.isfile(path):
+            error = _load_error(path)
+            if error:
+                return _broken_library(name, error)
 
     causes = dict.fromkeys(_MISSING.get(name, _MISSING[""]) for name in needing)
     return " ".join(causes) or _LOG

@@ -58,7 +58,7 @@ def create(
         raise reworded(type(error), reason) from None
     unwritten.check(model, session)
     if permit.sizes:
-        free_dimensions = optional_parts.for_keyword("free_dimension_overrides")
+        free_dimensions = optional_parts.require("free_dimension_overrides", "free_dimension_overrides")
         free_dimensions.verify(session, shapes, permit.sizes)
     return session, registered
 
@@ -86,7 +86,7 @@ def _configure(
         registered = extensions.register(options, libraries)
     shapes = {}
     if permit.sizes:
-        free_dimensions = optional_parts.for_keyword("free_dimension_overrides")
+        free_dimensions = optional_parts.require("free_dimension_overrides", "free_dimension_overrides")
         shapes = free_dimensions.apply(options, permit, model)
     return registered, shapes
 

@@ -18,7 +18,7 @@ def of_permit(permit: Permit) -> list[Part]:
     """Return the parts that a session with a permit uses."""
     switched_on = []
     for ep, settings in permit.providers.items():
-        switch = settings.get(CAPTURE_SWITCHES.get(ep))
+        switch = settings.get(CAPTURE_SWITCHES.get(ep, ""))
         if switch is not None and switch.value:
             switched_on.append(ep)
     return optional_parts.of_session(permit.providers, switched_on)

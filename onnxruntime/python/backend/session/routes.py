@@ -42,16 +42,16 @@ class DirectRoute:
 
     def __init__(
         self,
-        session: object,
+        session: InferenceSession,
         inputs: ModelInputs,
-        guard: object,
+        guard: fast_path.Guard | None,
     ) -> None:
         self._session = session
         self._guard = guard
         self._output_names: list[str] = []
         self._numpy_has_types = True  # of all outputs
         self._shared: list[int] = []  # the outputs that can share memory with an input
-        self._fast_path = no_fast_path
+        self._fast_path: _FastRun = no_fast_path
         if not is_ort(session):  # it may have no get_outputs, which the stock backend does not need
             return
         for index, node in enumerate(session.get_outputs()):
@@ -110,18 +110,18 @@ def is_ort(session: object) -> bool:
 class Runs:
     """Everything that the runs of one session need. A run uses one such object from its start to its end."""
 
-    session: object
-    inner: object = None  # differs for each inner session, which set_providers replaces
-    inputs: ModelInputs | None = None
-    settings: RunSettings | None = None  # the prepared ones, which those of a run override
-    route: DirectRoute | None = None  # or an object of an optional part with the same methods
-    device_lock: object = None  # of an optional part, if the session shares its device with others
+    session: InferenceSession  # or an object with get_inputs and run
+    inner: object  # differs for each inner session, which set_providers replaces
+    inputs: ModelInputs
+    settings: RunSettings  # the prepared ones, which those of a run override
+    route: DirectRoute  # or an object of an optional part with the same methods
+    device_lock: state.Lock | None  # of an optional part, if the session shares its device with others
     fast_run: _FastRun = no_fast_path
     # The permitted settings of earlier runs, by the environment variable and the arguments of the run.
-    settings_cache: dict[tuple, RunSettings] = field(default_factory=dict)
+    settings_cache: dict[tuple | None, RunSettings] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, session: object, run_config: Texts) -> Runs:
+    def of(cls, session: InferenceSession, run_config: Texts) -> Runs:
         """Return the runs of a session with these run config entries."""
         inner = fast_path.inner_of(session)
         inputs = ModelInputs(session)
@@ -136,8 +136,9 @@ class Runs:
                     device_lock = guard_of_part
         if route is None:
             route = DirectRoute(session, inputs, guard)
-        runs = cls(session, inner, inputs, None, route, device_lock)
-        return runs.with_settings(RunSettings(NOTHING, run_config))
+        settings = RunSettings(NOTHING, run_config)
+        runs = cls(session, inner, inputs, settings, route, device_lock)
+        return runs.with_settings(settings)
 
     def are_of(self, session: object) -> bool:
         """Return whether these are the runs of a session as it is now."""
@@ -162,7 +163,7 @@ class Runs:
             facts = Circumstances.of_session(self.session, SESSION_ATTRIBUTES)
         return self.settings.overridden_by(facts, run_config, attributes)
 
-    def settings_of(self, run_config: Mapping | None, attributes: dict) -> RunSettings:
+    def settings_of(self, run_config: Mapping | None, attributes: Mapping) -> RunSettings:
         """Look up the settings of one run, or return those of an earlier run with the same arguments."""
         if type(run_config) is dict and len(run_config) <= MOST_ENTRIES:
             run_config = run_config.copy()  # another thread may change the caller's
@@ -210,17 +211,18 @@ class Runs:
         call, _ = self.overridden_by(run_config, attributes)
         keyword = "cancellation" if timeout is None else "timeout"
         look_up.check_part_of(keyword)
-        limits = optional_parts.for_keyword(keyword)
+        limits = optional_parts.require(keyword, keyword)
         limits.check(timeout, cancellation)
         call = self.route.limited(call, keyword)
         with limits.Limited(call.options, timeout, cancellation):
             return self.compute(inputs, call)
 
 
-NOT_READY = Runs(object())
+NOT_READY = Runs.__new__(Runs)  # of no session
+NOT_READY.session = object()
 
 
-def _parts_of(session: object) -> list[optional_parts.Part]:
+def _parts_of(session: InferenceSession) -> list[optional_parts.Part]:
     """Return the optional parts that a session uses now."""
     if not is_ort(session):
         return []
@@ -237,12 +239,12 @@ def _configuration() -> object:
     """Return the environment variable of this package."""
     # os.environ.get raises and catches an exception for a variable that is not set, which takes a tenth of a short run.
     try:
-        return os.environ._data.get(_ENCODED)
+        return os.environ._data.get(_ENCODED)  # type: ignore[attr-defined]
     except AttributeError:  # not an interface of Python
         return os.environ.get(ENVIRONMENT)
 
 
-def _key(environment: object, *arguments: dict | None) -> tuple | None:
+def _key(environment: object, *arguments: Mapping | None) -> tuple | None:
     """Return a key that is equal for equal arguments with values of the same plain types, ``None`` for others.
 
     A comparison of the keys calls no code of a caller's class.
@@ -262,7 +264,7 @@ def _key(environment: object, *arguments: dict | None) -> tuple | None:
     return tuple(key)
 
 
-def _sends_all_texts(settings: RunSettings, *arguments: dict | None) -> bool:
+def _sends_all_texts(settings: RunSettings, *arguments: Mapping | None) -> bool:
     """Return whether ORT receives each text in the arguments. Other texts of a caller are not kept."""
     sent = set(settings.entries.values())
     sent.update(settings.attributes.values())

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections import deque
 from collections.abc import Callable, Container
-from typing import TYPE_CHECKING, Self
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from onnxruntime import InferenceSession
 
@@ -18,6 +20,19 @@ if TYPE_CHECKING:
 
 # The attribute of a session that leads to its state. A global table would keep a session that refers to itself.
 ATTRIBUTE = "_state_of_backend"
+_Kept = TypeVar("_Kept")
+
+
+class Lock(Protocol):
+    """The lock of a device, which releases the sessions on it."""
+
+    ended: deque[Owned]
+
+    def release_ended(self) -> None:
+        """Release the sessions that have ended."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Return a context in which no other thread uses the device."""
 
 
 class Owned(weakref.ref):
@@ -27,8 +42,11 @@ class Owned(weakref.ref):
     """
 
     __slots__ = ("graphs", "inner", "lock")
+    graphs: list
+    inner: list
+    lock: Lock
 
-    def __new__(cls, session: InferenceSession, lock: object) -> Self:
+    def __new__(cls, session: InferenceSession, lock: Lock) -> Self:
         # The callback is a C function: no interrupt can prevent it, or is lost in it.
         owned = super().__new__(cls, session, lock.ended.append)
         owned.lock = lock
@@ -36,7 +54,7 @@ class Owned(weakref.ref):
         owned.graphs = []
         return owned
 
-    def __init__(self, session: InferenceSession, lock: object) -> None:
+    def __init__(self, session: InferenceSession, lock: Lock) -> None:
         """Initialize it with a session that has just been created, or that a caller prepares."""
 
     def release(self) -> bool:
@@ -67,7 +85,7 @@ class SessionState:
         self.applied: Applied | None = None
         #: What the lock of the device releases after the session has ended (``locks.py``).
         self.owned: Owned | None = None
-        self._of_parts: dict[str, object] = {}
+        self._of_parts: dict[str, Any] = {}
 
     def take_applied(self) -> Applied | None:
         """Return :attr:`applied` once."""
@@ -75,7 +93,7 @@ class SessionState:
         self.applied = None
         return applied
 
-    def keep(self, part: str, make: Callable) -> object:
+    def keep(self, part: str, make: Callable[[], _Kept]) -> _Kept:
         """Return the object that an optional part keeps for the session. The first call makes it."""
         kept = self._of_parts.get(part)
         if kept is None:

@@ -133,7 +133,7 @@ def _without_operators(session: InferenceSession, permit: Permit) -> Texts:
     needs = needs_of_operators(permit)
     if not needs:
         return {}
-    operators = set()
+    operators: set[str] = set()
     for nodes in recorded_nodes(session).values():
         operators.update(node.op_type for node in nodes)
     sentences = {}
@@ -216,7 +216,7 @@ def recorded_nodes(session: InferenceSession) -> dict[str, list]:
 
 def count_operators(nodes: Iterable) -> dict[str, int]:
     """Return the number of nodes of each operator, most frequent first."""
-    operators = Counter()
+    operators: Counter[str] = Counter()
     for node in nodes:
         name = f"{node.domain}:{node.op_type}".removeprefix("ai.onnx:")
         operators[name.removeprefix(":")] += 1
