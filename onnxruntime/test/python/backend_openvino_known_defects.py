@@ -184,7 +184,9 @@ def branches() -> Iterator[Model]:
 def clips() -> Iterator[Model]:
     nodes = ("y = Clip(xLIMITS)", "a = Clip(xLIMITS) y = Neg(a)")
     limits = ("", ", l", ", m", ", l, h", ", , h")
-    for kind, shape, given, text in product(("float", "int64"), ("2,3", "N,3", "5", "N", "1", "2,N,3"), limits, nodes):
+    for kind, shape, given, text in product(
+        ("float", "int64"), ("2,3", "N,3", "5", "N", "1", "2,N,3", "N,2,3", "1,4"), limits, nodes
+    ):
         constants = f"<{kind} l = {{-9}}, {kind} h = {{20}}>"
         yield f"({kind}[{shape}] x, {kind} m) => ({kind}[{shape}] y) {constants} {{ {text.replace('LIMITS', given)} }}"
 

@@ -56,6 +56,7 @@ RIGHT = (
     "(float[2] x) => (float[2] y) { y = Mean(x) }",
     "(float[2] x) => (float[2] y) { y = Max(x, x) }",
     "(float[2] x) => (float[2] y) { z = Neg(x) y = Max(z) }",
+    "(float[2] x, int64[1] r) => (float[2] y, float[N] z) { y = Max(x) z = Tile(x, r) }",
     "(int64[2] x) => (int64[2] y, int32[2] z) { y = Identity(x) z = Cast<to=6>(x) }",
     "(int64[2] x) => (int64[2] y, int32[2] z) { a = Neg(x) y = Identity(a) z = Cast<to=6>(y) }",
     "(int64[2] x) => (int64[2] y, float[2] z) { y = Identity(x) z = Cast<to=1>(y) }",

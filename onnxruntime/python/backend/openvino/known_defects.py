@@ -112,6 +112,8 @@ class _Graph:
         self.shapes = {}
         self.copies = set(self.inputs)
         self._add(fixed.graph)
+        # OpenVINO runs a graph with one free shape otherwise.
+        self.is_fixed = not any(map(self.is_free, [*self.inputs, *self.outputs]))
 
     def _add(self, graph: GraphProto) -> None:
         self.from_shapes |= _names(graph.initializer)
@@ -171,7 +173,7 @@ def _unread(graph: GraphProto) -> str:
 
 def _one_input(node: NodeProto, graph: _Graph) -> str:
     is_direct = node.input[0] in graph.inputs and node.output[0] in graph.outputs
-    if len(node.input) > 1 or not is_direct or graph.is_free(node.input[0]):
+    if len(node.input) > 1 or not is_direct or not graph.is_fixed:
         return ""
     return f"has one input. {_NOT_WRITTEN}. Use Identity"
 
@@ -180,7 +182,7 @@ def _cast(node: NodeProto, graph: _Graph) -> str:
     source = node.input[0]
     is_computed = _COMPUTED_IN.get(graph.types.get(source), "") == graph.types.get(node.output[0])
     is_copy = source in graph.copies and source in graph.outputs
-    if not is_copy or not is_computed or graph.is_free(source):
+    if not is_copy or not is_computed or not graph.is_fixed:
         return ""
     return f"is of an output that is a copy of an input. {_NOT_WRITTEN}. Cast the input itself"
 

@@ -279,9 +279,8 @@ def _without_nodes(session: InferenceSession, permit: Permit) -> Iterator[str]:
         if nodes.get(name) or device in memories:
             continue
         advice = "Check that it supports the model's operators and types"
-        advice_on_shapes = failures.advice_on_shapes(session)
-        if name == QNN and advice_on_shapes:
-            advice = f"It requires fixed shapes. {advice_on_shapes}"
+        if name == QNN and (how := failures.advice_on_shapes(session)):
+            advice = f"It requires fixed shapes. {how}"
         if nodes.get(CPU) and CPU not in permit.providers:
             advice += ", or set session_config={'session.disable_cpu_ep_fallback': '1'} to make this an error"
         yield (
