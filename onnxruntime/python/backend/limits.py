@@ -21,6 +21,7 @@ from _thread import start_new_thread  # an interrupt of threading.Thread.start l
 from contextlib import suppress
 from threading import Lock, local
 from time import monotonic
+from typing import Any
 
 from onnxruntime import RunOptions
 from onnxruntime.backend.allowlist.value_kinds import plain
@@ -60,7 +61,7 @@ class Cancellation:
 
 def check(timeout: object = None, cancellation: object = None) -> float | None:
     """Check the limits of a run, and return its timeout in seconds."""
-    seconds = None
+    seconds: Any = None
     if timeout is not None:
         with suppress(ValueError):
             seconds = plain(timeout)
@@ -78,7 +79,7 @@ class Limited:
         self,
         options: RunOptions,
         timeout: object,
-        cancellation: object,
+        cancellation: Cancellation | None,
     ) -> None:
         """Check the limits of a run in seconds and by a :class:`Cancellation`. No other run uses ``options``."""
         self._options = options

@@ -44,12 +44,14 @@ from contextlib import contextmanager
 from functools import partial
 from operator import call
 from threading import Lock, RLock, get_ident
+from typing import Any, TypeVar
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import provider_names
 from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.session import state
 
+_Result = TypeVar("_Result")
 _IN_A_CALL = (
     "A signal handler or a finalizer used a session in the middle of a call of the same thread, and one of both calls "
     "must be alone. Use the session after the interrupted call"
@@ -69,9 +71,9 @@ def take(lock: Lock | RLock, taken: list[bool], seconds: float = 0.05) -> bool:
 def call_holding(
     lock: Lock | RLock,
     options: RunOptions | None,
-    function: Callable,
+    function: Callable[..., _Result],
     *arguments: object,
-) -> object:
+) -> _Result:
     """Call a function under a lock. The run options can end the wait."""
     taken: list[bool] = []
     try:
@@ -108,7 +110,7 @@ class SessionLock:
 
     def __init__(self, side_by_side: bool) -> None:
         self._side_by_side = side_by_side
-        self._alone = RLock()
+        self._alone: Any = RLock()  # its private methods are those that threading.Condition calls
         # The thread that is alone or was alone last, changed under _alone only. 0 if another thread has run since.
         self._owner = 0
         # For each thread that is in a call, whether the call is alone.
@@ -126,9 +128,9 @@ class SessionLock:
     def run(
         self,
         options: RunOptions | None,
-        function: Callable,
+        function: Callable[..., _Result],
         *arguments: object,
-    ) -> object:
+    ) -> _Result:
         """Call a function that creates or runs a session, while no other thread is alone."""
         thread = get_ident()
         if thread in self.workers:  # a finalizer
@@ -140,9 +142,9 @@ class SessionLock:
     def run_unnested(
         self,
         options: RunOptions | None,
-        function: Callable,
+        function: Callable[..., _Result],
         *arguments: object,
-    ) -> object:
+    ) -> _Result:
         """Do the same as :meth:`run`, but raise an error in the middle of any call of this thread."""
         if not self._side_by_side:
             return self.run_alone(options, function, *arguments)
@@ -165,12 +167,13 @@ class SessionLock:
     def run_alone(
         self,
         options: RunOptions | None,
-        function: Callable,
+        function: Callable[..., _Result],
         *arguments: object,
-    ) -> object:
+    ) -> _Result:
         """Call a function while no other thread creates, runs or releases a session."""
         self._begin()
-        thread, taken = get_ident(), []
+        thread = get_ident()
+        taken: list[bool] = []
         try:
             self._take_alone(options, taken)
             self._running[thread] = True
@@ -301,6 +304,7 @@ def create(
 ) -> InferenceSession:
     """Create a session if this process and thread can use its device."""
     lock = of(permit.providers)
+    assert lock is not None  # only such sessions
     lock.run(None, bool)  # raises an error if this thread or this process cannot
     for settings in permit.providers.values():
         device = settings.get("device_id")
@@ -316,6 +320,7 @@ def construct(
 ) -> InferenceSession:
     """Create a session under the lock of its EPs. The lock owns the session before anything else can fail."""
     lock = of(permit.providers)
+    assert lock is not None  # only such sessions
     return lock.run(None, _construct_owned, lock, partial(constructor, **arguments))
 
 

@@ -60,7 +60,7 @@ def explain(
 
 def _capturing(permit: Permit) -> str:
     for ep, settings in permit.providers.items():
-        switch = settings.get(CAPTURE_SWITCHES.get(ep))
+        switch = settings.get(CAPTURE_SWITCHES.get(ep, ""))
         if switch is not None and switch.value:
             return ep
     return ""
@@ -136,7 +136,7 @@ def _reason(error: Exception, session: InferenceSession | None) -> str:
     reason = "ORT does not capture this model"
     if "control flow" in str(error):
         return f"{reason}, because it contains If, Loop, or Scan"
-    on_cpu = []
+    on_cpu: list | None = None
     if session is not None:
         on_cpu = verification.recorded_nodes(session).get(CPU)
     if not on_cpu:

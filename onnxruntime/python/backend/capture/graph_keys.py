@@ -12,6 +12,7 @@ from _thread import start_new_thread  # Thread.start waits for an Event, whose l
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from queue import SimpleQueue
+from typing import Any, TypeVar
 
 from onnx import parser
 
@@ -38,6 +39,7 @@ ONE_GRAPH = (
     f"{TENSORRT} keeps one graph for a session, of one set of input shapes, and {GRAPH_ID} has no effect. Prepare the "
     "model once more for other runs"
 )
+_Result = TypeVar("_Result")
 _ENDED = "an exception has ended the thread that executes the runs of this session. Run the model again"
 _OVERWRITTEN = (
     f"run_options({{'{GRAPH_ID}': {ORDINARY}}}) and captures exclude each other: on CUDA, a replay overwrites outputs "
@@ -137,13 +139,13 @@ class Threads:
     ) -> None:
         """If ``common``, all threads share graphs, as on WebGPU. If ``worker``, it makes all runs, as on TensorRT."""
         self._lock = lock
-        self._common: dict[tuple, object] | None = {} if common else None
+        self._common: dict[tuple, Any] | None = {} if common else None
         self._own = threading.local()
         # An item for each thread that can still have its own graphs. An interrupt leaves the lock of a Semaphore taken.
         self._left: list[None] = [] if worker else [None] * MOST_THREADS
         self._worker = Worker(lock, device_id)
 
-    def graphs_of_this(self) -> dict[tuple, object] | None:
+    def graphs_of_this(self) -> dict[tuple, Any] | None:
         """Return the graphs of the calling thread by key, ``None`` if the worker runs for it."""
         if self._common is not None:
             return self._common
@@ -162,7 +164,7 @@ class Threads:
             return None
         return {}
 
-    def call(self, options: RunOptions | None, function: Callable, *arguments: object) -> object:
+    def call(self, options: RunOptions | None, function: Callable[..., _Result], *arguments: object) -> _Result:
         """Call a function with the graphs of a thread, in that thread. The run options can end the wait."""
         graphs = self.graphs_of_this()
         if graphs is None:
@@ -183,7 +185,7 @@ class Worker:
         # The thread holds this lock as long as it works.
         self._serving = threading.Lock()
 
-    def call(self, options: RunOptions | None, function: Callable, *arguments: object) -> object:
+    def call(self, options: RunOptions | None, function: Callable[..., _Result], *arguments: object) -> _Result:
         """Call a function with the graphs of the worker."""
         work = _Work(function, arguments)
         try:
@@ -221,7 +223,7 @@ class _Work:
     def __init__(self, function: Callable, arguments: tuple) -> None:
         self._function = function
         self._arguments = arguments
-        self._outputs: object = None
+        self._outputs: Any = None
         self._error: BaseException | None = RuntimeError(_ENDED)
         self.is_wanted = True
         self.has_begun = False
@@ -243,7 +245,7 @@ class _Work:
             self.has_ended = True
             self.ended.release()
 
-    def result(self) -> object:
+    def result(self) -> Any:
         error, self._error = self._error, None  # the traceback of the error refers to this object
         try:
             if error is not None:
@@ -267,7 +269,7 @@ def _serve(
         if not locks.take(serving, taken, 0):
             return
         lock.workers.add(thread)
-        graphs: dict[tuple, object] = {}
+        graphs: dict[tuple, object] | None = {}
         on_device = cache(partial(lock.run_unnested, None, _set_device, device_id))
         while (work := works.get()) is not end:
             work.execute(on_device, graphs)

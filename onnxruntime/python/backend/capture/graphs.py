@@ -25,6 +25,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
+from typing import Any, TypeAlias
 from weakref import proxy
 
 import numpy as np
@@ -39,11 +40,11 @@ from onnxruntime.backend.runs import fast_path, tensors
 from onnxruntime.backend.runs.run_options import RunSettings
 from onnxruntime.backend.session.routes import no_fast_path
 
-_Value = np.ndarray | OrtValue
+_Value: TypeAlias = np.ndarray | OrtValue
 _Feeds = Mapping[str, _Value]
 _Entries = Mapping[str, str]
 _Outputs = list[np.ndarray]
-_FastRun = Callable[[object, RunOptions], _Outputs | None]
+_FastRun = Callable[[Any, RunOptions], _Outputs | None]
 
 _RUN_WITH_IOBINDING = InferenceSession.run_with_iobinding
 
@@ -63,6 +64,8 @@ def _with_id(call: RunSettings, graph_id: str) -> RunSettings:
 
 class Graph:
     """A captured graph. The lock of the session releases it. So it may not refer to the session."""
+
+    replay: _FastRun
 
     def __init__(self, graph_id: str, session: InferenceSession) -> None:
         # The inner session that captured the graph, which set_providers replaces.
@@ -87,7 +90,7 @@ class Capture:
     ) -> None:
         """Use the EPs that capture, and whether :func:`eligibility.check` has checked the session."""
         ep = switched_on[0]
-        self._session = proxy(session)  # the session refers to this object
+        self._session: InferenceSession = proxy(session)  # the session refers to this object
         self.inner = fast_path.inner_of(session)  # whose id is the key of this object
         self._lock = lock
         self._on_webgpu = ep == WEBGPU
@@ -193,7 +196,7 @@ class Capture:
         of_thread = threading.local()
         run_unnested = self._lock.run_unnested
 
-        def run(inputs: object, options: RunOptions) -> _Outputs | None:
+        def run(inputs: Any, options: RunOptions) -> _Outputs | None:
             if (
                 options is not prepared_options
                 or InferenceSession.run_with_iobinding is not _RUN_WITH_IOBINDING
@@ -243,7 +246,7 @@ class Capture:
         lock = self._lock
         turn = self._turn
         other_threads = self._other_threads
-        takes = []
+        takes: list[tuple] = []
         for (_, buffer), array in zip(graph.inputs, arrays, strict=True):
             like = np.empty_like(array, order="C")
             upload = buffer._ortvalue.update_inplace

@@ -36,7 +36,7 @@ def capture_of(session: InferenceSession, checked: bool = False) -> Capture | No
 
     :param checked: whether ``prepare`` has just created the session and checked its final graph.
     """
-    captures = state.of(session).keep("capture", dict)
+    captures: dict[int, Capture] = state.of(session).keep("capture", dict)
     inner = fast_path.inner_of(session)
     for stale in captures.keys() - {id(inner)}:  # of inner sessions that set_providers has replaced
         captures.pop(stale, None)
@@ -46,6 +46,7 @@ def capture_of(session: InferenceSession, checked: bool = False) -> Capture | No
     capture = captures.get(id(inner))
     if capture is None:
         lock = locks.lock_of(session)
+        assert lock is not None  # of each EP that captures
         capture = Capture(session, switched_on, lock, checked)
         # Several threads may make one for the first run. One operation of the dict chooses the one for all.
         capture = captures.setdefault(id(inner), capture)

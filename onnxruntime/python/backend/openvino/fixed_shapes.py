@@ -35,8 +35,8 @@ _LATER = """
 """
 _FIRST_DECIDING = dict.fromkeys(_ALL.split(), 0) | dict.fromkeys(_LATER.split(), 1)  # the first such input
 # Operators that can draw random numbers, whatever their inputs are.
-_RANDOM = "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike"
-_RANDOM = frozenset(_RANDOM.split())
+_RANDOM_NAMES = "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike"
+_RANDOM = frozenset(_RANDOM_NAMES.split())
 
 
 def why_serial(model: ModelProto, session: InferenceSession) -> str:

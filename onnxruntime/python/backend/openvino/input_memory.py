@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from onnx import TensorProto
@@ -16,7 +17,7 @@ from onnxruntime.backend.runs import tensors
 
 _NUMBERS = "biuf"  # the kinds of their dtypes
 _BYTES = np.dtype(np.uint8)
-_NOTHING = np.empty(0, _BYTES)[:]
+_NOTHING = np.empty(0, _BYTES)
 
 
 class InputMemory:
@@ -27,10 +28,10 @@ class InputMemory:
     """
 
     def __init__(self) -> None:
-        self._current: dict[str, np.ndarray] = {}  # by input, each in its memory
+        self._current: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # by input, its value and its memory
         self._outgrown: list[np.ndarray] = []  # the EP can write into it
 
-    def copy(self, name: str, value: object) -> object:
+    def copy(self, name: str, value: Any) -> object:
         """Return a copy of an input, or the input itself if it is not a tensor of numbers: the EP supports no other."""
         if isinstance(value, np.ndarray):
             if value.dtype.kind not in _NUMBERS:
@@ -54,16 +55,16 @@ class InputMemory:
         shape: tuple[int, ...],
         dtype: np.dtype,
     ) -> np.ndarray:
-        own = self._current.get(name, _NOTHING)
+        own, memory = self._current.get(name, (_NOTHING, _NOTHING))
         if own.shape == shape and own.dtype == dtype:
             return own
         size = dtype.itemsize * math.prod(shape)
-        memory = own.base
         if memory.size < size:
             self._outgrown.append(memory)
             size = max(size, 2 * memory.size)
             memory = np.empty(size, _BYTES)
-        own = self._current[name] = np.ndarray(shape, dtype, memory)
+        own = np.ndarray(shape, dtype, memory)
+        self._current[name] = own, memory
         return own
 
 

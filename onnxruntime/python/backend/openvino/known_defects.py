@@ -71,7 +71,8 @@ def that_is_wrong(model: ModelProto, session: InferenceSession) -> str:
     rules = _OF_PLUGIN if _is_plugin() else _OF_BUILT_IN
     model = _inlined(model)
     parts = session.get_provider_graph_assignment_info()
-    compiled, others = set(), set()  # operators
+    compiled: set[str] = set()  # operators
+    others: set[str] = set()
     for part in parts:
         operators = compiled if part.ep_name in OF_OPENVINO else others
         operators.update(node.op_type for node in part.get_nodes())
@@ -107,9 +108,9 @@ class _Graph:
             fixed = infer_shapes(fixed)
         self.nodes = fixed.graph.node
         self.outputs = _names(fixed.graph.output)
-        self.from_shapes = set()  # values that are computed from constants and shapes only
-        self.types = {}
-        self.shapes = {}
+        self.from_shapes: set[str] = set()  # values that are computed from constants and shapes only
+        self.types: dict[str, str | None] = {}
+        self.shapes: dict[str, list] = {}
         self.copies = set(self.inputs)
         self._add(fixed.graph)
         # OpenVINO runs a graph with one free shape otherwise.
@@ -180,7 +181,7 @@ def _one_input(node: NodeProto, graph: _Graph) -> str:
 
 def _cast(node: NodeProto, graph: _Graph) -> str:
     source = node.input[0]
-    is_computed = _COMPUTED_IN.get(graph.types.get(source), "") == graph.types.get(node.output[0])
+    is_computed = _COMPUTED_IN.get(graph.types.get(source) or "", "") == graph.types.get(node.output[0])
     is_copy = source in graph.copies and source in graph.outputs
     if not is_copy or not is_computed or not graph.is_fixed:
         return ""

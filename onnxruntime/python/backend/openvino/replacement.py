@@ -22,6 +22,9 @@ from onnxruntime.backend.openvino import model_outline
 from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.backend.session import state
 
+# Those of ORT and of this module, and none of a signal handler.
+_ERRORS: tuple[type[Exception], ...] = (*ORT_ERRORS, RuntimeError, ValueError)
+
 
 def cannot_renew(_: InferenceSession) -> NoReturn:
     raise RuntimeError(
@@ -60,7 +63,7 @@ class Origin:
             # Python calls no signal handler between these two steps, because an interrupt would prevent replacements.
             self.created = fresh._providers
             session_attributes.update(attributes)  # one operation of the dict: other threads read the session
-        except (*ORT_ERRORS, RuntimeError, ValueError) as error:  # and no error of a signal handler
+        except _ERRORS as error:
             problem = f"A run failed inside {OPENVINO}, and the session could not be replaced: {error}"
             raise RuntimeError(f"{problem}. Prepare the model again") from error
 

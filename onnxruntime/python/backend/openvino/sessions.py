@@ -113,7 +113,7 @@ def why_serial(session: InferenceSession) -> str:
     return order.why or "the application changed the session"
 
 
-def _io_binding(session: weakref.ref[InferenceSession]) -> IOBinding:
+def _io_binding(session: Callable[[], InferenceSession]) -> IOBinding:
     """Return an IO binding that keeps its inner session, as ORT's own bindings do from 1.31 on."""
     binding = IOBinding(session())
     binding._session = session()._sess
