@@ -17,8 +17,9 @@ $(SESSIONS): .venv-nox/made
 list: .venv-nox/made
 	@.venv-nox/bin/nox --list
 
-# nox creates environments with uv, which is much faster than pip. If uv cannot be installed, nox uses pip.
-.venv-nox/made: constraints.txt
+# nox creates environments with uv, which is much faster than pip. If uv cannot be installed, nox uses pip. Neither has a
+# version in constraints.txt, so a new version of another package does not create this environment again.
+.venv-nox/made: | constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is required: make PYTHON=...")'
 	$(PYTHON) -m venv .venv-nox
 	.venv-nox/bin/python -m pip install --quiet --constraint constraints.txt nox

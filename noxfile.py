@@ -159,18 +159,30 @@ FREE_THREADED = f"--free-threaded {shlex.quote(python('python3.14t'))}" if measu
 BENCH, ENV, CHECKOUT = variable("BENCH", ""), variable("ENV", "cpu"), shlex.quote(variable("CHECKOUT", "CHECKOUT"))
 
 
+def overlay(name: str, folder: str) -> str:
+    """Make a folder with the installed ORT of an environment, and with this tree in place of its backend."""
+    made = ROOT / "build" / folder
+    shutil.rmtree(made, ignore_errors=True)
+    made.joinpath("onnxruntime").mkdir(parents=True)
+    for path in site_packages(name).joinpath("onnxruntime").iterdir():
+        target = ROOT / "onnxruntime/python/backend" if path.name == "backend" else path
+        made.joinpath("onnxruntime", path.name).symlink_to(target, target.is_dir())
+    return shlex.quote(str(made))
+
+
 @nox.session(name="try", python=False, requires=[] if site_packages(ENV).is_dir() else [ENV])
 def try_files(session: nox.Session) -> None:
     """run the test files FILE=ENDING on this tree, without building a wheel; TEST="-k NAME" ENV=cuda"""
-    # The tests import the installed package. So the installed ORT gets the folder of this tree in place of its backend.
-    overlay = ROOT / "build" / "try"
-    shutil.rmtree(overlay, ignore_errors=True)
-    overlay.joinpath("onnxruntime").mkdir(parents=True)
-    for path in site_packages(ENV).joinpath("onnxruntime").iterdir():
-        target = ROOT / "onnxruntime/python/backend" if path.name == "backend" else path
-        overlay.joinpath("onnxruntime", path.name).symlink_to(target, target.is_dir())
     files = ending([variable("FILE", "?")]) or session.error("no test file ends with _FILE.py")
-    run(session, f"{ENV} PYTHONPATH={shlex.quote(str(overlay))} -m pytest {TEST} {' '.join(files)}")
+    run(session, f"{ENV} PYTHONPATH={overlay(ENV, 'try')} -m pytest {TEST} {' '.join(files)}")
+
+
+@nox.session(python=False, requires=["cpu"])
+def lint(session: nox.Session) -> None:
+    """check the code with ruff, and the types of the backend with mypy"""
+    run(session, "cpu -m ruff check")
+    run(session, "cpu -m ruff format --check")
+    run(session, f"cpu MYPYPATH={overlay('cpu', 'lint')} -m mypy")
 
 
 STOCK_FILES = f"--stock {shlex.quote(str(site_packages('stock') / 'onnxruntime/backend'))}"
@@ -212,7 +224,6 @@ task("environment-python", "create the environment of test-python", f"{OTHER} --
 files = " ".join(all_tests("cpu", [*ORDER["once"], "option_drift", "option_document"]))
 task("test-python", 'run the CPU tests on PYTHON=python3.13, or WITH="numpy==1.24.4 onnx==1.17.0"',
      f"{OTHER} ORT_BACKEND_EXAMPLES=100 {PARALLEL} {files}")
-task("lint", "check the code with ruff", "cpu -m ruff check", "cpu -m ruff format --check")
 task("test-first-step", "test the first upstream step on four stock wheels", "stock --version",
      *(f"{name} {FIRST_STEP} test {STOCK_FILES}" for name in ("cpu", "openvino", "webgpu", "cuda")))
 task("scale-out", "run the Dask example: two local workers, then a scheduler and two workers on 127.0.0.1",
