@@ -182,7 +182,9 @@ def lint(session: nox.Session) -> None:
     """check the code with ruff, and the types of the backend with mypy"""
     run(session, "cpu -m ruff check")
     run(session, "cpu -m ruff format --check")
-    run(session, f"cpu MYPYPATH={overlay('cpu', 'lint')} -m mypy")
+    path = overlay("cpu", "lint")
+    run(session, f"cpu MYPYPATH={path} -m mypy")
+    run(session, f"cpu MYPYPATH={path} -m mypy tests/typed_program.py")
 
 
 STOCK_FILES = f"--stock {shlex.quote(str(site_packages('stock') / 'onnxruntime/backend'))}"

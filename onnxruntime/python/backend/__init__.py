@@ -4,6 +4,8 @@
 # --------------------------------------------------------------------------
 """ONNX's backend API on top of ONNX Runtime."""
 
+from typing import TYPE_CHECKING
+
 from . import optional_parts
 from .backend import is_compatible, prepare, run, supports_device
 from .errors import InputError, NotPermittedError, RunCancelledError, WrongTypeError
@@ -23,6 +25,8 @@ __all__ = [
 ]
 
 _limits = optional_parts.for_keyword("cancellation")
-if _limits is not None:
+if TYPE_CHECKING:
+    from .limits import Cancellation
+elif _limits is not None:
     Cancellation = _limits.Cancellation
     __all__ += ["Cancellation"]

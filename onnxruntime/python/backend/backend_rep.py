@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Self
 
 from onnx.backend.base import BackendRep
 
@@ -157,7 +157,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         if not is_finalizing():
             self.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
