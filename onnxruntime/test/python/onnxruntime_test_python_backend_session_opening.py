@@ -271,6 +271,7 @@ class WhichTest(unittest.TestCase):
                 ],
                 get_input_memory_infos=lambda memory=memory: [SimpleNamespace(name=memory)],
                 get_output_memory_infos=list,
+                get_inputs=list,
             )
             with self.subTest(nodes, memory=memory):
                 self.assertEqual(verification.node_assignment(session), counts)

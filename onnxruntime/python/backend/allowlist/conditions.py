@@ -89,7 +89,11 @@ def has(*eps: str) -> Need:
     return Need(what, lambda facts, _: facts.has(*eps))
 
 
-def beside(key: str, *refused: str | None, what: str) -> Need:
+def beside(
+    key: str,
+    *refused: str | None,
+    what: str,
+) -> Need:
     """Return the need that another entry does not have one of these values. Otherwise, the entry has no effect."""
     return only_warns(what, lambda facts, _: facts.beside.get(key) not in refused)
 

@@ -24,7 +24,14 @@ _RUN_WITH_ORT_VALUES = InferenceSession.run_with_ort_values
 class Guard(Protocol):
     """Decides when a run may begin."""
 
-    def run(self, waiting: RunOptions | None, compute: Callable, feeds: dict, options: RunOptions, /) -> list:
+    def run(
+        self,
+        waiting: RunOptions | None,
+        compute: Callable,
+        feeds: dict,
+        options: RunOptions,
+        /,
+    ) -> list:
         """Return the outputs of ``compute``. ``waiting`` can end the wait."""
 
 

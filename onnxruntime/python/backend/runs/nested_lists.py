@@ -65,7 +65,11 @@ def _fits(kind: type, fitting: tuple) -> bool:
     return hasattr(kind, "__array__") and not issubclass(kind, np.generic)
 
 
-def _items_of(items: list, list_kinds: set, fitting: tuple) -> list:
+def _items_of(
+    items: list,
+    list_kinds: set,
+    fitting: tuple,
+) -> list:
     """Return the items of the lists among these items, or raise a ``ValueError`` if numpy must not convert them."""
     # Each list once: otherwise, a list that contains another one several times takes exponential time.
     lists = {}

@@ -182,7 +182,11 @@ def reject_setting(error: Exception, entries: Iterable[str]) -> None:
         )
 
 
-def reject_options(name: str, texts: Mapping[str, str], error: Exception) -> None:
+def reject_options(
+    name: str,
+    texts: Mapping[str, str],
+    error: Exception,
+) -> None:
     """Reject the options because of which ORT cannot attach a built-in EP, if ORT can attach the EP without options.
 
     Each EP parses its options itself, and knows the devices. Not each error contains the option.

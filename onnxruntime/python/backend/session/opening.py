@@ -100,7 +100,11 @@ def _open_again(source: tuple, permit: Permit) -> InferenceSession:
     return _open(model, options, permit)
 
 
-def _open(model: str | bytes, options: SessionOptions, permit: Permit) -> InferenceSession:
+def _open(
+    model: str | bytes,
+    options: SessionOptions,
+    permit: Permit,
+) -> InferenceSession:
     """Create a session. The optional parts that it uses do this in their own way, one inside the other."""
     used = parts.of_permit(permit)
     construct = partial(_construct, model, options)

@@ -71,7 +71,11 @@ def _first(model: ModelProto) -> str:
     return ""
 
 
-def _first_of(graph: GraphProto, data: set[str], inputs_win: bool) -> str:
+def _first_of(
+    graph: GraphProto,
+    data: set[str],
+    inputs_win: bool,
+) -> str:
     """Return the name of the first such node of a graph.
 
     :param data: the values outside of the graph that depend on data.

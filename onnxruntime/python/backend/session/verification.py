@@ -144,7 +144,11 @@ def _without_operators(session: InferenceSession, permit: Permit) -> Texts:
     return sentences
 
 
-def _check_options(name: str, permit: Permit, texts: Texts) -> None:
+def _check_options(
+    name: str,
+    permit: Permit,
+    texts: Texts,
+) -> None:
     """Raise an error if ORT reports another value of an EP's option than the sent one."""
     settings = permit.providers[name]
     for option, text in option_texts(name, permit.kinds[name], settings).items():
@@ -168,7 +172,11 @@ def _reported(settings: Settings, texts: Texts) -> tuple[Texts, Texts]:
     return reported, silent
 
 
-def _same(reported: str, text: str, setting: Setting | None) -> bool:
+def _same(
+    reported: str,
+    text: str,
+    setting: Setting | None,
+) -> bool:
     """Return whether ORT reports the text that was sent, or another spelling of a setting's value."""
     if reported == text:
         return True
