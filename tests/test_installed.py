@@ -120,7 +120,6 @@ class TestDocuments(unittest.TestCase):
                 *(f"| `{name}`{' (default)' * (name == base)} | {default} |" for name, default in setup.BASES.items()),
                 f"| ONNX Runtime | {releases} |",
             ),
-            "docs/upstreaming.md": (f"ONNX Runtime {releases}",),
         }.items():
             text = (ROOT / document).read_text(encoding="utf-8")
             for part in parts:

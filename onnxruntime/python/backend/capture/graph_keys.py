@@ -262,7 +262,10 @@ def _serve(
     lock: locks.SessionLock,
     device_id: int,
 ) -> None:
-    """Do works in their order until the worker ends, unless another thread of the same worker does."""
+    """Do works in their order until the worker ends, unless another thread of the same worker does.
+
+    :param end: the reference that enters the queue when the worker ends, as long as this thread keeps it.
+    """
     taken: list[bool] = []
     thread = threading.get_ident()
     try:
@@ -271,7 +274,8 @@ def _serve(
         lock.workers.add(thread)
         graphs: dict[tuple, object] | None = {}
         on_device = cache(partial(lock.run_unnested, None, _set_device, device_id))
-        while (work := works.get()) is not end:
+        # The worker has ended if there is a reference, which can be that of a thread that started at the same time.
+        while isinstance(work := works.get(), _Work):
             work.execute(on_device, graphs)
             del work  # keep nothing of a caller until the next work
     finally:
