@@ -22,6 +22,8 @@ NOT_PERMITTED = "is not permitted via the backend API"
 ORT_ERRORS: tuple[type[Exception], ...] = tuple(
     kind for kind in vars(onnxruntime_pybind11_state).values() if isinstance(kind, type) and issubclass(kind, Exception)
 )
+# The errors of ORT's Python API, which raises its own and these two.
+API_ERRORS: tuple[type[Exception], ...] = (*ORT_ERRORS, RuntimeError, ValueError)
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")

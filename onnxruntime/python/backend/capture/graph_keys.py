@@ -268,11 +268,11 @@ def _serve(
     """
     taken: list[bool] = []
     thread = threading.get_ident()
+    graphs: dict[tuple, object] = {}
     try:
         if not locks.take(serving, taken, 0):
             return
         lock.workers.add(thread)
-        graphs: dict[tuple, object] | None = {}
         on_device = cache(partial(lock.run_unnested, None, _set_device, device_id))
         # The worker has ended if there is a reference, which can be that of a thread that started at the same time.
         while isinstance(work := works.get(), _Work):
@@ -281,7 +281,7 @@ def _serve(
     finally:
         if True in taken:
             serving.release()
-        graphs = None
+        graphs.clear()
         lock.workers.discard(thread)
         lock.release_ended()  # the graphs are those of this thread
 

@@ -108,4 +108,4 @@ def _is_examined(session: InferenceSession) -> bool:
     options = session.get_session_options()
     device_type = parts.config_entry(options, f"ep.{OPENVINO.lower()}.device_type") or "CPU"
     is_cpu = re.fullmatch("((AUTO|HETERO|MULTI):)?CPU(,CPU)*", device_type)
-    return onnxruntime.__version__ == _BUILT_IN and is_cpu is not None
+    return onnxruntime.__version__ == _BUILT_IN and bool(is_cpu)

@@ -17,13 +17,10 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from onnxruntime import InferenceSession
-from onnxruntime.backend.errors import ORT_ERRORS
+from onnxruntime.backend.errors import API_ERRORS
 from onnxruntime.backend.openvino import model_outline
 from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.backend.session import state
-
-# Those of ORT and of this module, and none of a signal handler.
-_ERRORS: tuple[type[Exception], ...] = (*ORT_ERRORS, RuntimeError, ValueError)
 
 
 def cannot_renew(_: InferenceSession) -> NoReturn:
@@ -63,7 +60,7 @@ class Origin:
             # Python calls no signal handler between these two steps, because an interrupt would prevent replacements.
             self.created = fresh._providers
             session_attributes.update(attributes)  # one operation of the dict: other threads read the session
-        except _ERRORS as error:
+        except API_ERRORS as error:  # and none of a signal handler
             problem = f"A run failed inside {OPENVINO}, and the session could not be replaced: {error}"
             raise RuntimeError(f"{problem}. Prepare the model again") from error
 
@@ -97,21 +94,14 @@ def _files_of(model: str | bytes) -> dict[str, tuple | None]:
     with suppress(OSError, ValueError), _content_of(model) as content:  # ORT reports a file that Python cannot map
         for location in re.finditer(_LOCATION, content, re.DOTALL):
             start = location.end()
-            name = os.fsdecode(content[start : start + _length(location[1])])
+            length, _ = model_outline.integer(location[1], 0)
+            name = os.fsdecode(content[start : start + length])
             stamps[os.path.join(folder, name)] = None
     for path in stamps:
         with suppress(OSError, ValueError):  # a weight can contain these bytes by chance
             status = os.stat(path)
             stamps[path] = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
     return stamps
-
-
-def _length(encoded: bytes) -> int:
-    """Return the length that one or two bytes of protobuf encode: seven bits in each, the low ones first."""
-    length = encoded[0] % 128
-    if len(encoded) > 1:
-        length += 128 * encoded[1]
-    return length
 
 
 def _content_of(model: str | bytes) -> AbstractContextManager[bytes | mmap.mmap]:
