@@ -48,7 +48,7 @@ def run(rep: OnnxRuntimeBackendRep, inputs: object, **settings: object) -> list:
 
 
 def main() -> None:
-    rep = onnxruntime.backend.prepare(onnx.parser.parse_model(ENDLESS))
+    rep = onnxruntime.backend.prepare(onnx.parser.parse_model(ENDLESS), provider_options={})
     print("Press Ctrl-C", flush=True)
     begun = time.monotonic()
     try:

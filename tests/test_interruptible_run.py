@@ -41,13 +41,13 @@ class InterruptibleRunTest(unittest.TestCase):
         self.assertEqual(child.returncode, 0)
 
     def test_outputs_settings_and_errors(self) -> None:
-        rep = onnxruntime.backend.prepare(parser.parse_model(ABSOLUTE))
+        rep = onnxruntime.backend.prepare(parser.parse_model(ABSOLUTE), provider_options={})
         value = np.array([-1, 2], np.float32)
         (y,) = interruptible_run.run(rep, [value], timeout=60)
         np.testing.assert_array_equal(y, [1, 2])
         with self.assertRaises(onnxruntime.backend.InputError):
             interruptible_run.run(rep, [value[:1]])
-        endless = onnxruntime.backend.prepare(parser.parse_model(interruptible_run.ENDLESS))
+        endless = onnxruntime.backend.prepare(parser.parse_model(interruptible_run.ENDLESS), provider_options={})
         with self.assertRaises(TimeoutError):
             interruptible_run.run(endless, [np.ones((200, 200), np.float32)], timeout=0.5, log_severity_level=4)
 

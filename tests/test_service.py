@@ -180,10 +180,11 @@ class TestService(unittest.TestCase):
     def test_without_memory_the_service_answers_503(self) -> None:
         filled = "(int64[1] S) => (float Y) { E = ConstantOfShape(S) Y = ReduceSum<keepdims = 0>(E) }"
         made = self.service_of(filled)
+        on_cpu = {"provider_options": {}}
         with contextlib.redirect_stderr(io.StringIO()) as log:
-            self.assertEqual(made.answer(request({"S": [10**14]}))[0], 503)  # more than an address space
+            self.assertEqual(made.answer(request({"S": [10**14]}, on_cpu))[0], 503)  # more than an address space
         self.assertIn("allocate", log.getvalue())
-        self.assertEqual(made.answer(request({"S": [10]}))[0], 200)
+        self.assertEqual(made.answer(request({"S": [10]}, on_cpu))[0], 200)
         for failing in (MemoryError(), Fail("CUDA failure 2: out of memory"), RuntimeError("std::bad_alloc")):
             made._prepared.clear()
             prepare = mock.patch.object(service.onnxruntime.backend, "prepare", side_effect=failing)

@@ -107,8 +107,9 @@ class TestIdleThreads(unittest.TestCase):
         with self.assertRaises(NotPermittedError) as refused:
             prepare(_MODEL, intra_op_num_threads=3, session_config=on)
         self.assertEqual(refused.exception.key, "session.intra_op.allow_spinning")
-        _, given = self.spinning(intra_op_num_threads=3, session_config={"session.intra_op.spin_duration_us": 100})
-        self.assertEqual(len(given), 2 if RELEASE >= (1, 26) else 1)
+        if RELEASE >= (1, 26):
+            _, given = self.spinning(intra_op_num_threads=3, session_config={"session.intra_op.spin_duration_us": 100})
+            self.assertEqual(len(given), 2)
 
     def test_the_environment_can_set_the_threads(self) -> None:
         config = '{"session_options": {"intra_op_num_threads": 3}, "provider_options": {}, "permit": {}}'

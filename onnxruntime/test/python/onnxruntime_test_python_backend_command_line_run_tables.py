@@ -58,8 +58,9 @@ FAILED = {"configuration": "{}", "error": {"message": "no | device"}}
 
 class FormsTest(CommandTest):
     def test_the_options_write_files(self) -> None:
-        words = [self.path, "--repeat", "2", "--compare", "--config", "{}"]
-        words += ["--config", json.dumps({"session_config": {PREPACKING: "1"}})]
+        words = [self.path, "--repeat", "2", "--compare"]
+        for entries in ({}, {PREPACKING: "1"}):
+            words += ["--config", json.dumps({"provider_options": {}, "session_config": entries})]
         for form in run_tables.FORMS:
             words += [f"--{form}", self.folder / form]
         self.assertEqual(Ran("run", *words).status, 0)
