@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
 from typing import TypeVar
 
 _Item = TypeVar("_Item")
@@ -21,26 +23,22 @@ def in_children(call: Callable[[_Item], object], items: Sequence[_Item]) -> Iter
     """Return each item with the result of its call, ``None`` if the call terminated the process or took too long."""
     left = list(items)
     while left:
-        reader, writer = os.pipe()
-        child = os.fork()
-        if not child:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        batch = min(_BATCH, len(left))
+        with ProcessPoolExecutor(1, get_context("fork"), _without_stderr) as pool:
             try:
-                for item in left[:_BATCH]:
-                    signal.alarm(_SECONDS)
-                    os.write(writer, f"{json.dumps(call(item))}\n".encode())
-                os._exit(0)
-            finally:
-                os._exit(1)
-        os.close(writer)
-        called = 0
-        with os.fdopen(reader) as lines:
-            for called, line in enumerate(lines, 1):
-                yield left[called - 1], json.loads(line)
-        _, status = os.waitpid(child, 0)
-        if os.waitstatus_to_exitcode(status) > 0:
-            raise RuntimeError(f"{left[called]}: the call raised an exception")
-        if called < min(_BATCH, len(left)):
-            yield left[called], None
-            called += 1
-        del left[:called]
+                for _ in range(batch):
+                    item = left.pop(0)
+                    yield item, pool.submit(_limited, call, item).result()
+            except BrokenProcessPool:
+                yield item, None
+
+
+def _without_stderr() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
+def _limited(call: Callable[[_Item], object], item: _Item) -> object:
+    signal.alarm(_SECONDS)
+    result = call(item)
+    signal.alarm(0)
+    return result

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
-from onnx import ModelProto, TensorProto, helper, parser
+from backend_test_models import parsed
+from onnx import ModelProto, TensorProto, helper
 
 FLOATS = ("float", "double", "float16")
 NUMBERS = (*FLOATS, "int32", "int64")
@@ -45,6 +47,8 @@ Y = Sum(X) | Y = Mean(X) | Y = Sum(X, Z) | Y = Relu(X) | Y = Dropout(X) | Y, m@ 
 Y = ReduceSum<noop_with_empty_axes=1>(X) | Y = ai.onnx.ml.Scaler<offset=[0.0], scale=[1.0]>(X) | Y = Floor(X)
 Y = ai.onnx.ml.Scaler<offset=[0.0], scale=[1.0]>(X) | r@ = ReduceMean<keepdims=1>(X, zero) Y = Max(X, r@)
 """
+_CONSTANTS = "int64[1] zero = {0}, int64[1] one = {1}, int64[1] minus = {-1}, int64[1] most = {2147483647}"
+_CONSTANTS += ", int64 two = {2}, bool yes = {1}"
 _SHAPES = ("N", "N,4", "2,N", "N,M", "3", "2,3", "2,3,1", "1,1", "1000", "2,3,4,5", "N,3,4,5")
 # The further inputs, each with its type and value.
 GIVEN = {
@@ -87,39 +91,37 @@ def random_graph(seed: int) -> Graph:
     kind, shape = draw.choice((*TYPES, *["float"] * 10)), draw.choice(_SHAPES)
     rank = shape.count(",") + 1
     templates = _ANY + _NUMBERS * 2 * (kind in NUMBERS) + _FLOATS * 2 * (kind in FLOATS)
-    choices = [choice.strip() for choice in re.split(r"[|\n]", templates) if choice.strip()]
+    choices = [choice for choice in re.split(r"[|\n]", templates) if choice.strip()]
     values, nodes = draw.choice((["x0"], ["x0", "x2"])), ""
     for number in range(draw.randint(1, 7)):
         source = draw.choice(values[-3:] if draw.random() < 0.5 else values)
-        names = {"X": source, "Y": f"y{number}", "Z": draw.choice(values), "T": kind}
-        names["N"], names["K"] = (str(TensorProto.DataType.Value(one.upper())) for one in (kind, draw.choice(TYPES)))
-        text = re.sub(r"\b[XYZTNK]\b", lambda found, names=names: names[found[0]], draw.choice(choices))
-        nodes += f" {text.replace('@', str(number)).replace('[S]', f'[{shape}]')}"
+        names = {"X": source, "Y": f"y{number}", "Z": draw.choice(values), "T": kind, "S": shape, "N": _number(kind)}
+        names["K"] = _number(draw.choice(TYPES))
+        text = re.sub(r"\b[XYZTSNK]\b", lambda found, names=names: names[found[0]], draw.choice(choices))
+        nodes += text.replace("@", str(number))
         values.append(names["Y"])
 
+    read = Counter(re.findall(r"\w+", nodes))
     inputs = {"x0": f"{kind}[{shape}]", "x1": f"{draw.choice(TYPES)}[{draw.choice('N3')}]", "x2": f"{kind}[{shape}]"}
     inputs |= {name: given.replace("R", str(rank)) for name, (given, _) in GIVEN.items()}
-    read = [name for name in inputs if re.search(rf"\b{name}\b", nodes) or (name in values and draw.random() < 0.1)]
+    given = [f"{inputs[name]} {name}" for name in inputs if read[name] or (name in values and draw.random() < 0.1)]
     if draw.random() < 0.2:
-        draw.shuffle(read)
-    constants = {
-        f"int64[{rank}] zeros": [0] * rank,
-        f"int64[{rank}] ones": [1] * rank,
-        f"int64[{2 * rank}] pads": [0] * 2 * rank,
-    }
-    constants |= {
-        f"int64[1] {name}": [value] for name, value in (("zero", 0), ("one", 1), ("minus", -1), ("most", 2**31 - 1))
-    }
-    constants |= {"int64 two": [2], "bool yes": [1]}
-    constants |= {f"{kind} {name}": [value] for name, value in (("nought", 0), ("unit", 1), ("low", 0), ("high", 40))}
-    used = [name for name in constants if re.search(rf"\b{name.split()[1]}\b", nodes)]
-    declared = ", ".join(f"{name} = {{{', '.join(map(str, constants[name]))}}}" for name in used)
-    model = parser.parse_model(
-        f'<ir_version: 9, opset_import: ["": {draw.choice((18, 20, 21))}, "ai.onnx.ml": 3]> g '
-        f"({', '.join(f'{inputs[name]} {name}' for name in read)}) => () <{declared}> {{{nodes} }}".replace("<>", "")
+        draw.shuffle(given)
+    dtype = helper.tensor_dtype_to_np_dtype(int(_number(kind)))
+    model = parsed(
+        f"({', '.join(given)}) => () <{_CONSTANTS}> {{{nodes} }}",
+        "ai.onnx.ml",
+        zeros=np.zeros(rank, int),
+        ones=np.ones(rank, int),
+        pads=np.zeros(2 * rank, int),
+        nought=np.zeros((), dtype),
+        unit=np.ones((), dtype),
+        low=np.zeros((), dtype),
+        high=np.array(40, dtype),
     )
+    model.opset_import[0].version = draw.choice((18, 20, 21))
     computed = [name for node in model.graph.node for name in node.output]
-    unread = [name for name in computed if len(re.findall(rf"\b{name}\b", nodes)) == 1]
+    unread = [name for name in computed if read[name] == 1]
     outputs = {*unread, *draw.sample(computed, min(len(computed), draw.choice((0, 1, 2))))}
     model.graph.output.extend(map(helper.make_empty_tensor_value_info, sorted(outputs)))
     free = {size.dim_param for value in model.graph.input for size in value.type.tensor_type.shape.dim} - {""}
@@ -128,3 +130,7 @@ def random_graph(seed: int) -> Graph:
     level = draw.choice(("ORT_ENABLE_ALL", "ORT_ENABLE_ALL", "ORT_ENABLE_BASIC", "ORT_DISABLE_ALL"))
     options = {"precision": "FP32"} | ({"num_of_threads": "4"} if seed % 2 else {})
     return Graph(model, level, overrides, options, sizes)
+
+
+def _number(kind: str) -> str:
+    return str(TensorProto.DataType.Value(kind.upper()))

@@ -65,6 +65,15 @@ def register_openvino_plugin() -> bool:
     return True
 
 
+def add_openvino(options: onnxruntime.SessionOptions, settings: dict[str, str]) -> None:
+    """Add the OpenVINO EP, built-in or plugin, to the options of a session without the backend."""
+    devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == OPENVINO]
+    if devices:  # of the plugin
+        options.add_provider_for_devices(devices[:1], settings)
+    else:
+        options.add_provider(OPENVINO, settings)
+
+
 def set_up_webgpu_plugin() -> None:
     """Register the plugin EP for WebGPU until the tests of a module end, or skip these tests."""
     try:

@@ -24,6 +24,7 @@ from onnx import helper
 
 from onnxruntime import OrtValue
 from onnxruntime.backend import InputError
+from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.backend.runs import declarations, fast_path
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
@@ -142,6 +143,9 @@ class InputsTest(InputTestCase):
         self.assertEqual([contain(name) for name in "YXW"], [False, True, True])  # ORT 1.24 returns views
         with self.assertWarnsRegex(RuntimeWarning, "mapping by name"):
             np.testing.assert_array_equal(rep.run([X[1, :2], X[0, 1:]])[0], X[0, :2] * X[1, :2])
+        # OpenVINO would compute with the values in the model.
+        with mock.patch.object(rep.session, "get_providers", return_value=[OPENVINO]):
+            self.assertFalse(ModelInputs(rep.session).contain("W"))
 
     def test_inputs_of_the_fast_path(self) -> None:
         rep = on_cpu(two_nodes())
