@@ -25,6 +25,8 @@ import onnxruntime.backend
 
 CPU = "CPUExecutionProvider"
 OPENVINO = "OpenVINOExecutionProvider"
+# The build decides: another module of tests can have registered the plugin EP of the same name.
+HAS_BUILT_IN_OPENVINO = "OPENVINO" in onnxruntime.get_device()
 WEBGPU = "WebGpuExecutionProvider"
 INTEL = 0x8086
 NO_CPU = {"session.disable_cpu_ep_fallback": "1"}

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
-from backend_test_execution_providers import OPENVINO, register_openvino_plugin
+from backend_test_execution_providers import HAS_BUILT_IN_OPENVINO, OPENVINO, register_openvino_plugin
 from backend_test_models import caught, on_cpu, parsed, same_array
 from onnx import TensorProto, helper
 
@@ -24,7 +24,6 @@ from onnxruntime.backend import NotPermittedError
 from onnxruntime.backend.openvino.input_memory import InputMemory
 from onnxruntime.backend.runs import tensors
 
-BUILT_IN = OPENVINO in onnxruntime.get_available_providers()
 ON_CPU = "ai.onnx.ml.Scaler<offset=[0.0], scale=[1.0]>"
 # The EP returns outputs in the memory of an input, or in none. The last three have several parts.
 MODELS = (
@@ -76,7 +75,7 @@ class InputMemoryTest(unittest.TestCase):
         self.assertLessEqual(sum(array.nbytes for array in kept), 4 * size)
 
 
-@unittest.skipUnless(BUILT_IN or register_openvino_plugin(), f"needs {OPENVINO}, built-in or plugin")
+@unittest.skipUnless(HAS_BUILT_IN_OPENVINO or register_openvino_plugin(), f"needs {OPENVINO}, built-in or plugin")
 class OpenVinoTest(unittest.TestCase):
     def prepare(self, text: str, **keywords):
         return onnxruntime.backend.prepare(parsed(text, "ai.onnx.ml"), provider_options={OPENVINO: {}}, **keywords)
@@ -145,7 +144,7 @@ class OpenVinoTest(unittest.TestCase):
                 with self.subTest(text, call=call):
                     self.assertIs(type(caught(call)), expected)
 
-    @unittest.skipIf(BUILT_IN, "a defect of the plugin EP")
+    @unittest.skipIf(HAS_BUILT_IN_OPENVINO, "a defect of the plugin EP")
     def test_settings_with_which_constant_text_is_not_folded(self) -> None:
         text = "(float[N] x) => (float[N] y) { y = Abs(x) }"
         for settings in (
