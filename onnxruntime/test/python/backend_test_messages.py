@@ -226,7 +226,7 @@ prepare(device="NPU")
     device: 'NPU' is not supported. This ORT build supports: {SUPPORTED}
 look_up.reject_device("cuda", ["CUDA", "GPU"])
     device: 'cuda' is not supported. Did you mean 'CUDA'? This ORT build supports: CUDA, GPU
-look_up.permit(of_call({"provider_options": {OPENVINO: {}}}, device="CUDA"), having([OPENVINO], "built-in"))
+look_up.permit(of_call({"provider_options": {CPU: {}}}, device="CUDA"), having([CPU], "built-in"))
     device: 'CUDA' contradicts provider_options, which contains no EP for this device
 look_up.permit(of_call({"provider_options": {CUDA: {"device_id": 0}}}, device="CUDA:1"), having([CUDA], "built-in"))
     device: 'CUDA:1' contradicts provider_options['CUDAExecutionProvider']['device_id'], which is 0

@@ -18,7 +18,7 @@ from functools import partial
 from unittest import mock
 
 import numpy as np
-from backend_test_capture import Expected, capture_of, chain, two_inputs
+from backend_test_capture import Expected, capture_of, chain, needs, two_inputs
 from backend_test_capture_behaviour import CaptureBehaviour
 from backend_test_capture_cuda import CPU, CUDA, ORDINARY, OnCuda, needs_cuda, open_session
 from backend_test_children import run_code
@@ -253,6 +253,7 @@ class RequirementsTest(unittest.TestCase):
         ):
             self.assertIsNone(capture_of(self.session(options)))
 
+    @needs("locks")
     def test_all_on_the_cpu_is_run_the_ordinary_way(self) -> None:
         for options in ({CUDA: {"enable_cuda_graph": "1"}}, {TENSORRT: {"trt_cuda_graph_enable": "1"}}):
             rep = onnxruntime.backend.prepare(self.session(options, memory="Cpu"))
